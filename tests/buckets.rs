@@ -1,5 +1,6 @@
-//! Handlers that share tables of buckets: the planner sees that all their keys have the bucket in common and divides it among
-//! replicas, and no update is lost. A key that leaves its bucket, or a handler that wants order, makes it one replica again.
+//! Handlers that share tables of buckets: the planner sees that all their keys have the bucket in
+//! common and divides it among replicas, and no update is lost. A key that leaves its bucket, or a
+//! handler that wants order, makes it one replica again.
 
 use nicforge_codegen::nfp::{Engines, Placement};
 use nicforge_codegen::pipeline;
@@ -22,8 +23,8 @@ fn program(part: &str, by: &str) -> Verified<Program> {
     let path = folder.path().join("buckets.c");
     std::fs::write(&path, text.replace(part, by)).unwrap();
     let options = nicforge_frontend::Options::new(root().join("runtime/include"));
-    let output =
-        nicforge_frontend::compile(&path, &options).unwrap_or_else(|e| panic!("{}", e.render(false)));
+    let output = nicforge_frontend::compile(&path, &options)
+        .unwrap_or_else(|e| panic!("{}", e.render(false)));
     let program = verify(output.program).unwrap_or_else(|e| panic!("{e:?}"));
     PassManager::new().run_default(program).unwrap_or_else(|e| panic!("{e}"))
 }
@@ -45,7 +46,8 @@ fn buckets(plan: &Plan) -> &nicforge_plan::Stage {
 fn requests(count: u32) -> Vec<InputEvent> {
     let event = |i: u32| {
         let random = i.wrapping_mul(0x9e37_79b9) >> 7;
-        let key = [&(random % 40).to_le_bytes()[..], &(random as u16 % 7).to_le_bytes(), &[0, 0]].concat();
+        let key = [&(random % 40).to_le_bytes()[..], &(random as u16 % 7).to_le_bytes(), &[0, 0]]
+            .concat();
         let frame = [&key[..], &(random / 3).to_le_bytes(), &[0; 52]].concat();
         InputEvent { time_ns: 0, seed: 0, input: Input::Net { port: 0, frame } }
     };
@@ -91,7 +93,8 @@ fn what_has_nothing_in_common_is_one_replica() {
     ];
     for (part, by, reason) in cases {
         let program = program(part, by);
-        let named = |name| program.handlers.iter().find(|(_, handler)| handler.name == name).unwrap().0;
+        let named =
+            |name| program.handlers.iter().find(|(_, handler)| handler.name == name).unwrap().0;
         let handlers = ["write", "read", "total"].map(named);
         let Ability::Single(given) = ability(&program, &handlers) else { panic!("{by}") };
         assert!(given.contains(reason), "{by}: {given}");

@@ -1,5 +1,5 @@
-//! Loops that move a byte a trip, and that back ends do at once (`codegen::c::runs`): on every target that runs C they do
-//! what the interpreter does, whatever of the packet is there.
+//! Loops that move a byte a trip, and that back ends do at once (`codegen::c::runs`): on every
+//! target that runs C they do what the interpreter does, whatever of the packet is there.
 
 use nicforge_ir::{Input, InputEvent, Program, Verified, io, verify};
 use nicforge_tests::targets::{Case, Verdict, judge};
@@ -10,13 +10,13 @@ const PROGRAMS: [&str; 4] = ["loads", "emits", "copies", "compares"];
 fn program(name: &str) -> Verified<Program> {
     let options = nicforge_frontend::Options::new(root().join("runtime/include"));
     let path = root().join(format!("tests/programs/runs/{name}.c"));
-    let output =
-        nicforge_frontend::compile(&path, &options).unwrap_or_else(|e| panic!("{}", e.render(false)));
+    let output = nicforge_frontend::compile(&path, &options)
+        .unwrap_or_else(|e| panic!("{}", e.render(false)));
     verify(output.program).unwrap_or_else(|e| panic!("{e:?}"))
 }
 
-/// Packets of all lengths that a run may find too short; the first bytes say how many trips, and from where. Some have
-/// two halves that are alike but for one byte.
+/// Packets of all lengths that a run may find too short; the first bytes say how many trips, and
+/// from where. Some have two halves that are alike but for one byte.
 fn packets() -> Vec<InputEvent> {
     let mut found = Vec::new();
     for length in 14..90u64 {

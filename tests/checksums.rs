@@ -1,9 +1,10 @@
-//! An independent checker of Internet checksums: plain sums over bytes as RFC 1071 has them, sharing nothing with the
-//! interpreter or the code generators.
+//! An independent checker of Internet checksums: plain sums over bytes as RFC 1071 has them,
+//! sharing nothing with the interpreter or the code generators.
 
-/// Whether every checksum in an Ethernet frame is right: IPv4 headers, TCP, UDP and ICMP over IPv4 and IPv6, behind VLAN
-/// tags and inside VXLAN. A header that is cut short or whose lengths do not fit is not right; of fragments only the
-/// header is looked at; what is neither IPv4 nor IPv6 has nothing to be wrong.
+/// Whether every checksum in an Ethernet frame is right: IPv4 headers, TCP, UDP and ICMP over IPv4
+/// and IPv6, behind VLAN tags and inside VXLAN. A header that is cut short or whose lengths do not
+/// fit is not right; of fragments only the header is looked at; what is neither IPv4 nor IPv6 has
+/// nothing to be wrong.
 pub fn are_right(frame: &[u8]) -> bool {
     ethernet(frame).is_some_and(|right| right)
 }

@@ -1,10 +1,12 @@
-//! Real clients through real programs: ping, dig, curl with nginx, and memcached's protocol, in network namespaces.
+//! Real clients through real programs: ping, dig, curl with nginx, and memcached's protocol, in
+//! network namespaces.
 //!
 //! ```text
 //!   client ---- port 0 [ NIC: the example under `nicforge run --dev` ] port 1 ---- servers
 //! ```
 //!
-//! The NIC's namespace forwards nothing by itself, so what gets through or is answered was the program.
+//! The NIC's namespace forwards nothing by itself, so what gets through or is answered was the
+//! program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -49,7 +51,8 @@ fn ping_is_answered_by_icmp_echo() {
     let program = Nic::start(&nic, "icmp_echo", &["nf0"], &json!({}));
     let mut replies = 0;
     let mut bytes = 0;
-    // Data of no byte, less than a timestamp, odd, usual, and as much as a frame holds. `ping` compares what comes back.
+    // Data of no byte, less than a timestamp, odd, usual, and as much as a frame holds. `ping`
+    // compares what comes back.
     for (count, size) in [(3, 0), (2, 7), (20, 56), (5, 999), (200, 1472)] {
         let ping = client.run(&format!("ping -c {count} -i 0.002 -W 1 -s {size} 10.0.0.2"));
         let wanted = format!("{count} packets transmitted, {count} received, 0% packet loss");
@@ -61,7 +64,8 @@ fn ping_is_answered_by_icmp_echo() {
     let stats = json!([{ "key": 0, "value": { "replies": replies, "bytes": bytes } }]);
     let counted = json!(program.dump("stats"));
     assert_eq!(text(&counted), text(&stats));
-    // ping takes answers before the kernel looks at their checksum, and that goes by unseen but in its counters.
+    // ping takes answers before the kernel looks at their checksum, and that goes by unseen but in
+    // its counters.
     assert_eq!(icmp_counter(&client, "InEchoReps"), replies);
     assert_eq!(icmp_counter(&client, "InCsumErrors"), 0);
     // The answer's time to live is its own.
@@ -90,9 +94,11 @@ fn text(value: &Value) -> String {
     value.to_string().replace(['"', ' '], "")
 }
 
-/// A name as it is in a DNS message, with zeroes up to the 48 bytes of dns_cache's keys, in hexadecimal.
+/// A name as it is in a DNS message, with zeroes up to the 48 bytes of dns_cache's keys, in
+/// hexadecimal.
 fn dns_name(name: &str) -> String {
-    let labels = name.split('.').flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat());
+    let labels =
+        name.split('.').flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat());
     let mut bytes: Vec<u8> = labels.collect();
     bytes.resize(48, 0);
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -131,15 +137,20 @@ fn dig_is_answered_by_dns_cache() {
         assert!(answer.ok && said.contains("status: NOERROR"), "{said}");
         assert!(said.contains("QUERY: 1, ANSWER: 1, AUTHORITY: 0, ADDITIONAL: 0"), "{said}");
         assert!(
-            !said.contains("WARNING") && !said.contains("malformed") && !said.contains("extra bytes"),
+            !said.contains("WARNING")
+                && !said.contains("malformed")
+                && !said.contains("extra bytes"),
             "{said}"
         );
         let lines = said.lines().filter(|line| !line.is_empty() && !line.starts_with(';'));
         let lines: Vec<Vec<&str>> = lines.map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines, [[&format!("{name}."), &ttl.to_string(), "IN", "A", address]], "{said}");
     }
-    // Neither another name, nor another type, nor a name longer than a key, is answered by the program.
-    for query in ["ww.example.com", "example.com", "www.example.com AAAA", "www.example.com. MX", too_long] {
+    // Neither another name, nor another type, nor a name longer than a key, is answered by the
+    // program.
+    for query in
+        ["ww.example.com", "example.com", "www.example.com AAAA", "www.example.com. MX", too_long]
+    {
         let answer = dig(query);
         assert!(!answer.ok && answer.stdout.contains("connection refused"), "{}", answer.stdout);
     }
@@ -148,7 +159,10 @@ fn dig_is_answered_by_dns_cache() {
         let rows = program.dump("records");
         rows.iter().find(|row| row["key"] == key).map(|row| row["value"]["hits"].clone())
     };
-    assert_eq!([hits("www.example.com"), hits("a.b"), hits(long)], [2, 1, 1].map(|n| Some(json!(n))));
+    assert_eq!(
+        [hits("www.example.com"), hits("a.b"), hits(long)],
+        [2, 1, 1].map(|n| Some(json!(n)))
+    );
     program.stop();
 }
 
@@ -175,8 +189,13 @@ fn curl_goes_through_nat() {
         "address add 203.0.113.10/24 dev eth0
          neighbour add 203.0.113.1 lladdr {OUTSIDE_MAC} dev eth0 nud permanent"
     ));
-    let large: Vec<u8> = (0..1_100_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    let web = Web::start(&server, &["203.0.113.10:80"], &[("small", b"behind the NAT"), ("large", &large)]);
+    let large: Vec<u8> =
+        (0..1_100_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let web = Web::start(
+        &server,
+        &["203.0.113.10:80"],
+        &[("small", b"behind the NAT"), ("large", &large)],
+    );
     let settings = json!({
         "address": "203.0.113.1", "inside_mac": INSIDE_MAC, "outside_mac": OUTSIDE_MAC, "gateway": SERVER_MAC,
     });
@@ -189,7 +208,8 @@ fn curl_goes_through_nat() {
     }
     assert!(curl(&client, &format!("{url}/large")) == large, "the large file came back different");
     // Connections at the same time, of which none may get another's port.
-    let parallel = curl(&client, &format!("-Z --parallel-immediate --parallel-max 8 {url}/small?[1-24]"));
+    let parallel =
+        curl(&client, &format!("-Z --parallel-immediate --parallel-max 8 {url}/small?[1-24]"));
     assert_eq!(parallel, b"behind the NAT".repeat(24));
     // Two hosts inside with the same port.
     for host in ["10.0.0.1", "10.0.0.3"] {
@@ -197,13 +217,20 @@ fn curl_goes_through_nat() {
     }
 
     let log = web.log(5 + 1 + 24 + 2);
-    assert!(log.iter().all(|access| access.address == "203.0.113.1" && access.status == 200), "{log:?}");
+    assert!(
+        log.iter().all(|access| access.address == "203.0.113.1" && access.status == 200),
+        "{log:?}"
+    );
     let mappings = program.dump("mappings");
     let number = |row: &Value, part: &str, name: &str| row[part][name].as_u64();
-    let outside: BTreeSet<u64> = mappings.iter().filter_map(|row| number(row, "value", "port")).collect();
+    let outside: BTreeSet<u64> =
+        mappings.iter().filter_map(|row| number(row, "value", "port")).collect();
     assert_eq!(outside.len(), mappings.len(), "a port outside is used twice: {mappings:?}");
     for access in &log {
-        assert!(outside.contains(&u64::from(access.port)), "{access:?} comes from no mapping: {mappings:?}");
+        assert!(
+            outside.contains(&u64::from(access.port)),
+            "{access:?} comes from no mapping: {mappings:?}"
+        );
     }
     for host in ["10.0.0.1", "10.0.0.3"] {
         let address = u64::from(u32::from(host.parse::<Ipv4Addr>().expect("an address")));
@@ -212,7 +239,10 @@ fn curl_goes_through_nat() {
                 && number(row, "key", "port") == Some(4000)
         });
         let port = mapping.and_then(|row| number(row, "value", "port"));
-        let seen = log.iter().find(|access| access.path.ends_with(host)).map(|access| u64::from(access.port));
+        let seen = log
+            .iter()
+            .find(|access| access.path.ends_with(host))
+            .map(|access| u64::from(access.port));
         assert!(port.is_some() && port == seen, "{host}: {port:?}, nginx saw {seen:?}");
     }
 
@@ -233,7 +263,8 @@ fn curl_is_spread_over_servers_by_l4lb() {
     let [client, nic, switch, one, two] = [(); 5].map(|()| Namespace::new());
     cable((&client, "eth0", CLIENT_MAC), (&nic, "nf0", INSIDE_MAC));
     cable((&switch, "up0", "02:00:00:00:01:00"), (&nic, "nf1", OUTSIDE_MAC));
-    switch.ip("link add sw0 type bridge\nlink set sw0 addrgenmode none up\nlink set up0 master sw0");
+    switch
+        .ip("link add sw0 type bridge\nlink set sw0 addrgenmode none up\nlink set up0 master sw0");
     client.ip(&format!(
         "address add 10.0.0.1/24 dev eth0
          address add fd00::1/64 dev eth0 nodad
@@ -263,13 +294,19 @@ fn curl_is_spread_over_servers_by_l4lb() {
         let name = format!("server {i}\n");
         let listen = [format!("10.1.0.1{i}:80"), format!("[fd01::1{i}]:80")];
         let listen: Vec<&str> = listen.iter().map(String::as_str).collect();
-        servers.push(Web::start(namespace, &listen, &[("name", name.as_bytes()), ("large", &large)]));
+        servers.push(Web::start(
+            namespace,
+            &listen,
+            &[("name", name.as_bytes()), ("large", &large)],
+        ));
     }
 
-    // IPv4 addresses stand in the first four bytes of IPv6 addresses. The slots of a ring alternate.
+    // IPv4 addresses stand in the first four bytes of IPv6 addresses. The slots of a ring
+    // alternate.
     let backend = |key: u32, address: &str, i: u32| json!({ "key": key, "value": { "address": address, "mac": format!("02:00:00:00:00:1{i}") } });
     let service = |address: &str, ring: u32| json!({ "key": { "address": address, "port": 80, "protocol": 6 }, "value": { "ring": ring } });
-    let rings: Vec<Value> = (0..502).map(|i| json!({ "key": i, "value": i / 251 * 2 + i % 2 })).collect();
+    let rings: Vec<Value> =
+        (0..502).map(|i| json!({ "key": i, "value": i / 251 * 2 + i % 2 })).collect();
     let tables = json!({
         "services": [service("c000:0250::", 0), service("2001:db8::80", 251)],
         "rings": rings,
@@ -285,7 +322,8 @@ fn curl_is_spread_over_servers_by_l4lb() {
         // Each curl makes one connection, whose requests all go to the same server.
         let mut served: BTreeMap<String, u32> = BTreeMap::new();
         for _ in 0..16 {
-            let said = String::from_utf8(curl(&client, &format!("-g {url}/name {url}/name"))).expect("text");
+            let said = String::from_utf8(curl(&client, &format!("-g {url}/name {url}/name")))
+                .expect("text");
             let (first, second) = said.split_once('\n').expect("two lines");
             assert_eq!(format!("{first}\n"), second, "one connection, two servers");
             *served.entry(first.to_string()).or_default() += 1;
@@ -297,7 +335,8 @@ fn curl_is_spread_over_servers_by_l4lb() {
         let first = large.lines().next().expect("a line");
         assert!(large == format!("{first}\n").repeat(4000), "the large file came back different");
         // As many connections at the same time.
-        let parallel = curl(&client, &format!("-Z --parallel-immediate --parallel-max 8 {url}/name?[1-16]"));
+        let parallel =
+            curl(&client, &format!("-Z --parallel-immediate --parallel-max 8 {url}/name?[1-16]"));
         assert_eq!(parallel.len(), 16 * "server 1\n".len());
         asked += 17;
     }
@@ -312,7 +351,8 @@ fn curl_is_spread_over_servers_by_l4lb() {
         );
     }
     assert_eq!(in_all(), asked);
-    // One flow per connection: 16 alone, one for the large file and up to 16 at once, on both protocols.
+    // One flow per connection: 16 alone, one for the large file and up to 16 at once, on both
+    // protocols.
     let flows = program.dump("flows").len();
     assert!((2 * 18..=2 * 33).contains(&flows), "{flows} flows");
     assert_eq!(program.dump("returns").len(), flows);
@@ -328,14 +368,16 @@ fn a_memcached_client_is_answered_by_kv_cache() {
     }
     let (client, nic) = client_and_nic();
     nic.ip("address add 10.0.0.2/24 dev nf0");
-    // A real memcached behind the NIC gets what the program passes on. The same client is understood by both.
+    // A real memcached behind the NIC gets what the program passes on. The same client is
+    // understood by both.
     let mut memcached = nic.command("memcached");
     memcached.args(["-u", "root", "-l", "10.0.0.2", "-U", "11211", "-p", "0", "-m", "16"]);
     let _memcached = Daemon(memcached.stdin(Stdio::null()).spawn().expect("memcached"));
     let ask = |from: &Namespace, requests: &[Value]| -> Vec<Value> {
         let lines: String = requests.iter().map(|request| format!("{request}\n")).collect();
         let script = root().join("tests/memcached_client.py");
-        let said = done(from.command("python3").arg(script).args(["10.0.0.2", "11211"]), lines.as_bytes());
+        let said =
+            done(from.command("python3").arg(script).args(["10.0.0.2", "11211"]), lines.as_bytes());
         assert!(said.ok, "{}", said.stderr);
         said.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     };
@@ -345,7 +387,9 @@ fn a_memcached_client_is_answered_by_kv_cache() {
     let found = |value: &str, flags: u32| json!({ "status": 0, "value": value, "flags": flags });
 
     let version = json!({ "op": "version" });
-    wait_for("memcached", || (ask(&nic, std::slice::from_ref(&version))[0]["status"] == 0).then_some(()));
+    wait_for("memcached", || {
+        (ask(&nic, std::slice::from_ref(&version))[0]["status"] == 0).then_some(())
+    });
     let program = Nic::start(&nic, "kv_cache", &["nf0"], &json!({}));
 
     // What the program does itself: keys of 1 to 32 bytes, values of 0 to 64.
@@ -403,7 +447,10 @@ fn a_memcached_client_is_answered_by_kv_cache() {
         get("apple"),
     ];
     let answers = ask(&client, &requests);
-    assert_eq!(answers[..4], [stored.clone(), found(&large, 2), stored.clone(), found("small again", 5)]);
+    assert_eq!(
+        answers[..4],
+        [stored.clone(), found(&large, 2), stored.clone(), found("small again", 5)]
+    );
     assert_eq!(answers[4], stored);
     assert_eq!(answers[5]["status"], 1, "{answers:?}");
 

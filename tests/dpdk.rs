@@ -1,5 +1,5 @@
-//! Programs as real DPDK processes against the interpreter: the examples on one lcore, pipelines of several stages with
-//! replicas, steering and restored order, and packets through DPDK's own ports.
+//! Programs as real DPDK processes against the interpreter: the examples on one lcore, pipelines of
+//! several stages with replicas, steering and restored order, and packets through DPDK's own ports.
 
 use nicforge_codegen::dpdk::{Pipeline, SteerBy, Steering};
 use nicforge_ir::generate::events;
@@ -17,18 +17,24 @@ fn examples_do_the_same_on_dpdk() {
         return;
     }
     for_each(|example| {
-        let compiled =
-            PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
+        let compiled = PassManager::new()
+            .run_default(example.program.clone())
+            .unwrap_or_else(|e| panic!("{e}"));
         let pipeline = Pipeline::single(&compiled);
         let (run, differences) =
             verify_dpdk(&example.program, &compiled, &pipeline, &example.entries, &example.events)
                 .unwrap_or_else(|e| panic!("{}: {e}", example.name));
         assert!(differences.is_empty(), "{}: {:?}", example.name, differences[0]);
-        assert!(run.stats.workers.iter().all(|w| w.lost == 0 && w.tx_failed == 0), "{:?}", run.stats);
+        assert!(
+            run.stats.workers.iter().all(|w| w.lost == 0 && w.tx_failed == 0),
+            "{:?}",
+            run.stats
+        );
     });
 }
 
-/// Stages with replicas whose tables are sharded by the events' parameters, and packets that leave in order.
+/// Stages with replicas whose tables are sharded by the events' parameters, and packets that leave
+/// in order.
 #[test]
 fn pipelines_keep_state_and_order() {
     if dpdk_is_missing() {
@@ -75,20 +81,22 @@ fn example(name: &str) -> Example {
     Example::load(root().join("examples").join(name))
 }
 
-/// One handler on several lcores: packets of one flow stay together, and all leave in the order in which they came.
+/// One handler on several lcores: packets of one flow stay together, and all leave in the order in
+/// which they came.
 #[test]
 fn replicas_share_a_handler() {
     if dpdk_is_missing() {
         return;
     }
     let program = program("per_source");
-    let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let compiled =
+        PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
     let by = SteerBy::Frame(vec![(0, 1)]);
     let steering = vec![Steering { event: event(&compiled, "net_recv"), by }];
     let stages = vec![stage(&compiled, &["net_recv"], 3, false)];
     let pipeline = Pipeline { stages, steering, ordered_output: true, context: Default::default() };
-    let (run, differences) =
-        verify_dpdk(&program, &compiled, &pipeline, &[], &events(3, 5000)).unwrap_or_else(|e| panic!("{e}"));
+    let (run, differences) = verify_dpdk(&program, &compiled, &pipeline, &[], &events(3, 5000))
+        .unwrap_or_else(|e| panic!("{e}"));
     assert!(differences.is_empty(), "{:?}", differences[0]);
     let shares: Vec<u64> = run.stats.workers[..3].iter().map(|w| w.events).collect();
     assert!(shares.iter().all(|events| *events > 0), "{shares:?}");
@@ -101,12 +109,14 @@ fn captures_go_through_ports() {
         return;
     }
     let example = example("l2_forward");
-    let compiled = PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let compiled =
+        PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
     let mut interp = example.interp();
-    let sent = example.outputs(&mut interp).into_iter().flatten().filter_map(|output| match output {
-        Output::Send { frame, .. } => Some(frame),
-        _ => None,
-    });
+    let sent =
+        example.outputs(&mut interp).into_iter().flatten().filter_map(|output| match output {
+            Output::Send { frame, .. } => Some(frame),
+            _ => None,
+        });
     let want: Vec<Vec<u8>> = sent.collect();
     let dir = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
     let out = dir.path().join("out.pcap");
@@ -114,11 +124,16 @@ fn captures_go_through_ports() {
     let vdev = format!("net_pcap0,rx_pcap={},tx_pcap={to}", from.display());
     for replicas in [1, 2] {
         let stages = vec![stage(&compiled, &["net_recv"], replicas, false)];
-        let pipeline =
-            Pipeline { stages, steering: Vec::new(), ordered_output: true, context: Default::default() };
+        let pipeline = Pipeline {
+            stages,
+            steering: Vec::new(),
+            ordered_output: true,
+            context: Default::default(),
+        };
         let app = DpdkProgram::new(&compiled, &pipeline).unwrap_or_else(|e| panic!("{e}"));
         let count = example.events.len() as u64;
-        let ports = Ports { vdevs: vec![vdev.clone()], limit: count, longest_frame: 9216, halt: None };
+        let ports =
+            Ports { vdevs: vec![vdev.clone()], limit: count, longest_frame: 9216, halt: None };
         let run = app.run_ports(&ports, &[]).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(run.stats.received, count, "{:?}", run.stats);
         assert_eq!(run.stats.sent[0], want.len() as u64, "{:?}", run.stats);
@@ -128,7 +143,8 @@ fn captures_go_through_ports() {
     }
 }
 
-/// Least recently used entries go, whatever uses, insertions and deletions came before; full tables refuse.
+/// Least recently used entries go, whatever uses, insertions and deletions came before; full tables
+/// refuse.
 #[test]
 fn evictions_are_exact() {
     if dpdk_is_missing() {
@@ -136,10 +152,11 @@ fn evictions_are_exact() {
     }
     let options = nicforge_frontend::Options::new(root().join("runtime/include"));
     let path = root().join("tests/programs/small_tables/small_tables.c");
-    let output =
-        nicforge_frontend::compile(&path, &options).unwrap_or_else(|e| panic!("{}", e.render(false)));
+    let output = nicforge_frontend::compile(&path, &options)
+        .unwrap_or_else(|e| panic!("{}", e.render(false)));
     let program = verify(output.program).unwrap_or_else(|e| panic!("{e:?}"));
-    let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let compiled =
+        PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
     let packet = |i: u32| {
         // Some keys come often, most seldom, and one packet in eleven deletes its key.
         let random = i.wrapping_mul(0x9e37_79b9) >> 8;

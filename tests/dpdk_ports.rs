@@ -1,5 +1,6 @@
-//! DPDK's own devices under generated programs: rings, AF_PACKET and AF_XDP on veth in namespaces, shared memory between two
-//! processes. What comes out of them is what the program is to send, in order, and everything is counted.
+//! DPDK's own devices under generated programs: rings, AF_PACKET and AF_XDP on veth in namespaces,
+//! shared memory between two processes. What comes out of them is what the program is to send, in
+//! order, and everything is counted.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,11 +19,12 @@ use nicforge_tests::{dpdk_is_missing, kernel_is_missing, root};
 fn app(path: &str) -> DpdkProgram {
     let options = nicforge_frontend::Options::new(root().join("runtime/include"));
     let path = root().join(path);
-    let output =
-        nicforge_frontend::compile(&path, &options).unwrap_or_else(|e| panic!("{}", e.render(false)));
+    let output = nicforge_frontend::compile(&path, &options)
+        .unwrap_or_else(|e| panic!("{}", e.render(false)));
     let program: Verified<Program> = verify(output.program).unwrap_or_else(|e| panic!("{e:?}"));
     let program = PassManager::new().run_default(program).unwrap_or_else(|e| panic!("{e}"));
-    let app = DpdkProgram::new(&program, &Pipeline::single(&program)).unwrap_or_else(|e| panic!("{e}"));
+    let app =
+        DpdkProgram::new(&program, &Pipeline::single(&program)).unwrap_or_else(|e| panic!("{e}"));
     // Built before anything waits for it.
     app.path(false).unwrap_or_else(|e| panic!("{e}"));
     app
@@ -61,10 +63,12 @@ fn captured(path: &Path) -> Vec<Vec<u8>> {
 fn accounted(run: &DpdkRun) -> bool {
     let stats = &run.stats;
     let sent: u64 = stats.sent.iter().sum();
-    stats.received == sent + stats.dropped() + stats.to_stack + stats.to_host && stats.losses().is_empty()
+    stats.received == sent + stats.dropped() + stats.to_stack + stats.to_host
+        && stats.losses().is_empty()
 }
 
-/// Nothing of the processes of this one is left in DPDK's folder. Those of tests beside are there for a moment while they start.
+/// Nothing of the processes of this one is left in DPDK's folder. Those of tests beside are there
+/// for a moment while they start.
 fn nothing_is_left() {
     let own = format!("nicforge-{}-", std::process::id());
     let left = || -> Vec<_> {
@@ -162,7 +166,8 @@ fn af_xdp() {
     on_veth("net_af_xdp0,iface=IFACE,force_copy=1");
 }
 
-/// Two processes that share memory: a capture goes through one into the other, which swaps addresses, and back.
+/// Two processes that share memory: a capture goes through one into the other, which swaps
+/// addresses, and back.
 #[test]
 fn memif() {
     if dpdk_is_missing() {
@@ -174,7 +179,8 @@ fn memif() {
     let sent = frames(300);
     capture(&from, &sent);
     let memif = |role: &str| {
-        // The path is no abstract name: nothing of other users can be in its way, and it goes with its folder.
+        // The path is no abstract name: nothing of other users can be in its way, and it goes with
+        // its folder.
         format!("net_memif0,role={role},id=0,socket-abstract=no,socket={}", socket.display())
     };
     let (swap, patch) = (app("examples/l2_forward/l2_forward.c"), patch());
@@ -184,7 +190,11 @@ fn memif() {
         let stop_server = &stop;
         let server = scope.spawn(move || {
             let duration = Some(Duration::from_secs(600));
-            swap.run_live(&ports, &[], &mut Live { duration, stop: stop_server, every_second: &mut |_| {} })
+            swap.run_live(
+                &ports,
+                &[],
+                &mut Live { duration, stop: stop_server, every_second: &mut |_| {} },
+            )
         });
         for _ in 0..15000 {
             if socket.exists() {
@@ -197,8 +207,11 @@ fn memif() {
         let ports = Ports { vdevs, limit: 600, longest_frame: 2048, halt: None };
         let duration = Some(Duration::from_secs(300));
         let never = AtomicBool::new(false);
-        let client =
-            patch.run_live(&ports, &[], &mut Live { duration, stop: &never, every_second: &mut |_| {} });
+        let client = patch.run_live(
+            &ports,
+            &[],
+            &mut Live { duration, stop: &never, every_second: &mut |_| {} },
+        );
         stop.store(true, Ordering::Relaxed);
         (server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), client)
     });

@@ -1,6 +1,7 @@
-//! Every folder of `examples/`, as a whole: the program compiles without a warning; `traffic.py` writes the very files that
-//! are beside it; each frame meets the fate its script gives it, byte by byte; the counts are those of `expected.json`;
-//! checksums that were right stay right; and the kernel does what the interpreter does.
+//! Every folder of `examples/`, as a whole: the program compiles without a warning; `traffic.py`
+//! writes the very files that are beside it; each frame meets the fate its script gives it, byte by
+//! byte; the counts are those of `expected.json`; checksums that were right stay right; and the
+//! kernel does what the interpreter does.
 //!
 //! `NICFORGE_BLESS=1` writes `expected.json` anew.
 
@@ -27,7 +28,8 @@ fn they_compile_without_a_warning_and_have_traffic() {
     for_each(|example| {
         assert_eq!(example.warnings, "", "{}", example.name);
         assert!(example.folder.join("README.md").is_file(), "{} has no README.md", example.name);
-        let packets = example.events.iter().filter(|e| matches!(e.input, Input::Net { .. })).count();
+        let packets =
+            example.events.iter().filter(|e| matches!(e.input, Input::Net { .. })).count();
         assert!(packets >= LEAST_PACKETS, "{} has only {packets} packets", example.name);
     });
 }
@@ -40,21 +42,30 @@ fn the_interpreter_gives_what_is_expected() {
         let got = summary(example, &interp, &outputs);
         let path = example.folder.join("expected.json");
         if std::env::var_os("NICFORGE_BLESS").is_some() {
-            std::fs::write(&path, format!("{got:#}\n")).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            std::fs::write(&path, format!("{got:#}\n"))
+                .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         }
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let want: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        assert_eq!(got, want, "{}: if this is right, run again with NICFORGE_BLESS=1", example.name);
+        let text =
+            std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let want: Value =
+            serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        assert_eq!(
+            got, want,
+            "{}: if this is right, run again with NICFORGE_BLESS=1",
+            example.name
+        );
     });
 }
 
-/// Counts of a run, under the names that `nicforge run --json` gives them; tables with their number of entries.
+/// Counts of a run, under the names that `nicforge run --json` gives them; tables with their number
+/// of entries.
 fn summary(example: &Example, interp: &Interp, outputs: &[Vec<Output>]) -> Value {
     let program = &*example.program;
     let messages = example.events.iter().filter(|e| matches!(e.input, Input::Host { .. })).count();
     let all = || outputs.iter().flatten();
     let count = |kind: fn(&Output) -> bool| all().filter(|output| kind(output)).count();
-    let sent = |port| all().filter(|o| matches!(o, Output::Send { port: p, .. } if *p == port)).count();
+    let sent =
+        |port| all().filter(|o| matches!(o, Output::Send { port: p, .. } if *p == port)).count();
     let mut drops = Map::new();
     for output in all() {
         if let Output::Drop { reason } = output {
@@ -62,9 +73,12 @@ fn summary(example: &Example, interp: &Interp, outputs: &[Vec<Output>]) -> Value
             *n = json!(n.as_u64().unwrap_or(0) + 1);
         }
     }
-    let refused =
-        program.tables.iter().map(|(id, table)| (table.name.clone(), interp.counters().refused[id]));
-    let refused: Map<String, Value> = refused.filter(|r| r.1 > 0).map(|(name, n)| (name, json!(n))).collect();
+    let refused = program
+        .tables
+        .iter()
+        .map(|(id, table)| (table.name.clone(), interp.counters().refused[id]));
+    let refused: Map<String, Value> =
+        refused.filter(|r| r.1 > 0).map(|(name, n)| (name, json!(n))).collect();
     let entries = |id| interp.dump(id).map_or(0, |entries| entries.len());
     let tables: Map<String, Value> =
         program.tables.iter().map(|(id, table)| (table.name.clone(), json!(entries(id)))).collect();
@@ -109,7 +123,14 @@ fn traffic_is_reproducible_and_every_frame_meets_its_fate() {
         assert_eq!(fates.len(), outputs.len(), "{}: each event has one fate", example.name);
         for (i, (want, got)) in fates.iter().zip(&outputs).enumerate() {
             let got = fate(example, &example.events[i], got);
-            assert_eq!(*want, got, "{}, event {}: {:?}", example.name, i + 1, example.events[i].input);
+            assert_eq!(
+                *want,
+                got,
+                "{}, event {}: {:?}",
+                example.name,
+                i + 1,
+                example.events[i].input
+            );
         }
     });
 }
@@ -117,15 +138,18 @@ fn traffic_is_reproducible_and_every_frame_meets_its_fate() {
 /// The files a traffic script writes are equal in both folders.
 fn same_files(committed: &Path, made: &Path) {
     let list = |folder: &Path| {
-        let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+        let entries =
+            std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
         let names = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned());
-        let mut names: Vec<_> = names.filter(|n| n.ends_with(".pcap") || n == "tables.toml").collect();
+        let mut names: Vec<_> =
+            names.filter(|n| n.ends_with(".pcap") || n == "tables.toml").collect();
         names.sort();
         names
     };
     assert_eq!(list(committed), list(made), "{}: run traffic.py", committed.display());
     for name in list(made) {
-        let equal = std::fs::read(committed.join(&name)).ok() == std::fs::read(made.join(&name)).ok();
+        let equal =
+            std::fs::read(committed.join(&name)).ok() == std::fs::read(made.join(&name)).ok();
         assert!(equal, "{} is not what traffic.py writes; run it", committed.join(&name).display());
     }
 }
@@ -155,16 +179,28 @@ fn checksums_that_were_right_stay_right() {
         let outputs = example.outputs(&mut example.interp());
         let (mut checked, mut sent) = (0, 0);
         for (i, (event, outputs)) in example.events.iter().zip(&outputs).enumerate() {
-            let right = matches!(&event.input, Input::Net { frame, .. } if checksums::are_right(frame));
+            let right =
+                matches!(&event.input, Input::Net { frame, .. } if checksums::are_right(frame));
             sent += outputs.iter().filter(|output| matches!(output, Output::Send { .. })).count();
             for output in outputs.iter().filter(|_| right) {
-                let (Output::Send { frame, .. } | Output::Stack { frame }) = output else { continue };
-                assert!(checksums::are_right(frame), "{}, event {}: {frame:02x?}", example.name, i + 1);
+                let (Output::Send { frame, .. } | Output::Stack { frame }) = output else {
+                    continue;
+                };
+                assert!(
+                    checksums::are_right(frame),
+                    "{}, event {}: {frame:02x?}",
+                    example.name,
+                    i + 1
+                );
                 checked += 1;
             }
         }
         // Most frames that are sent can be checked: few have wrong checksums on purpose.
-        assert!(2 * checked >= sent, "{}: only {checked} of {sent} frames could be checked", example.name);
+        assert!(
+            2 * checked >= sent,
+            "{}: only {checked} of {sent} frames could be checked",
+            example.name
+        );
     });
 }
 
@@ -176,20 +212,25 @@ fn the_kernel_does_the_same() {
     }
     for_each(|example| {
         let name = &example.name;
-        let compiled =
-            PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let compiled = PassManager::new()
+            .run_default(example.program.clone())
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
         let artifact = xdp::generate(&compiled, LineStyle::Directives)
             .unwrap_or_else(|errors| panic!("{name} does not fit the target: {errors:?}"));
-        let object = compile_bpf(name, &artifact.source, Mode::Replay, &[root().join("runtime/xdp")])
-            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        let object =
+            compile_bpf(name, &artifact.source, Mode::Replay, &[root().join("runtime/xdp")])
+                .unwrap_or_else(|e| panic!("{name}: {e}"));
         let options = LoadOptions { mode: Mode::Replay, ifindex: Vec::new() };
-        let kernel =
-            Loaded::load(&compiled, &artifact, &object, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let kernel = Loaded::load(&compiled, &artifact, &object, &options)
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
         let mut tables = kernel.tables();
         control::apply(&mut tables, &example.entries).unwrap_or_else(|e| panic!("{name}: {e}"));
         let mut interp = example.interp();
-        for (i, (event, want)) in example.events.iter().zip(example.outputs(&mut interp)).enumerate() {
-            let got = kernel.test_run(event).unwrap_or_else(|e| panic!("{name}, event {}: {e}", i + 1));
+        for (i, (event, want)) in
+            example.events.iter().zip(example.outputs(&mut interp)).enumerate()
+        {
+            let got =
+                kernel.test_run(event).unwrap_or_else(|e| panic!("{name}, event {}: {e}", i + 1));
             assert_eq!(want, got, "{name}, event {}: {:?}", i + 1, event.input);
         }
         for (id, table) in &example.program.tables {

@@ -1,4 +1,5 @@
-//! Programs of `tests/programs/` that no example is: features beside each other, and the kernel's own routing.
+//! Programs of `tests/programs/` that no example is: features beside each other, and the kernel's
+//! own routing.
 
 use nicforge_codegen::{LineStyle, xdp};
 use nicforge_ir::verify::verify;
@@ -21,12 +22,14 @@ fn every_kind_of_table_does_the_same_in_the_kernel() {
     }
     let folder = root().join("tests/programs/every_table");
     let options = nicforge_frontend::Options::new(root().join("runtime/include"));
-    let output = nicforge_frontend::compile(&folder.join("every_table.c"), &options).expect("it compiles");
+    let output =
+        nicforge_frontend::compile(&folder.join("every_table.c"), &options).expect("it compiles");
     let program = verify(output.program).expect("it verifies");
     let compiled = PassManager::new().run_default(program.clone()).expect("passes");
     let artifact = xdp::generate(&compiled, LineStyle::Comments).expect("it fits xdp");
-    let object = compile_bpf("every_table", &artifact.source, Mode::Replay, &[root().join("runtime/xdp")])
-        .expect("clang");
+    let object =
+        compile_bpf("every_table", &artifact.source, Mode::Replay, &[root().join("runtime/xdp")])
+            .expect("clang");
     let options = LoadOptions { mode: Mode::Replay, ifindex: Vec::new() };
     let kernel = Loaded::load(&compiled, &artifact, &object, &options).expect("it loads");
     let entries = control::load_tables(&program, &folder.join("tables.toml")).expect("tables");
@@ -72,8 +75,9 @@ fn the_kernels_routes_and_neighbours_forward() {
     assert!(ping.stdout.contains("5 received"), "{}", ping.stdout);
     let forwarded = program.dump("forwarded");
     let report = program.stop();
-    let count =
-        |port: usize| forwarded[port]["value"].to_string().trim_matches('"').parse::<u64>().unwrap_or(0);
+    let count = |port: usize| {
+        forwarded[port]["value"].to_string().trim_matches('"').parse::<u64>().unwrap_or(0)
+    };
     assert_eq!((count(0), count(1)), (5, 5), "{report}");
     assert!(reported(&report, "packets in") >= 10, "{report}");
 }

@@ -1,6 +1,8 @@
-//! Programs as SystemVerilog, simulated cycle by cycle, against the interpreter: every example that fits, with streams that wait at random.
+//! Programs as SystemVerilog, simulated cycle by cycle, against the interpreter: every example that
+//! fits, with streams that wait at random.
 //!
-//! `NICFORGE_RANDOM_DESIGNS` sets how many random programs of each kind there are (default 3), `NICFORGE_RANDOM_SEED` the first seed.
+//! `NICFORGE_RANDOM_DESIGNS` sets how many random programs of each kind there are (default 3),
+//! `NICFORGE_RANDOM_SEED` the first seed.
 
 use std::sync::Mutex;
 
@@ -21,18 +23,21 @@ const RANDOM: u64 = 3;
 
 /// Seeds of random programs, from `first` unless another one is asked for.
 fn seeds(first: u64) -> std::ops::Range<u64> {
-    let setting =
-        |name: &str, default| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
+    let setting = |name: &str, default| {
+        std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+    };
     let first = setting("NICFORGE_RANDOM_SEED", first);
     first..first + setting("NICFORGE_RANDOM_DESIGNS", RANDOM)
 }
 
 fn check(example: &Example) -> usize {
     let name = &example.name;
-    let compiled =
-        PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let compiled = PassManager::new()
+        .run_default(example.program.clone())
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
     let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let events: Vec<InputEvent> = example.events.iter().filter(|e| takes(e)).take(EVENTS).cloned().collect();
+    let events: Vec<InputEvent> =
+        example.events.iter().filter(|e| takes(e)).take(EVENTS).cloned().collect();
     assert_eq!(design.lint().unwrap_or_else(|e| panic!("{name}: {e}")), "", "{name}");
     for pressure in [0, 1] {
         let drive = Drive { pressure, ..Drive::default() };
@@ -98,10 +103,16 @@ fn cycles_per_packet(example: &Example, bytes: usize, flows: impl Fn(u64) -> u32
 }
 
 /// The same with these flags.
-fn cycles_per_segment(example: &Example, bytes: usize, flags: u8, flows: impl Fn(u64) -> u32) -> f64 {
+fn cycles_per_segment(
+    example: &Example,
+    bytes: usize,
+    flags: u8,
+    flows: impl Fn(u64) -> u32,
+) -> f64 {
     let name = &example.name;
-    let compiled =
-        PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let compiled = PassManager::new()
+        .run_default(example.program.clone())
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
     let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{name}: {e}"));
     let mut events: Vec<InputEvent> = (0..3000).map(|n| syn(n * 7, flows(n))).collect();
     for event in &mut events {
@@ -122,16 +133,22 @@ fn cycles_per_segment(example: &Example, bytes: usize, flags: u8, flows: impl Fn
         .verify(&example.program, &example.entries, &events, &Drive::default())
         .unwrap_or_else(|e| panic!("{name}: {e}"));
     assert!(found.is_empty(), "{name}: {:?}", found[0]);
-    let lost: u64 =
-        ["marked_bad", "too_short", "too_long", "no_slot"].iter().map(|c| run.stats.counters[*c]).sum();
+    let lost: u64 = ["marked_bad", "too_short", "too_long", "no_slot"]
+        .iter()
+        .map(|c| run.stats.counters[*c])
+        .sum();
     assert_eq!(lost, 0, "{name}: packets were lost");
     let each = run.stats.busy_cycles as f64 / run.stats.events as f64;
     let least = run.stats.latencies.first().copied().unwrap_or(0);
-    println!("{name}: {each:.3} cycles a packet, latency from {least} cycles, {:?}", design.artifact().form);
+    println!(
+        "{name}: {each:.3} cycles a packet, latency from {least} cycles, {:?}",
+        design.artifact().form
+    );
     each
 }
 
-/// 148.8 million packets of 64 bytes a second at 250 MHz are one in 1.68 cycles. Cycles are the simulation's, so this is exact.
+/// 148.8 million packets of 64 bytes a second at 250 MHz are one in 1.68 cycles. Cycles are the
+/// simulation's, so this is exact.
 #[test]
 fn pipes_keep_up_with_the_line() {
     if verilator_is_missing() {
@@ -142,9 +159,10 @@ fn pipes_keep_up_with_the_line() {
         let random = |n: u64| nicforge_ir::io::random(7, n);
         // A packet for the same service must find what the one before made of the 32 cores' loads.
         let waits = if name == "jsq_steering" { 2.1 } else { 1.1 };
-        for (each, most) in
-            [(cycles_per_packet(&example, 60, random), 1.1), (cycles_per_packet(&example, 60, |_| 1), waits)]
-        {
+        for (each, most) in [
+            (cycles_per_packet(&example, 60, random), 1.1),
+            (cycles_per_packet(&example, 60, |_| 1), waits),
+        ] {
             assert!(each <= most, "{name}: {each:.3} cycles a packet, {most} at most");
         }
     }
@@ -154,7 +172,8 @@ fn pipes_keep_up_with_the_line() {
     assert!(each <= 2.1, "jsq_steering: {each:.3} cycles a packet of 128 bytes");
 }
 
-/// What a packet makes of its flow takes stages to decide: the next one of the same flow follows when it is there, others in the next cycle.
+/// What a packet makes of its flow takes stages to decide: the next one of the same flow follows
+/// when it is there, others in the next cycle.
 #[test]
 fn only_packets_of_one_flow_wait() {
     if verilator_is_missing() {
@@ -164,19 +183,30 @@ fn only_packets_of_one_flow_wait() {
     const ACK: u8 = 0x10;
     let random = cycles_per_segment(&example, 60, ACK, |n| nicforge_ir::io::random(7, n));
     let same = cycles_per_segment(&example, 60, ACK, |_| 1);
-    assert!(random <= 1.1 && (2.9..=3.1).contains(&same), "{random:.3} and {same:.3} cycles a packet");
+    assert!(
+        random <= 1.1 && (2.9..=3.1).contains(&same),
+        "{random:.3} and {same:.3} cycles a packet"
+    );
     // A SYN only looks at its flow.
     let same = cycles_per_packet(&example, 60, |_| 1);
     assert!(same <= 1.1, "{same:.3} cycles a SYN");
 }
 
-/// Programs that take a packet a cycle: without state, also where options are skipped and ways with different headers join; and with several
-/// entries of an array for each packet, or tables of which one says what is asked for in the next.
+/// Programs that take a packet a cycle: without state, also where options are skipped and ways with
+/// different headers join; and with several entries of an array for each packet, or tables of which
+/// one says what is asked for in the next.
 #[test]
 fn programs_that_are_pipes() {
-    for name in
-        ["quic_lb", "vxlan_gw", "icmp_echo", "nf_chain", "flow_stats", "l4lb", "dns_cache", "kv_cache"]
-    {
+    for name in [
+        "quic_lb",
+        "vxlan_gw",
+        "icmp_echo",
+        "nf_chain",
+        "flow_stats",
+        "l4lb",
+        "dns_cache",
+        "kv_cache",
+    ] {
         let example = Example::load(root().join("examples").join(name));
         let compiled = PassManager::new().run_default(example.program.clone()).unwrap();
         let design = RtlProgram::new(&compiled, Wanted::Best).unwrap();
@@ -186,7 +216,8 @@ fn programs_that_are_pipes() {
             design.artifact().form
         );
     }
-    // What is kept of a flow depends on what is known of it by stages of sums and comparisons: the next packet of the same flow waits.
+    // What is kept of a flow depends on what is known of it by stages of sums and comparisons: the
+    // next packet of the same flow waits.
     for (name, most) in [("tcp_rx_offload", 3), ("rpc_reassembly", 2)] {
         let example = Example::load(root().join("examples").join(name));
         let compiled = PassManager::new().run_default(example.program.clone()).unwrap();
@@ -205,9 +236,14 @@ fn divisions_of_pipes() {
         return;
     }
     let example = Example::load(root().join("tests/programs/divisions"));
-    let compiled = PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let compiled =
+        PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
     let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{e}"));
-    assert!(matches!(design.artifact().form, Form::Pipe { interval: 1, .. }), "{:?}", design.artifact().form);
+    assert!(
+        matches!(design.artifact().form, Form::Pipe { interval: 1, .. }),
+        "{:?}",
+        design.artifact().form
+    );
     let ends = [0, 1, 2, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, u32::MAX, u32::MAX - 1];
     let events: Vec<InputEvent> = (0..1500u64)
         .map(|n| {
@@ -221,12 +257,14 @@ fn divisions_of_pipes() {
             InputEvent { time_ns: n, seed: 0, input: Input::Net { port: 0, frame } }
         })
         .collect();
-    let (_, found) =
-        design.verify(&example.program, &[], &events, &Drive::default()).unwrap_or_else(|e| panic!("{e}"));
+    let (_, found) = design
+        .verify(&example.program, &[], &events, &Drive::default())
+        .unwrap_or_else(|e| panic!("{e}"));
     assert!(found.is_empty(), "{:?}", found[0]);
 }
 
-/// A program is a pipe of so many cycles a packet at most, and does what the interpreter does; also with streams that wait.
+/// A program is a pipe of so many cycles a packet at most, and does what the interpreter does; also
+/// with streams that wait.
 fn pipe_does_what_the_interpreter_does(folder: &str, cycles: u32, frame: impl Fn(u64) -> Vec<u8>) {
     let Some(piped) = Piped::of(folder) else { return };
     assert!(piped.cycles().0 <= cycles, "{folder}: {:?}", piped.cycles());
@@ -242,7 +280,8 @@ fn bytes_are_overwritten_in_place() {
     });
 }
 
-/// Headers of which the packet says how many bytes they are, in frames that end before, in and behind them.
+/// Headers of which the packet says how many bytes they are, in frames that end before, in and
+/// behind them.
 #[test]
 fn loops_emit_what_the_packet_says() {
     pipe_does_what_the_interpreter_does("tests/programs/ragged", 1, |n| {
@@ -255,7 +294,8 @@ fn loops_emit_what_the_packet_says() {
     });
 }
 
-/// Loops that emit in some trips only, behind others, and more different headers than are kept apart.
+/// Loops that emit in some trips only, behind others, and more different headers than are kept
+/// apart.
 #[test]
 fn headers_are_put_together() {
     pipe_does_what_the_interpreter_does("tests/programs/compacted", 1, |n| {
@@ -264,7 +304,8 @@ fn headers_are_put_together() {
     });
 }
 
-/// Loops that copy bytes and are left after any trip: over zeros, over other bytes, out of order, and not all of them.
+/// Loops that copy bytes and are left after any trip: over zeros, over other bytes, out of order,
+/// and not all of them.
 #[test]
 fn what_loops_copied_is_chosen_byte_by_byte() {
     pipe_does_what_the_interpreter_does("tests/programs/picked", 1, |n| {
@@ -278,8 +319,9 @@ fn what_loops_copied_is_chosen_byte_by_byte() {
     });
 }
 
-/// Checksums over payload that a pipe does not see, from and to any place, also over zeros and words of ones; and packets that lead to several
-/// things, in this order, with what tables evict and refuse.
+/// Checksums over payload that a pipe does not see, from and to any place, also over zeros and
+/// words of ones; and packets that lead to several things, in this order, with what tables evict
+/// and refuse.
 #[test]
 fn payload_is_added_up_as_it_comes_in() {
     pipe_does_what_the_interpreter_does("tests/programs/payload", 10, |n| {
@@ -300,8 +342,8 @@ fn payload_is_added_up_as_it_comes_in() {
     });
 }
 
-/// Checksums over bytes that were overwritten in place before, also where a write into the host's memory and headers of any length stand
-/// in front of them.
+/// Checksums over bytes that were overwritten in place before, also where a write into the host's
+/// memory and headers of any length stand in front of them.
 #[test]
 fn overwritten_bytes_are_added_up() {
     pipe_does_what_the_interpreter_does("tests/programs/resummed", 1, |n| {
@@ -326,14 +368,15 @@ fn overwritten_bytes_are_added_up() {
 fn sums_are_bounded_by_memory() {
     pipe_does_what_the_interpreter_does("tests/programs/many_sums", 1, |n| {
         let random = |at| nicforge_ir::io::random(n, at);
-        let mut frame: Vec<u8> = (0..14 + random(0) as u64 % 120).map(|at| random(at) as u8).collect();
+        let mut frame: Vec<u8> =
+            (0..14 + random(0) as u64 % 120).map(|at| random(at) as u8).collect();
         (frame[0], frame[1]) = ((random(1) % 16) as u8, (random(2) % 24) as u8);
         frame
     });
     let source = root().join("tests/programs/many_sums/too_many.c");
     let options = nicforge_frontend::Options::new(root().join("runtime/include"));
-    let program =
-        nicforge_frontend::compile(&source, &options).unwrap_or_else(|e| panic!("{}", e.render(false)));
+    let program = nicforge_frontend::compile(&source, &options)
+        .unwrap_or_else(|e| panic!("{}", e.render(false)));
     let program = nicforge_ir::verify(program.program).unwrap_or_else(|e| panic!("{e:?}"));
     let compiled = PassManager::new().run_default(program).unwrap_or_else(|e| panic!("{e}"));
     let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{e}"));
@@ -342,7 +385,8 @@ fn sums_are_bounded_by_memory() {
     assert!(matches!(form, Form::Engine { why, .. } if said(&why.reason)), "{form:?}");
 }
 
-/// Values at any place of a frame: before, in and behind the window and the frame's end, behind headers of any length.
+/// Values at any place of a frame: before, in and behind the window and the frame's end, behind
+/// headers of any length.
 #[test]
 fn values_are_read_anywhere() {
     pipe_does_what_the_interpreter_does("tests/programs/anywhere", 1, |n| {
@@ -360,8 +404,9 @@ fn values_are_read_anywhere() {
     });
 }
 
-/// Bytes at any place of a frame are overwritten, over one another, over others in the window and across lines; read again, added up,
-/// appended to strings, written into the host's memory, and sent.
+/// Bytes at any place of a frame are overwritten, over one another, over others in the window and
+/// across lines; read again, added up, appended to strings, written into the host's memory, and
+/// sent.
 #[test]
 fn bytes_are_overwritten_anywhere() {
     pipe_does_what_the_interpreter_does("tests/programs/scribbled", 10, |n| {
@@ -386,7 +431,8 @@ fn place_near(random: u32) -> u32 {
     (random >> 8) % 4 * 64 + random % 8 - (random % 8).min(4)
 }
 
-/// Byte strings that pipes append to, empty and give out, from and to any place of a line, of entries that come and go.
+/// Byte strings that pipes append to, empty and give out, from and to any place of a line, of
+/// entries that come and go.
 #[test]
 fn bytes_go_into_strings_and_out() {
     pipe_does_what_the_interpreter_does("tests/programs/strings", 10, |n| {
@@ -401,7 +447,8 @@ fn bytes_go_into_strings_and_out() {
     });
 }
 
-/// Values, and payload of which bytes were overwritten, that pipes append to byte strings, from any place of a line on.
+/// Values, and payload of which bytes were overwritten, that pipes append to byte strings, from any
+/// place of a line on.
 #[test]
 fn values_go_into_strings() {
     pipe_does_what_the_interpreter_does("tests/programs/appended", 10, |n| {
@@ -414,7 +461,8 @@ fn values_go_into_strings() {
     });
 }
 
-/// Loops that move the cursor, overwrite, trim, tell the host, and end the packet, as lists of options are read; and one of 78 trips.
+/// Loops that move the cursor, overwrite, trim, tell the host, and end the packet, as lists of
+/// options are read; and one of 78 trips.
 #[test]
 fn loops_walk_through_packets() {
     pipe_does_what_the_interpreter_does("tests/programs/options", 1, |n| {
@@ -437,7 +485,8 @@ fn loops_walk_through_packets() {
 fn conditions_bound_places() {
     pipe_does_what_the_interpreter_does("tests/programs/guarded", 1, |n| {
         let length = 14 + nicforge_ir::io::random(1, n) as usize % 140;
-        let mut frame: Vec<u8> = (0..length as u64).map(|at| nicforge_ir::io::random(n, at) as u8).collect();
+        let mut frame: Vec<u8> =
+            (0..length as u64).map(|at| nicforge_ir::io::random(n, at) as u8).collect();
         let far = nicforge_ir::io::random(2, n).is_multiple_of(16);
         frame[0] = if far { frame[0] } else { 0 };
         frame[1] = if n % 9 == 0 { 7 } else { frame[1] % 100 };
@@ -458,7 +507,8 @@ fn arrays_have_parts() {
     });
 }
 
-/// How long ago an entry was changed, compared by bounds: numbers at the ends of their range, next to each other, and random ones.
+/// How long ago an entry was changed, compared by bounds: numbers at the ends of their range, next
+/// to each other, and random ones.
 #[test]
 fn differences_are_compared_by_bounds() {
     pipe_does_what_the_interpreter_does("tests/programs/elapsed", 1, |n| {
@@ -473,7 +523,8 @@ fn differences_are_compared_by_bounds() {
     });
 }
 
-/// What an entry says is looked up in other tables before the entry is changed: packets follow when it is.
+/// What an entry says is looked up in other tables before the entry is changed: packets follow when
+/// it is.
 #[test]
 fn lookups_between_an_entry_and_its_change() {
     pipe_does_what_the_interpreter_does("tests/programs/classes", 10, |n| {
@@ -489,14 +540,16 @@ fn lookups_between_an_entry_and_its_change() {
 #[test]
 fn rows_with_masks_are_compared_at_once() {
     pipe_does_what_the_interpreter_does("tests/programs/masked", 1, |n| {
-        let number = |at| nicforge_ir::io::random(n, at) % if n / 200 % 2 == 0 { 16 } else { u32::MAX };
+        let number =
+            |at| nicforge_ir::io::random(n, at) % if n / 200 % 2 == 0 { 16 } else { u32::MAX };
         let mut frame: Vec<u8> = (0..2).flat_map(|at| number(at).to_le_bytes()).collect();
         frame.resize(60, 0);
         frame
     });
 }
 
-/// Several engines do what one does, in the same order: tables of all kinds and byte strings that events use in turn.
+/// Several engines do what one does, in the same order: tables of all kinds and byte strings that
+/// events use in turn.
 #[test]
 fn engines_take_turns() {
     if verilator_is_missing() {
@@ -507,7 +560,9 @@ fn engines_take_turns() {
         let name = &example.name;
         let compiled = PassManager::new().run_default(example.program.clone()).unwrap();
         let design = RtlProgram::replicated(&compiled, Wanted::Engine, replicas).unwrap();
-        assert!(matches!(design.artifact().form, Form::Engine { replicas: made, .. } if made == replicas));
+        assert!(
+            matches!(design.artifact().form, Form::Engine { replicas: made, .. } if made == replicas)
+        );
         assert_eq!(design.lint().unwrap(), "", "{name}");
         let events: Vec<InputEvent> =
             example.events.iter().filter(|e| takes(e)).take(EVENTS).cloned().collect();
@@ -521,8 +576,8 @@ fn engines_take_turns() {
     }
 }
 
-/// Four engines that share nothing but the order of what leaves are more than two and a half times as fast as one: packets take different
-/// times, and the quick ones wait for their turn.
+/// Four engines that share nothing but the order of what leaves are more than two and a half times
+/// as fast as one: packets take different times, and the quick ones wait for their turn.
 #[test]
 fn engines_run_side_by_side() {
     if verilator_is_missing() {
@@ -530,7 +585,8 @@ fn engines_run_side_by_side() {
     }
     let example = Example::load(root().join("examples/quic_lb"));
     let compiled = PassManager::new().run_default(example.program.clone()).unwrap();
-    let events: Vec<InputEvent> = example.events.iter().filter(|e| takes(e)).take(EVENTS).cloned().collect();
+    let events: Vec<InputEvent> =
+        example.events.iter().filter(|e| takes(e)).take(EVENTS).cloned().collect();
     let cycles = [1, 4].map(|replicas| {
         let design = RtlProgram::replicated(&compiled, Wanted::Engine, replicas).unwrap();
         let (run, found) =
@@ -541,7 +597,8 @@ fn engines_run_side_by_side() {
     assert!(cycles[0] as f64 > 2.5 * cycles[1] as f64, "{cycles:?} cycles with 1 and 4 engines");
 }
 
-/// Random programs on engines, which do everything: odd widths, evictions, byte strings, messages to the developer.
+/// Random programs on engines, which do everything: odd widths, evictions, byte strings, messages
+/// to the developer.
 #[test]
 fn random_programs_on_engines() {
     random_programs(Wanted::Engine, generate::Options::ALL, seeds(0));
@@ -566,8 +623,10 @@ fn random_programs(wanted: Wanted, options: generate::Options, seeds: std::ops::
     let (mut ran, tried) = (0, seeds.end - seeds.start);
     for seed in seeds {
         let program = generate_from(&decisions(seed), options);
-        let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
-        let events: Vec<InputEvent> = generate::events(seed, 150).into_iter().filter(takes).collect();
+        let compiled =
+            PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+        let events: Vec<InputEvent> =
+            generate::events(seed, 150).into_iter().filter(takes).collect();
         let design = match RtlProgram::replicated(&compiled, wanted, 1 + seed as u32 % 3) {
             Ok(design) => design,
             // More headers, or larger tables, than there is room for.
@@ -576,8 +635,9 @@ fn random_programs(wanted: Wanted, options: generate::Options, seeds: std::ops::
         };
         println!("seed {seed}: {:?}", design.artifact().form);
         let drive = Drive { pressure: seed, ..Drive::default() };
-        let (_, found) =
-            design.verify(&program, &[], &events, &drive).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        let (_, found) = design
+            .verify(&program, &[], &events, &drive)
+            .unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         assert!(found.is_empty(), "seed {seed}: {:?}", found[0]);
         ran += 1;
     }

@@ -1,6 +1,8 @@
-//! Random programs whose tables say each other's keys, and decide about each other: what the interpreter does, with streams that wait and that do not.
+//! Random programs whose tables say each other's keys, and decide about each other: what the
+//! interpreter does, with streams that wait and that do not.
 //!
-//! A failure prints the program. `NICFORGE_RANDOM_DESIGNS` sets how many there are (default 4), `NICFORGE_RANDOM_SEED` the first seed.
+//! A failure prints the program. `NICFORGE_RANDOM_DESIGNS` sets how many there are (default 4),
+//! `NICFORGE_RANDOM_SEED` the first seed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -50,7 +52,11 @@ struct Step {
 /// Steps of one table; what is known so far is `x`, its entries `v0` and so on.
 fn step(at: u64, numbers: &mut Numbers, tables: &mut String) -> Step {
     let kind = numbers.one_of(&["array", "hash", "hash", "lru", "buf"]);
-    let size = if kind == "array" { numbers.one_of(&["8", "256"]) } else { numbers.one_of(&["40", "300"]) };
+    let size = if kind == "array" {
+        numbers.one_of(&["8", "256"])
+    } else {
+        numbers.one_of(&["40", "300"])
+    };
     let _ = match kind {
         "buf" => writeln!(tables, "NF_BUF_TABLE(hash, t{at}, uint16_t, struct value, {size}, 64);"),
         "array" => writeln!(tables, "NF_TABLE(array, t{at}, uint32_t, struct value, {size});"),
@@ -108,7 +114,9 @@ fn step(at: u64, numbers: &mut Numbers, tables: &mut String) -> Step {
     let _ = write!(asks, "{show}        at{at} = key;\n        asked{at} = true;\n    }}\n");
     let delete = match (kind, numbers.below(3)) {
         ("hash" | "lru" | "buf", 0) => {
-            format!("if (({of_change} & 15) == 7)\n            nf_delete(&t{at}, at{at});\n        else ")
+            format!(
+                "if (({of_change} & 15) == 7)\n            nf_delete(&t{at}, at{at});\n        else "
+            )
         }
         _ => String::new(),
     };
@@ -152,7 +160,8 @@ fn program(seed: u64) -> String {
 fn frame(seed: u64, n: u64) -> Vec<u8> {
     let draw = |at: u64| random(seed ^ 0x9e37, n * 16 + at);
     let few = [2, 12, 1024][n as usize / 100 % 3];
-    let mut frame: Vec<u8> = (0..WORDS).flat_map(|at| ((draw(at) % few) as u16).to_le_bytes()).collect();
+    let mut frame: Vec<u8> =
+        (0..WORDS).flat_map(|at| ((draw(at) % few) as u16).to_le_bytes()).collect();
     frame.extend((7 * n as u32 + draw(14) % 8).to_le_bytes());
     frame.resize(if draw(15) % 30 == 0 { 15 } else { 60 }, 0);
     frame
@@ -173,17 +182,19 @@ fn tables_say_each_others_keys() {
         let options = nicforge_frontend::Options::new(root().join("runtime/include"));
         let program = nicforge_frontend::compile(&source, &options)
             .unwrap_or_else(|e| panic!("seed {seed}: {}\n{text}", e.render(false)));
-        let program =
-            nicforge_ir::verify(program.program).unwrap_or_else(|e| panic!("seed {seed}: {e:?}\n{text}"));
+        let program = nicforge_ir::verify(program.program)
+            .unwrap_or_else(|e| panic!("seed {seed}: {e:?}\n{text}"));
         let compiled = PassManager::new()
             .run_default(program.clone())
             .unwrap_or_else(|e| panic!("seed {seed}: {e}\n{text}"));
-        let design =
-            RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{text}"));
+        let design = RtlProgram::new(&compiled, Wanted::Best)
+            .unwrap_or_else(|e| panic!("seed {seed}: {e}\n{text}"));
         let form = match &design.artifact().form {
             Form::Pipe { interval, .. } => {
-                let handlers = design.artifact().files.iter().find(|(name, _)| name == "nf_handlers.sv");
-                let gates = handlers.map_or(0, |(_, text)| text.matches("// In front of stage ").count());
+                let handlers =
+                    design.artifact().files.iter().find(|(name, _)| name == "nf_handlers.sv");
+                let gates =
+                    handlers.map_or(0, |(_, text)| text.matches("// In front of stage ").count());
                 format!("pipe of {gates} gate(s), {interval} cycle(s)")
             }
             Form::Engine { why, .. } => format!("engine, {}", why.reason),
@@ -199,7 +210,11 @@ fn tables_say_each_others_keys() {
             let (_, found) = design
                 .verify(&program, &[], &events, &drive)
                 .unwrap_or_else(|e| panic!("seed {seed}, {form}: {e}\n{text}"));
-            assert!(found.is_empty(), "seed {seed}, {form}, pressure {pressure}: {:?}\n{text}", found[0]);
+            assert!(
+                found.is_empty(),
+                "seed {seed}, {form}, pressure {pressure}: {:?}\n{text}",
+                found[0]
+            );
         }
     }
     println!("{forms:?}");

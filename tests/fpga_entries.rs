@@ -1,4 +1,5 @@
-//! Several entries of one table that a packet changes, in designs: what the interpreter does, and in how many cycles.
+//! Several entries of one table that a packet changes, in designs: what the interpreter does, and
+//! in how many cycles.
 
 use nicforge_ir::Output;
 use nicforge_ir::io::random;
@@ -10,8 +11,9 @@ fn frame(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Three entries of one array at once, often the same one twice, also beyond the array. Packets wait for those of the same entries only: workloads in which
-/// they often meet, never do, and all are of one entry.
+/// Three entries of one array at once, often the same one twice, also beyond the array. Packets
+/// wait for those of the same entries only: workloads in which they often meet, never do, and all
+/// are of one entry.
 #[test]
 fn entries_are_changed_at_once() {
     let Some(piped) = Piped::of("tests/programs/transfers") else { return };
@@ -30,12 +32,15 @@ fn entries_are_changed_at_once() {
     let [often, never, always] = [often, never, always].map(|stats| each(&stats));
     println!("{never:.3} cycles a packet of other entries, {often:.3} of few, {always:.3} of one");
     assert!(never < 1.05, "{never:.3} cycles a packet that meets none");
-    assert!((f64::from(meeting) - 0.05..f64::from(meeting) + 0.05).contains(&always), "{always:.3}");
+    assert!(
+        (f64::from(meeting) - 0.05..f64::from(meeting) + 0.05).contains(&always),
+        "{always:.3}"
+    );
     assert!((1.1..always).contains(&often), "{often:.3}");
 }
 
-/// Two entries of one hash table at once, which come and go, also the same one and from rows that both have; the table fills up. Packets
-/// wait for those of the same rows only.
+/// Two entries of one hash table at once, which come and go, also the same one and from rows that
+/// both have; the table fills up. Packets wait for those of the same rows only.
 #[test]
 fn entries_come_and_go_at_once() {
     let Some(piped) = Piped::of("tests/programs/pairs") else { return };
@@ -50,7 +55,8 @@ fn entries_come_and_go_at_once() {
         of([0, 1].map(|at| random(n, at) % few), random(n, 8), n)
     });
     // New ones all the time, of which hardly any go.
-    let [seldom, _] = piped.does_the_same(|n| of([0, 1].map(|at| random(n, at)), 10 + random(n, 8) % 6, n));
+    let [seldom, _] =
+        piped.does_the_same(|n| of([0, 1].map(|at| random(n, at)), 10 + random(n, 8) % 6, n));
     let [always, _] = piped.does_the_same(|n| of([7; 2], random(n, 8), n));
     // All of them make or change both; the answer says of each whether it did.
     let [made, _] = piped.runs(|n| of([0, 1].map(|at| random(n, at)), 10, n));
@@ -67,11 +73,15 @@ fn entries_come_and_go_at_once() {
     );
     assert!(refused > 500, "{refused} refused");
     assert!(seldom < 1.1, "{seldom:.3} cycles a packet that meets few");
-    assert!((f64::from(meeting) - 0.05..f64::from(meeting) + 0.05).contains(&always), "{always:.3}");
+    assert!(
+        (f64::from(meeting) - 0.05..f64::from(meeting) + 0.05).contains(&always),
+        "{always:.3}"
+    );
     assert!((seldom..always).contains(&often), "{often:.3}");
 }
 
-/// Entries of one array, and of a table that is often full, that a packet changes one behind the other, often the same one twice.
+/// Entries of one array, and of a table that is often full, that a packet changes one behind the
+/// other, often the same one twice.
 #[test]
 fn entries_are_changed_in_turn() {
     let Some(piped) = Piped::of("tests/programs/in_turn") else { return };
@@ -86,7 +96,8 @@ fn entries_are_changed_in_turn() {
     assert!(refused.is_some_and(|count| *count > 100), "{refused:?} refused");
 }
 
-/// Two byte strings of one table that a packet appends to and gives out, often the same one; entries come and go, and the table is often full.
+/// Two byte strings of one table that a packet appends to and gives out, often the same one;
+/// entries come and go, and the table is often full.
 #[test]
 fn strings_are_changed_at_once() {
     let Some(piped) = Piped::of("tests/programs/copied") else { return };
@@ -109,7 +120,8 @@ fn strings_are_changed_at_once() {
     assert!(refused.is_some_and(|count| *count > 100), "{refused:?} refused");
 }
 
-/// Two entries with byte strings, which hardly anybody moves bytes of: packets of other rows do not wait, nor do readers for other strings.
+/// Two entries with byte strings, which hardly anybody moves bytes of: packets of other rows do not
+/// wait, nor do readers for other strings.
 #[test]
 fn entries_with_strings_come_and_go_at_once() {
     let Some(piped) = Piped::of("tests/programs/both_ends") else { return };
@@ -134,11 +146,15 @@ fn entries_with_strings_come_and_go_at_once() {
          {refused} refused"
     );
     assert!(refused > 500, "{refused} refused");
-    assert!(seldom < 1.2 && never < 1.2, "{seldom:.3} and {never:.3} cycles a packet that meets few");
+    assert!(
+        seldom < 1.2 && never < 1.2,
+        "{seldom:.3} and {never:.3} cycles a packet that meets few"
+    );
     assert!((1.9..4.1).contains(&always), "{always:.3}");
 }
 
-/// Several entries of an LRU table, used and made one behind the other, often the same one: what each new one evicts is what the rows say.
+/// Several entries of an LRU table, used and made one behind the other, often the same one: what
+/// each new one evicts is what the rows say.
 #[test]
 fn entries_are_evicted_in_turn() {
     let Some(piped) = Piped::of("tests/programs/recents") else { return };
@@ -153,7 +169,8 @@ fn entries_are_evicted_in_turn() {
     assert!(evicted.is_some_and(|count| *count > 500), "{evicted:?} evicted");
 }
 
-/// Commutative updates of members whose types have fewer bits than the bytes in which they lie, which no C has.
+/// Commutative updates of members whose types have fewer bits than the bytes in which they lie,
+/// which no C has.
 #[test]
 fn short_members_are_updated() {
     let Some(piped) = Piped::of("tests/programs/short_members") else { return };

@@ -1,4 +1,5 @@
-//! Simulated designs under what goes wrong: bad frames, more frames than they have room for, resets with packets in flight.
+//! Simulated designs under what goes wrong: bad frames, more frames than they have room for, resets
+//! with packets in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -14,8 +15,9 @@ use nicforge_tests::{internal, root, verilator_is_missing};
 
 fn design(example: &Example, wanted: Wanted) -> RtlProgram {
     let name = &example.name;
-    let compiled =
-        PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let compiled = PassManager::new()
+        .run_default(example.program.clone())
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
     RtlProgram::new(&compiled, wanted).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
@@ -40,7 +42,8 @@ fn of_folder(folder: &str, wanted: Wanted) -> Subject {
 /// Handlers joined by internal events, as stages or as a pipe.
 fn of_events(name: &str, wanted: Wanted) -> Subject {
     let program = internal(name);
-    let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let compiled =
+        PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
     let design = RtlProgram::in_stages(&compiled, &in_a_row(&compiled), wanted)
         .unwrap_or_else(|e| panic!("{name}: {e}"));
     match (&design.artifact().form, wanted) {
@@ -85,7 +88,8 @@ fn doing(folder: &str, number: u32, length: usize) -> InputEvent {
     let random = |at| random(u64::from(number), at);
     (0..8).for_each(|at| frame[at] = random(at as u64) as u8);
     // Two keys, half of the time the same one twice.
-    let few = |most: u32| [(random(20) % most) as u8, (random(21 - random(22) as u64 % 2) % most) as u8];
+    let few =
+        |most: u32| [(random(20) % most) as u8, (random(21 - random(22) as u64 % 2) % most) as u8];
     match folder {
         "copied" => {
             frame[1..3].copy_from_slice(&few(40));
@@ -135,8 +139,8 @@ fn mark_of(outputs: &[Output]) -> Option<[u8; 4]> {
     bytes[bytes.len() - 4..].try_into().ok()
 }
 
-/// A storm that is longer than all buffers, beside a MAC that cannot wait: whole frames are lost and counted, and those that are not are
-/// handled as if the lost ones had never been sent.
+/// A storm that is longer than all buffers, beside a MAC that cannot wait: whole frames are lost
+/// and counted, and those that are not are handled as if the lost ones had never been sent.
 #[test]
 fn storms_lose_whole_frames() {
     if verilator_is_missing() {
@@ -165,7 +169,9 @@ fn storms_lose_whole_frames() {
         of_folder("tests/programs/remembered", Wanted::Best),
         of_folder("tests/programs/metered", Wanted::Best),
     ];
-    for (subject, events) in subjects.into_iter().map(|subject| (subject, events.clone())).chain(told) {
+    for (subject, events) in
+        subjects.into_iter().map(|subject| (subject, events.clone())).chain(told)
+    {
         let Subject { name, program, entries, design } = &subject;
         let mark = |event: &InputEvent| {
             let Input::Net { frame, .. } = &event.input else { unreachable!("a frame") };
@@ -178,7 +184,8 @@ fn storms_lose_whole_frames() {
         let mut storms = 0;
         for pressure in [0, 1, 2, 3] {
             let drive = Drive { pressure, lossy: true, ..Drive::default() };
-            let run = design.run(&events, entries, &drive).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let run =
+                design.run(&events, entries, &drive).unwrap_or_else(|e| panic!("{name}: {e}"));
             let counters = &run.stats.counters;
             let (taken, lost) = (counters["frames"] as usize, counters["no_slot"] as usize);
             assert_eq!(taken + lost, events.len(), "{name}: frames that are nowhere");
@@ -201,7 +208,8 @@ fn storms_lose_whole_frames() {
     }
 }
 
-/// A reset while packets are on their way: nothing of before is left, neither in tables nor in counters nor in a cycle more or less.
+/// A reset while packets are on their way: nothing of before is left, neither in tables nor in
+/// counters nor in a cycle more or less.
 #[test]
 fn resets_with_packets_in_flight() {
     if verilator_is_missing() {
@@ -233,18 +241,28 @@ fn resets_with_packets_in_flight() {
     }
     for folder in TOLD {
         let subject = of_folder(&format!("tests/programs/{folder}"), Wanted::Best);
-        subjects.push((subject, (0..300).map(|n| doing(folder, n, [60, 150][n as usize % 2])).collect()));
+        subjects.push((
+            subject,
+            (0..300).map(|n| doing(folder, n, [60, 150][n as usize % 2])).collect(),
+        ));
     }
     for (Subject { name, program, entries, design }, events) in &subjects {
-        let fresh = design.run(events, entries, &Drive::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let fresh = design
+            .run(events, entries, &Drive::default())
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
         for pressure in [0, 1] {
             // In the middle of everything, wherever that is.
             for part in [7, 3, 2] {
                 let reset_at = NonZeroU64::new(fresh.stats.cycles / part + part);
                 let drive = Drive { pressure, reset_at, ..Drive::default() };
-                let (run, found) =
-                    design.verify(program, entries, events, &drive).unwrap_or_else(|e| panic!("{name}: {e}"));
-                assert!(found.is_empty(), "{name}, pressure {pressure}, at {reset_at:?}: {:?}", found[0]);
+                let (run, found) = design
+                    .verify(program, entries, events, &drive)
+                    .unwrap_or_else(|e| panic!("{name}: {e}"));
+                assert!(
+                    found.is_empty(),
+                    "{name}, pressure {pressure}, at {reset_at:?}: {:?}",
+                    found[0]
+                );
                 assert_eq!(run.stats.counters, fresh.stats.counters, "{name}");
                 if pressure == 0 {
                     assert_eq!(run.stats, fresh.stats, "{name}, reset at {reset_at:?}");
@@ -254,7 +272,8 @@ fn resets_with_packets_in_flight() {
     }
 }
 
-/// Frames that are too short, too long or marked as bad are dropped whole and counted; those around them are as if they had not been there.
+/// Frames that are too short, too long or marked as bad are dropped whole and counted; those around
+/// them are as if they had not been there.
 #[test]
 fn bad_frames_are_dropped_and_counted() {
     if verilator_is_missing() {
@@ -266,7 +285,8 @@ fn bad_frames_are_dropped_and_counted() {
     };
     // Lengths around the limits, and every third frame bad besides.
     let lengths = [60, 1, 13, 14, 64, 65, 1518, 1519, 4000, 128, 1536, 9000, 200];
-    let events: Vec<InputEvent> = (0..390).map(|n| frame(n, lengths[n as usize % lengths.len()])).collect();
+    let events: Vec<InputEvent> =
+        (0..390).map(|n| frame(n, lengths[n as usize % lengths.len()])).collect();
     let bad: BTreeSet<usize> = (0..events.len()).filter(|at| at % 7 == 3).collect();
     for Subject { name, program, design, .. } in [
         of_example("l2_forward", Wanted::Best),

@@ -1,4 +1,5 @@
-//! Designs of several stages, simulated against the interpreter: programs whose handlers stay apart, with streams that wait at random.
+//! Designs of several stages, simulated against the interpreter: programs whose handlers stay
+//! apart, with streams that wait at random.
 
 use nicforge_codegen::rtl::{Form, Wanted};
 use nicforge_ir::io::random;
@@ -26,9 +27,16 @@ fn frames(count: u64) -> Vec<InputEvent> {
     (0..count).map(event).collect()
 }
 
-/// The same, as a pipe, also without `fuse`: what handlers share is found again by those behind, in the interpreter's order.
-fn check_pipe(name: &str, program: &Verified<nicforge_ir::Program>, must: bool, events: &[InputEvent]) {
-    let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
+/// The same, as a pipe, also without `fuse`: what handlers share is found again by those behind, in
+/// the interpreter's order.
+fn check_pipe(
+    name: &str,
+    program: &Verified<nicforge_ir::Program>,
+    must: bool,
+    events: &[InputEvent],
+) {
+    let compiled =
+        PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
     let row: Vec<Vec<HandlerId>> = in_a_row(&compiled);
     let design = RtlProgram::in_stages(&compiled, &row, Wanted::Best);
     let design = match design {
@@ -47,8 +55,9 @@ fn check_pipe(name: &str, program: &Verified<nicforge_ir::Program>, must: bool, 
     }
 }
 
-/// Events with packets, headers and values, from several places; entries and random numbers that several handlers use, in the order of the queue
-/// and not in that of the calls; what leaves beside packets.
+/// Events with packets, headers and values, from several places; entries and random numbers that
+/// several handlers use, in the order of the queue and not in that of the calls; what leaves beside
+/// packets.
 #[test]
 fn handlers_of_internal_events_are_a_pipe() {
     if verilator_is_missing() {
@@ -59,16 +68,24 @@ fn handlers_of_internal_events_are_a_pipe() {
     }
 }
 
-fn check(name: &str, program: &Verified<nicforge_ir::Program>, stages: Option<usize>, events: &[InputEvent]) {
-    let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
+fn check(
+    name: &str,
+    program: &Verified<nicforge_ir::Program>,
+    stages: Option<usize>,
+    events: &[InputEvent],
+) {
+    let compiled =
+        PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
     let row: Vec<Vec<HandlerId>> = in_a_row(&compiled);
     let design = match RtlProgram::in_stages(&compiled, &row, Wanted::Engine) {
         Err(RtlError::Unsupported(_)) if stages.is_none() => return,
-        other => {
-            other.unwrap_or_else(|e| panic!("{name}: {e}\n{}", print(&compiled, PrintOptions::default())))
-        }
+        other => other.unwrap_or_else(|e| {
+            panic!("{name}: {e}\n{}", print(&compiled, PrintOptions::default()))
+        }),
     };
-    let Form::Stages { stages: made, .. } = &design.artifact().form else { panic!("{name}: not in stages") };
+    let Form::Stages { stages: made, .. } = &design.artifact().form else {
+        panic!("{name}: not in stages")
+    };
     assert!(stages.is_none_or(|wanted| wanted == made.len()), "{name}: {made:?}");
     assert_eq!(design.lint().unwrap_or_else(|e| panic!("{name}: {e}")), "", "{name}");
     for pressure in [0, 1] {
@@ -80,11 +97,15 @@ fn check(name: &str, program: &Verified<nicforge_ir::Program>, stages: Option<us
             let counter = |what: &str| run.stats.counters[&format!("stage_{}_{what}", stage.name)];
             assert_eq!(counter("events"), events.len() as u64, "{name}: {}", stage.name);
         }
-        println!("{name}: {} events in {} cycles, {made:?}", run.stats.events, run.stats.busy_cycles);
+        println!(
+            "{name}: {} events in {} cycles, {made:?}",
+            run.stats.events, run.stats.busy_cycles
+        );
     }
 }
 
-/// Events with packets, emitted headers and values; without packets; several at a time; round and round; drops in several stages.
+/// Events with packets, emitted headers and values; without packets; several at a time; round and
+/// round; drops in several stages.
 #[test]
 fn handlers_of_internal_events_are_stages() {
     if verilator_is_missing() {
@@ -99,14 +120,18 @@ fn handlers_of_internal_events_are_stages() {
 #[test]
 fn queues_have_the_room_that_is_said() {
     let program = internal("relay");
-    for (said, depth) in [(None, 16), (Some(1), 2), (Some(64), 64), (Some(65), 128), (Some(100_000), 256)] {
+    for (said, depth) in
+        [(None, 16), (Some(1), 2), (Some(64), 64), (Some(65), 128), (Some(100_000), 256)]
+    {
         let mut open = program.clone().into_inner();
         for handler in open.handlers.values_mut().filter(|handler| handler.name == "second") {
             handler.room = said.map(|entries| Room { entries, loses: false });
         }
         let compiled = PassManager::new().run_default(verify(open).unwrap()).unwrap();
-        let design = RtlProgram::in_stages(&compiled, &in_a_row(&compiled), Wanted::Engine).unwrap();
-        let (_, top) = design.artifact().files.iter().find(|(name, _)| name == "nf_top.sv").unwrap();
+        let design =
+            RtlProgram::in_stages(&compiled, &in_a_row(&compiled), Wanted::Engine).unwrap();
+        let (_, top) =
+            design.artifact().files.iter().find(|(name, _)| name == "nf_top.sv").unwrap();
         let wanted = format!(".DEPTH({depth})\n  ) u_to_second (");
         assert!(top.contains(&wanted), "{said:?}: no {wanted}");
     }
@@ -123,8 +148,11 @@ fn random_programs_in_stages() {
         let prepared = cut::prepare(&program).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         let Some(handler) = prepared.handlers.keys().next() else { continue };
         let weights = cut::Weights { op: &|_, _, _| 1.0 };
-        let Ok(cut) = cut::cut(&prepared, handler, &weights, &cut::Options::default()) else { continue };
-        let events: Vec<InputEvent> = generate::events(seed, 150).into_iter().filter(takes).collect();
+        let Ok(cut) = cut::cut(&prepared, handler, &weights, &cut::Options::default()) else {
+            continue;
+        };
+        let events: Vec<InputEvent> =
+            generate::events(seed, 150).into_iter().filter(takes).collect();
         check(&format!("seed {seed}"), &cut.program, None, &events);
         check_pipe(&format!("seed {seed}"), &cut.program, false, &events);
     }

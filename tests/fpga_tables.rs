@@ -1,4 +1,5 @@
-//! Tables of simulated designs through their registers: random operations, with the interpreter's tables as the measure.
+//! Tables of simulated designs through their registers: random operations, with the interpreter's
+//! tables as the measure.
 
 use nicforge_codegen::rtl::Wanted;
 use nicforge_ir::io::random;
@@ -30,9 +31,11 @@ impl Dice {
 fn identity(program: &Program, table: TableId, dice: &mut Dice) -> (Vec<u8>, Match) {
     let def = &program.tables[table];
     let size = program.size_of(def.key) as usize;
-    // Small tables overflow; pipes evict another entry than the interpreter from large ones, so those stay below.
+    // Small tables overflow; pipes evict another entry than the interpreter from large ones, so
+    // those stay below.
     let number = dice.below((def.capacity + def.capacity.min(80) / 4).min(90));
-    let mut key: Vec<u8> = (0..size as u64).map(|at| random(u64::from(number), at / 4) as u8).collect();
+    let mut key: Vec<u8> =
+        (0..size as u64).map(|at| random(u64::from(number), at / 4) as u8).collect();
     key[..size.min(2)].copy_from_slice(&(number as u16).to_le_bytes()[..size.min(2)]);
     match def.kind {
         TableKind::Array => (number.to_le_bytes()[..size].to_vec(), Match::Exact),
@@ -45,8 +48,9 @@ fn identity(program: &Program, table: TableId, dice: &mut Dice) -> (Vec<u8>, Mat
             (key, Match::Prefix(bits))
         }
         TableKind::Ternary => {
-            let mask: Vec<u8> =
-                (0..size).map(|at| if at < 2 || number.is_multiple_of(3) { 255 } else { 15 }).collect();
+            let mask: Vec<u8> = (0..size)
+                .map(|at| if at < 2 || number.is_multiple_of(3) { 255 } else { 15 })
+                .collect();
             key.iter_mut().zip(&mask).for_each(|(byte, mask)| *byte &= mask);
             (key, Match::Mask { mask, priority: dice.below(2) })
         }
@@ -56,15 +60,18 @@ fn identity(program: &Program, table: TableId, dice: &mut Dice) -> (Vec<u8>, Mat
 /// The same without bits in padding, which tables do not take.
 fn canonical(program: &Program, table: TableId, entry: Entry) -> Entry {
     let written = json::entries(program, table, std::slice::from_ref(&entry));
-    let read = control::parse_entry(program, table, &written[0]).unwrap_or_else(|e| panic!("{e:?}"));
+    let read =
+        control::parse_entry(program, table, &written[0]).unwrap_or_else(|e| panic!("{e:?}"));
     Entry { buf: entry.buf, ..read }
 }
 
-/// Some packets, then random operations: all answers, and in the end all contents, are the interpreter's.
+/// Some packets, then random operations: all answers, and in the end all contents, are the
+/// interpreter's.
 fn check(example: &Example, wanted: Wanted) {
     let (name, program) = (&example.name, &*example.program);
-    let compiled =
-        PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let compiled = PassManager::new()
+        .run_default(example.program.clone())
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
     let design = RtlProgram::new(&compiled, wanted).unwrap_or_else(|e| panic!("{name}: {e}"));
     let events: Vec<_> = example.events.iter().filter(|e| takes(e)).take(50).cloned().collect();
     let (_, mut held) = design
@@ -100,7 +107,11 @@ fn check(example: &Example, wanted: Wanted) {
             // An array's entries are always there; the interpreter says whether one was set.
             6 if def.kind != TableKind::Array => {
                 let want = interp.delete(table, key, matching);
-                assert_eq!(held.delete(table, key, matching), want, "{at}: delete {key:?} {matching:?}");
+                assert_eq!(
+                    held.delete(table, key, matching),
+                    want,
+                    "{at}: delete {key:?} {matching:?}"
+                );
             }
             _ if step % 5 == 0 => {
                 let sorted = |mut entries: Vec<Entry>| {

@@ -1,4 +1,5 @@
-//! Who waits in the gate of a pipe: readers of byte strings for those that append, and packets whose keys other tables say; what the interpreter does, and in how many cycles.
+//! Who waits in the gate of a pipe: readers of byte strings for those that append, and packets
+//! whose keys other tables say; what the interpreter does, and in how many cycles.
 
 use nicforge_ir::io::random;
 use nicforge_tests::designs::{Piped, each};
@@ -19,8 +20,8 @@ fn appending_or_reading(n: u64) -> Vec<u8> {
     frame
 }
 
-/// Bytes are read at constant places, at any place and in a loop, by packets behind those that append them, of the same entries and of
-/// others; what was read decides about entries.
+/// Bytes are read at constant places, at any place and in a loop, by packets behind those that
+/// append them, of the same entries and of others; what was read decides about entries.
 #[test]
 fn bytes_are_read_out_of_strings() {
     let Some(piped) = Piped::of("tests/programs/looked_into") else { return };
@@ -28,7 +29,8 @@ fn bytes_are_read_out_of_strings() {
     piped.does_the_same(appending_or_reading);
 }
 
-/// Bytes are read behind others that the same packet has appended under another key, which is the same one or is not.
+/// Bytes are read behind others that the same packet has appended under another key, which is the
+/// same one or is not.
 #[test]
 fn bytes_are_read_under_another_key() {
     let Some(piped) = Piped::of("tests/programs/two_keys") else { return };
@@ -56,7 +58,8 @@ fn of_flow(flow: u32, how: u32) -> Vec<u8> {
     frame
 }
 
-/// Only who reads waits, and only for those that append to the same string; two commands of one packet take the deparser two cycles.
+/// Only who reads waits, and only for those that append to the same string; two commands of one
+/// packet take the deparser two cycles.
 #[test]
 fn only_readers_of_the_same_string_wait() {
     let Some(piped) = Piped::of("tests/programs/remembered") else { return };
@@ -65,23 +68,33 @@ fn only_readers_of_the_same_string_wait() {
     let [any, _] = piped.does_the_same(|n| of_flow(random(n, 0) % 900, random(n, 1)));
     let [few, _] = piped.does_the_same(|n| of_flow(random(n, 0) % 8, random(n, 1)));
     // Reads only, and appends only, of one string.
-    let [read, _] = piped.does_the_same(|n| of_flow(7, if n == 0 { 0 } else { 4 * (random(n, 1) % 16) + 1 }));
+    let [read, _] =
+        piped.does_the_same(|n| of_flow(7, if n == 0 { 0 } else { 4 * (random(n, 1) % 16) + 1 }));
     let [appended, _] = piped.does_the_same(|_| of_flow(7, 0));
     let [in_turn, _] = piped.does_the_same(|n| of_flow(7, n as u32 % 2));
-    let [any, few, read, appended, in_turn] = [any, few, read, appended, in_turn].map(|stats| each(&stats));
+    let [any, few, read, appended, in_turn] =
+        [any, few, read, appended, in_turn].map(|stats| each(&stats));
     println!(
         "{any:.3} cycles a packet of any flow, {few:.3} of few, {read:.3} if one is only read, {appended:.3} if only appended to, \
          {in_turn:.3} in turn, {meeting} predicted"
     );
     assert!(any < 1.3, "{any:.3} cycles a packet that hardly ever meets another one");
     assert!((any..2.5).contains(&few), "{few:.3}");
-    assert!(read < 2.1 && appended < 2.1, "{read:.3} and {appended:.3} cycles where nothing is waited for");
-    // The reader leaves the gate as many cycles behind, the next one that appends two behind the reader.
+    assert!(
+        read < 2.1 && appended < 2.1,
+        "{read:.3} and {appended:.3} cycles where nothing is waited for"
+    );
+    // The reader leaves the gate as many cycles behind, the next one that appends two behind the
+    // reader.
     let pair = f64::from(meeting) + 2.0;
-    assert!((pair - 0.1..pair + 0.1).contains(&(2.0 * in_turn)), "{in_turn:.3} for {pair} cycles of two");
+    assert!(
+        (pair - 0.1..pair + 0.1).contains(&(2.0 * in_turn)),
+        "{in_turn:.3} for {pair} cycles of two"
+    );
 }
 
-/// Who waits where a table that nothing changes, and bytes from anywhere, say what the keys of others are: only packets of the same entries.
+/// Who waits where a table that nothing changes, and bytes from anywhere, say what the keys of
+/// others are: only packets of the same entries.
 #[test]
 fn packets_are_told_apart_by_what_tables_say() {
     let Some(piped) = Piped::of("tests/programs/metered") else { return };
@@ -127,17 +140,20 @@ fn packets_are_told_apart_by_what_is_known_of_flows() {
         frame
     };
     let few = |n| [3, 40, 800][n as usize / 200 % 3];
-    let [mixed, _] =
-        piped.does_the_same(|n| of(n, random(n, 0) % few(n), random(n, 1) % 12, random(n, 2) % few(n)));
+    let [mixed, _] = piped
+        .does_the_same(|n| of(n, random(n, 0) % few(n), random(n, 1) % 12, random(n, 2) % few(n)));
     let [any, _] = piped.does_the_same(|n| of(n, n as u32 % 100, 0, n as u32 % 100));
     let [one, _] = piped.does_the_same(|n| of(n, n as u32 % 100, 0, 7));
     let [mixed, any, one] = [mixed, any, one].map(|stats| each(&stats));
-    println!("{any:.3} cycles a packet of any bucket, {mixed:.3} of often the same, {one:.3} of one");
+    println!(
+        "{any:.3} cycles a packet of any bucket, {mixed:.3} of often the same, {one:.3} of one"
+    );
     assert!(any < 1.1 && (any..one).contains(&mixed), "{any:.3} and {mixed:.3}");
     assert!((f64::from(meeting) - 0.1..f64::from(meeting) + 0.1).contains(&one), "{one:.3}");
 }
 
-/// Byte strings whose keys a table of the host says, of which every packet reads what it and others have appended.
+/// Byte strings whose keys a table of the host says, of which every packet reads what it and others
+/// have appended.
 #[test]
 fn strings_are_told_apart_by_what_tables_say() {
     let Some(piped) = Piped::of("tests/programs/every_table") else { return };
@@ -154,7 +170,10 @@ fn strings_are_told_apart_by_what_tables_say() {
     });
     let each = each(&stats[0]);
     println!("{each:.3} cycles a packet, {meeting} of one string");
-    assert!(each < 0.9 * f64::from(meeting), "{each:.3} cycles a packet, {meeting} if all wait for all");
+    assert!(
+        each < 0.9 * f64::from(meeting),
+        "{each:.3} cycles a packet, {meeting} if all wait for all"
+    );
 }
 
 /// A frame of these 16-bit words, then an amount, of 60 bytes.
@@ -170,7 +189,8 @@ fn amount(n: u64) -> u32 {
     7 * n as u32 + random(n, 5) % 8
 }
 
-/// Three gates, one behind the other: each table says the key of the next one, some cycles before it is changed itself.
+/// Three gates, one behind the other: each table says the key of the next one, some cycles before
+/// it is changed itself.
 #[test]
 fn packets_are_told_apart_by_tables_that_change_later() {
     let Some(piped) = Piped::of("tests/programs/chained") else { return };
@@ -196,27 +216,31 @@ fn packets_are_told_apart_by_what_lru_tables_say() {
     let (interval, meeting) = piped.cycles();
     assert!(interval == 1 && meeting == 3, "{interval} and {meeting} cycles");
     let few = |n| [3, 90, 800][n as usize / 200 % 3];
-    let [mixed, _] =
-        piped.does_the_same(|n| of_words(&[random(n, 0) % few(n), random(n, 1) % few(n)], amount(n)));
+    let [mixed, _] = piped
+        .does_the_same(|n| of_words(&[random(n, 0) % few(n), random(n, 1) % few(n)], amount(n)));
     let [any, _] = piped.does_the_same(|n| of_words(&[random(n, 0), random(n, 1)], amount(n)));
     let [one, _] = piped.does_the_same(|n| of_words(&[random(n, 0), 7], amount(n)));
     let [mixed, any, one] = [mixed, any, one].map(|stats| each(&stats));
-    println!("{any:.3} cycles a packet of any bucket, {mixed:.3} of often the same, {one:.3} of one");
+    println!(
+        "{any:.3} cycles a packet of any bucket, {mixed:.3} of often the same, {one:.3} of one"
+    );
     assert!(any < 1.1 && (any..one).contains(&mixed), "{any:.3} and {mixed:.3}");
     assert!((2.9..3.1).contains(&one), "{one:.3}");
 }
 
-/// And behind entries that are asked for in turn: no packet waits longer for that than the turns take.
+/// And behind entries that are asked for in turn: no packet waits longer for that than the turns
+/// take.
 #[test]
 fn packets_are_told_apart_by_entries_in_turn() {
     let Some(piped) = Piped::of("tests/programs/partners") else { return };
     let (interval, meeting) = piped.cycles();
     assert!(interval == 2 && meeting == 4, "{interval} and {meeting} cycles");
     let few = |n| [3, 90, 800][n as usize / 200 % 3];
-    let [mixed, _] =
-        piped.does_the_same(|n| of_words(&[random(n, 0) % few(n), random(n, 1) % few(n)], amount(n)));
+    let [mixed, _] = piped
+        .does_the_same(|n| of_words(&[random(n, 0) % few(n), random(n, 1) % few(n)], amount(n)));
     // Known ones of different amounts.
-    let [any, _] = piped.does_the_same(|n| of_words(&[random(n, 0) % 20, random(n, 1) % 20], random(n, 2)));
+    let [any, _] =
+        piped.does_the_same(|n| of_words(&[random(n, 0) % 20, random(n, 1) % 20], random(n, 2)));
     // New ones are in none.
     let [one, _] = piped.does_the_same(|n| of_words(&[2 * n as u32, 2 * n as u32 + 1], amount(n)));
     let [mixed, any, one] = [mixed, any, one].map(|stats| each(&stats));
@@ -232,17 +256,21 @@ fn packets_are_told_apart_by_bytes_of_strings() {
     assert_eq!(piped.cycles().0, 1);
     let of = |n, flow, how: u32, word| of_words(&[how, 0, flow, word], amount(n));
     let few = |n| [2, 30, 900][n as usize / 200 % 3];
-    let [mixed, _] = piped
-        .does_the_same(|n| of(n, random(n, 0) % few(n), random(n, 1) % 256, random(n, 2) % few(n + 400)));
+    let [mixed, _] = piped.does_the_same(|n| {
+        of(n, random(n, 0) % few(n), random(n, 1) % 256, random(n, 2) % few(n + 400))
+    });
     let [any, _] = piped.does_the_same(|n| of(n, n as u32 % 900, 2, random(n, 2)));
     let [one, _] = piped.does_the_same(|n| of(n, n as u32 % 900, 2, 7));
     let [mixed, any, one] = [mixed, any, one].map(|stats| each(&stats));
-    println!("{any:.3} cycles a packet of any bucket, {mixed:.3} of often the same, {one:.3} of one");
+    println!(
+        "{any:.3} cycles a packet of any bucket, {mixed:.3} of often the same, {one:.3} of one"
+    );
     assert!(any < 1.1 && any < mixed, "{any:.3} and {mixed:.3}");
     assert!((2.9..3.1).contains(&one), "{one:.3}");
 }
 
-/// A table whose entry says the key of another one, and is changed by what that one says: packets of other flows do not wait.
+/// A table whose entry says the key of another one, and is changed by what that one says: packets
+/// of other flows do not wait.
 #[test]
 fn tables_decide_about_those_that_say_their_keys() {
     let Some(piped) = Piped::of("tests/programs/limited") else { return };
@@ -259,7 +287,8 @@ fn tables_decide_about_those_that_say_their_keys() {
     assert!((3.9..4.1).contains(&one), "{one:.3}");
 }
 
-/// Who asks for no entry waits for nobody, and nobody for him, also where a key is always the same; nor do those that only read.
+/// Who asks for no entry waits for nobody, and nobody for him, also where a key is always the same;
+/// nor do those that only read.
 #[test]
 fn only_who_changes_entries_is_waited_for() {
     let Some(piped) = Piped::of("tests/programs/rationed") else { return };
@@ -284,12 +313,16 @@ fn only_who_changes_entries_is_waited_for() {
     println!(
         "{free:.3?} cycles a packet that waits for nobody, {mixed:.3} of all kinds, {in_turn:.3} in turn, {bound:.3?} of one entry"
     );
-    assert!(free.iter().all(|each| *each < 1.1) && (1.1..2.5).contains(&mixed), "{free:.3?}, {mixed:.3}");
+    assert!(
+        free.iter().all(|each| *each < 1.1) && (1.1..2.5).contains(&mixed),
+        "{free:.3?}, {mixed:.3}"
+    );
     assert!(bound.iter().all(|each| (2.9..3.1).contains(each)), "{bound:.3?}");
     assert!((1.9..2.1).contains(&in_turn), "{in_turn:.3}");
 }
 
-/// Byte strings of arrays, which the host may have filled: of one entry a packet, and of two that may be the same, which the table shows at once.
+/// Byte strings of arrays, which the host may have filled: of one entry a packet, and of two that
+/// may be the same, which the table shows at once.
 #[test]
 fn strings_of_arrays_lie_where_their_numbers_say() {
     let Some(piped) = Piped::of("tests/programs/boxes") else { return };

@@ -1,4 +1,5 @@
-//! The fuzz targets on their corpus, with mutations that are the same in every run. `fuzz/` runs them without end.
+//! The fuzz targets on their corpus, with mutations that are the same in every run. `fuzz/` runs
+//! them without end.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +38,8 @@ impl Random {
     }
 }
 
-/// A few changes of the kinds that find mistakes: bits, numbers at their limits, cuts, repeats, pieces of other files.
+/// A few changes of the kinds that find mistakes: bits, numbers at their limits, cuts, repeats,
+/// pieces of other files.
 fn mutate(file: &[u8], all: &[(PathBuf, Vec<u8>)], random: &mut Random) -> Vec<u8> {
     const NUMBERS: [u32; 8] = [0, 1, 0x7f, 0xff, 0xffff, 0x7fff_ffff, 0x8000_0000, u32::MAX];
     const WORDS: [&str; 8] = ["4294967296", "-1", "[", "{", "\"", "%0", "65", "\n"];
@@ -97,7 +99,8 @@ fn pcap() {
     let files = corpus("corpus/pcap", &["pcap", "pcapng"]);
     replay(&files, nicforge_run::pcap::fuzz_pcap);
     let path = Path::new("whole");
-    let read = files.iter().filter(|(_, bytes)| nicforge_run::pcap::parse(path, bytes).is_ok()).count();
+    let read =
+        files.iter().filter(|(_, bytes)| nicforge_run::pcap::parse(path, bytes).is_ok()).count();
     assert_eq!(read, files.len() - 1, "all but the one of another link type are captures");
 }
 
@@ -122,7 +125,11 @@ fn netlists() {
     for (path, bytes) in &files {
         let area = nicforge_run::synth::measure(std::str::from_utf8(bytes).unwrap());
         let area = area.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert!(area.luts > 0 && area.depth > 0 && area.flip_flops > 0, "{}: {area:?}", path.display());
+        assert!(
+            area.luts > 0 && area.depth > 0 && area.flip_flops > 0,
+            "{}: {area:?}",
+            path.display()
+        );
     }
 }
 

@@ -1,8 +1,9 @@
 //! Generated C programs: as plain C, in the interpreter and on the targets.
 //!
-//! `NICFORGE_RANDOM_PROGRAMS` says how many, `NICFORGE_RANDOM_SEED` is the first seed, `NICFORGE_RANDOM_TARGETS` names targets
-//! (with commas between them; `host/4` is every fourth program on `host`,
-//! `plan:dpdk` what the planner makes of it for `dpdk`). With `NICFORGE_RANDOM_STATE`, a file, a run goes on where the last one ended.
+//! `NICFORGE_RANDOM_PROGRAMS` says how many, `NICFORGE_RANDOM_SEED` is the first seed,
+//! `NICFORGE_RANDOM_TARGETS` names targets (with commas between them; `host/4` is every fourth
+//! program on `host`, `plan:dpdk` what the planner makes of it for `dpdk`). With
+//! `NICFORGE_RANDOM_STATE`, a file, a run goes on where the last one ended.
 
 use nicforge_tests::campaign::{Campaign, EVENTS, Report, compile, reduced, wrong_with};
 use nicforge_tests::oracle::faults::{FAULTS, TAMPERS};
@@ -28,8 +29,8 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
-/// So many of some programs are refused at most, if each is with the chance [`REFUSED`], but for seldom cases: the binomial
-/// distribution's bound.
+/// So many of some programs are refused at most, if each is with the chance [`REFUSED`], but for
+/// seldom cases: the binomial distribution's bound.
 fn most_refused(programs: u64) -> u64 {
     let mut term = (1.0 - REFUSED).powi(programs as i32);
     let (mut refused, mut all) = (0, term);
@@ -62,7 +63,8 @@ fn generated_programs_do_the_same_everywhere() {
             None => (name.to_string(), 1),
         })
         .collect();
-    if let Some(why) = kernel_is_missing().filter(|_| targets.iter().any(|(name, _)| name == "xdp")) {
+    if let Some(why) = kernel_is_missing().filter(|_| targets.iter().any(|(name, _)| name == "xdp"))
+    {
         println!("skipped on xdp: {why}");
         targets.retain(|(name, _)| name != "xdp");
     }
@@ -75,7 +77,11 @@ fn generated_programs_do_the_same_everywhere() {
     let mut report = Report::default();
     let mut from = first;
     while from < first + count && report.wrong.is_empty() {
-        let part = Campaign { first: from, count: PART.min(first + count - from), targets: targets.clone() };
+        let part = Campaign {
+            first: from,
+            count: PART.min(first + count - from),
+            targets: targets.clone(),
+        };
         report.add(part.run());
         from += part.count;
         if let Some(path) = state.as_ref().filter(|_| report.wrong.is_empty()) {
@@ -100,7 +106,8 @@ fn generated_programs_do_the_same_everywhere() {
         }
     }
     assert!(said.is_empty(), "{} of {} programs\n{}", said.len(), from - first, said.join("\n\n"));
-    let untold: Vec<_> = report.refused.iter().filter(|((_, why), _)| why.starts_with(UNTOLD)).collect();
+    let untold: Vec<_> =
+        report.refused.iter().filter(|((_, why), _)| why.starts_with(UNTOLD)).collect();
     assert!(untold.is_empty(), "refused by the kernel, and `check` says nothing: {untold:?}");
     for (target, of) in &targets {
         let compared = report.compared(target);
@@ -133,7 +140,12 @@ fn programs_that_showed_faults_do_the_same() {
         let text = std::fs::read_to_string(&path).expect("a program");
         for target in targets {
             let found = wrong_with(&text, 1, target);
-            assert!(found.is_none(), "{} on {target}: {}", path.display(), found.unwrap_or_default());
+            assert!(
+                found.is_none(),
+                "{} on {target}: {}",
+                path.display(),
+                found.unwrap_or_default()
+            );
         }
     }
 }
@@ -157,7 +169,8 @@ fn programs_about_ops_do_the_same_on_every_target() {
     assert!(targets.len() >= 5 && !paths.is_empty(), "{targets:?}, {paths:?}");
     for path in paths {
         let program = compile(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let (entries, events) = (programs::entries(&program, 1), programs::events(&program, 1, EVENTS));
+        let (entries, events) =
+            (programs::entries(&program, 1), programs::events(&program, 1, EVENTS));
         let case = Case { program: &program, entries: &entries, events: &events };
         for target in &targets {
             assert_eq!(judge(target, &case), Verdict::Same, "{} on {target}", path.display());
@@ -165,7 +178,8 @@ fn programs_about_ops_do_the_same_on_every_target() {
     }
 }
 
-/// The comparison can fail: with a deliberate mistake in the program that the interpreter gets, or in what it gives, it does.
+/// The comparison can fail: with a deliberate mistake in the program that the interpreter gets, or
+/// in what it gives, it does.
 #[test]
 fn deliberate_mistakes_are_found() {
     const TOGETHER: u64 = 40;
@@ -185,7 +199,8 @@ fn deliberate_mistakes_are_found() {
             })
             .collect();
         let names = programs::Generated::names();
-        let source = |path: &std::path::PathBuf| Source { path: path.clone(), names: names.clone() };
+        let source =
+            |path: &std::path::PathBuf| Source { path: path.clone(), names: names.clone() };
         let sources: Vec<Source> = cases.iter().map(|(path, ..)| source(path)).collect();
         let oracles = oracle::build(&sources).unwrap_or_else(|e| panic!("{e}"));
         let all = || cases.iter().zip(&oracles);

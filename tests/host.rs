@@ -1,7 +1,9 @@
-//! Programs compiled for processes against the interpreter: every example's captures, random programs, and programs whose
-//! handlers send each other events. Outputs, tables and counters must be equal, evictions included.
+//! Programs compiled for processes against the interpreter: every example's captures, random
+//! programs, and programs whose handlers send each other events. Outputs, tables and counters must
+//! be equal, evictions included.
 //!
-//! `NICFORGE_RANDOM_PROGRAMS` sets how many random programs (default 200), `NICFORGE_RANDOM_SEED` the first seed.
+//! `NICFORGE_RANDOM_PROGRAMS` sets how many random programs (default 200), `NICFORGE_RANDOM_SEED`
+//! the first seed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -54,7 +56,10 @@ fn difference(
         let (want, got) =
             ((counters.refused[id], counters.evicted[id]), (host.refused(id), host.evicted(id)));
         if want != got {
-            return Some(format!("table {}: refused and evicted\nwant {want:?}\ngot  {got:?}", table.name));
+            return Some(format!(
+                "table {}: refused and evicted\nwant {want:?}\ngot  {got:?}",
+                table.name
+            ));
         }
     }
     program.reasons.keys().find_map(|reason| {
@@ -66,10 +71,12 @@ fn difference(
 #[test]
 fn examples_do_the_same_in_a_process() {
     for_each(|example| {
-        let compiled =
-            PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
+        let compiled = PassManager::new()
+            .run_default(example.program.clone())
+            .unwrap_or_else(|e| panic!("{e}"));
         let options = HostOptions::default();
-        let found = difference(&example.program, &compiled, &example.entries, &example.events, options);
+        let found =
+            difference(&example.program, &compiled, &example.entries, &example.events, options);
         assert!(found.is_none(), "{}: {}", example.name, found.unwrap_or_default());
     });
 }
@@ -106,19 +113,24 @@ fn random_programs_do_the_same_in_a_process() {
                     let small = shrink(&list, |list| random_difference(list, seed).is_some());
                     let what = random_difference(&small, seed).unwrap_or_default();
                     let program = generate_from(&small, OPTIONS);
-                    panic!("seed {seed}: {what}\n\nfor:\n{}", print(&program, PrintOptions::default()));
+                    panic!(
+                        "seed {seed}: {what}\n\nfor:\n{}",
+                        print(&program, PrintOptions::default())
+                    );
                 }
             });
         }
     });
 }
 
-/// Programs as cutting leaves them: handlers joined by events that carry values, packets, both, and themselves again.
+/// Programs as cutting leaves them: handlers joined by events that carry values, packets, both, and
+/// themselves again.
 #[test]
 fn handlers_send_each_other_events() {
     for name in ["chain", "cycle"] {
         let program = internal(name);
-        let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+        let compiled =
+            PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
         for (seed, compiled) in [&program, &compiled].into_iter().enumerate() {
             let events = events(seed as u64, 2000);
             let found = difference(&program, compiled, &[], &events, HostOptions::default());
@@ -127,8 +139,8 @@ fn handlers_send_each_other_events() {
     }
 }
 
-/// Entries come and go, in the interpreter and in a process, and what is found is compared. `some` gives key and match from random
-/// numbers, near 10.0.0.0.
+/// Entries come and go, in the interpreter and in a process, and what is found is compared. `some`
+/// gives key and match from random numbers, near 10.0.0.0.
 fn come_and_go(table: &str, some: impl Fn(u32, &dyn Fn(u64) -> u32) -> (u32, Match)) {
     let text = format!(
         "program routes ports 1
@@ -144,8 +156,8 @@ fn come_and_go(table: &str, some: impl Fn(u32, &dyn Fn(u64) -> u32) -> (u32, Mat
             return
         }}"
     );
-    let program =
-        verify(parse(&text).unwrap_or_else(|e| panic!("{e}"))).unwrap_or_else(|e| panic!("{}", e[0]));
+    let program = verify(parse(&text).unwrap_or_else(|e| panic!("{e}")))
+        .unwrap_or_else(|e| panic!("{}", e[0]));
     let table = program.table_named("routes").expect("the table above");
     let mut host =
         HostProgram::build_with(&program, HostOptions::default()).unwrap_or_else(|e| panic!("{e}"));
@@ -154,7 +166,8 @@ fn come_and_go(table: &str, some: impl Fn(u32, &dyn Fn(u64) -> u32) -> (u32, Mat
     for step in 0..20_000u64 {
         let number = |n: u64| io::random(step, n);
         // A few bits that vary at each level, so that entries lie in one another.
-        let address = [0x0a00_0000, 0x0a01_0000][number(0) as usize % 2] | (number(1) & 0x0003_0307);
+        let address =
+            [0x0a00_0000, 0x0a01_0000][number(0) as usize % 2] | (number(1) & 0x0003_0307);
         let address = if number(2) % 8 == 0 { number(3) } else { address };
         let (key, matching) = some(address, &number);
         let key = key.to_be_bytes().to_vec();
@@ -167,7 +180,8 @@ fn come_and_go(table: &str, some: impl Fn(u32, &dyn Fn(u64) -> u32) -> (u32, Mat
             refused += u32::from(want.is_err());
         } else {
             let want = interp.delete(table, &key, &matching).unwrap_or_else(|e| panic!("{e}"));
-            let got = host.tables_mut().delete(table, &key, &matching).unwrap_or_else(|e| panic!("{e}"));
+            let got =
+                host.tables_mut().delete(table, &key, &matching).unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(want, got, "step {step}: {key:?} {matching:?}");
             removed += u32::from(want);
         }
@@ -201,8 +215,12 @@ fn prefixes_come_and_go() {
 #[test]
 fn masks_come_and_go() {
     come_and_go("ternary[u32 be -> u32] capacity 150", |address, number| {
-        let masks = [!0, 0xffff_ff00, 0xffff_0000, 0xff00_ff07, 0x0000_0007, 0xff03_0000, 0, 0x0001_0001];
+        let masks =
+            [!0, 0xffff_ff00, 0xffff_0000, 0xff00_ff07, 0x0000_0007, 0xff03_0000, 0, 0x0001_0001];
         let mask: u32 = masks[number(4) as usize % 8];
-        (address & mask, Match::Mask { mask: mask.to_be_bytes().to_vec(), priority: number(11) % 3 })
+        (
+            address & mask,
+            Match::Mask { mask: mask.to_be_bytes().to_vec(), priority: number(11) % 3 },
+        )
     });
 }

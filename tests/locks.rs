@@ -1,6 +1,7 @@
-//! Replicas that share tables under generated locks: what is read, computed and written back happens as one step, whoever else
-//! does the same. The programs count by reading and writing, so an update that got lost stays lost and shows in the tables. The
-//! same C without its locks must lose some, or the tests would show nothing.
+//! Replicas that share tables under generated locks: what is read, computed and written back
+//! happens as one step, whoever else does the same. The programs count by reading and writing, so
+//! an update that got lost stays lost and shows in the tables. The same C without its locks must
+//! lose some, or the tests would show nothing.
 
 use nicforge_codegen::dpdk::{PipeStage, Pipeline};
 use nicforge_codegen::nfp::{Engines, Placement};
@@ -18,8 +19,8 @@ use nicforge_tests::{dpdk_is_missing, root};
 fn source(name: &str) -> Verified<Program> {
     let options = nicforge_frontend::Options::new(root().join("runtime/include"));
     let path = root().join(format!("tests/programs/{name}/{name}.c"));
-    let output =
-        nicforge_frontend::compile(&path, &options).unwrap_or_else(|e| panic!("{}", e.render(false)));
+    let output = nicforge_frontend::compile(&path, &options)
+        .unwrap_or_else(|e| panic!("{}", e.render(false)));
     verify(output.program).unwrap_or_else(|e| panic!("{e:?}"))
 }
 
@@ -95,20 +96,25 @@ fn no_update_is_lost_on_engines() {
         for name in ["host_counts", "slot_counts"] {
             let program = source(name);
             let compiled = compiled(&program);
-            let made = EnginesProgram::new(&compiled, &shared(&compiled), &Placement::default(), engines)
-                .unwrap_or_else(|e| panic!("{name}: {e}"));
+            let made =
+                EnginesProgram::new(&compiled, &shared(&compiled), &Placement::default(), engines)
+                    .unwrap_or_else(|e| panic!("{name}: {e}"));
             for seed in 0..4 {
                 let (_, differences) = made
                     .verify(&program, &owners(&compiled), &skewed(10_000, seed))
                     .unwrap_or_else(|e| panic!("{name} on {engines:?}: {e}"));
-                assert!(differences.is_empty(), "{name} on {engines:?}, run {seed}: {:?}", differences[0]);
+                assert!(
+                    differences.is_empty(),
+                    "{name} on {engines:?}, run {seed}: {:?}",
+                    differences[0]
+                );
             }
         }
     }
 }
 
-/// The best plan has locks where a table cannot be divided and the target's price for them is right, and does what the
-/// interpreter does.
+/// The best plan has locks where a table cannot be divided and the target's price for them is
+/// right, and does what the interpreter does.
 fn best(program: &Verified<Program>, target: &str) -> Plan {
     let target = nicforge_target::find(target).unwrap_or_else(|e| panic!("{e}"));
     let limits = Limits { candidates: 40, until: None, beyond_ceiling: false };
@@ -123,7 +129,8 @@ fn best_plans_have_locks() {
     let program = source("slot_counts");
     for target in ["dpdk", "agilio-cx"] {
         let plan = best(&program, target);
-        let locked = |stage: &&nicforge_plan::Stage| matches!(stage.replication, Replication::Locked { .. });
+        let locked =
+            |stage: &&nicforge_plan::Stage| matches!(stage.replication, Replication::Locked { .. });
         let stage = plan.stages.iter().find(locked);
         let stage = stage.unwrap_or_else(|| panic!("{target}: {:#?}", plan.stages));
         assert!(stage.replicas > 1, "{target}: {} replicas", stage.replicas);
@@ -147,16 +154,25 @@ fn best_plans_have_locks() {
     }
 }
 
-/// One lock for the table of hosts, one per entry for slots; a section ends before the packet leaves.
+/// One lock for the table of hosts, one per entry for slots; a section ends before the packet
+/// leaves.
 #[test]
 fn locks_are_held_no_longer_than_needed() {
-    for (name, lock) in [("host_counts", "nf_lock(env, 0);"), ("slot_counts", "nf_lock(env, 0 + (u32)(")] {
+    for (name, lock) in
+        [("host_counts", "nf_lock(env, 0);"), ("slot_counts", "nf_lock(env, 0 + (u32)(")]
+    {
         let compiled = compiled(&source(name));
-        let made =
-            EnginesProgram::new(&compiled, &shared(&compiled), &Placement::default(), Engines::Threads)
-                .unwrap_or_else(|e| panic!("{e}"));
+        let made = EnginesProgram::new(
+            &compiled,
+            &shared(&compiled),
+            &Placement::default(),
+            Engines::Threads,
+        )
+        .unwrap_or_else(|e| panic!("{e}"));
         let text = &made.artifact().base.source;
-        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{name} has no `{part}`:\n{text}"));
+        let at = |part: &str| {
+            text.find(part).unwrap_or_else(|| panic!("{name} has no `{part}`:\n{text}"))
+        };
         assert!(at(lock) < at("nf_unlock(env);"), "{text}");
         assert!(at("nf_unlock(env);") < at("nf_send(env,"), "{text}");
     }

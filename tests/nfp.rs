@@ -1,6 +1,7 @@
-//! Programs of engines on the shim of an NFP against the interpreter: the tables. What was wrong in a published prototype is
-//! tested by name: what an update wrote is found by the next lookup, packets of one flow that follow each other closely,
-//! far more keys than a small table has entries, and keys that are not there.
+//! Programs of engines on the shim of an NFP against the interpreter: the tables. What was wrong in
+//! a published prototype is tested by name: what an update wrote is found by the next lookup,
+//! packets of one flow that follow each other closely, far more keys than a small table has
+//! entries, and keys that are not there.
 
 use nicforge_codegen::dpdk::Pipeline;
 use nicforge_codegen::nfp::{Engines, Placement};
@@ -13,8 +14,8 @@ use nicforge_tests::root;
 fn small_tables() -> Verified<Program> {
     let options = nicforge_frontend::Options::new(root().join("runtime/include"));
     let path = root().join("tests/programs/small_tables/small_tables.c");
-    let output =
-        nicforge_frontend::compile(&path, &options).unwrap_or_else(|e| panic!("{}", e.render(false)));
+    let output = nicforge_frontend::compile(&path, &options)
+        .unwrap_or_else(|e| panic!("{}", e.render(false)));
     verify(output.program).unwrap_or_else(|e| panic!("{e:?}"))
 }
 
@@ -29,29 +30,35 @@ fn packet(key: u32, deletes: bool) -> InputEvent {
 /// Runs on one engine with the tables in the memories given, where `few` and `recent` are small.
 fn check(memories: [&str; 4], events: &[InputEvent]) {
     let program = small_tables();
-    let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let compiled =
+        PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
     let placement = Placement { memories: memories.map(String::from).to_vec(), units: Vec::new() };
     let pipeline = Pipeline::single(&compiled);
     let engines = EnginesProgram::new(&compiled, &pipeline, &placement, Engines::Nfp);
     let engines = engines.unwrap_or_else(|e| panic!("{e}"));
-    let (run, differences) = engines.verify(&program, &[], events).unwrap_or_else(|e| panic!("{e}"));
+    let (run, differences) =
+        engines.verify(&program, &[], events).unwrap_or_else(|e| panic!("{e}"));
     assert!(differences.is_empty(), "{memories:?}: {:?}", differences[0]);
     assert_eq!(run.stats.workers.iter().map(|w| w.lost).sum::<u64>(), 0);
 }
 
-/// A lookup finds what the update before it wrote; packets of one flow follow each other, and with those of others between.
+/// A lookup finds what the update before it wrote; packets of one flow follow each other, and with
+/// those of others between.
 #[test]
 fn updates_are_found() {
     let keys = [7, 7, 7, 7, 9, 7, 9, 9, 0, 0, 7, u32::MAX, 7];
-    let events: Vec<InputEvent> = keys.iter().cycle().take(500).map(|key| packet(*key, false)).collect();
+    let events: Vec<InputEvent> =
+        keys.iter().cycle().take(500).map(|key| packet(*key, false)).collect();
     check(["cam", "cam", "imem", "emem"], &events);
     check(["emem", "cam", "cls", "ctm"], &events);
 }
 
-/// 5000 flows in tables of 16, 1000 and 8192 entries: refused, evicted and kept, twice and from both ends.
+/// 5000 flows in tables of 16, 1000 and 8192 entries: refused, evicted and kept, twice and from
+/// both ends.
 #[test]
 fn thousands_of_flows() {
-    let flows = (0..5000u32).chain((0..5000).rev()).map(|i| packet(i.wrapping_mul(0x9e37_79b9), false));
+    let flows =
+        (0..5000u32).chain((0..5000).rev()).map(|i| packet(i.wrapping_mul(0x9e37_79b9), false));
     check(["cam", "cam", "imem", "emem"], &flows.collect::<Vec<_>>());
 }
 
@@ -62,39 +69,49 @@ fn misses_and_deletions() {
     check(["cam", "emem", "cls", "imem"], &events.collect::<Vec<_>>());
 }
 
-/// The chip's own demands: what is generated names memories, queues and the compiler's rules for every replica.
+/// The chip's own demands: what is generated names memories, queues and the compiler's rules for
+/// every replica.
 #[test]
 fn files_for_the_vendors_tools() {
     let program = small_tables();
-    let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let compiled =
+        PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
     let placement = Placement {
         memories: ["cam", "cls", "imem", "emem"].map(String::from).to_vec(),
         units: vec![vec!["me.13".to_string()]],
     };
-    let engines = EnginesProgram::new(&compiled, &Pipeline::single(&compiled), &placement, Engines::Nfp)
-        .unwrap_or_else(|e| panic!("{e}"));
+    let engines =
+        EnginesProgram::new(&compiled, &Pipeline::single(&compiled), &placement, Engines::Nfp)
+            .unwrap_or_else(|e| panic!("{e}"));
     let file = |name: &str| {
         let found = engines.artifact().files.iter().find(|(file, _)| file == name);
         found.unwrap_or_else(|| panic!("no {name}")).1.clone()
     };
     assert!(
-        file("nf_program.h").contains("NF_TABLE_MEMORIES {NF_IN_CAM, NF_IN_CLS, NF_IN_IMEM, NF_IN_EMEM, 0}")
+        file("nf_program.h")
+            .contains("NF_TABLE_MEMORIES {NF_IN_CAM, NF_IN_CLS, NF_IN_IMEM, NF_IN_EMEM, 0}")
     );
     assert!(
-        file("placement.ini").contains("[tables]\nfew = cam\nrecent = cls\nmany = imem\nlatest = emem\n")
+        file("placement.ini")
+            .contains("[tables]\nfew = cam\nrecent = cls\nmany = imem\nlatest = emem\n")
     );
     assert!(file("Makefile").contains("-u i33.me1 stage_0_0.list"), "{}", file("Makefile"));
 }
 
-/// What is for the chip alone is C, too: entries in the address spaces of their memories, and a `main` for every engine.
+/// What is for the chip alone is C, too: entries in the address spaces of their memories, and a
+/// `main` for every engine.
 #[test]
 fn engine_files_have_a_main() {
     let program = small_tables();
-    let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
-    let placement =
-        Placement { memories: ["cam", "cls", "imem", "emem"].map(String::from).to_vec(), units: Vec::new() };
-    let engines = EnginesProgram::new(&compiled, &Pipeline::single(&compiled), &placement, Engines::Nfp)
-        .unwrap_or_else(|e| panic!("{e}"));
+    let compiled =
+        PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let placement = Placement {
+        memories: ["cam", "cls", "imem", "emem"].map(String::from).to_vec(),
+        units: Vec::new(),
+    };
+    let engines =
+        EnginesProgram::new(&compiled, &Pipeline::single(&compiled), &placement, Engines::Nfp)
+            .unwrap_or_else(|e| panic!("{e}"));
     let text = &engines.artifact().base.source;
     for line in [
         "#define NF_SPACE_few __lmem",
@@ -115,19 +132,24 @@ fn engine_files_have_a_main() {
         "-DNF_CHIP",
         "-DNF_REPLICA=0",
     ]);
-    let ran = clang.args(["-c", "-o", "stage.o", "stage_0.c"]).output().unwrap_or_else(|e| panic!("{e}"));
+    let ran =
+        clang.args(["-c", "-o", "stage.o", "stage_0.c"]).output().unwrap_or_else(|e| panic!("{e}"));
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let object = std::fs::read(dir.path().join("stage.o")).unwrap_or_else(|e| panic!("{e}"));
     assert!(object.windows(6).any(|name| name == b"\0main\0"), "the engine's file has no main");
 }
 
-/// Frames leave in the order in which they came, through replicas, several exits and past those that are dropped: the
-/// network block holds them back until their turn, and every packet has one, whether it leaves or not.
+/// Frames leave in the order in which they came, through replicas, several exits and past those
+/// that are dropped: the network block holds them back until their turn, and every packet has one,
+/// whether it leaves or not.
 #[test]
 fn hardware_restores_the_order_of_departures() {
     let program = nicforge_tests::pipes::program("exits");
     let pipeline = Pipeline {
-        stages: vec![stage(&program, &["net_recv"], 3, false), stage(&program, &["second"], 4, false)],
+        stages: vec![
+            stage(&program, &["net_recv"], 3, false),
+            stage(&program, &["second"], 4, false),
+        ],
         steering: Vec::new(),
         ordered_output: false,
         context: Default::default(),
@@ -135,7 +157,8 @@ fn hardware_restores_the_order_of_departures() {
     let engines = EnginesProgram::new(&program, &pipeline, &Placement::default(), Engines::Nfp);
     let engines = engines.unwrap_or_else(|e| panic!("{e}"));
     let events = nicforge_ir::generate::events(7, 5000);
-    let (run, differences) = engines.verify(&program, &[], &events).unwrap_or_else(|e| panic!("{e}"));
+    let (run, differences) =
+        engines.verify(&program, &[], &events).unwrap_or_else(|e| panic!("{e}"));
     assert!(differences.is_empty(), "{:?}", differences[0]);
     let count = |wanted: fn(&&Output) -> bool| run.outputs.iter().flatten().filter(wanted).count();
     let sent = count(|output| matches!(output, Output::Send { .. }));
@@ -143,5 +166,8 @@ fn hardware_restores_the_order_of_departures() {
     assert_eq!(run.departures.len(), sent, "every frame that was sent left");
     assert!(sent > 500 && drops > 500, "{sent} sent, {drops} dropped");
     let ports = run.departures.windows(2).filter(|pair| pair[0].port != pair[1].port).count();
-    assert!(ports > 100, "frames of both exits leave among each other, not one behind the other: {ports}");
+    assert!(
+        ports > 100,
+        "frames of both exits leave among each other, not one behind the other: {ports}"
+    );
 }

@@ -1,5 +1,5 @@
-//! Programs as plain C on this machine (`tests/oracle`) against the interpreter: every example and every program of
-//! `tests/programs`.
+//! Programs as plain C on this machine (`tests/oracle`) against the interpreter: every example and
+//! every program of `tests/programs`.
 
 use std::path::{Path, PathBuf};
 
@@ -41,15 +41,17 @@ fn examples_do_what_they_do_as_plain_c() {
 fn events(program: &Program) -> Vec<InputEvent> {
     let mut frames = Vec::new();
     for example in ["l2_forward", "nat", "vxlan_gw", "kv_cache"] {
-        let capture =
-            pcap::read(&root().join(format!("examples/{example}/traffic.pcap"))).expect("a capture");
+        let capture = pcap::read(&root().join(format!("examples/{example}/traffic.pcap")))
+            .expect("a capture");
         let events = pcap::merge(&[(SourceKind::Port(0), capture)]);
         frames.extend(events.into_iter().take(400).map(|event| event.input));
     }
     frames.extend(generate::events(1, 400).into_iter().map(|event| event.input));
-    let message = program.event_named("host_send").filter(|event| program.handler_of(*event).is_some());
-    let size = message
-        .map(|event| program.events[event].params.iter().map(|param| program.size_of(param.ty)).sum::<u32>());
+    let message =
+        program.event_named("host_send").filter(|event| program.handler_of(*event).is_some());
+    let size = message.map(|event| {
+        program.events[event].params.iter().map(|param| program.size_of(param.ty)).sum::<u32>()
+    });
     let mut events = Vec::new();
     for (i, mut input) in frames.into_iter().enumerate() {
         if let Input::Net { port, .. } = &mut input {
@@ -69,7 +71,9 @@ fn programs() -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in std::fs::read_dir(root().join("tests/programs")).expect("programs").flatten() {
         let Ok(files) = std::fs::read_dir(folder.path()) else { continue };
-        found.extend(files.flatten().map(|f| f.path()).filter(|p| p.extension().is_some_and(|e| e == "c")));
+        found.extend(
+            files.flatten().map(|f| f.path()).filter(|p| p.extension().is_some_and(|e| e == "c")),
+        );
     }
     found.sort();
     found

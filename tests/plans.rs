@@ -1,5 +1,6 @@
-//! Plans of every example on every target that takes it: they mean what the program means, they are the same on every run, they
-//! survive their text form; and as DPDK processes, on Arm too, on the shim of an NFP and as threads they do what the interpreter does.
+//! Plans of every example on every target that takes it: they mean what the program means, they are
+//! the same on every run, they survive their text form; and as DPDK processes, on Arm too, on the
+//! shim of an NFP and as threads they do what the interpreter does.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -20,7 +21,8 @@ use nicforge_tests::root;
 
 /// Candidates looked at; the search has reached several stages by then.
 const CANDIDATES: u32 = 16;
-/// Events of an example that are run for every plan; fewer where something stands in for the target's hardware.
+/// Events of an example that are run for every plan; fewer where something stands in for the
+/// target's hardware.
 const EVENTS: usize = 800;
 const STOOD_IN: usize = 300;
 
@@ -31,12 +33,14 @@ fn plans(program: &Verified<Program>, target: &Target) -> Option<Found> {
 
 fn outputs(program: &Verified<Program>, example: &Example) -> (Vec<Vec<Output>>, Vec<String>) {
     let mut interp = Interp::new(program);
-    control::apply(&mut interp, &example.entries).unwrap_or_else(|e| panic!("{}: {e}", example.name));
+    control::apply(&mut interp, &example.entries)
+        .unwrap_or_else(|e| panic!("{}: {e}", example.name));
     let mut all = Vec::new();
     for event in example.events.iter().take(EVENTS) {
         all.push(interp.run(event).unwrap_or_else(|e| panic!("{}: {e}", example.name)));
     }
-    let tables = program.tables.keys().map(|table| format!("{:?}", interp.dump(table).unwrap_or_default()));
+    let tables =
+        program.tables.keys().map(|table| format!("{:?}", interp.dump(table).unwrap_or_default()));
     (all, tables.collect())
 }
 
@@ -52,18 +56,30 @@ fn plans_of_all_targets_mean_the_same() {
             }
             let Some(found) = plans(&example.program, &target) else { continue };
             let at = |number| {
-                assemble::plan(&example.program, &target, &Config::default(), Objective::Rate, &found, number)
+                assemble::plan(
+                    &example.program,
+                    &target,
+                    &Config::default(),
+                    Objective::Rate,
+                    &found,
+                    number,
+                )
             };
             let last = found.candidates.len() - 1;
             for number in [found.best, last] {
                 let plan = at(number);
                 let text = serde_json::to_string(&plan).unwrap_or_else(|e| panic!("{e}"));
                 let read = nicforge_plan::parse("plan", &text).unwrap_or_else(|e| panic!("{e}"));
-                assert_eq!(serde_json::to_string(&read).ok(), Some(text), "{} on {name}", example.name);
+                assert_eq!(
+                    serde_json::to_string(&read).ok(),
+                    Some(text),
+                    "{} on {name}",
+                    example.name
+                );
                 nicforge_plan::check("plan", &read, &target)
                     .unwrap_or_else(|e| panic!("{}: {e}", example.name));
-                let program =
-                    assemble::program_of(&read).unwrap_or_else(|e| panic!("{} on {name}: {e}", example.name));
+                let program = assemble::program_of(&read)
+                    .unwrap_or_else(|e| panic!("{} on {name}: {e}", example.name));
                 assert!(
                     outputs(&program, example) == want,
                     "{} on {name}, candidate {number}:\n{}",
@@ -74,7 +90,12 @@ fn plans_of_all_targets_mean_the_same() {
                 checked.fetch_add(1, Ordering::Relaxed);
             }
             let again = plans(&example.program, &target).map(|found| found.steps);
-            assert_eq!(again, Some(found.steps), "{} on {name} is not the same twice", example.name);
+            assert_eq!(
+                again,
+                Some(found.steps),
+                "{} on {name} is not the same twice",
+                example.name
+            );
         }
     });
     let (checked, several) = (checked.into_inner(), several.into_inner());
@@ -82,7 +103,8 @@ fn plans_of_all_targets_mean_the_same() {
     assert!(checked > 100 && several > 50, "only {checked} plans, {several} of several stages");
 }
 
-/// With what the capture shows instead of guesses the program means the same, and predictions change where guesses were wrong.
+/// With what the capture shows instead of guesses the program means the same, and predictions
+/// change where guesses were wrong.
 #[test]
 fn profiles_follow_the_capture() {
     let example = Example::load(root().join("examples/flow_stats"));
@@ -105,8 +127,10 @@ fn chosen(example: &Example, found: &Found) -> Vec<usize> {
     if std::env::var("NICFORGE_PLANS").is_ok_and(|value| value == "all") {
         return (0..count).collect();
     }
-    let mut seed =
-        example.name.bytes().fold(7usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    let mut seed = example
+        .name
+        .bytes()
+        .fold(7usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     let mut numbers = vec![found.best];
     for _ in 0..64 {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -133,11 +157,14 @@ fn run_plans(name: &str, runs: Runs, events: usize) {
         if !support::missing(&example.program, &target).is_empty() {
             return;
         }
-        let Some(found) = plans(&example.program, &target) else { panic!("{} has no plan", example.name) };
+        let Some(found) = plans(&example.program, &target) else {
+            panic!("{} has no plan", example.name)
+        };
         for number in chosen(example, &found) {
             let name = format!("{} on {name}, candidate {number}", example.name);
             let config = Config::default();
-            let plan = assemble::plan(&example.program, &target, &config, Objective::Rate, &found, number);
+            let plan =
+                assemble::plan(&example.program, &target, &config, Objective::Rate, &found, number);
             let events = &example.events[..example.events.len().min(events)];
             let capacities = capacity::roomy(&example.program, &example.entries, events, |_| true);
             let roomy = |program: Verified<Program>| {
@@ -145,29 +172,39 @@ fn run_plans(name: &str, runs: Runs, events: usize) {
                     .unwrap_or_else(|e| panic!("{name}: {}", e[0]))
             };
             let planned = assemble::program_of(&plan).unwrap_or_else(|e| panic!("{name}: {e}"));
-            let compiled = PassManager::new().run_default(roomy(planned)).unwrap_or_else(|e| panic!("{e}"));
-            let stages = pipeline::of_plan(&plan, &compiled).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let compiled =
+                PassManager::new().run_default(roomy(planned)).unwrap_or_else(|e| panic!("{e}"));
+            let stages =
+                pipeline::of_plan(&plan, &compiled).unwrap_or_else(|e| panic!("{name}: {e}"));
             let reference = roomy(example.program.clone());
             let result = match runs {
                 Runs::Dpdk => {
                     let machine = Machine::of(&target);
                     verify_on(machine, &reference, &compiled, &stages, &example.entries, events)
                 }
-                Runs::Engines(engines) => {
-                    EnginesProgram::new(&compiled, &stages, &pipeline::placement(&plan, &compiled), engines)
-                        .and_then(|program| program.verify(&reference, &example.entries, events))
-                }
+                Runs::Engines(engines) => EnginesProgram::new(
+                    &compiled,
+                    &stages,
+                    &pipeline::placement(&plan, &compiled),
+                    engines,
+                )
+                .and_then(|program| program.verify(&reference, &example.entries, events)),
             };
             let (run, differences) = result.unwrap_or_else(|e| panic!("{name}: {e}"));
             assert!(differences.is_empty(), "{name}: {:?}", differences[0]);
             assert!(run.stats.workers.iter().all(|w| w.lost == 0), "{name}: {:?}", run.stats);
             ran.fetch_add(1, Ordering::Relaxed);
-            replicated.fetch_add(usize::from(plan.stages.iter().any(|s| s.replicas > 1)), Ordering::Relaxed);
+            replicated.fetch_add(
+                usize::from(plan.stages.iter().any(|s| s.replicas > 1)),
+                Ordering::Relaxed,
+            );
             in_context.fetch_add(usize::from(plan.context_bytes > 0), Ordering::Relaxed);
         }
     });
     let [ran, replicated, in_context] = [ran, replicated, in_context].map(AtomicUsize::into_inner);
-    println!("{name}: {ran} plans, {replicated} with replicas, {in_context} with values in contexts");
+    println!(
+        "{name}: {ran} plans, {replicated} with replicas, {in_context} with values in contexts"
+    );
     assert!(ran >= 20 && replicated >= 3 && in_context >= 3);
 }
 
@@ -179,7 +216,9 @@ fn plans_run_on_dpdk() {
         .is_ok_and(|s| !s.success())
     {
         assert!(std::env::var_os("CI").is_none(), "DPDK is missing: run scripts/bootstrap.sh");
-        println!("skipped: DPDK is missing: apt-get install --no-install-recommends libdpdk-dev pkg-config");
+        println!(
+            "skipped: DPDK is missing: apt-get install --no-install-recommends libdpdk-dev pkg-config"
+        );
         return;
     }
     run_plans("dpdk", Runs::Dpdk, EVENTS);
@@ -187,13 +226,16 @@ fn plans_run_on_dpdk() {
 
 #[test]
 fn plans_run_on_bluefield2() {
-    let missing = |program: &str| std::process::Command::new(program).arg("--version").output().is_err();
+    let missing =
+        |program: &str| std::process::Command::new(program).arg("--version").output().is_err();
     if missing("qemu-aarch64") || missing("aarch64-linux-gnu-gcc") {
         assert!(
             std::env::var_os("CI").is_none(),
             "qemu or gcc for arm64 is missing: run scripts/bootstrap.sh"
         );
-        println!("skipped: qemu-aarch64 or aarch64-linux-gnu-gcc is missing: run scripts/bootstrap.sh");
+        println!(
+            "skipped: qemu-aarch64 or aarch64-linux-gnu-gcc is missing: run scripts/bootstrap.sh"
+        );
         return;
     }
     run_plans("bluefield2", Runs::Dpdk, STOOD_IN);

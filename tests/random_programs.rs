@@ -1,7 +1,9 @@
-//! Random programs: what the kernel does against what the interpreter does, packet by packet, then table by table.
+//! Random programs: what the kernel does against what the interpreter does, packet by packet, then
+//! table by table.
 //!
-//! A failure prints its seed and the smallest program that still shows it. `NICFORGE_RANDOM_PROGRAMS` sets how many
-//! programs (default 500), `NICFORGE_RANDOM_SEED` the first seed.
+//! A failure prints its seed and the smallest program that still shows it.
+//! `NICFORGE_RANDOM_PROGRAMS` sets how many programs (default 500), `NICFORGE_RANDOM_SEED` the
+//! first seed.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,8 +33,8 @@ fn includes() -> Vec<PathBuf> {
     vec![root().join("runtime/xdp")]
 }
 
-/// What differs, or `None`. A program that XDP cannot express (a byte string sent to the network) counts as equal and
-/// is counted in `skipped`.
+/// What differs, or `None`. A program that XDP cannot express (a byte string sent to the network)
+/// counts as equal and is counted in `skipped`.
 fn difference(list: &[u32], seed: u64, skipped: &AtomicU64) -> Option<String> {
     let program = generate_from(list, Options::PORTABLE);
     let compiled = match PassManager::new().run_default(program.clone()) {
@@ -78,7 +80,9 @@ fn difference(list: &[u32], seed: u64, skipped: &AtomicU64) -> Option<String> {
         let want = interp.run(&event).map_err(|e| e.to_string());
         let got = match kernel.test_run(&event) {
             // Nor does it make one, or one that grew beyond the room in front.
-            Err(XdpError::NoRoom(_)) if !want.iter().flatten().all(|output| makes(output, &event)) => {
+            Err(XdpError::NoRoom(_))
+                if !want.iter().flatten().all(|output| makes(output, &event)) =>
+            {
                 continue;
             }
             got => got.map_err(|e| e.to_string()),
@@ -116,7 +120,10 @@ fn check(seed: u64, skipped: &AtomicU64) {
     let small = shrink(&list, |list| difference(list, seed, skipped).is_some());
     let what = difference(&small, seed, skipped).unwrap_or_default();
     let program = generate_from(&small, Options::PORTABLE);
-    panic!("seed {seed}: {what}\n\nfor this program:\n{}", print(&program, PrintOptions::default()));
+    panic!(
+        "seed {seed}: {what}\n\nfor this program:\n{}",
+        print(&program, PrintOptions::default())
+    );
 }
 
 #[test]

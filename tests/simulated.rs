@@ -1,5 +1,6 @@
-//! Plans in the simulator against the interpreter: examples and random programs on the targets that take them, the best plan and
-//! others of the search. `NICFORGE_PLANS=all` takes all plans of the search.
+//! Plans in the simulator against the interpreter: examples and random programs on the targets that
+//! take them, the best plan and others of the search. `NICFORGE_PLANS=all` takes all plans of the
+//! search.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -39,10 +40,12 @@ fn check(
 ) {
     let capacities = capacity::roomy(program, entries, events, |_| true);
     let wide = |program: Verified<Program>| {
-        capacity::with_capacities(&program, &capacities).unwrap_or_else(|e| panic!("{name}: {}", e[0]))
+        capacity::with_capacities(&program, &capacities)
+            .unwrap_or_else(|e| panic!("{name}: {}", e[0]))
     };
     let planned = assemble::program_of(plan).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let compiled = PassManager::new().run_default(wide(planned)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let compiled =
+        PassManager::new().run_default(wide(planned)).unwrap_or_else(|e| panic!("{name}: {e}"));
     let stages = pipeline::of_plan(plan, &compiled).unwrap_or_else(|e| panic!("{name}: {e}"));
     let reference = wide(program.clone());
     let what = (target, plan, &stages);
@@ -54,11 +57,14 @@ fn check(
 
 #[test]
 fn examples_in_the_simulator() {
-    let (checked, several, replicated) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let (checked, several, replicated) =
+        (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let all = std::env::var("NICFORGE_PLANS").is_ok_and(|value| value == "all");
     for_each(|example| {
-        let seed =
-            example.name.bytes().fold(7usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+        let seed = example
+            .name
+            .bytes()
+            .fold(7usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
         let mut targets: Vec<Target> = nicforge_target::names()
             .into_iter()
             .map(|name| nicforge_target::find(name).unwrap_or_else(|e| panic!("{e}")))
@@ -81,14 +87,22 @@ fn examples_in_the_simulator() {
             numbers.dedup();
             for number in numbers {
                 let config = Config::default();
-                let plan =
-                    assemble::plan(&example.program, &target, &config, Objective::Rate, &found, number);
+                let plan = assemble::plan(
+                    &example.program,
+                    &target,
+                    &config,
+                    Objective::Rate,
+                    &found,
+                    number,
+                );
                 let name = format!("{} on {}, candidate {number}", example.name, target.name);
                 check(&name, &example.program, &target, &plan, &example.entries, &example.events);
                 checked.fetch_add(1, Ordering::Relaxed);
                 several.fetch_add(usize::from(plan.stages.len() > 1), Ordering::Relaxed);
-                replicated
-                    .fetch_add(usize::from(plan.workers() > plan.stages.len() as u32), Ordering::Relaxed);
+                replicated.fetch_add(
+                    usize::from(plan.workers() > plan.stages.len() as u32),
+                    Ordering::Relaxed,
+                );
             }
         }
     });
@@ -104,14 +118,15 @@ fn random_programs_in_the_simulator() {
     let (mut checked, mut several) = (0, 0);
     for seed in 0..RANDOM {
         let program = generate_from(&decisions(seed), generate::Options::PORTABLE);
-        let target =
-            nicforge_target::find(names[seed as usize % names.len()]).unwrap_or_else(|e| panic!("{e}"));
+        let target = nicforge_target::find(names[seed as usize % names.len()])
+            .unwrap_or_else(|e| panic!("{e}"));
         if !support::missing(&program, &target).is_empty() {
             continue;
         }
         let Some(found) = plans(&program, &target) else { continue };
         let number = (seed as usize / 3) % found.candidates.len();
-        let plan = assemble::plan(&program, &target, &Config::default(), Objective::Rate, &found, number);
+        let plan =
+            assemble::plan(&program, &target, &Config::default(), Objective::Rate, &found, number);
         let name = format!("seed {seed} on {}, candidate {number}", target.name);
         check(&name, &program, &target, &plan, &[], &generate::events(seed, 300));
         checked += 1;

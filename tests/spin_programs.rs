@@ -1,7 +1,9 @@
-//! Planned programs on bare RISC-V cores against the interpreter: every example that fits on PsPIN's and FPsPIN's handler units and on
-//! cores behind PANIC's scheduler, plans beside the best one, random programs, and which example runs on which target at all.
+//! Planned programs on bare RISC-V cores against the interpreter: every example that fits on
+//! PsPIN's and FPsPIN's handler units and on cores behind PANIC's scheduler, plans beside the best
+//! one, random programs, and which example runs on which target at all.
 //!
-//! `NICFORGE_PLANS=all` takes all plans of the search. `NICFORGE_BLESS=1` writes the capability matrix anew; it may grow, not shrink.
+//! `NICFORGE_PLANS=all` takes all plans of the search. `NICFORGE_BLESS=1` writes the capability
+//! matrix anew; it may grow, not shrink.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -43,7 +45,8 @@ fn plans(program: &Verified<Program>, target: &Target) -> Option<Found> {
 
 /// Runs a plan and compares.
 fn check(name: &str, example: &Example, target: &Target, plan: &Plan) -> CoresRun {
-    let events: Vec<InputEvent> = example.events.iter().filter(|e| takes(e)).take(EVENTS).cloned().collect();
+    let events: Vec<InputEvent> =
+        example.events.iter().filter(|e| takes(e)).take(EVENTS).cloned().collect();
     let planned = assemble::program_of(plan).unwrap_or_else(|e| panic!("{name}: {e}"));
     let (mut reference, mut planned) = (example.program.clone(), planned);
     if plan.workers() > 1 {
@@ -54,7 +57,8 @@ fn check(name: &str, example: &Example, target: &Target, plan: &Plan) -> CoresRu
         reference = wide(&reference);
         planned = wide(&planned);
     }
-    let compiled = PassManager::new().run_default(planned).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let compiled =
+        PassManager::new().run_default(planned).unwrap_or_else(|e| panic!("{name}: {e}"));
     let stages = pipeline::of_plan(plan, &compiled).unwrap_or_else(|e| panic!("{name}: {e}"));
     let placement = pipeline::placement(plan, &compiled);
     compare(name, (&reference, &compiled), (&stages, &placement), target, &example.entries, &events)
@@ -68,11 +72,16 @@ fn compare(
     entries: &[(TableId, Entry)],
     events: &[InputEvent],
 ) -> CoresRun {
-    let app =
-        CoresProgram::new(compiled, stages, placement, target).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let (run, differences) = app.verify(reference, entries, events).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let app = CoresProgram::new(compiled, stages, placement, target)
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
+    let (run, differences) =
+        app.verify(reference, entries, events).unwrap_or_else(|e| panic!("{name}: {e}"));
     assert!(differences.is_empty(), "{name}: {:?}", differences[0]);
-    assert!(run.run.stats.workers.iter().all(|worker| worker.lost == 0), "{name}: {:?}", run.run.stats);
+    assert!(
+        run.run.stats.workers.iter().all(|worker| worker.lost == 0),
+        "{name}: {:?}",
+        run.run.stats
+    );
     let handled = run.cycles.iter().filter(|cycles| **cycles > 0).count();
     assert_eq!(handled + run.unmatched as usize, events.len(), "{name}: packets that took no time");
     run
@@ -91,7 +100,8 @@ fn chosen(example: &Example, found: &Found, others: usize) -> Vec<usize> {
     numbers
 }
 
-/// Runs every example that fits a machine; gives how many plans ran, how many had replicas, and how many several stages.
+/// Runs every example that fits a machine; gives how many plans ran, how many had replicas, and how
+/// many several stages.
 fn examples_on(name: &str, others: usize) -> [usize; 3] {
     let target = target(name);
     let counts = [(); 3].map(|()| AtomicUsize::new(0));
@@ -102,8 +112,14 @@ fn examples_on(name: &str, others: usize) -> [usize; 3] {
         let Some(found) = plans(&example.program, &target) else { return };
         for number in chosen(example, &found, others) {
             let config = Config::default();
-            let plan = assemble::plan(&example.program, &target, &config, Objective::Rate, &found, number);
-            check(&format!("{} on {name}, candidate {number}", example.name), example, &target, &plan);
+            let plan =
+                assemble::plan(&example.program, &target, &config, Objective::Rate, &found, number);
+            check(
+                &format!("{} on {name}, candidate {number}", example.name),
+                example,
+                &target,
+                &plan,
+            );
             let facts = [true, plan.workers() > plan.stages.len() as u32, plan.stages.len() > 1];
             for (count, fact) in counts.iter().zip(facts) {
                 count.fetch_add(usize::from(fact), Ordering::Relaxed);
@@ -111,7 +127,10 @@ fn examples_on(name: &str, others: usize) -> [usize; 3] {
         }
     });
     let counts = counts.map(AtomicUsize::into_inner);
-    println!("{name}: {} plans, {} with replicas, {} of several stages", counts[0], counts[1], counts[2]);
+    println!(
+        "{name}: {} plans, {} with replicas, {} of several stages",
+        counts[0], counts[1], counts[2]
+    );
     counts
 }
 
@@ -143,8 +162,10 @@ fn random_programs_do_the_same() {
         for seed in 0..RANDOM {
             let program = generate_from(&decisions(seed), generate::Options::PORTABLE);
             let name = format!("seed {seed} on {name}");
-            let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
-            let events: Vec<InputEvent> = generate::events(seed, 150).into_iter().filter(takes).collect();
+            let compiled =
+                PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+            let events: Vec<InputEvent> =
+                generate::events(seed, 150).into_iter().filter(takes).collect();
             let (stages, placement) = (Pipeline::single(&compiled), Placement::default());
             let app = match CoresProgram::new(&compiled, &stages, &placement, &target) {
                 Ok(app) => app,
@@ -161,16 +182,24 @@ fn random_programs_do_the_same() {
     }
 }
 
-/// Three stages by hand, with more replicas in the middle than at the ends: what stages hand each other, steered by a parameter.
+/// Three stages by hand, with more replicas in the middle than at the ends: what stages hand each
+/// other, steered by a parameter.
 #[test]
 fn stages_hand_on_packets() {
     let program = program("keyed");
-    let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let compiled =
+        PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
     let stages = keyed(&compiled);
     let events = generate::events(7, 300).into_iter().filter(takes).collect::<Vec<_>>();
     let target = target("panic");
-    let run =
-        compare("keyed", (&program, &compiled), (&stages, &Placement::default()), &target, &[], &events);
+    let run = compare(
+        "keyed",
+        (&program, &compiled),
+        (&stages, &Placement::default()),
+        &target,
+        &[],
+        &events,
+    );
     let busy = run.run.stats.workers.iter().filter(|worker| worker.events > 0).count();
     assert!(busy >= 3, "{:?}", run.run.stats.workers);
 }
@@ -196,7 +225,8 @@ fn keyed(program: &Program) -> Pipeline {
 
 const MATRIX: &str = "tests/capabilities.txt";
 
-/// Which example runs where: every construct is there, and for bare cores there is a plan that fits.
+/// Which example runs where: every construct is there, and for bare cores there is a plan that
+/// fits.
 #[test]
 fn capabilities_do_not_shrink() {
     let names = nicforge_target::names();
@@ -234,7 +264,9 @@ fn capabilities_do_not_shrink() {
     let before = std::fs::read_to_string(&path).unwrap_or_default();
     let shrunk = before.lines().skip(2).find(|line| {
         let was = words(line);
-        let Some(now) = was.first().and_then(|example| rows.get(*example)) else { return !was.is_empty() };
+        let Some(now) = was.first().and_then(|example| rows.get(*example)) else {
+            return !was.is_empty();
+        };
         was[1..].iter().zip(now).any(|(was, now)| *was == "yes" && now != "yes")
     });
     assert_eq!(shrunk, None, "this example runs on fewer targets than before");

@@ -1,7 +1,9 @@
-//! Planned programs as stages on several CPUs, joined by the kernel's CPU maps, against the interpreter: every example with
-//! the planner's best plan and three others, random programs cut once, and keyed state under skewed traffic.
+//! Planned programs as stages on several CPUs, joined by the kernel's CPU maps, against the
+//! interpreter: every example with the planner's best plan and three others, random programs cut
+//! once, and keyed state under skewed traffic.
 //!
-//! `NICFORGE_RANDOM_PROGRAMS` sets how many random programs (default 30), `NICFORGE_RANDOM_SEED` the first seed.
+//! `NICFORGE_RANDOM_PROGRAMS` sets how many random programs (default 30), `NICFORGE_RANDOM_SEED`
+//! the first seed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -82,7 +84,9 @@ fn run_split(
     let sandbox = Sandbox::new(program.ports).unwrap_or_else(|e| panic!("{e}"));
     let options = LoadOptions { mode: Mode::Record, ifindex: sandbox.ifindex() };
     let loaded = match Loaded::load(compiled, &artifact, &object, &options) {
-        Err(XdpError::Refused { reason, .. }) if reason.contains("too large") => return Err(Refused::Large),
+        Err(XdpError::Refused { reason, .. }) if reason.contains("too large") => {
+            return Err(Refused::Large);
+        }
         loaded => loaded.unwrap_or_else(|e| panic!("{}: {e}", program.name)),
     };
     let mut tables = loaded.tables();
@@ -95,8 +99,10 @@ fn run_split(
     let events: Vec<InputEvent> = events.iter().filter(fits).cloned().collect();
     let keep_going = &mut |_| true;
     let patience = Duration::from_secs(120);
-    let mut options = LiveOptions { window: LARGEST_WINDOW, per_event: false, patience, keep_going };
-    let run = session.run(&events, &mut options).unwrap_or_else(|e| panic!("{}: {e}", program.name));
+    let mut options =
+        LiveOptions { window: LARGEST_WINDOW, per_event: false, patience, keep_going };
+    let run =
+        session.run(&events, &mut options).unwrap_or_else(|e| panic!("{}: {e}", program.name));
     let found = differences(program, entries, &run, &tables).unwrap_or_else(|e| panic!("{e}"));
     Ok((run, found))
 }
@@ -105,14 +111,17 @@ fn compiled(program: &Verified<Program>) -> Verified<Program> {
     PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Whether the kernel takes the program as it is without recording, which is what runs on interfaces.
+/// Whether the kernel takes the program as it is without recording, which is what runs on
+/// interfaces.
 fn loads_live(compiled: &Verified<Program>, pipeline: &Pipeline) {
     let artifact = xdp::generate_pipeline(compiled, pipeline, LineStyle::Comments)
         .unwrap_or_else(|errors| panic!("{}: {}", compiled.name, errors[0]));
-    let object = compile_bpf(&compiled.name, &artifact.source, Mode::Live, &[root().join("runtime/xdp")])
-        .unwrap_or_else(|e| panic!("{}: {e}", compiled.name));
+    let object =
+        compile_bpf(&compiled.name, &artifact.source, Mode::Live, &[root().join("runtime/xdp")])
+            .unwrap_or_else(|e| panic!("{}: {e}", compiled.name));
     let options = LoadOptions { mode: Mode::Live, ifindex: Vec::new() };
-    Loaded::load(compiled, &artifact, &object, &options).unwrap_or_else(|e| panic!("{}: {e}", compiled.name));
+    Loaded::load(compiled, &artifact, &object, &options)
+        .unwrap_or_else(|e| panic!("{}: {e}", compiled.name));
 }
 
 /// Every packet is counted in one place: what stages took, handed on and ended adds up.
@@ -154,10 +163,16 @@ fn examples_do_the_same_in_stages() {
             let name = format!("{} candidate {number}", example.name);
             let cut = assemble::program_of(&plan).unwrap_or_else(|e| panic!("{name}: {e}"));
             let compiled = compiled(&cut);
-            let pipeline = pipeline::of_plan(&plan, &compiled).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let pipeline =
+                pipeline::of_plan(&plan, &compiled).unwrap_or_else(|e| panic!("{name}: {e}"));
             match run(&example.program, &compiled, &pipeline, &example.entries, &example.events) {
                 Ok((run, found)) => {
-                    assert!(found.is_empty(), "{name}: {} differences, {:?}", found.len(), found[0]);
+                    assert!(
+                        found.is_empty(),
+                        "{name}: {} differences, {:?}",
+                        found.len(),
+                        found[0]
+                    );
                     adds_up(&run.report);
                     loads_live(&compiled, &pipeline);
                     several.fetch_add(u64::from(plan.stages.len() > 1), Ordering::Relaxed);
@@ -172,15 +187,23 @@ fn examples_do_the_same_in_stages() {
     });
     let (several, refused) = (several.into_inner(), refused.into_inner());
     println!("{several} plans of several stages, {refused} that do not fit");
-    // Some stages of kv_cache and tcp_rx_offload are more than the kernel's verifier looks at (a million instructions).
-    assert!(several >= 40 && refused <= 3, "{several} plans of several stages, {refused} that do not fit");
+    // Some stages of kv_cache and tcp_rx_offload are more than the kernel's verifier looks at (a
+    // million instructions).
+    assert!(
+        several >= 40 && refused <= 3,
+        "{several} plans of several stages, {refused} that do not fit"
+    );
 }
 
 /// Stages in the order in which the handlers of a cut program send to each other, one replica each.
 fn line(program: &Program) -> Pipeline {
     let stages = nicforge_planner::stages::stages(program);
-    let stages =
-        stages.into_iter().map(|handlers| PipeStage { handlers, replicas: 1, ordered: false, locked: false });
+    let stages = stages.into_iter().map(|handlers| PipeStage {
+        handlers,
+        replicas: 1,
+        ordered: false,
+        locked: false,
+    });
     Pipeline {
         stages: stages.collect(),
         steering: Vec::new(),
@@ -194,13 +217,18 @@ fn random_programs_do_the_same_in_two_stages() {
     if skipped() {
         return;
     }
-    let setting =
-        |name: &str, default: u64| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
+    let setting = |name: &str, default: u64| {
+        std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+    };
     let first = setting("NICFORGE_RANDOM_SEED", 0);
     let count = setting("NICFORGE_RANDOM_PROGRAMS", 30);
     let (mut ran, mut seed) = (0, first);
     while ran < count {
-        assert!(seed < first + 40 * count, "only {ran} of {} random programs can be cut", seed - first);
+        assert!(
+            seed < first + 40 * count,
+            "only {ran} of {} random programs can be cut",
+            seed - first
+        );
         ran += u64::from(random_program(seed));
         seed += 1;
     }
@@ -263,8 +291,8 @@ fn stage(program: &Program, name: &str, replicas: u32) -> PipeStage {
     }
 }
 
-/// Keyed state in a replicated stage: an update that got lost or came too early would change the state that every later
-/// packet of the key carries away.
+/// Keyed state in a replicated stage: an update that got lost or came too early would change the
+/// state that every later packet of the key carries away.
 #[test]
 fn replicas_keep_the_state_of_a_key() {
     if skipped() {
@@ -294,7 +322,8 @@ fn replicas_keep_the_state_of_a_key() {
     }
 }
 
-/// The process has a thread for each replica: keys find theirs, and what goes on to a stage of fewer replicas goes to another thread.
+/// The process has a thread for each replica: keys find theirs, and what goes on to a stage of
+/// fewer replicas goes to another thread.
 #[test]
 fn keys_find_their_thread_of_the_process() {
     if skipped() {
@@ -302,7 +331,8 @@ fn keys_find_their_thread_of_the_process() {
     }
     // Nothing of the process goes to the operating system.
     let text = print(&internal("keyed"), PrintOptions::default());
-    let program = parse(&text.replace("generate stack_recv(%pkt)", "drop %pkt, \"short\"")).unwrap();
+    let program =
+        parse(&text.replace("generate stack_recv(%pkt)", "drop %pkt, \"short\"")).unwrap();
     let program = verify(program).unwrap_or_else(|e| panic!("{}", e[0]));
     let count = program.event_named("count").unwrap();
     for (replicas, last) in [(2, 1), (3, 2), (1, 2)] {
@@ -364,13 +394,14 @@ fn drops_are_counted_where_they_happen() {
         ordered_output: false,
         context: Default::default(),
     };
-    let (run, found) =
-        run(&program, &program, &pipeline, &[], &skewed(1000)).unwrap_or_else(|why| panic!("{}", why.why()));
+    let (run, found) = run(&program, &program, &pipeline, &[], &skewed(1000))
+        .unwrap_or_else(|why| panic!("{}", why.why()));
     assert!(found.is_empty(), "{:?}", found[0]);
     adds_up(&run.report);
     let [first, second] = &run.report.stages[..] else { panic!("{:?}", run.report.stages) };
-    let reason =
-        |stage: &StageReport| stage.drops.iter().map(|(text, n)| (text.clone(), *n)).collect::<Vec<_>>();
+    let reason = |stage: &StageReport| {
+        stage.drops.iter().map(|(text, n)| (text.clone(), *n)).collect::<Vec<_>>()
+    };
     assert_eq!(first.drops.iter().map(|d| d.1).sum::<u64>() + second.packets_in, 1000);
     assert_eq!(reason(second), [("unwanted".to_string(), second.packets_in)]);
     assert!(reason(first)[0].1 > 0 && reason(first)[0].0 == "unwanted");
@@ -383,8 +414,12 @@ fn what_does_not_fit_is_named() {
     let message = |name: &str, stages: &[&str]| {
         let program = internal(name);
         let stages = stages.iter().map(|name| stage(&program, name, 1)).collect();
-        let pipeline =
-            Pipeline { stages, steering: Vec::new(), ordered_output: false, context: Default::default() };
+        let pipeline = Pipeline {
+            stages,
+            steering: Vec::new(),
+            ordered_output: false,
+            context: Default::default(),
+        };
         let errors = xdp::generate_pipeline(&program, &pipeline, LineStyle::Comments).unwrap_err();
         errors.iter().map(|e| e.message.clone()).collect::<Vec<_>>().join("\n")
     };
@@ -398,5 +433,8 @@ fn what_does_not_fit_is_named() {
         "{wide}"
     );
     let cycle = message("cycle", &["net_recv", "again", "tick"]);
-    assert!(cycle.contains("`again` sends event `again` to its own or an earlier stage"), "{cycle}");
+    assert!(
+        cycle.contains("`again` sends event `again` to its own or an earlier stage"),
+        "{cycle}"
+    );
 }

@@ -1,4 +1,5 @@
-//! Whether both programs do the same: every packet of the capture, in order, one at a time through the kernel's test run.
+//! Whether both programs do the same: every packet of the capture, in order, one at a time through
+//! the kernel's test run.
 
 use nicforge_ir::TableBackend;
 use nicforge_run::compile::Mode;
@@ -6,7 +7,8 @@ use nicforge_run::compile::Mode;
 use crate::case::{Author, Case};
 use crate::{Failure, at};
 
-/// Runs all packets through both programs and compares verdicts, bytes, drop counters and, at the end, all tables.
+/// Runs all packets through both programs and compares verdicts, bytes, drop counters and, at the
+/// end, all tables.
 ///
 /// # Errors
 /// The first difference.
@@ -18,7 +20,9 @@ pub fn agree(case: &Case) -> Result<(), Failure> {
         let want = generated.test_run(event).map_err(at(&what))?;
         let got = by_hand.test_run(event).map_err(at(&what))?;
         if want != got {
-            return Err(Failure(format!("{what}: generated code gives {want:?}, hand-written code {got:?}")));
+            return Err(Failure(format!(
+                "{what}: generated code gives {want:?}, hand-written code {got:?}"
+            )));
         }
     }
     let (drops, other) = (generated.drops(), by_hand.drops());
@@ -28,7 +32,8 @@ pub fn agree(case: &Case) -> Result<(), Failure> {
     let (tables, others) = (generated.tables(), by_hand.tables());
     for (id, table) in &case.program.tables {
         let what = format!("{}, table {}", case.name, table.name);
-        let (want, got) = (tables.dump(id).map_err(at(&what))?, others.dump(id).map_err(at(&what))?);
+        let (want, got) =
+            (tables.dump(id).map_err(at(&what))?, others.dump(id).map_err(at(&what))?);
         if let Some(entry) = want.iter().find(|entry| !got.contains(entry)) {
             return Err(Failure(format!("{what}: only generated code has {entry:?}")));
         }

@@ -1,6 +1,8 @@
-//! The load balancer's director against one that was written by hand for a single mode: instructions and nanoseconds per packet, kept and diverted.
+//! The load balancer's director against one that was written by hand for a single mode:
+//! instructions and nanoseconds per packet, kept and diverted.
 //!
-//! Both have the same maps and settings and see the same packets. First they must agree on every verdict and frame.
+//! Both have the same maps and settings and see the same packets. First they must agree on every
+//! verdict and frame.
 
 use nicforge_balance::director::meter::{Mode, Setting};
 use nicforge_balance::director::packet::Packet;
@@ -18,7 +20,8 @@ const PACKETS: usize = 500;
 /// More than any of the programs may execute for a packet.
 const LIMIT: u64 = 100_000;
 /// Modes that the hand-written director has, by the number it knows them by.
-pub const MODES: [Mode; 4] = [Mode::Window, Mode::TokenBucket, Mode::Proportional, Mode::FlowAffine];
+pub const MODES: [Mode; 4] =
+    [Mode::Window, Mode::TokenBucket, Mode::Proportional, Mode::FlowAffine];
 /// Most instructions over those of the hand-written director.
 pub const GATE: f64 = 1.1;
 
@@ -42,7 +45,8 @@ impl Row {
     }
 }
 
-/// Whole TCP and UDP packets of both IP versions without options and with at most one tag: what the hand-written director knows.
+/// Whole TCP and UDP packets of both IP versions without options and with at most one tag: what the
+/// hand-written director knows.
 pub fn packets() -> Vec<Vec<u8>> {
     let vips = sample_vips();
     let mut rng = Rng::new(31);
@@ -58,8 +62,14 @@ pub fn packets() -> Vec<Vec<u8>> {
 
 /// A director with what keeps or diverts everything.
 fn load(mode: Mode, kept: bool, source: Option<&str>) -> Result<Balancer, Failure> {
-    let config =
-        Config { vips: sample_vips(), mode, lazy: true, shadow: false, nic_is_stack: false, test: false };
+    let config = Config {
+        vips: sample_vips(),
+        mode,
+        lazy: true,
+        shadow: false,
+        nic_is_stack: false,
+        test: false,
+    };
     let loaded = match source {
         None => Balancer::load(&config),
         Some(source) => Balancer::load_source(&config, source),
@@ -67,7 +77,8 @@ fn load(mode: Mode, kept: bool, source: Option<&str>) -> Result<Balancer, Failur
     let loaded = loaded.map_err(at(mode.name()))?;
     let much = if kept { 1 << 40 } else { 0 };
     let host_share = if kept { 0 } else { 1 << 16 };
-    let set = Setting { window_ns: 100_000, credit: much, rate: much >> 8, burst: much, host_share };
+    let set =
+        Setting { window_ns: 100_000, credit: much, rate: much >> 8, burst: much, host_share };
     loaded.apply(&set, 1, Route::Metered);
     loaded.place(!kept);
     Ok(loaded)
@@ -100,8 +111,9 @@ pub fn count(mode: Mode, kept: bool, packets: &[Vec<u8>]) -> Result<Row, Failure
             let mut memory = Memory::default();
             let time = 1_000_000_000 + number as u64 * 1000;
             let mut outside = Outside::new(&mut memory, frame, 1, time);
-            let run =
-                Machine { program, limit: LIMIT }.run(&mut memory, &mut outside).map_err(at(mode.name()))?;
+            let run = Machine { program, limit: LIMIT }
+                .run(&mut memory, &mut outside)
+                .map_err(at(mode.name()))?;
             outside.flush(&memory).map_err(at(mode.name()))?;
             *executed += run.executed;
             outcomes.push((outside.port, outside.frame(&memory).to_vec()));
@@ -113,7 +125,14 @@ pub fn count(mode: Mode, kept: bool, packets: &[Vec<u8>]) -> Result<Row, Failure
             )));
         }
     }
-    Ok(Row { mode, kept, ours: executed[0], by_hand: executed[1], packets: packets.len(), times: None })
+    Ok(Row {
+        mode,
+        kept,
+        ours: executed[0],
+        by_hand: executed[1],
+        packets: packets.len(),
+        times: None,
+    })
 }
 
 /// Takes the times of one mode as well.
@@ -122,9 +141,11 @@ pub fn count(mode: Mode, kept: bool, packets: &[Vec<u8>]) -> Result<Row, Failure
 /// As [`count`].
 pub fn time(row: &mut Row, packets: &[Vec<u8>]) -> Result<(), Failure> {
     let source = by_hand(row.mode)?;
-    let (ours, theirs) = (load(row.mode, row.kept, None)?, load(row.mode, row.kept, Some(&source))?);
+    let (ours, theirs) =
+        (load(row.mode, row.kept, None)?, load(row.mode, row.kept, Some(&source))?);
     let frames: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
-    let fds = [&ours, &theirs].map(|loaded| loaded.program("nfb_ingress").map_err(at(row.mode.name())));
+    let fds =
+        [&ours, &theirs].map(|loaded| loaded.program("nfb_ingress").map_err(at(row.mode.name())));
     let [ours, theirs] = fds;
     let times = crate::time::least(&frames, &[ours?, theirs?])?;
     row.times = Some((times[1] - times[0], times[2] - times[0]));

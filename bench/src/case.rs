@@ -51,7 +51,8 @@ impl Case {
         let program = nicforge_frontend::compile(&source, &options)
             .map_err(|diagnostics| Failure(diagnostics.render(false)))?
             .program;
-        let program = verify(program).map_err(|errors| Failure(format!("{name}: {}", errors[0])))?;
+        let program =
+            verify(program).map_err(|errors| Failure(format!("{name}: {}", errors[0])))?;
         let program = PassManager::new().run_default(program).map_err(at(name))?;
         let artifact = xdp::generate(&program, LineStyle::Comments)
             .map_err(|errors| Failure(format!("{name}: {}", errors[0])))?;
@@ -69,14 +70,17 @@ impl Case {
     pub fn load(&self, author: Author, mode: Mode) -> Result<Loaded, Failure> {
         let folder = |path: &str| vec![self.root.join(path)];
         let (source, includes, what) = match author {
-            Author::Generated => (self.artifact.source.plain.clone(), folder("runtime/xdp"), "generated"),
+            Author::Generated => {
+                (self.artifact.source.plain.clone(), folder("runtime/xdp"), "generated")
+            }
             Author::ByHand => (self.by_hand()?, folder("bench/handwritten"), "hand-written"),
         };
         let what = format!("{} ({what})", self.name);
         let object = compile_bpf(self.name, &source, mode, &includes).map_err(at(&what))?;
         let ifindex = (0..self.program.ports).map(interface_of).collect();
-        let loaded = Loaded::load(&self.program, &self.artifact, &object, &LoadOptions { mode, ifindex })
-            .map_err(at::<XdpError>(&what))?;
+        let loaded =
+            Loaded::load(&self.program, &self.artifact, &object, &LoadOptions { mode, ifindex })
+                .map_err(at::<XdpError>(&what))?;
         control::apply(&mut loaded.tables(), &self.entries).map_err(at(&what))?;
         Ok(loaded)
     }
@@ -95,8 +99,8 @@ impl Case {
     }
 }
 
-/// The interface that stands for a port where no packet really leaves. The kernel's test run says that packets come in by
-/// interface 1.
+/// The interface that stands for a port where no packet really leaves. The kernel's test run says
+/// that packets come in by interface 1.
 pub fn interface_of(port: u32) -> u32 {
     port + 1
 }
@@ -105,7 +109,8 @@ pub fn interface_of(port: u32) -> u32 {
 fn events(program: &Program, folder: &Path) -> Result<Vec<InputEvent>, Failure> {
     let mut captures = Vec::new();
     for port in 0..program.ports {
-        let name = if port == 0 { "traffic.pcap".to_string() } else { format!("traffic.{port}.pcap") };
+        let name =
+            if port == 0 { "traffic.pcap".to_string() } else { format!("traffic.{port}.pcap") };
         let path = folder.join(name);
         if path.is_file() {
             let frames = pcap::read(&path).map_err(at(&path.display().to_string()))?;

@@ -1,8 +1,9 @@
 //! Instructions that both programs execute over a whole capture.
 //!
-//! The objects are those of a live run (`NF_MODE` 0), loaded into the kernel so that the verifier has accepted them and
-//! their maps are real, and then interpreted. Verdicts and frames are compared here too: with [`crate::agree`] this also
-//! says that the interpreter does what the kernel does.
+//! The objects are those of a live run (`NF_MODE` 0), loaded into the kernel so that the verifier
+//! has accepted them and their maps are real, and then interpreted. Verdicts and frames are
+//! compared here too: with [`crate::agree`] this also says that the interpreter does what the
+//! kernel does.
 
 use nicforge_isa::ebpf::{Insn, Machine, Memory, decode};
 use nicforge_run::compile::Mode;
@@ -40,7 +41,9 @@ pub fn count(case: &Case) -> Result<Counts, Failure> {
         let (got, executed) = by_hand.run(frame, port, event.time_ns).map_err(at(&what))?;
         counts.by_hand.push(executed);
         if want != got {
-            return Err(Failure(format!("{what}: generated code gives {want:?}, hand-written code {got:?}")));
+            return Err(Failure(format!(
+                "{what}: generated code gives {want:?}, hand-written code {got:?}"
+            )));
         }
     }
     Ok(counts)

@@ -1,4 +1,5 @@
-//! DPDK applications as processes: hand-written ones, testpmd, and how many instructions one executes per packet.
+//! DPDK applications as processes: hand-written ones, testpmd, and how many instructions one
+//! executes per packet.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -57,8 +58,16 @@ fn pkg_config() -> Result<Vec<String>, Failure> {
 /// Arguments of the environment layer, the same for every application that is compared.
 fn eal(lcores: &str, vdevs: &[String]) -> Vec<String> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let words =
-        ["--no-huge", "-m", "256", "--no-pci", "--no-telemetry", "--no-shconf", "--log-level", "error"];
+    let words = [
+        "--no-huge",
+        "-m",
+        "256",
+        "--no-pci",
+        "--no-telemetry",
+        "--no-shconf",
+        "--log-level",
+        "error",
+    ];
     let mut all: Vec<String> = words.map(String::from).to_vec();
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     all.extend(["--file-prefix".into(), format!("nicforge-bench-{}-{number}", std::process::id())]);
@@ -68,7 +77,8 @@ fn eal(lcores: &str, vdevs: &[String]) -> Vec<String> {
     all
 }
 
-/// The command of a hand-written program that takes `limit` packets and writes its counts into a file.
+/// The command of a hand-written program that takes `limit` packets and writes its counts into a
+/// file.
 pub fn by_hand(app: &Path, vdevs: &[String], limit: u64, counts: &Path) -> Command {
     let mut command = Command::new(app);
     command.args(eal("0@0", vdevs)).arg(limit.to_string()).arg(counts);
@@ -78,7 +88,8 @@ pub fn by_hand(app: &Path, vdevs: &[String], limit: u64, counts: &Path) -> Comma
 /// Runs it.
 pub fn run_by_hand(app: &Path, vdevs: &[String], limit: u64, dir: &Path) -> Result<Ran, Failure> {
     let counts = dir.join("counts");
-    let ran = by_hand(app, vdevs, limit, &counts).output().map_err(at("the hand-written program"))?;
+    let ran =
+        by_hand(app, vdevs, limit, &counts).output().map_err(at("the hand-written program"))?;
     let text = std::fs::read_to_string(&counts).unwrap_or_default();
     let numbers: Vec<u64> = text.split_whitespace().filter_map(|n| n.parse().ok()).collect();
     let [received, sent, to_host, cycles] = numbers[..] else {
@@ -90,7 +101,9 @@ pub fn run_by_hand(app: &Path, vdevs: &[String], limit: u64, dir: &Path) -> Resu
 /// Instructions that a command executes, by callgrind; none where that is not installed.
 fn instructions(command: &Command, dir: &Path) -> Option<u64> {
     let mut valgrind = Command::new("valgrind");
-    valgrind.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", dir.join("callgrind").display()));
+    valgrind
+        .arg("--tool=callgrind")
+        .arg(format!("--callgrind-out-file={}", dir.join("callgrind").display()));
     valgrind.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
     let ran = valgrind.output().ok()?;
     let text = String::from_utf8_lossy(&ran.stderr).into_owned();
@@ -98,8 +111,9 @@ fn instructions(command: &Command, dir: &Path) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Instructions per packet: what `more` packets execute beyond what `few` do, so that starting and ending cancel out. Exact,
-/// drivers included. `command` makes the application that takes so many packets.
+/// Instructions per packet: what `more` packets execute beyond what `few` do, so that starting and
+/// ending cancel out. Exact, drivers included. `command` makes the application that takes so many
+/// packets.
 pub fn instructions_per_packet(
     (few, more): (u64, u64),
     dir: &Path,
@@ -110,8 +124,9 @@ pub fn instructions_per_packet(
     Ok(less.zip(all).map(|(less, all)| (all as f64 - less as f64) / (more - few) as f64))
 }
 
-/// testpmd's macswap on the same kind of port, burst, rings, buffers and lcore; cycles per packet as it counts them: from
-/// before a burst is received to behind its transmission, bursts without packets left out, as the others do.
+/// testpmd's macswap on the same kind of port, burst, rings, buffers and lcore; cycles per packet
+/// as it counts them: from before a burst is received to behind its transmission, bursts without
+/// packets left out, as the others do.
 pub fn testpmd(vdev: &str, run: Duration) -> Result<f64, Failure> {
     // Its main lcore waits for a key; the other one forwards, on the CPU that all others run on.
     let words = eal("0@1,1@0", &[vdev.to_string()]);

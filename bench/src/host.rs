@@ -1,10 +1,11 @@
 //! What surrounds an interpreted program: one packet, helpers, and the maps of the loaded object.
 //!
-//! A program holds pointers into maps and writes through them. Here such a pointer is to a copy of the value in the
-//! interpreter's memory. Every copy is remembered with its key: a second lookup of the same entry gives the same copy, and
-//! copies that changed go back to the kernel before anything else is asked of the kernel, and at the end of the run. Once
-//! an entry is replaced or deleted its copy is let go, as the kernel lets go of the old element. With one packet at a
-//! time nobody else sees the maps meanwhile, so this is exactly what the kernel does.
+//! A program holds pointers into maps and writes through them. Here such a pointer is to a copy of
+//! the value in the interpreter's memory. Every copy is remembered with its key: a second lookup of
+//! the same entry gives the same copy, and copies that changed go back to the kernel before
+//! anything else is asked of the kernel, and at the end of the run. Once an entry is replaced or
+//! deleted its copy is let go, as the kernel lets go of the old element. With one packet at a time
+//! nobody else sees the maps meanwhile, so this is exactly what the kernel does.
 
 use std::collections::HashMap;
 
@@ -14,7 +15,8 @@ use crate::maps::Map;
 
 /// Bytes in front of a frame that a program may take.
 const HEADROOM: usize = 256;
-/// Where a frame must end: a page without what the kernel keeps behind the frame (`struct skb_shared_info`).
+/// Where a frame must end: a page without what the kernel keeps behind the frame (`struct
+/// skb_shared_info`).
 const LARGEST: usize = 4096 - 320;
 /// Marks the number that stands for a map; no memory is at such addresses.
 const MAP_TAG: u64 = 1 << 62;
@@ -95,7 +97,13 @@ impl Outside {
         Ok((fd, map, key))
     }
 
-    fn lookup(&mut self, memory: &mut Memory, fd: i32, map: Map, key: Vec<u8>) -> Result<u64, Fault> {
+    fn lookup(
+        &mut self,
+        memory: &mut Memory,
+        fd: i32,
+        map: Map,
+        key: Vec<u8>,
+    ) -> Result<u64, Fault> {
         if let Some(held) = self.held.iter().find(|held| held.fd == fd && held.key == key) {
             return Ok(held.region.address());
         }
@@ -168,7 +176,9 @@ impl Outside {
 
     fn load_bytes(&self, memory: &mut Memory, args: &[u64; 5]) -> Result<u64, Fault> {
         let size = args[3] as u32 as usize;
-        let Some(part) = self.part(args[1], size) else { return Ok(-i64::from(libc::EINVAL) as u64) };
+        let Some(part) = self.part(args[1], size) else {
+            return Ok(-i64::from(libc::EINVAL) as u64);
+        };
         let bytes = memory.bytes(self.packet)[part].to_vec();
         memory.write(args[2], &bytes)?;
         Ok(0)
@@ -177,7 +187,9 @@ impl Outside {
     fn store_bytes(&self, memory: &mut Memory, args: &[u64; 5]) -> Result<u64, Fault> {
         let size = args[3] as u32 as usize;
         let bytes = memory.read(args[2], size)?.to_vec();
-        let Some(part) = self.part(args[1], size) else { return Ok(-i64::from(libc::EINVAL) as u64) };
+        let Some(part) = self.part(args[1], size) else {
+            return Ok(-i64::from(libc::EINVAL) as u64);
+        };
         memory.bytes_mut(self.packet)[part].copy_from_slice(&bytes);
         Ok(0)
     }
@@ -188,7 +200,13 @@ fn failed(helper: i32, message: String) -> Fault {
 }
 
 impl Host for Outside {
-    fn address(&mut self, memory: &mut Memory, src: u8, imm: i32, next_imm: i32) -> Result<u64, Fault> {
+    fn address(
+        &mut self,
+        memory: &mut Memory,
+        src: u8,
+        imm: i32,
+        next_imm: i32,
+    ) -> Result<u64, Fault> {
         match src {
             PSEUDO_MAP_FD => Ok(MAP_TAG | imm as u32 as u64),
             // Global data is the only entry of an array.

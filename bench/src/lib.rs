@@ -1,11 +1,14 @@
 //! Generated programs against programs that an XDP developer wrote by hand.
 //!
-//! For each of [`PROGRAMS`] there is `bench/handwritten/NAME.bpf.c`, which follows the same contract at run time as the
-//! code generated from `examples/NAME/NAME.c`, so that both can be loaded and fed the same way. Three comparisons:
+//! For each of [`PROGRAMS`] there is `bench/handwritten/NAME.bpf.c`, which follows the same
+//! contract at run time as the code generated from `examples/NAME/NAME.c`, so that both can be
+//! loaded and fed the same way. Three comparisons:
 //!
-//! * [`agree`]: packet by packet both decide the same and end with the same tables; else nothing else is worth a number.
-//! * [`count`]: instructions executed over the whole capture, by an interpreter whose helpers work on the kernel's maps.
-//!   The numbers are exact and the same on every machine, so the gate ([`report::Gate`]) asserts them.
+//! * [`agree`]: packet by packet both decide the same and end with the same tables; else nothing
+//!   else is worth a number.
+//! * [`count`]: instructions executed over the whole capture, by an interpreter whose helpers work
+//!   on the kernel's maps. The numbers are exact and the same on every machine, so the gate
+//!   ([`report::Gate`]) asserts them.
 //! * [`time`]: nanoseconds per packet in the kernel. Reported, never asserted.
 
 pub mod agree;

@@ -1,4 +1,5 @@
-//! Prints what generated code costs against hand-written code: `nicforge-bench [--json] [PROGRAM]...`.
+//! Prints what generated code costs against hand-written code: `nicforge-bench [--json]
+//! [PROGRAM]...`.
 //!
 //! Exit status: 0 the gate holds, 1 it does not or the programs differ, 2 wrong usage, 3 not root.
 

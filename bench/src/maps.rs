@@ -29,7 +29,8 @@ impl Map {
                 | libbpf_sys::BPF_MAP_TYPE_PERCPU_HASH
                 | libbpf_sys::BPF_MAP_TYPE_LRU_PERCPU_HASH
         );
-        let cpus = if per_cpu { libbpf_rs::num_possible_cpus().map_err(io::Error::other)? } else { 1 };
+        let cpus =
+            if per_cpu { libbpf_rs::num_possible_cpus().map_err(io::Error::other)? } else { 1 };
         Ok(Map {
             fd,
             kind: info.type_,
@@ -46,7 +47,11 @@ impl Map {
 
     /// Bytes of a value, of all CPUs, as the system call exchanges them.
     fn exchanged(&self) -> usize {
-        if self.cpus == 1 { self.value_size } else { self.value_size.next_multiple_of(8) * self.cpus }
+        if self.cpus == 1 {
+            self.value_size
+        } else {
+            self.value_size.next_multiple_of(8) * self.cpus
+        }
     }
 
     /// The value of a key, of the first CPU.
@@ -69,7 +74,14 @@ impl Map {
         let mut whole = vec![0; self.exchanged()];
         whole[..value.len()].copy_from_slice(value);
         // SAFETY: as above.
-        unsafe { libbpf_sys::bpf_map_update_elem(self.fd, key.as_ptr().cast(), whole.as_ptr().cast(), flags) }
+        unsafe {
+            libbpf_sys::bpf_map_update_elem(
+                self.fd,
+                key.as_ptr().cast(),
+                whole.as_ptr().cast(),
+                flags,
+            )
+        }
     }
 
     /// Deletes an entry; gives the status that the helper gives.

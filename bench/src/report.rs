@@ -43,8 +43,8 @@ pub struct Gate {
     pub others: &'static [(&'static str, f64)],
 }
 
-/// The gate of this repository. By hand kv_cache answers in the frame that came; here what leaves is put together beside
-/// it and copied.
+/// The gate of this repository. By hand kv_cache answers in the frame that came; here what leaves
+/// is put together beside it and copied.
 pub const GATE: Gate = Gate { mean: 1.05, worst: 1.15, others: &[("kv_cache", 1.22)] };
 
 impl Gate {
@@ -64,7 +64,8 @@ impl Gate {
         }
         let mean = geometric_mean(rows.iter().map(Row::instruction_ratio));
         if mean > self.mean {
-            found.push(format!("the geometric mean is {mean:.3}; at most {} is allowed", self.mean));
+            found
+                .push(format!("the geometric mean is {mean:.3}; at most {} is allowed", self.mean));
         }
         found
     }
@@ -72,7 +73,8 @@ impl Gate {
 
 /// The geometric mean; 1 of nothing.
 pub fn geometric_mean(ratios: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = ratios.fold((0.0, 0usize), |(sum, count), ratio| (sum + ratio.ln(), count + 1));
+    let (sum, count) =
+        ratios.fold((0.0, 0usize), |(sum, count), ratio| (sum + ratio.ln(), count + 1));
     (sum / count.max(1) as f64).exp()
 }
 
@@ -86,7 +88,16 @@ pub fn table(rows: &[Row]) -> String {
     };
     let text = |cells: [&str; 8]| cells.map(str::to_string);
     line(text(["", "", "insns", "per packet", "", "ns", "per packet", ""]));
-    line(text(["program", "packets", "generated", "by hand", "ratio", "generated", "by hand", "ratio"]));
+    line(text([
+        "program",
+        "packets",
+        "generated",
+        "by hand",
+        "ratio",
+        "generated",
+        "by hand",
+        "ratio",
+    ]));
     for row in rows {
         let (generated, by_hand) = row.instructions();
         let [a, b, c] = match row.times {
@@ -159,7 +170,9 @@ mod tests {
         let broken = GATE.broken(&[row(120, 100), row(80, 100)]);
         assert_eq!(
             broken,
-            ["x executes 1.200 times the instructions of hand-written code; at most 1.15 are allowed"]
+            [
+                "x executes 1.200 times the instructions of hand-written code; at most 1.15 are allowed"
+            ]
         );
         assert_eq!(
             GATE.broken(&[row(110, 100), row(110, 100)]),

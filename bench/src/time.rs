@@ -1,13 +1,16 @@
 //! Nanoseconds per packet in the kernel.
 //!
-//! A test run repeats a program on one buffer, which the program changes. So the repeated program is `replay`, which
-//! writes the next packet of the capture into the buffer and calls the program under test as its tail: both programs
-//! see the capture in a loop, on tables that go on from loop to loop alike, since both do the same. The same loop with
-//! an empty program at the end is what a packet costs without the program and is subtracted. The three take turns
-//! [`ROUNDS`] times and each keeps its least time: whatever else the machine does only ever adds, and short turns fit between it. The kernel
-//! leaves out time in which something else ran, and gives whole nanoseconds per run.
+//! A test run repeats a program on one buffer, which the program changes. So the repeated program
+//! is `replay`, which writes the next packet of the capture into the buffer and calls the program
+//! under test as its tail: both programs see the capture in a loop, on tables that go on from loop
+//! to loop alike, since both do the same. The same loop with an empty program at the end is what a
+//! packet costs without the program and is subtracted. The three take turns [`ROUNDS`] times and
+//! each keeps its least time: whatever else the machine does only ever adds, and short turns fit
+//! between it. The kernel leaves out time in which something else ran, and gives whole nanoseconds
+//! per run.
 //!
-//! A test run's packets all come in by one interface, which is that of port 0, so only those packets are timed.
+//! A test run's packets all come in by one interface, which is that of port 0, so only those
+//! packets are timed.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -34,7 +37,8 @@ pub struct Times {
 }
 
 impl Times {
-    /// Generated over hand-written; `None` if a program takes less than the kernel's clock can tell, one nanosecond.
+    /// Generated over hand-written; `None` if a program takes less than the kernel's clock can
+    /// tell, one nanosecond.
     pub fn ratio(&self) -> Option<f64> {
         (self.generated >= 1.0 && self.by_hand >= 1.0).then(|| self.generated / self.by_hand)
     }
@@ -47,7 +51,8 @@ pub fn time(case: &Case) -> Result<Times, Failure> {
     if frames.is_empty() {
         return Err(Failure(format!("{}: no packet for port 0", case.name)));
     }
-    let (ours, theirs) = (case.load(Author::Generated, Mode::Live)?, case.load(Author::ByHand, Mode::Live)?);
+    let (ours, theirs) =
+        (case.load(Author::Generated, Mode::Live)?, case.load(Author::ByHand, Mode::Live)?);
     let generated = ours.handler_fd("net_recv").map_err(at(case.name))?;
     let by_hand = theirs.handler_fd("net_recv").map_err(at(case.name))?;
     let least = least(&frames, &[generated, by_hand])?;
@@ -55,7 +60,8 @@ pub fn time(case: &Case) -> Result<Times, Failure> {
     Ok(Times { generated: without(least[1]), by_hand: without(least[2]), harness: least[0] })
 }
 
-/// Least nanoseconds per packet, harness included: of an empty program first, then of each program, all in turn.
+/// Least nanoseconds per packet, harness included: of an empty program first, then of each program,
+/// all in turn.
 pub fn least(frames: &[&[u8]], programs: &[BorrowedFd]) -> Result<Vec<f64>, Failure> {
     let longest = frames.iter().copied().max_by_key(|frame| frame.len()).unwrap_or_default();
     let repeat = PACKETS.next_multiple_of(frames.len()) as u32;

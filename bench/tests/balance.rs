@@ -1,4 +1,5 @@
-//! The balancer's director executes at most 1.1 times the instructions of one that was written by hand for the mode.
+//! The balancer's director executes at most 1.1 times the instructions of one that was written by
+//! hand for the mode.
 
 use nicforge_bench::balance::{GATE, MODES, count, packets};
 use nicforge_tests::kernel_is_missing;

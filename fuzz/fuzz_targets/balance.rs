@@ -1,4 +1,5 @@
-//! Any bytes: a frame for the director, a profile, a trace, a heartbeat or a request, by the first byte.
+//! Any bytes: a frame for the director, a profile, a trace, a heartbeat or a request, by the first
+//! byte.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -1,5 +1,5 @@
-//! Many generated programs, one after the other: written to files, compiled together as plain C, compared with the interpreter,
-//! then run on targets.
+//! Many generated programs, one after the other: written to files, compiled together as plain C,
+//! compared with the interpreter, then run on targets.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,8 @@ type Reasons<'r> = dyn Fn(&mut Report) -> &mut BTreeMap<(String, String), Vec<u6
 pub struct Report {
     /// By judge (`front end`, `oracle`, a target): programs, and time they took.
     pub judged: BTreeMap<String, (u64, Duration)>,
-    /// By target and reason: seeds that it refused; whose program asks for what the target has not; of which nothing could be compared.
+    /// By target and reason: seeds that it refused; whose program asks for what the target has not;
+    /// of which nothing could be compared.
     pub refused: BTreeMap<(String, String), Vec<u64>>,
     pub lacks: BTreeMap<(String, String), Vec<u64>>,
     pub left: BTreeMap<(String, String), Vec<u64>>,
@@ -60,9 +61,11 @@ impl Report {
         for (judge, (programs, time)) in other.judged {
             self.count(&judge, programs, time);
         }
-        for (mine, theirs) in
-            [(&mut self.refused, other.refused), (&mut self.lacks, other.lacks), (&mut self.left, other.left)]
-        {
+        for (mine, theirs) in [
+            (&mut self.refused, other.refused),
+            (&mut self.lacks, other.lacks),
+            (&mut self.left, other.left),
+        ] {
             for (kind, seeds) in theirs {
                 mine.entry(kind).or_default().extend(seeds);
             }
@@ -77,7 +80,8 @@ impl Report {
 
     /// Programs that were compared on a target or by another judge.
     pub fn compared(&self, judge: &str) -> u64 {
-        let not = [&self.refused, &self.lacks, &self.left].map(|reasons| Report::counted(reasons, judge));
+        let not =
+            [&self.refused, &self.lacks, &self.left].map(|reasons| Report::counted(reasons, judge));
         self.judged.get(judge).map_or(0, |(count, _)| *count) - not.iter().sum::<u64>()
     }
 
@@ -87,17 +91,23 @@ impl Report {
         let mut lines = vec![head.to_string()];
         for (judge, (count, time)) in &self.judged {
             let each = time.as_secs_f64() * 1e3 / (*count).max(1) as f64;
-            let [refused, lacks, left] =
-                [&self.refused, &self.lacks, &self.left].map(|reasons| Report::counted(reasons, judge));
+            let [refused, lacks, left] = [&self.refused, &self.lacks, &self.left]
+                .map(|reasons| Report::counted(reasons, judge));
             let wrong = self.wrong.iter().filter(|(_, of, _)| of == judge).count();
             let compared = self.compared(judge);
             lines.push(format!(
                 "{judge:<16} {compared:>9} {refused:>8} {lacks:>6} {left:>6} {each:>8.0} {wrong:>9}"
             ));
         }
-        for (how, reasons) in [("refused", &self.refused), ("lacks", &self.lacks), ("left", &self.left)] {
+        for (how, reasons) in
+            [("refused", &self.refused), ("lacks", &self.lacks), ("left", &self.left)]
+        {
             for ((target, reason), seeds) in reasons {
-                lines.push(format!("{target}, {how} {}: {reason} (seed {})", seeds.len(), seeds[0]));
+                lines.push(format!(
+                    "{target}, {how} {}: {reason} (seed {})",
+                    seeds.len(),
+                    seeds[0]
+                ));
             }
         }
         lines
@@ -112,10 +122,11 @@ pub fn compile(path: &Path) -> Result<Verified<Program>, String> {
     let mut options = nicforge_frontend::Options::new(root().join("runtime/include"));
     options.clang_args.push(format!("-I{}", root().join("tests/oracle").display()));
     let compiled = std::panic::catch_unwind(|| nicforge_frontend::compile(path, &options));
-    let output = compiled.map_err(|_| "the front end crashed".to_string())?.map_err(|mut found| {
-        found.diagnostics.retain(|diagnostic| diagnostic.severity == Severity::Error);
-        found.render(false)
-    })?;
+    let output =
+        compiled.map_err(|_| "the front end crashed".to_string())?.map_err(|mut found| {
+            found.diagnostics.retain(|diagnostic| diagnostic.severity == Severity::Error);
+            found.render(false)
+        })?;
     verify(output.program)
         .map_err(|errors| format!("the verifier refuses what the front end made: {}", errors[0]))
 }
@@ -123,12 +134,14 @@ pub fn compile(path: &Path) -> Result<Verified<Program>, String> {
 /// Where a target's reason for refusing differs between programs only by names and places.
 fn kind_of(reason: &str) -> String {
     let line = reason.lines().next().unwrap_or_default();
-    let line =
-        line.split_once(".c:").map_or(line, |(_, rest)| rest.split_once(": ").map_or(rest, |(_, what)| what));
+    let line = line
+        .split_once(".c:")
+        .map_or(line, |(_, rest)| rest.split_once(": ").map_or(rest, |(_, what)| what));
     line.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).take(160).collect()
 }
 
-/// What is wrong with a program's text for one judge; nothing if it is right, refused, or no program.
+/// What is wrong with a program's text for one judge; nothing if it is right, refused, or no
+/// program.
 pub fn wrong_with(text: &str, seed: u64, judge_name: &str) -> Option<String> {
     let folder = tempfile::tempdir().ok()?;
     let path = folder.path().join("program.c");
@@ -147,7 +160,8 @@ pub fn wrong_with(text: &str, seed: u64, judge_name: &str) -> Option<String> {
         }
         target => {
             let case = Case { program: &program, entries: &entries, events: &events };
-            let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| judge(target, &case)));
+            let verdict =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| judge(target, &case)));
             match verdict.unwrap_or_else(|_| Verdict::Wrong("it crashed".into())) {
                 Verdict::Wrong(what) => Some(what),
                 _ => None,
@@ -156,7 +170,8 @@ pub fn wrong_with(text: &str, seed: u64, judge_name: &str) -> Option<String> {
     }
 }
 
-/// The kind of a fault: a reducer must not slip from one to another. Messages of ours up to their places, else what differs.
+/// The kind of a fault: a reducer must not slip from one to another. Messages of ours up to their
+/// places, else what differs.
 fn fault(what: &str) -> String {
     if what.contains("error") || what.contains("crashed") {
         let line = what.lines().next().unwrap_or_default();
@@ -169,7 +184,8 @@ fn fault(what: &str) -> String {
 pub fn reduced(seed: u64, judge_name: &str, what: &str) -> (String, String) {
     let kind = fault(what);
     let end = Instant::now() + REDUCING;
-    let same = |text: &str| wrong_with(text, seed, judge_name).is_some_and(|found| fault(&found) == kind);
+    let same =
+        |text: &str| wrong_with(text, seed, judge_name).is_some_and(|found| fault(&found) == kind);
     let fails = |text: &str| Instant::now() < end && same(text);
     let text = generate(seed).text;
     if !fails(&text) {
@@ -195,7 +211,8 @@ impl Campaign {
     }
 
     fn batch(&self, seeds: std::ops::Range<u64>, folder: &Path, report: &Mutex<Report>) {
-        let add = |change: &dyn Fn(&mut Report)| change(&mut report.lock().expect("no thread crashed"));
+        let add =
+            |change: &dyn Fn(&mut Report)| change(&mut report.lock().expect("no thread crashed"));
         let wrong = |seed: u64, judge: &str, what: String| {
             add(&|report| report.wrong.push((seed, judge.to_string(), what.clone())));
         };
@@ -214,15 +231,19 @@ impl Campaign {
                 }
             }
         });
-        let programs: Vec<(u64, PathBuf, Verified<Program>)> =
-            seeds.iter().zip(compiled).filter_map(|(seed, c)| c.map(|(path, p)| (*seed, path, p))).collect();
+        let programs: Vec<(u64, PathBuf, Verified<Program>)> = seeds
+            .iter()
+            .zip(compiled)
+            .filter_map(|(seed, c)| c.map(|(path, p)| (*seed, path, p)))
+            .collect();
         let start = Instant::now();
         let source = |(_, path, _): &(u64, PathBuf, Verified<Program>)| Source {
             path: path.clone(),
             names: Generated::names(),
         };
         let sources: Vec<Source> = programs.iter().map(source).collect();
-        let mut oracles = oracle::build(&sources).unwrap_or_else(|e| panic!("clang refuses plain C: {e}"));
+        let mut oracles =
+            oracle::build(&sources).unwrap_or_else(|e| panic!("clang refuses plain C: {e}"));
         for ((seed, _, program), oracle) in programs.iter().zip(&mut oracles) {
             let (entries, events) = (entries(program, *seed), events(program, *seed, EVENTS));
             if let Some(what) = oracle::difference(program, oracle, &entries, &events) {
@@ -233,7 +254,8 @@ impl Campaign {
         // What targets need is compiled by a process for each CPU.
         let mut shares: Vec<(&str, Vec<&Verified<Program>>)> = Vec::new();
         for (target, of) in &self.targets {
-            let taken = programs.iter().filter(|(seed, ..)| seed % of == 0).map(|(.., program)| program);
+            let taken =
+                programs.iter().filter(|(seed, ..)| seed % of == 0).map(|(.., program)| program);
             let taken: Vec<_> = taken.collect();
             let part = taken.len().div_ceil(threads()).max(1);
             shares.extend(taken.chunks(part).map(|part| (target.as_str(), part.to_vec())));
@@ -241,7 +263,8 @@ impl Campaign {
         each(&shares, |(target, programs)| {
             let start = Instant::now();
             // Whatever fails here fails again, and is told, where its program is judged.
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| ahead(target, programs)));
+            let _ =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| ahead(target, programs)));
             add(&|report| report.count(target, 0, start.elapsed()));
         });
         each(&programs, |(seed, _, program)| {
@@ -249,8 +272,9 @@ impl Campaign {
             let case = Case { program, entries: &entries, events: &events };
             for (target, _) in self.targets.iter().filter(|(_, of)| seed % of == 0) {
                 let start = Instant::now();
-                let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| judge(target, &case)))
-                    .unwrap_or_else(|_| Verdict::Wrong("it crashed".into()));
+                let verdict =
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| judge(target, &case)))
+                        .unwrap_or_else(|_| Verdict::Wrong("it crashed".into()));
                 add(&|report| report.count(target, 1, start.elapsed()));
                 let note = |of: &Reasons, why: &str| {
                     add(&|report| {

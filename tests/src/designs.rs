@@ -27,8 +27,9 @@ impl Piped {
             return None;
         }
         let example = Example::load(root().join(folder));
-        let compiled =
-            PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
+        let compiled = PassManager::new()
+            .run_default(example.program.clone())
+            .unwrap_or_else(|e| panic!("{e}"));
         let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{e}"));
         assert!(
             matches!(design.artifact().form, Form::Pipe { .. }),
@@ -47,7 +48,8 @@ impl Piped {
         }
     }
 
-    /// Frames by number do what they do in the interpreter, with streams that do not wait and with some that do. What the runs counted.
+    /// Frames by number do what they do in the interpreter, with streams that do not wait and with
+    /// some that do. What the runs counted.
     ///
     /// # Panics
     /// They do not.

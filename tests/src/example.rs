@@ -27,19 +27,25 @@ impl Example {
         let name = folder.file_name().expect("a folder has a name").to_string_lossy().into_owned();
         let text = folder.join(format!("{name}.air"));
         let (program, warnings) = if text.is_file() {
-            let text = std::fs::read_to_string(&text).unwrap_or_else(|e| panic!("{}: {e}", text.display()));
-            (nicforge_ir::text::parse(&text).unwrap_or_else(|e| panic!("{name}: {e}")), String::new())
+            let text = std::fs::read_to_string(&text)
+                .unwrap_or_else(|e| panic!("{}: {e}", text.display()));
+            (
+                nicforge_ir::text::parse(&text).unwrap_or_else(|e| panic!("{name}: {e}")),
+                String::new(),
+            )
         } else {
             let options = nicforge_frontend::Options::new(root().join("runtime/include"));
             let output = nicforge_frontend::compile(&folder.join(format!("{name}.c")), &options)
                 .unwrap_or_else(|diagnostics| panic!("{}", diagnostics.render(false)));
-            let warnings = nicforge_frontend::render_all(&output.warnings, &output.program.files, false);
+            let warnings =
+                nicforge_frontend::render_all(&output.warnings, &output.program.files, false);
             (output.program, warnings)
         };
         let program = verify(program).unwrap_or_else(|errors| panic!("{name}: {errors:?}"));
         let mut captures = Vec::new();
         for port in 0..program.ports {
-            let file = if port == 0 { "traffic.pcap".to_string() } else { format!("traffic.{port}.pcap") };
+            let file =
+                if port == 0 { "traffic.pcap".to_string() } else { format!("traffic.{port}.pcap") };
             captures.push((SourceKind::Port(port), folder.join(file)));
         }
         captures.push((SourceKind::Host, folder.join("traffic.host.pcap")));
@@ -75,7 +81,8 @@ impl Example {
 /// Calls `check` for every example, on two threads.
 pub fn for_each(check: impl Fn(&Example) + Sync) {
     let folder = root().join("examples");
-    let entries = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let entries =
+        std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let mut folders: Vec<PathBuf> =
         entries.flatten().map(|e| e.path()).filter(|p| p.join("traffic.py").is_file()).collect();
     folders.sort();

@@ -40,7 +40,8 @@ pub fn kernel_is_missing() -> Option<String> {
     if root {
         return None;
     }
-    let why = "not root: run `make test` as root or with sudo to test against the kernel".to_string();
+    let why =
+        "not root: run `make test` as root or with sudo to test against the kernel".to_string();
     assert!(std::env::var_os("CI").is_none(), "{why}");
     Some(why)
 }
@@ -52,7 +53,9 @@ pub fn dpdk_is_missing() -> bool {
         return false;
     }
     assert!(std::env::var_os("CI").is_none(), "DPDK is missing: run scripts/bootstrap.sh");
-    println!("skipped: DPDK is missing: apt-get install --no-install-recommends libdpdk-dev pkg-config");
+    println!(
+        "skipped: DPDK is missing: apt-get install --no-install-recommends libdpdk-dev pkg-config"
+    );
     true
 }
 

@@ -1,7 +1,8 @@
 //! Small networks of namespaces, for programs between real clients and real servers.
 //!
-//! A namespace has no name: a child process that reads our pipe keeps it alive and ends when the pipe closes, also when
-//! this process is killed. Commands in it are told to die with the thread that started them. So nothing stays behind.
+//! A namespace has no name: a child process that reads our pipe keeps it alive and ends when the
+//! pipe closes, also when this process is killed. Commands in it are told to die with the thread
+//! that started them. So nothing stays behind.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -29,8 +30,8 @@ impl Namespace {
         Namespace { holder }
     }
 
-    /// A command in this namespace that ends at the latest with the calling thread. Its process id is that of the
-    /// program, since what is in front of it ends in `exec`.
+    /// A command in this namespace that ends at the latest with the calling thread. Its process id
+    /// is that of the program, since what is in front of it ends in `exec`.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/proc/{}/ns/net", self.holder.id()));
@@ -94,8 +95,9 @@ pub type End<'a> = (&'a Namespace, &'a str, &'a str);
 
 /// Connects two namespaces with a veth pair, both ends up and without addresses.
 ///
-/// XDP sees frames before a device would fill in checksums or cut segments, so that is done earlier. A veth takes what an
-/// XDP program at its peer sends only if it has an XDP program too, so the `host` end gets one that passes everything.
+/// XDP sees frames before a device would fill in checksums or cut segments, so that is done
+/// earlier. A veth takes what an XDP program at its peer sends only if it has an XDP program too,
+/// so the `host` end gets one that passes everything.
 pub fn cable(host: End, nic: End) {
     host.0.ip(&format!(
         "link add {} address {} type veth peer name {} address {} netns {}",
@@ -112,7 +114,11 @@ pub fn cable(host: End, nic: End) {
     }
     let object = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(object.path(), pass_all()).expect("a file");
-    host.0.ip(&format!("link set {} xdpdrv object {} section xdp", host.1, object.path().display()));
+    host.0.ip(&format!(
+        "link set {} xdpdrv object {} section xdp",
+        host.1,
+        object.path().display()
+    ));
 }
 
 /// The XDP program that passes everything to the kernel.

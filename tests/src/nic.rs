@@ -26,7 +26,10 @@ pub fn tool() -> &'static Path {
         if profile.ends_with("release") {
             cargo.arg("--release");
         }
-        assert!(cargo.current_dir(root()).status().expect("cargo").success(), "the tool does not build");
+        assert!(
+            cargo.current_dir(root()).status().expect("cargo").success(),
+            "the tool does not build"
+        );
         profile.join("nicforge")
     })
 }
@@ -41,7 +44,8 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// Runs the program in the folder `example`, seen from `examples/`, on interfaces of a namespace, with these tables in it, and waits until it is attached.
+    /// Runs the program in the folder `example`, seen from `examples/`, on interfaces of a
+    /// namespace, with these tables in it, and waits until it is attached.
     pub fn start(namespace: &Namespace, example: &str, interfaces: &[&str], tables: &Value) -> Nic {
         let folder = TempDir::new().expect("a folder");
         let file = folder.path().join("tables.json");
@@ -87,7 +91,8 @@ impl Nic {
 
     /// Ends it as Ctrl-C does; returns its report.
     pub fn stop(mut self) -> String {
-        let kill = Command::new("sh").arg("-c").arg(format!("kill -INT {}", self.child.0.id())).status();
+        let kill =
+            Command::new("sh").arg("-c").arg(format!("kill -INT {}", self.child.0.id())).status();
         assert!(kill.expect("sh").success());
         let status = self.child.0.wait().expect("its end");
         let text = |handle: &mut Option<JoinHandle<String>>| {
@@ -99,7 +104,8 @@ impl Nic {
     }
 }
 
-/// A number of a run's report, such as that of `packets in` or of a drop reason; 0 if it is not there.
+/// A number of a run's report, such as that of `packets in` or of a drop reason; 0 if it is not
+/// there.
 pub fn reported(report: &str, name: &str) -> u64 {
     let line = report.lines().find_map(|line| line.trim_start().strip_prefix(name));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)

@@ -1,4 +1,5 @@
-//! Programs of handlers that send each other events (`tests/internal_events`), the parts of their pipelines, and what they are fed.
+//! Programs of handlers that send each other events (`tests/internal_events`), the parts of their
+//! pipelines, and what they are fed.
 
 use std::path::Path;
 

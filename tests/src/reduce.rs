@@ -1,7 +1,9 @@
-//! Making a failing program small: lines, blocks and operands go as long as it fails in the same way.
+//! Making a failing program small: lines, blocks and operands go as long as it fails in the same
+//! way.
 //!
-//! Whatever is left out, the rest must still be a program, which the front end says; so any cut may be tried. It knows how our
-//! generator writes; a program of other origin is made small by `cvise`, which nothing here needs.
+//! Whatever is left out, the rest must still be a program, which the front end says; so any cut may
+//! be tried. It knows how our generator writes; a program of other origin is made small by `cvise`,
+//! which nothing here needs.
 
 /// The smallest text found for which `fails` holds, as it does for `text`.
 pub fn reduce(text: &str, fails: impl Fn(&str) -> bool) -> String {
@@ -43,7 +45,10 @@ fn without_lines(text: String, fails: &impl Fn(&str) -> bool) -> String {
     let mut at = 0;
     while at < lines.len() {
         // The count of trips is what makes a loop end.
-        if ["TRIP", "NF_BOUND", "#include"].iter().any(|start| lines[at].trim_start().starts_with(start)) {
+        if ["TRIP", "NF_BOUND", "#include"]
+            .iter()
+            .any(|start| lines[at].trim_start().starts_with(start))
+        {
             at += 1;
             continue;
         }

@@ -1,4 +1,5 @@
-//! Generated programs on the targets, each against the interpreter: the same, refused with a reason, or different.
+//! Generated programs on the targets, each against the interpreter: the same, refused with a
+//! reason, or different.
 
 use nicforge_codegen::dpdk::Pipeline;
 use nicforge_codegen::nfp::{Engines, Placement};
@@ -21,7 +22,9 @@ use nicforge_run::host::{HostError, HostProgram, Watch};
 use nicforge_run::nfp::EnginesProgram;
 use nicforge_run::rtl::{Drive, RtlProgram};
 use nicforge_run::spin::{CoresError, CoresProgram};
-use nicforge_run::xdp::{HEADROOM, LARGEST_TEST_FRAME, LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
+use nicforge_run::xdp::{
+    HEADROOM, LARGEST_TEST_FRAME, LoadOptions, Loaded, SMALLEST_FRAME, XdpError,
+};
 use nicforge_target::support;
 
 use crate::root;
@@ -33,7 +36,8 @@ pub const UNTOLD: &str = "not told by check: ";
 const CANDIDATES: u32 = 8;
 
 /// Where programs run here.
-pub const TARGETS: [&str; 8] = ["host", "xdp", "dpdk", "liquidio", "agilio-cx", "pspin", "panic", "u280"];
+pub const TARGETS: [&str; 8] =
+    ["host", "xdp", "dpdk", "liquidio", "agilio-cx", "pspin", "panic", "u280"];
 
 /// What came of a program on a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +60,8 @@ pub struct Case<'c> {
     pub events: &'c [InputEvent],
 }
 
-/// Runs a program on a target and in the interpreter; `plan:` in front of a target's name cuts it into stages as the planner does.
+/// Runs a program on a target and in the interpreter; `plan:` in front of a target's name cuts it
+/// into stages as the planner does.
 pub fn judge(name: &str, case: &Case) -> Verdict {
     let planned = name.strip_prefix("plan:");
     let target = planned.unwrap_or(name);
@@ -87,10 +92,13 @@ fn lowered(target: &str, program: &Verified<Program>) -> Result<Verified<Program
         "xdp" | "u280" | "pspin" => fuse(program.clone()),
         _ => Ok(program.clone()),
     };
-    fused.and_then(|program| PassManager::new().run_default(program)).map_err(|error| error.to_string())
+    fused
+        .and_then(|program| PassManager::new().run_default(program))
+        .map_err(|error| error.to_string())
 }
 
-/// Compiles what [`judge`] will need of several programs in one process. What is wrong with any of them is for it to say.
+/// Compiles what [`judge`] will need of several programs in one process. What is wrong with any of
+/// them is for it to say.
 pub fn ahead(target: &str, programs: &[&Verified<Program>]) {
     let found = nicforge_target::find(target).ok();
     let fits = |program: &&&Verified<Program>| {
@@ -100,7 +108,9 @@ pub fn ahead(target: &str, programs: &[&Verified<Program>]) {
     let lowered: Vec<Verified<Program>> = lowered.collect();
     let compiled = match target {
         "host" => {
-            let made = lowered.iter().filter_map(|program| host::generate(program, LineStyle::Comments).ok());
+            let made = lowered
+                .iter()
+                .filter_map(|program| host::generate(program, LineStyle::Comments).ok());
             let sources: Vec<String> = made.map(|artifact| artifact.source).collect();
             let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
             nicforge_run::host::compile_ahead(&sources, Watch::Nothing)
@@ -113,13 +123,14 @@ pub fn ahead(target: &str, programs: &[&Verified<Program>]) {
             compile_bpf_ahead("generated", &sources, Mode::Replay, &[root().join("runtime/xdp")])
         }
         "liquidio" | "agilio-cx" => {
-            let made = lowered
-                .iter()
-                .filter_map(|program| engines(target, program, &Pipeline::single(program), None).ok());
+            let made = lowered.iter().filter_map(|program| {
+                engines(target, program, &Pipeline::single(program), None).ok()
+            });
             EnginesProgram::compile_ahead(&made.collect::<Vec<_>>())
         }
         "dpdk" => {
-            let single = |program| dpdk::generate(program, &Pipeline::single(program), LineStyle::Comments);
+            let single =
+                |program| dpdk::generate(program, &Pipeline::single(program), LineStyle::Comments);
             let made = lowered.iter().filter_map(|program| single(program).ok());
             let sources: Vec<String> = made.map(|artifact| artifact.source).collect();
             let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
@@ -147,7 +158,10 @@ fn engines(
 
 /// Whether all handlers take events from outside.
 fn from_outside(program: &Program) -> bool {
-    program.handlers.values().all(|handler| program.events[handler.event].direction == Direction::In)
+    program
+        .handlers
+        .values()
+        .all(|handler| program.events[handler.event].direction == Direction::In)
 }
 
 /// Runs stages on whatever stands for a target here.
@@ -165,7 +179,8 @@ fn on_stages(
         "liquidio" | "agilio-cx" => {
             let made = engines(name, compiled, pipeline, placement);
             of_differences(
-                made.and_then(|made| made.verify(reference, case.entries, case.events)).map(|(_, f)| f),
+                made.and_then(|made| made.verify(reference, case.entries, case.events))
+                    .map(|(_, f)| f),
             )
         }
         _ => on_cores(name, case, compiled, (pipeline, &placement.unwrap_or_default()), reference),
@@ -181,18 +196,21 @@ fn on_plan(name: &str, case: &Case) -> Verdict {
         Ok(found) => found,
         Err(error) => return Verdict::Refused(format!("no plan: {error}")),
     };
-    let plan = |number| assemble::plan(case.program, &target, &config, Objective::Rate, &found, number);
+    let plan =
+        |number| assemble::plan(case.program, &target, &config, Objective::Rate, &found, number);
     let all = (0..found.candidates.len()).map(plan);
     let Some(plan) = all.max_by_key(|plan| (plan.stages.len(), plan.workers())) else {
         return Verdict::Refused("no plan".into());
     };
     let made = || -> Result<_, String> {
-        let capacities = capacity::roomy(case.program, case.entries, case.events, |_| plan.workers() > 1);
+        let capacities =
+            capacity::roomy(case.program, case.entries, case.events, |_| plan.workers() > 1);
         let roomy = |program: &Verified<Program>| {
             capacity::with_capacities(program, &capacities).map_err(|errors| errors[0].to_string())
         };
         let planned = assemble::program_of(&plan).map_err(|e| e.to_string())?;
-        let compiled = PassManager::new().run_default(roomy(&planned)?).map_err(|e| e.to_string())?;
+        let compiled =
+            PassManager::new().run_default(roomy(&planned)?).map_err(|e| e.to_string())?;
         let stages = pipeline::of_plan(&plan, &compiled).map_err(|e| e.to_string())?;
         let placement = pipeline::placement(&plan, &compiled);
         Ok((roomy(case.program)?, compiled, stages, placement))
@@ -233,7 +251,9 @@ fn on_host(case: &Case, compiled: &Verified<Program>) -> Verdict {
         let want = interp.run(event).map_err(|e| e.to_string());
         let got = host.run_one(event).map_err(|e| e.to_string());
         if want != got {
-            return Verdict::Wrong(format!("event {i} {event:?}\ninterpreter {want:?}\nhost        {got:?}"));
+            return Verdict::Wrong(format!(
+                "event {i} {event:?}\ninterpreter {want:?}\nhost        {got:?}"
+            ));
         }
     }
     same_tables(case.program, &interp, host.tables())
@@ -264,8 +284,12 @@ fn on_xdp(case: &Case, compiled: &Verified<Program>) -> Verdict {
         Ok(artifact) => artifact,
         Err(errors) => return Verdict::Lacks(errors[0].to_string()),
     };
-    let object = match compile_bpf("generated", &artifact.source, Mode::Replay, &[root().join("runtime/xdp")])
-    {
+    let object = match compile_bpf(
+        "generated",
+        &artifact.source,
+        Mode::Replay,
+        &[root().join("runtime/xdp")],
+    ) {
         Ok(object) => object,
         Err(error @ CompileError::Stack { .. }) => return told(compiled, error.to_string()),
         Err(error) => return Verdict::Wrong(error.to_string()),
@@ -278,8 +302,8 @@ fn on_xdp(case: &Case, compiled: &Verified<Program>) -> Verdict {
     };
     let mut interp = Interp::new(case.program);
     let mut tables = kernel.tables();
-    let filled =
-        control::apply(&mut interp, case.entries).and_then(|()| control::apply(&mut tables, case.entries));
+    let filled = control::apply(&mut interp, case.entries)
+        .and_then(|()| control::apply(&mut tables, case.entries));
     if let Err(error) = filled {
         return Verdict::Wrong(error.to_string());
     }
@@ -287,13 +311,16 @@ fn on_xdp(case: &Case, compiled: &Verified<Program>) -> Verdict {
         let want = interp.run(event).map_err(|e| e.to_string());
         let got = kernel.test_run(event).map_err(|e| e.to_string());
         if want != got {
-            return Verdict::Wrong(format!("event {i} {event:?}\ninterpreter {want:?}\nxdp         {got:?}"));
+            return Verdict::Wrong(format!(
+                "event {i} {event:?}\ninterpreter {want:?}\nxdp         {got:?}"
+            ));
         }
     }
     same_tables(case.program, &interp, &tables)
 }
 
-/// What the kernel refuses, `nicforge check` has to say before: it compiles the program as it runs and asks the same verifier.
+/// What the kernel refuses, `nicforge check` has to say before: it compiles the program as it runs
+/// and asks the same verifier.
 fn told(compiled: &Verified<Program>, reason: String) -> Verdict {
     let Ok(artifact) = xdp::generate(compiled, LineStyle::Directives) else {
         return Verdict::Refused(reason);
@@ -312,8 +339,9 @@ fn evicted(interp: &Interp, program: &Program) -> bool {
     program.tables.keys().any(|table| interp.counters().evicted[table] > 0)
 }
 
-/// Events whose frames the kernel can take and make: at least a header long, within a page, and grown by no more than the room in front. One that is
-/// left out changes no tables, so what later ones make is found anew. The first that makes an LRU table evict ends them.
+/// Events whose frames the kernel can take and make: at least a header long, within a page, and
+/// grown by no more than the room in front. One that is left out changes no tables, so what later
+/// ones make is found anew. The first that makes an LRU table evict ends them.
 fn kernel_takes<'c>(case: &Case<'c>) -> Vec<&'c InputEvent> {
     let lengths = SMALLEST_FRAME..=LARGEST_TEST_FRAME;
     let comes = |event: &&InputEvent| match &event.input {
@@ -331,9 +359,9 @@ fn kernel_takes<'c>(case: &Case<'c>) -> Vec<&'c InputEvent> {
             evicts
                 || interp.growth() > HEADROOM
                 || outputs.iter().any(|output| match output {
-                    Output::Send { frame, .. } | Output::Stack { frame } | Output::HostPacket { frame } => {
-                        !lengths.contains(&frame.len())
-                    }
+                    Output::Send { frame, .. }
+                    | Output::Stack { frame }
+                    | Output::HostPacket { frame } => !lengths.contains(&frame.len()),
                     _ => false,
                 })
         });
@@ -373,7 +401,9 @@ fn on_rtl(case: &Case, compiled: &Verified<Program>) -> Verdict {
     let events: Vec<InputEvent> =
         case.events.iter().filter(|event| nicforge_run::rtl::takes(event)).cloned().collect();
     match design.verify(case.program, case.entries, &events, &Drive::default()) {
-        Ok((_, found)) => found.first().map_or(Verdict::Same, |found| Verdict::Wrong(format!("{found:?}"))),
+        Ok((_, found)) => {
+            found.first().map_or(Verdict::Same, |found| Verdict::Wrong(format!("{found:?}")))
+        }
         Err(error) => Verdict::Wrong(error.to_string()),
     }
 }

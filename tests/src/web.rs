@@ -23,7 +23,8 @@ pub struct Access {
 }
 
 impl Web {
-    /// Serves files, given by name and content, at addresses of a namespace. Returns when it listens.
+    /// Serves files, given by name and content, at addresses of a namespace. Returns when it
+    /// listens.
     pub fn start(namespace: &Namespace, listen: &[&str], files: &[(&str, &[u8])]) -> Web {
         let folder = TempDir::new().expect("a folder");
         let path = folder.path().display();
@@ -58,7 +59,8 @@ impl Web {
         web
     }
 
-    /// The access log, once it has `count` lines: nginx writes them after the client got its answer.
+    /// The access log, once it has `count` lines: nginx writes them after the client got its
+    /// answer.
     pub fn log(&self, count: usize) -> Vec<Access> {
         let file = self.folder.path().join("access.log");
         let text = wait_for(&format!("{count} requests in nginx's log"), || {

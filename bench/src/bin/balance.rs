@@ -7,10 +7,13 @@ use nicforge_bench::balance::{GATE, MODES, count, packets, time};
 fn main() -> ExitCode {
     let packets = packets();
     let mut held = true;
-    println!("mode           packets   instructions each   by hand   ratio   ns each   by hand   ratio");
+    println!(
+        "mode           packets   instructions each   by hand   ratio   ns each   by hand   ratio"
+    );
     for mode in MODES {
         for kept in [true, false] {
-            let row = count(mode, kept, &packets).and_then(|mut row| time(&mut row, &packets).map(|()| row));
+            let row = count(mode, kept, &packets)
+                .and_then(|mut row| time(&mut row, &packets).map(|()| row));
             let row = match row {
                 Ok(row) => row,
                 Err(failure) => {

@@ -1,8 +1,10 @@
-//! Generated DPDK applications against hand-written ones on the same ports in one run, the hand-written l2_forward beside
-//! testpmd, tables beside DPDK's own, and the rate of handlers in a process.
+//! Generated DPDK applications against hand-written ones on the same ports in one run, the
+//! hand-written l2_forward beside testpmd, tables beside DPDK's own, and the rate of handlers in a
+//! process.
 //!
-//! Programs take turns in many short rounds, and medians of a side are compared: what else runs on the machine disturbs both
-//! alike, and outliers do not count. Instructions per packet are exact. Nothing is asserted. Arguments: names of programs.
+//! Programs take turns in many short rounds, and medians of a side are compared: what else runs on
+//! the machine disturbs both alike, and outliers do not count. Instructions per packet are exact.
+//! Nothing is asserted. Arguments: names of programs.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -43,9 +45,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// The ports a program is measured on, and packets per turn: frames from nowhere for the one that reads Ethernet only;
-/// messages one after the other, which only a file holds, for the one that counts them; else captures again and again. What is
-/// sent goes nowhere.
+/// The ports a program is measured on, and packets per turn: frames from nowhere for the one that
+/// reads Ethernet only; messages one after the other, which only a file holds, for the one that
+/// counts them; else captures again and again. What is sent goes nowhere.
 fn traffic(name: &str, dir: &Path) -> Result<(Vec<String>, u64), Failure> {
     let folder = root().join("examples").join(name);
     let again = |port: u32, file: &str| {
@@ -69,15 +71,19 @@ fn traffic(name: &str, dir: &Path) -> Result<(Vec<String>, u64), Failure> {
     })
 }
 
-/// Writes the flow program of the UDP echo as C, and a frame of 64 bytes for it, of which 4 are the wire's checksum.
+/// Writes the flow program of the UDP echo as C, and a frame of 64 bytes for it, of which 4 are the
+/// wire's checksum.
 fn make_echo(dir: &Path) -> Result<(), Failure> {
-    let made =
-        Command::new("python3").arg(root().join("bench/flow/echo.py")).output().map_err(at("python3"))?;
+    let made = Command::new("python3")
+        .arg(root().join("bench/flow/echo.py"))
+        .output()
+        .map_err(at("python3"))?;
     if !made.status.success() {
         return Err(Failure(String::from_utf8_lossy(&made.stderr).into_owned()));
     }
     std::fs::write(dir.join("echo.c"), &made.stdout).map_err(at("echo"))?;
-    let mut data = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0];
+    let mut data =
+        vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0];
     data.extend([10, 9, 0, 2, 10, 9, 0, 1, 0x9c, 0x40, 0, 7, 0, 26, 0, 0]);
     data.resize(60, b'x');
     let frame = Frame { time_ns: 0, original_length: data.len() as u32, data };
@@ -96,15 +102,17 @@ fn rpc_messages() -> Vec<Frame> {
         data.extend(7000u16.to_be_bytes());
         data.extend((8 + 16 + SEGMENT as u16).to_be_bytes());
         data.extend([0, 0]);
-        [channel, seq, SEGMENT, 4 * SEGMENT].iter().for_each(|word| data.extend(word.to_be_bytes()));
+        [channel, seq, SEGMENT, 4 * SEGMENT]
+            .iter()
+            .for_each(|word| data.extend(word.to_be_bytes()));
         data.resize(data.len() + SEGMENT as usize, i as u8);
         Frame { time_ns: 0, original_length: data.len() as u32, data }
     };
     (0..200_000).map(segment).collect()
 }
 
-/// Processes that start from here on are not interrupted by others of the machine, whose time would be counted as cycles of
-/// theirs. Without the right to ask for it, figures are what they are.
+/// Processes that start from here on are not interrupted by others of the machine, whose time would
+/// be counted as cycles of theirs. Without the right to ask for it, figures are what they are.
 fn undisturbed(yes: bool) {
     let priority = libc::sched_param { sched_priority: i32::from(yes) };
     let policy = if yes { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
@@ -121,7 +129,8 @@ fn measure(name: &'static str) -> Result<(), Failure> {
         Case::new(name)?
     };
     let (vdevs, limit) = traffic(name, dir.path())?;
-    let generated = DpdkProgram::new(&case.program, &Pipeline::single(&case.program)).map_err(at(name))?;
+    let generated =
+        DpdkProgram::new(&case.program, &Pipeline::single(&case.program)).map_err(at(name))?;
     let hand = build_by_hand(name, dir.path())?;
     let ports = |limit| Ports { vdevs: vdevs.clone(), limit, longest_frame: 2048, halt: None };
     let (mut ours, mut theirs, mut yardstick) = (Vec::new(), Vec::new(), Vec::new());
@@ -156,7 +165,9 @@ fn measure(name: &'static str) -> Result<(), Failure> {
     if !yardstick.is_empty() {
         let testpmd = median(yardstick);
         let ratio = theirs / testpmd;
-        println!("{name:14} testpmd macswap {testpmd:.1} cycles/packet, by hand over testpmd {ratio:.3}");
+        println!(
+            "{name:14} testpmd macswap {testpmd:.1} cycles/packet, by hand over testpmd {ratio:.3}"
+        );
     }
     let counts = (limit / 20, limit / 4);
     let few = tempfile::tempdir().map_err(at(name))?;
@@ -222,8 +233,9 @@ fn compare_tables() -> Result<(), Failure> {
     undisturbed(true);
     let found = tables(&app, 31)?;
     undisturbed(false);
-    let of =
-        |name: &str| found.iter().find(|(known, _)| known == name).map_or(f64::NAN, |(_, cycles)| *cycles);
+    let of = |name: &str| {
+        found.iter().find(|(known, _)| known == name).map_or(f64::NAN, |(_, cycles)| *cycles)
+    };
     for (ours, theirs) in [
         ("hash", "rte_hash"),
         ("hash", "rte_hash_bulk"),

@@ -1,7 +1,9 @@
-//! The RV32 core against qemu-riscv32 (user mode) on the same programs in the same run: instructions a second of both.
+//! The RV32 core against qemu-riscv32 (user mode) on the same programs in the same run:
+//! instructions a second of both.
 //!
-//! Programs are loops whose bodies are straight-line arithmetic, words copied and summed, and branches that alternate. They
-//! take turns in rounds, and medians are shown. Qemu's time includes its start, a few milliseconds. Nothing is asserted.
+//! Programs are loops whose bodies are straight-line arithmetic, words copied and summed, and
+//! branches that alternate. They take turns in rounds, and medians are shown. Qemu's time includes
+//! its start, a few milliseconds. Nothing is asserted.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -39,7 +41,9 @@ fn measure() -> Result<(), Failure> {
     let dir = tempfile::tempdir()?;
     println!("million instructions a second, medians of {ROUNDS} rounds");
     println!("{:<16} {:>10} {:>10} {:>8}", "program", "nicforge", "qemu", "ratio");
-    for (name, body) in [("straight-line", arithmetic()), ("memory", memory()), ("branches", branches())] {
+    for (name, body) in
+        [("straight-line", arithmetic()), ("memory", memory()), ("branches", branches())]
+    {
         let file = program(&body);
         let path = dir.path().join(name);
         std::fs::write(&path, &file)?;

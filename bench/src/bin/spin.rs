@@ -1,8 +1,10 @@
-//! The simulated sPIN NIC: packets a second of processor time on a ping-pong of 1 KiB, and what bounding the skew between cores costs.
+//! The simulated sPIN NIC: packets a second of processor time on a ping-pong of 1 KiB, and what
+//! bounding the skew between cores costs.
 //!
-//! The handler swaps addresses and ports and sends the packet: 28 instructions, as stock GCC makes of PsPIN's `ping_pong`. `load` has
-//! every core busy with a loop over the packet, where the skew matters. Medians over rounds; nothing is asserted. For scale, RTL simulation of
-//! the same takes 0.65 to 1.1 s a packet (facts of this project's own runs, Verilator 5.006 at -O0).
+//! The handler swaps addresses and ports and sends the packet: 28 instructions, as stock GCC makes
+//! of PsPIN's `ping_pong`. `load` has every core busy with a loop over the packet, where the skew
+//! matters. Medians over rounds; nothing is asserted. For scale, RTL simulation of the same takes
+//! 0.65 to 1.1 s a packet (facts of this project's own runs, Verilator 5.006 at -O0).
 
 use std::process::{Command, ExitCode};
 
@@ -10,16 +12,20 @@ use nicforge_isa::object::riscv::{self, Image};
 use nicforge_run::spin::{ImageOptions, Layout, Native, NativeImage, build_native, native_of};
 use nicforge_spin::machine::Machine;
 use nicforge_spin::matching::Matched;
-use nicforge_spin::nic::{Arrival, Context, Engine, Handlers, Iss, Nic, Options, SLICE, SparseMemory, Until};
+use nicforge_spin::nic::{
+    Arrival, Context, Engine, Handlers, Iss, Nic, Options, SLICE, SparseMemory, Until,
+};
 
 const ROUNDS: usize = 5;
-/// Packets that are on their way at a time; more than fit would only wait, in memory that the caches do not hold.
+/// Packets that are on their way at a time; more than fit would only wait, in memory that the
+/// caches do not hold.
 const BATCH: u64 = 256;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Processor seconds of RTL simulation for a packet of the same: besides the start, from and to; and with the start's share over 32 packets.
-/// Source: this project's own runs of PsPIN's RTL under Verilator 5.006 at -O0.
+/// Processor seconds of RTL simulation for a packet of the same: besides the start, from and to;
+/// and with the start's share over 32 packets. Source: this project's own runs of PsPIN's RTL under
+/// Verilator 5.006 at -O0.
 const RTL_SECONDS: [f64; 3] = [0.65, 1.1, 2.1];
 
 /// The same ping for this computer.
@@ -162,7 +168,8 @@ fn engines(image: &Image) -> Result<(), Failure> {
         let native = native(&target)?;
         let (mut on_iss, mut on_native) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            on_iss.push(run(&machine, image, Box::new(Iss::new(&machine, SLICE)), "ping", 50_000)?.0);
+            on_iss
+                .push(run(&machine, image, Box::new(Iss::new(&machine, SLICE)), "ping", 50_000)?.0);
             let engine = Box::new(Native::new(&machine, &native)?);
             on_native.push(run(&machine, &native.image, engine, "ping", 200_000)?.0);
         }
@@ -171,7 +178,9 @@ fn engines(image: &Image) -> Result<(), Failure> {
         }
     }
     let [least, most, start] = RTL_SECONDS;
-    for (what, seconds) in [("RTL, least", least), ("RTL, most", most), ("RTL, with its start", start)] {
+    for (what, seconds) in
+        [("RTL, least", least), ("RTL, most", most), ("RTL, with its start", start)]
+    {
         println!("{:<10} {what:<24} {:>12.2} {:>14.0}", "pspin", 1.0 / seconds, seconds * 1e6);
     }
     println!();
@@ -183,7 +192,8 @@ fn native(target: &nicforge_target::Target) -> Result<NativeImage, Failure> {
     let source = dir.path().join("ping.c");
     std::fs::write(&source, NATIVE)?;
     let runtime = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime");
-    let options = ImageOptions { sources: vec![source], layout: Layout::of(target)?, flags: Vec::new() };
+    let options =
+        ImageOptions { sources: vec![source], layout: Layout::of(target)?, flags: Vec::new() };
     Ok(native_of(&build_native(&runtime, &options)?.0)?)
 }
 
@@ -216,7 +226,8 @@ fn run(
     for batch in 0..packets.div_ceil(BATCH) {
         let began = seconds_of_thread();
         for number in batch * BATCH..packets.min((batch + 1) * BATCH) {
-            let matched = Some(Matched { context: 0, message: number as u32 / 8, last: number % 8 == 7 });
+            let matched =
+                Some(Matched { context: 0, message: number as u32 / 8, last: number % 8 == 7 });
             let time = start + number % BATCH * 20;
             nic.arrive(Arrival { time, frame: frame.clone(), matched, copied: None, user: number });
         }
@@ -247,9 +258,14 @@ fn image() -> Result<Image, Failure> {
             .args(arguments)
             .current_dir(dir.path())
             .output();
-        let output = output
-            .map_err(|error| format!("riscv64-unknown-elf-{name}: {error}; run scripts/bootstrap.sh"))?;
-        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into()) }
+        let output = output.map_err(|error| {
+            format!("riscv64-unknown-elf-{name}: {error}; run scripts/bootstrap.sh")
+        })?;
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr).into())
+        }
     };
     tool("as", &["-march=rv32imac_zicsr", "-mabi=ilp32", "image.s", "-o", "image.o"])?;
     tool("ld", &["-melf32lriscv", "-N", "-Ttext=0x1d000000", "image.o", "-o", "image"])?;

@@ -1,4 +1,5 @@
-//! A histogram of latencies whose bins grow with the value, 1 % wide; within a bin, latencies count as spread evenly.
+//! A histogram of latencies whose bins grow with the value, 1 % wide; within a bin, latencies count
+//! as spread evenly.
 
 /// Bins for each factor of e: 1 / ln 1.01.
 const PER_E: f64 = 100.499;

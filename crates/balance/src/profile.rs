@@ -1,4 +1,5 @@
-//! What a function costs on the NIC and on the host: the file that `profile` writes and simulator, planner and daemon read.
+//! What a function costs on the NIC and on the host: the file that `profile` writes and simulator,
+//! planner and daemon read.
 //!
 //! ```toml
 //! function = "NAT"
@@ -80,11 +81,15 @@ impl Profile {
     /// Reads a profile; `place` is what messages call it.
     ///
     /// # Errors
-    /// [`ProfileError::Syntax`] with line and column, [`ProfileError::Range`] for numbers that mean nothing.
+    /// [`ProfileError::Syntax`] with line and column, [`ProfileError::Range`] for numbers that mean
+    /// nothing.
     pub fn parse(place: &str, text: &str) -> Result<Profile, ProfileError> {
         let profile: Profile = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
-            ProfileError::Syntax { place: format!("{place}:{line}"), message: error.message().to_string() }
+            ProfileError::Syntax {
+                place: format!("{place}:{line}"),
+                message: error.message().to_string(),
+            }
         })?;
         profile.check(place)?;
         Ok(profile)
@@ -100,9 +105,27 @@ impl Profile {
         };
         for (name, side) in [("nic", &self.nic), ("host", &self.host)] {
             let field = |field: &str| format!("{name}.{field}");
-            within(field("gbps"), side.gbps, 1e-6, 1e5, "a capacity is above 0 and at most 100000 Gbit/s")?;
-            within(field("queues"), side.queues.into(), 1.0, 1024.0, "a side has 1 to 1024 queues")?;
-            within(field("ring"), side.ring.into(), 1.0, 1e6, "a queue holds 1 to 1000000 packets")?;
+            within(
+                field("gbps"),
+                side.gbps,
+                1e-6,
+                1e5,
+                "a capacity is above 0 and at most 100000 Gbit/s",
+            )?;
+            within(
+                field("queues"),
+                side.queues.into(),
+                1.0,
+                1024.0,
+                "a side has 1 to 1024 queues",
+            )?;
+            within(
+                field("ring"),
+                side.ring.into(),
+                1.0,
+                1e6,
+                "a queue holds 1 to 1000000 packets",
+            )?;
             within(field("base_us"), side.base_us, 0.0, 1e6, "a latency is 0 to 1000000 µs")?;
             within(field("cv"), side.cv, 0.0, 4.0, "a coefficient of variation is 0 to 4")?;
             let measured = side.measured_p99_us;
@@ -137,7 +160,8 @@ impl Profile {
         toml::to_string(self).unwrap_or_default()
     }
 
-    /// The threshold of the published system: the profile's, or nine tenths of the NIC's capacity. Gbit/s.
+    /// The threshold of the published system: the profile's, or nine tenths of the NIC's capacity.
+    /// Gbit/s.
     pub fn published_threshold_gbps(&self) -> f64 {
         if self.threshold_gbps > 0.0 { self.threshold_gbps } else { 0.9 * self.nic.gbps }
     }
@@ -165,7 +189,10 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// A built-in profile; upper and lower case are the same.
 pub fn built_in(name: &str) -> Option<Result<Profile, ProfileError>> {
     let name = name.to_lowercase().replace(' ', "");
-    BUILT_IN.iter().find(|(known, _)| *known == name).map(|(known, text)| Profile::parse(known, text))
+    BUILT_IN
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(known, text)| Profile::parse(known, text))
 }
 
 /// Any bytes as a profile, for the fuzzer: what is read can be written and read again.
@@ -194,9 +221,13 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_their_place() {
         let text = built_in("nat").unwrap().unwrap().to_toml();
-        let error =
-            |from: &str, to: &str| Profile::parse("p.toml", &text.replace(from, to)).unwrap_err().to_string();
-        assert!(error("queues = 8", "queues = 0").contains("`nic.queues` is 0; a side has 1 to 1024 queues"));
+        let error = |from: &str, to: &str| {
+            Profile::parse("p.toml", &text.replace(from, to)).unwrap_err().to_string()
+        };
+        assert!(
+            error("queues = 8", "queues = 0")
+                .contains("`nic.queues` is 0; a side has 1 to 1024 queues")
+        );
         assert!(error("ring", "rings").starts_with("p.toml:"));
         assert!(error("idle_watts = 199.9", "idle_watts = nan").contains("power.idle_watts"));
     }

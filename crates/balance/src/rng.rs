@@ -1,4 +1,5 @@
-//! A small generator of random numbers (xoshiro256+ of Blackman and Vigna, seeded by splitmix64): fast, and the same everywhere.
+//! A small generator of random numbers (xoshiro256+ of Blackman and Vigna, seeded by splitmix64):
+//! fast, and the same everywhere.
 
 /// The generator's state.
 #[derive(Clone, Debug)]

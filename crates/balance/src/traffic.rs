@@ -1,15 +1,18 @@
 //! Rates over time: the published workloads, sweeps, and bursts of microseconds.
 //!
-//! The published traces are not public. Their text gives log-normal laws of the rate in each second, clipped at the line: the *stated* laws. With them the
-//! published averages of slow functions cannot come out (a capped average depends on the law alone), so there are *effective* laws too,
-//! fitted to the published averages. Both are used wherever results are compared.
+//! The published traces are not public. Their text gives log-normal laws of the rate in each
+//! second, clipped at the line: the *stated* laws. With them the published averages of slow
+//! functions cannot come out (a capped average depends on the law alone), so there are *effective*
+//! laws too, fitted to the published averages. Both are used wherever results are compared.
 //!
-//! The stated laws (web, cache, hadoop) were checked for themselves: clipped at the line their means are 1.63, 4.92 and 11.95 Gbit/s, and 1.51, 1.39 and 3.32 if rates
-//! above the line are rejected instead, so the published 1.6, 5.2 and 10.9 are of clipped ones. A mean over 600 s deviates by 0.25, 0.81 and 1.22 Gbit/s; hadoop is at
-//! the line in 3.6 % of its seconds.
+//! The stated laws (web, cache, hadoop) were checked for themselves: clipped at the line their
+//! means are 1.63, 4.92 and 11.95 Gbit/s, and 1.51, 1.39 and 3.32 if rates above the line are
+//! rejected instead, so the published 1.6, 5.2 and 10.9 are of clipped ones. A mean over 600 s
+//! deviates by 0.25, 0.81 and 1.22 Gbit/s; hadoop is at the line in 3.6 % of its seconds.
 //!
-//! A rate is a mean over its second. Within it packets come as a Poisson process with the line's least distance, or in bursts at the line's rate
-//! of some microseconds with exponential gaps between them.
+//! A rate is a mean over its second. Within it packets come as a Poisson process with the line's
+//! least distance, or in bursts at the line's rate of some microseconds with exponential gaps
+//! between them.
 
 use crate::rng::Rng;
 
@@ -46,7 +49,8 @@ pub enum Law {
     Effective,
 }
 
-/// A workload's laws: mean and deviation of the rate's logarithm (Gbit/s), and the published mean rate.
+/// A workload's laws: mean and deviation of the rate's logarithm (Gbit/s), and the published mean
+/// rate.
 struct Workload {
     name: &'static str,
     stated: (f64, f64),
@@ -57,7 +61,12 @@ struct Workload {
 const WORKLOADS: [Workload; 3] = [
     Workload { name: "web", stated: (-1.37, 1.97), effective: (-0.75, 1.58), published_mean: 1.6 },
     Workload { name: "cache", stated: (-9.0, 7.55), effective: (0.46, 1.60), published_mean: 5.2 },
-    Workload { name: "hadoop", stated: (-4.18, 6.56), effective: (1.47, 1.41), published_mean: 10.9 },
+    Workload {
+        name: "hadoop",
+        stated: (-4.18, 6.56),
+        effective: (1.47, 1.41),
+        published_mean: 10.9,
+    },
 ];
 
 /// Names of the published workloads.
@@ -70,8 +79,9 @@ pub const SECONDS: usize = 600;
 /// Seeds that are tried for a trace like the published one.
 const SEEDS: u64 = 4000;
 
-/// A published workload of `seconds`: the first of some seeds after `seed` whose mean is within 2 % of the published one and whose
-/// largest rate is above 95 Gbit/s (so the published maxima show), else the one whose mean is nearest.
+/// A published workload of `seconds`: the first of some seeds after `seed` whose mean is within 2 %
+/// of the published one and whose largest rate is above 95 Gbit/s (so the published maxima show),
+/// else the one whose mean is nearest.
 pub fn published(name: &str, law: Law, seconds: usize, seed: u64) -> Option<Trace> {
     let workload = WORKLOADS.iter().find(|workload| workload.name == name)?;
     let (mean, deviation) = match law {
@@ -82,8 +92,9 @@ pub fn published(name: &str, law: Law, seconds: usize, seed: u64) -> Option<Trac
         let mut rng = Rng::new(seed);
         (0..seconds).map(|_| (mean + deviation * rng.normal()).exp().min(LINE_GBPS)).collect()
     };
-    let off =
-        |gbps: &[f64]| (gbps.iter().sum::<f64>() / seconds as f64 / workload.published_mean - 1.0).abs();
+    let off = |gbps: &[f64]| {
+        (gbps.iter().sum::<f64>() / seconds as f64 / workload.published_mean - 1.0).abs()
+    };
     let mut best: Option<(f64, Vec<f64>)> = None;
     for seed in seed.wrapping_mul(SEEDS)..seed.wrapping_mul(SEEDS) + SEEDS {
         let gbps = make(seed);
@@ -98,7 +109,12 @@ pub fn published(name: &str, law: Law, seconds: usize, seed: u64) -> Option<Trac
         }
     }
     let law = if law == Law::Stated { "stated" } else { "effective" };
-    Some(Trace { name: format!("{name} ({law})"), bin_ns: 1e9, gbps: best?.1, arrivals: Arrivals::Poisson })
+    Some(Trace {
+        name: format!("{name} ({law})"),
+        bin_ns: 1e9,
+        gbps: best?.1,
+        arrivals: Arrivals::Poisson,
+    })
 }
 
 /// A constant rate for so many seconds.
@@ -114,7 +130,11 @@ pub fn constant(gbps: f64, seconds: f64) -> Trace {
 impl Trace {
     /// The same rates in bursts of `us` µs at the line's rate.
     pub fn in_bursts(self, us: f64) -> Trace {
-        Trace { name: format!("{}, bursts of {us} us", self.name), arrivals: Arrivals::Bursts { us }, ..self }
+        Trace {
+            name: format!("{}, bursts of {us} us", self.name),
+            arrivals: Arrivals::Bursts { us },
+            ..self
+        }
     }
 
     /// Mean rate, Gbit/s.
@@ -140,7 +160,12 @@ impl Trace {
         if gbps.is_empty() {
             return Err(TraceError::Empty(name.to_string()));
         }
-        Ok(Trace { name: name.to_string(), bin_ns: seconds * 1e9, gbps, arrivals: Arrivals::Poisson })
+        Ok(Trace {
+            name: name.to_string(),
+            bin_ns: seconds * 1e9,
+            gbps,
+            arrivals: Arrivals::Poisson,
+        })
     }
 }
 
@@ -184,7 +209,8 @@ mod tests {
             let mut rng = Rng::new(9);
             let (mean, deviation) = workload.stated;
             let n = 400_000;
-            let sum: f64 = (0..n).map(|_| (mean + deviation * rng.normal()).exp().min(LINE_GBPS)).sum();
+            let sum: f64 =
+                (0..n).map(|_| (mean + deviation * rng.normal()).exp().min(LINE_GBPS)).sum();
             assert!(
                 (sum / f64::from(n) / want - 1.0).abs() < 0.03,
                 "{}: {}",

@@ -19,8 +19,9 @@ fn ours(profile: &Profile, trace: &Trace, objective_us: f64) -> Report {
     run(profile, trace, System::Balanced(Director { lazy: true, ..Director::default() }), &mut gate)
 }
 
-/// p99 over packets. Over time (one sample a millisecond), web and cache spend little more than 1 % of the time above what the NIC does alone, so there
-/// all policies are near the floor, the latency of an idle NIC; on hadoop that p99 gains as much.
+/// p99 over packets. Over time (one sample a millisecond), web and cache spend little more than 1 %
+/// of the time above what the NIC does alone, so there all policies are near the floor, the latency
+/// of an idle NIC; on hadoop that p99 gains as much.
 fn our_best_policy_beats_the_published_one(name: &str) {
     let profile = built_in(name).unwrap().unwrap();
     for workload in workloads() {

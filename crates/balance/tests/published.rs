@@ -1,4 +1,5 @@
-//! The model against published figures where they should meet: NAT on hadoop in Table V of HAL (ISCA'24). `nicforge validate balance` prints all cells.
+//! The model against published figures where they should meet: NAT on hadoop in Table V of HAL
+//! (ISCA'24). `nicforge validate balance` prints all cells.
 
 use nicforge_balance::director::meter::Mode;
 use nicforge_balance::policy::Fixed;

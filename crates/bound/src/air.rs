@@ -1,13 +1,16 @@
 //! Front end for αIR: from a handler to the block language.
 //!
-//! The handler's regions become blocks; integers become slots of their width and aggregates a slot per byte, so that members
-//! are cut out of bytes whatever the layout. The packet is the packet memory; cursor and end of it are slots, constants as
-//! long as the program makes them so, and every check against them is a branch, so that what follows knows how it ended.
-//! Handlers that receive the internal event a handler generates follow it in the same graph: a packet's whole way is one path.
+//! The handler's regions become blocks; integers become slots of their width and aggregates a slot
+//! per byte, so that members are cut out of bytes whatever the layout. The packet is the packet
+//! memory; cursor and end of it are slots, constants as long as the program makes them so, and
+//! every check against them is a branch, so that what follows knows how it ended. Handlers that
+//! receive the internal event a handler generates follow it in the same graph: a packet's whole way
+//! is one path.
 //!
 //! # Why the bound holds
-//! The graph has every path the program has, at the same costs. Table contents, hashes, checksums, time, randomness and
-//! ports are new unknown values ([`Lowered::unknown`]): more may seem possible than is, never less.
+//! The graph has every path the program has, at the same costs. Table contents, hashes, checksums,
+//! time, randomness and ports are new unknown values ([`Lowered::unknown`]): more may seem possible
+//! than is, never less.
 //!
 //! Cost: linear in the program; unrolling comes later.
 
@@ -24,7 +27,8 @@ use nicforge_ir::{self as ir, Body, HandlerId, InstId, Op, Program, ValueId};
 
 use crate::analysis::HEADROOM;
 use crate::graph::{
-    Block, BlockId, BranchCost, Contents, Cost, Effect, Expr, Graph, Next, Place, Region, Slot, Step,
+    Block, BlockId, BranchCost, Contents, Cost, Effect, Expr, Graph, Next, Place, Region, Slot,
+    Step,
 };
 use crate::term::Op as TermOp;
 
@@ -54,8 +58,8 @@ pub struct Lowered {
     pub origin: Vec<(HandlerId, InstId)>,
 }
 
-/// The block language's form of a handler and of the handlers it sends internal events to. Functions must have been inlined.
-/// `cost` gives what one execution of an instruction costs.
+/// The block language's form of a handler and of the handlers it sends internal events to.
+/// Functions must have been inlined. `cost` gives what one execution of an instruction costs.
 ///
 /// # Errors
 /// What is not handled, with its place.
@@ -318,7 +322,9 @@ impl<'p> Front<'p> {
                 Op::Break { depth, values } | Op::Continue { depth, values } => {
                     let leaves = matches!(inst.op, Op::Break { .. });
                     let around = self.loops.iter().rev().nth(*depth as usize);
-                    let Some(around) = around else { return self.refuse(id, "a jump out of no loop") };
+                    let Some(around) = around else {
+                        return self.refuse(id, "a jump out of no loop");
+                    };
                     let (to, targets) = match leaves {
                         true => (around.after, around.results),
                         false => (around.header, around.params),

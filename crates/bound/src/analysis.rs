@@ -103,8 +103,9 @@ pub enum BoundError {
     Thread(String),
 }
 
-/// Whether to end with what is known: the user asked, or the time is over. The thread that waits for the analysis looks at the
-/// clock, so that asking costs nothing even where the solver does for every decision.
+/// Whether to end with what is known: the user asked, or the time is over. The thread that waits
+/// for the analysis looks at the clock, so that asking costs nothing even where the solver does for
+/// every decision.
 #[derive(Clone)]
 struct Watch {
     user: Arc<AtomicBool>,
@@ -117,7 +118,8 @@ impl Watch {
     }
 }
 
-/// Analyses a program. `progress` hears of improving bounds; `stop` ends the analysis with what is known then.
+/// Analyses a program. `progress` hears of improving bounds; `stop` ends the analysis with what is
+/// known then.
 ///
 /// # Errors
 /// See [`BoundError`].
@@ -137,7 +139,8 @@ pub fn analyse(
             let _done = done;
             run(graph, options, watching, progress)
         };
-        let handle = thread.spawn_scoped(scope, work).map_err(|e| BoundError::Thread(e.to_string()))?;
+        let handle =
+            thread.spawn_scoped(scope, work).map_err(|e| BoundError::Thread(e.to_string()))?;
         if let Some(timeout) = options.timeout
             && waiting.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout)
         {
@@ -157,7 +160,9 @@ fn run(
     let over = || watch.over();
     let mut terms = Terms::new(options.sizes.0, options.sizes.1);
     let base = packet_base(&graph);
-    if let Some(region) = graph.regions.iter().position(|region| region.contents == Contents::Packet) {
+    if let Some(region) =
+        graph.regions.iter().position(|region| region.contents == Contents::Packet)
+    {
         for (offset, byte) in &options.given {
             terms.give(region as u32, base + offset, *byte);
         }
@@ -165,8 +170,11 @@ fn run(
     for (region, address, byte) in &graph.given {
         terms.give(*region, *address, *byte);
     }
-    let limits =
-        Limits { unroll: options.unroll, undecided: options.method == Method::NoStatic, stop: &over };
+    let limits = Limits {
+        unroll: options.unroll,
+        undecided: options.method == Method::NoStatic,
+        stop: &over,
+    };
     let dag = unroll::unroll(&mut graph, &mut terms, limits)?;
     let timed = timing::timed(&graph, &dag);
     let watching = watch.clone();
@@ -205,8 +213,10 @@ fn run(
         if outcome.exact && outcome.found.is_none() {
             return Err(BoundError::NoPath);
         }
-        let slowness =
-            outcome.found.as_ref().map_or(0.0, |found| options.machine.slowness(*by, found.work, found.size));
+        let slowness = outcome
+            .found
+            .as_ref()
+            .map_or(0.0, |found| options.machine.slowness(*by, found.work, found.size));
         let fulfilled = required.and_then(|required| match () {
             () if outcome.bound <= required => Some(true),
             () if slowness > required => Some(false),
@@ -215,7 +225,15 @@ fn run(
         let slowest = outcome.found.map(|found| report(&graph, &mut context, &found, base));
         let seconds = begun.elapsed().as_secs_f64();
         let bound = outcome.bound.min(naive);
-        records.push(Record { by: *by, exact: outcome.exact, bound, naive, slowest, fulfilled, seconds });
+        records.push(Record {
+            by: *by,
+            exact: outcome.exact,
+            bound,
+            naive,
+            slowest,
+            fulfilled,
+            seconds,
+        });
     }
     let all = options.all.then(|| {
         let mut paths = Vec::new();
@@ -252,7 +270,13 @@ fn run(
 }
 
 /// The slowest paths one after the other: each found path becomes a clause of its own.
-fn top(graph: &Graph, dag: &Dag, context: &mut Context, options: &Options, base: u64) -> Vec<PathReport> {
+fn top(
+    graph: &Graph,
+    dag: &Dag,
+    context: &mut Context,
+    options: &Options,
+    base: u64,
+) -> Vec<PathReport> {
     let mut list = Vec::new();
     let Some(by) = options.by.first().filter(|_| options.top > 1) else { return list };
     while list.len() < options.top {

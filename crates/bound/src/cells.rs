@@ -1,9 +1,9 @@
 //! Which bytes of private memory may still be read.
 //!
-//! The stack keeps what nobody will look at again (keys of lookups that are over), and nodes are kept apart by constants,
-//! so dead bytes must not count. Forward, slots that hold one constant on all ways give addresses; backward, bytes that a
-//! load may read are live and bytes that a store replaces are dead. A load at an address that is not constant there reads
-//! everything.
+//! The stack keeps what nobody will look at again (keys of lookups that are over), and nodes are
+//! kept apart by constants, so dead bytes must not count. Forward, slots that hold one constant on
+//! all ways give addresses; backward, bytes that a load may read are live and bytes that a store
+//! replaces are dead. A load at an address that is not constant there reads everything.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,10 @@ enum Value {
 type Known = Vec<Value>;
 
 fn region(graph: &Graph, address: u64) -> Option<usize> {
-    graph.regions.iter().position(|region| address >= region.base && address - region.base < region.size)
+    graph
+        .regions
+        .iter()
+        .position(|region| address >= region.base && address - region.base < region.size)
 }
 
 /// What holds where either value may be.
@@ -117,7 +120,8 @@ fn within(expr: &Expr, known: &Known, graph: &Graph) -> Option<usize> {
 fn loaded(address: &Expr, known: &Known, graph: &Graph) -> Value {
     let fixed = |address: u64| {
         let wait = graph.unchecked.as_ref()?.waits.get(region(graph, address)?)?;
-        let (_, value) = graph.bytes.iter().find(|(at, _)| *at == address).filter(|_| wait.fixed)?;
+        let (_, value) =
+            graph.bytes.iter().find(|(at, _)| *at == address).filter(|_| wait.fixed)?;
         constant(value, known, graph)
     };
     constant(address, known, graph).and_then(fixed).map_or(Value::Any, Value::Is)
@@ -154,7 +158,8 @@ fn constants(graph: &Graph) -> Vec<Option<Known>> {
         let merged = match slot {
             None => incoming,
             Some(old) => {
-                let merged: Known = old.iter().zip(&incoming).map(|(a, b)| join(graph, *a, *b)).collect();
+                let merged: Known =
+                    old.iter().zip(&incoming).map(|(a, b)| join(graph, *a, *b)).collect();
                 if merged == *old {
                     continue;
                 }
@@ -194,7 +199,8 @@ pub fn live(graph: &Graph) -> Vec<Cells> {
                 Effect::Load { address, bytes, .. } => match constant(address, &known, graph) {
                     Some(at) if private(at) => list.push(Access::Read(Some((at, (*bytes).into())))),
                     Some(_) => {}
-                    None if within(address, &known, graph).is_some_and(|region| !is_private(region)) => {}
+                    None if within(address, &known, graph)
+                        .is_some_and(|region| !is_private(region)) => {}
                     // With the base of another region inside it is no private address.
                     None if !names_other_region(address, &private) => list.push(Access::Read(None)),
                     None => {}
@@ -204,7 +210,10 @@ pub fn live(graph: &Graph) -> Vec<Cells> {
                         list.push(Access::Write(at, (*bytes).into()));
                     }
                 }
-                Effect::Set(..) | Effect::Access { .. } | Effect::Delay(_) | Effect::Returns(..) => {}
+                Effect::Set(..)
+                | Effect::Access { .. }
+                | Effect::Delay(_)
+                | Effect::Returns(..) => {}
             }
             forward(effect, graph, &mut known);
         }
@@ -223,7 +232,8 @@ pub fn live(graph: &Graph) -> Vec<Cells> {
                 match access {
                     Access::Read(Some((from, bytes))) => live.bytes.extend(*from..from + bytes),
                     Access::Read(None) => live.all = true,
-                    // With everything live, a byte that is replaced is dead all the same, but that is rare.
+                    // With everything live, a byte that is replaced is dead all the same, but that
+                    // is rare.
                     Access::Write(from, bytes) => (*from..from + bytes).for_each(|byte| {
                         live.bytes.remove(&byte);
                     }),
@@ -238,11 +248,14 @@ pub fn live(graph: &Graph) -> Vec<Cells> {
     at
 }
 
-/// Whether an address has a constant summand that lies in a region which is not private, or beyond all of them.
+/// Whether an address has a constant summand that lies in a region which is not private, or beyond
+/// all of them.
 fn names_other_region(address: &Expr, private: &dyn Fn(u64) -> bool) -> bool {
     match address {
         Expr::Const(_, value) => *value >= 1 << 40 && !private(*value),
-        Expr::Binary(Op::Add, a, b) => names_other_region(a, private) || names_other_region(b, private),
+        Expr::Binary(Op::Add, a, b) => {
+            names_other_region(a, private) || names_other_region(b, private)
+        }
         // 32-bit sums address the packet.
         Expr::Zext(inner, 64) => matches!(**inner, Expr::Binary(Op::Add, ..)),
         _ => false,

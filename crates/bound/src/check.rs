@@ -1,9 +1,10 @@
 //! Is a path possible? If not, why: clauses that hold for every path.
 //!
-//! The conditions on the path, resolved, are assumptions of one query. A refutation is reduced to a minimal one by leaving
-//! out assumptions one after the other; the clause is the edges of what is left, with the edges that resolved it. All
-//! refutations that share no condition are taken from one path. The packet size takes part as an assumption of its own: a
-//! refutation that needs it says how large packets on those edges are at least.
+//! The conditions on the path, resolved, are assumptions of one query. A refutation is reduced to a
+//! minimal one by leaving out assumptions one after the other; the clause is the edges of what is
+//! left, with the edges that resolved it. All refutations that share no condition are taken from
+//! one path. The packet size takes part as an assumption of its own: a refutation that needs it
+//! says how large packets on those edges are at least.
 
 use std::collections::{HashMap, HashSet};
 
@@ -117,7 +118,8 @@ pub fn check(
                     core.into_iter().filter(|index| *index < left.len()).map(|i| left[i]).collect();
                 let (core, sized) = minimise(terms, queries, &conditions, core, limit);
                 let consequence = if sized {
-                    match least_size(terms, queries, &conditions, &core, size.unwrap_or(0), largest) {
+                    match least_size(terms, queries, &conditions, &core, size.unwrap_or(0), largest)
+                    {
                         Some(least) => Consequence::Size(least),
                         None => Consequence::Impossible,
                     }
@@ -210,8 +212,14 @@ fn least_size(
     }
 }
 
-/// The smallest packet that takes a path which some packet takes, and the values of what its conditions mention.
-pub fn smallest(terms: &mut Terms, queries: &mut Queries, assumptions: &[Term], least: u64) -> (u64, Model) {
+/// The smallest packet that takes a path which some packet takes, and the values of what its
+/// conditions mention.
+pub fn smallest(
+    terms: &mut Terms,
+    queries: &mut Queries,
+    assumptions: &[Term],
+    least: u64,
+) -> (u64, Model) {
     let variable = terms.packet_size();
     let mut wanted = leaves(terms, assumptions);
     wanted.push(variable);

@@ -1,7 +1,8 @@
 //! Terms as circuits, circuits as clauses of a SAT solver (batsat).
 //!
-//! Each term is translated once. Loads from an initial memory are variables, of which any two of one region are equal where
-//! their addresses are (Ackermann's reduction), so no theory of arrays is needed.
+//! Each term is translated once. Loads from an initial memory are variables, of which any two of
+//! one region are equal where their addresses are (Ackermann's reduction), so no theory of arrays
+//! is needed.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,7 +12,8 @@ use batsat::{Callbacks, Lit, Solver as Sat, SolverInterface, SolverOpts, lbool};
 use crate::solver::{Model, Outcome};
 use crate::term::{Mem, MemNode, Node, Op, Term, Terms, Var};
 
-/// Tells a query to give up. Once it has said so it keeps saying so: circuits that were begun then are not whole.
+/// Tells a query to give up. Once it has said so it keeps saying so: circuits that were begun then
+/// are not whole.
 pub type Stop = Rc<dyn Fn() -> bool>;
 
 struct Watch(Stop);
@@ -44,7 +46,14 @@ impl Circuits {
         let mut sat = Sat::new(SolverOpts::default(), Watch(Rc::clone(&stop)));
         let yes = Lit::new(sat.new_var_default(), true);
         sat.add_clause_reuse(&mut vec![yes]);
-        Circuits { sat, stop, yes, terms: HashMap::new(), gates: HashMap::new(), reads: HashMap::new() }
+        Circuits {
+            sat,
+            stop,
+            yes,
+            terms: HashMap::new(),
+            gates: HashMap::new(),
+            reads: HashMap::new(),
+        }
     }
 
     fn fresh(&mut self) -> Lit {
@@ -152,11 +161,16 @@ impl Circuits {
             let distance = if stage < 16 { 1usize << stage } else { usize::MAX };
             let moved: Vec<Lit> = (0..value.len())
                 .map(|i| {
-                    let from = if op == Op::Shl { i.checked_sub(distance) } else { i.checked_add(distance) };
+                    let from = if op == Op::Shl {
+                        i.checked_sub(distance)
+                    } else {
+                        i.checked_add(distance)
+                    };
                     from.and_then(|from| value.get(from).copied()).unwrap_or(fill)
                 })
                 .collect();
-            value = moved.iter().zip(&value.clone()).map(|(x, y)| self.choose(*bit, *x, *y)).collect();
+            value =
+                moved.iter().zip(&value.clone()).map(|(x, y)| self.choose(*bit, *x, *y)).collect();
         }
         value
     }
@@ -191,7 +205,11 @@ impl Circuits {
             let yes = self.yes;
             let (difference, fits) = self.add(&rest, &inverted, yes);
             quotient[i] = fits;
-            rest = difference.iter().zip(&rest.clone()).map(|(x, y)| self.choose(fits, *x, *y)).collect();
+            rest = difference
+                .iter()
+                .zip(&rest.clone())
+                .map(|(x, y)| self.choose(fits, *x, *y))
+                .collect();
         }
         rest.pop();
         (quotient, rest)
@@ -208,7 +226,9 @@ impl Circuits {
             return vec![self.yes; width].into();
         }
         let lits: Vec<Lit> = match terms.node(term) {
-            Node::Const(value) => (0..width).map(|bit| self.constant(value >> bit & 1 != 0)).collect(),
+            Node::Const(value) => {
+                (0..width).map(|bit| self.constant(value >> bit & 1 != 0)).collect()
+            }
             Node::Var(var) => {
                 let lits: Vec<Lit> = (0..width).map(|_| self.fresh()).collect();
                 match terms.var_info(var) {
@@ -300,7 +320,14 @@ impl Circuits {
     }
 
     /// Registers a read of initial contents: it equals every other read of the same address.
-    fn read(&mut self, terms: &Terms, region: u32, address: Option<Term>, term: Term, value: &[Lit]) {
+    fn read(
+        &mut self,
+        terms: &Terms,
+        region: u32,
+        address: Option<Term>,
+        term: Term,
+        value: &[Lit],
+    ) {
         self.terms.insert(term, value.to_vec().into());
         let others: Vec<(Term, Term)> = self
             .reads
@@ -317,8 +344,14 @@ impl Circuits {
         self.reads.entry(region).or_default().push(Read { address, byte: term });
     }
 
-    /// Equal addresses, equal bytes. Bytes at constant addresses stand for their address themselves.
-    fn tie(&mut self, terms: &Terms, (address, value): (Term, &[Lit]), (other, byte): (Term, Term)) {
+    /// Equal addresses, equal bytes. Bytes at constant addresses stand for their address
+    /// themselves.
+    fn tie(
+        &mut self,
+        terms: &Terms,
+        (address, value): (Term, &[Lit]),
+        (other, byte): (Term, Term),
+    ) {
         let constant = |term: Term| match terms.node(term) {
             Node::Var(var) => match terms.var_info(var) {
                 Var::Byte { address, .. } => Some(address),
@@ -336,7 +369,8 @@ impl Circuits {
                 self.equal(&x, &y)
             }
             (number, theirs) => {
-                let (term, number) = if number.is_some() { (other, number) } else { (address, theirs) };
+                let (term, number) =
+                    if number.is_some() { (other, number) } else { (address, theirs) };
                 let (facts, number) = (terms.facts(term), number.unwrap_or(0));
                 let impossible = number < facts.low
                     || number > facts.high
@@ -375,7 +409,9 @@ impl Circuits {
             answer if answer == lbool::TRUE => Outcome::Sat,
             answer if answer == lbool::FALSE => {
                 let used = |(_, lit): &(usize, &Lit)| self.sat.unsat_core_contains_var(lit.var());
-                Outcome::Unsat(lits.iter().enumerate().filter(used).map(|(index, _)| index).collect())
+                Outcome::Unsat(
+                    lits.iter().enumerate().filter(used).map(|(index, _)| index).collect(),
+                )
             }
             _ => Outcome::Unknown,
         }
@@ -387,7 +423,8 @@ impl Circuits {
         for term in wanted {
             let Some(lits) = self.terms.get(term) else { continue };
             let value = lits.iter().enumerate().map(|(bit, lit)| {
-                let set = *lit == self.yes || *lit != !self.yes && self.sat.value_lit(*lit) == lbool::TRUE;
+                let set = *lit == self.yes
+                    || *lit != !self.yes && self.sat.value_lit(*lit) == lbool::TRUE;
                 u64::from(set) << bit
             });
             debug_assert!(matches!(terms.node(*term), Node::Var(_) | Node::Load(..)));

@@ -1,7 +1,9 @@
-//! What was learned about edges: combinations that no packet takes, or that only large packets take.
+//! What was learned about edges: combinations that no packet takes, or that only large packets
+//! take.
 //!
-//! A clause is a set of edges in topological order. A path that has taken the first ones carries the rest along (a residual);
-//! it is dropped when its next edge can no longer be reached, and fires when its last edge is taken.
+//! A clause is a set of edges in topological order. A path that has taken the first ones carries
+//! the rest along (a residual); it is dropped when its next edge can no longer be reached, and
+//! fires when its last edge is taken.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -105,7 +107,10 @@ impl Clauses {
                 if *word >> (node % 64) & 1 == 0 {
                     *word |= 1 << (node % 64);
                     queue.extend(
-                        dag.nodes[node as usize].into.iter().map(|edge| dag.edges[*edge as usize].from),
+                        dag.nodes[node as usize]
+                            .into
+                            .iter()
+                            .map(|edge| dag.edges[*edge as usize].from),
                     );
                 }
             }
@@ -114,8 +119,15 @@ impl Clauses {
         set[from as usize / 64] >> (from % 64) & 1 != 0
     }
 
-    /// What a path carries after an edge, and the packet size it then needs; `None` if no packet takes the edge there.
-    pub fn take(&mut self, dag: &Dag, set: SetId, edge: u32, mut size: u64) -> Option<(SetId, u64)> {
+    /// What a path carries after an edge, and the packet size it then needs; `None` if no packet
+    /// takes the edge there.
+    pub fn take(
+        &mut self,
+        dag: &Dag,
+        set: SetId,
+        edge: u32,
+        mut size: u64,
+    ) -> Option<(SetId, u64)> {
         if self.dead[edge as usize] {
             return None;
         }
@@ -126,7 +138,8 @@ impl Clauses {
             return Some((EMPTY, size));
         }
         let mut next: Vec<u32> = Vec::new();
-        let candidates: Vec<u32> = carried.iter().chain(begun.into_iter().flatten()).copied().collect();
+        let candidates: Vec<u32> =
+            carried.iter().chain(begun.into_iter().flatten()).copied().collect();
         for id in candidates {
             let (edges, consequence) = self.rests[id as usize].clone();
             let rest = if edges[0] == edge {
@@ -168,7 +181,8 @@ impl Clauses {
         id
     }
 
-    /// A residual that fires no later than another, with no less to say, makes the other one useless.
+    /// A residual that fires no later than another, with no less to say, makes the other one
+    /// useless.
     fn drop_subsumed(&self, rests: &mut Vec<u32>) {
         let stronger = |a: Consequence, b: Consequence| match (a, b) {
             (Consequence::Impossible, _) => true,
@@ -189,7 +203,8 @@ impl Clauses {
         });
     }
 
-    /// Whether a whole path contains a combination that is impossible, and the size it needs otherwise.
+    /// Whether a whole path contains a combination that is impossible, and the size it needs
+    /// otherwise.
     pub fn judge(&mut self, dag: &Dag, path: &[u32], smallest: u64) -> Option<u64> {
         let (mut set, mut size) = (EMPTY, smallest);
         let mut most = u64::MAX;

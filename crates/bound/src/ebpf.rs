@@ -1,8 +1,9 @@
 //! Front end: eBPF programs to the block language, executed instructions as cost.
 //!
-//! Functions are inlined by context: a block exists once for every chain of calls that leads to it. Pointers are numbers:
-//! packet and context below 2^32 (as the context's members are), stack and map values above. What the program does not
-//! decide (hits of lookups, results of helpers, fields of the context) is read from tables, so that a witness says it.
+//! Functions are inlined by context: a block exists once for every chain of calls that leads to it.
+//! Pointers are numbers: packet and context below 2^32 (as the context's members are), stack and
+//! map values above. What the program does not decide (hits of lookups, results of helpers, fields
+//! of the context) is read from tables, so that a witness says it.
 
 use std::collections::HashMap;
 
@@ -36,7 +37,8 @@ const DEEPEST: usize = 8;
 const MAX_COPIES: usize = 200_000;
 
 /// Helpers whose only effect on the program is their result.
-const PLAIN_HELPERS: [i32; 18] = [2, 3, 5, 6, 7, 8, 14, 15, 16, 23, 25, 28, 42, 51, 118, 125, 160, 201];
+const PLAIN_HELPERS: [i32; 18] =
+    [2, 3, 5, 6, 7, 8, 14, 15, 16, 23, 25, 28, 42, 51, 118, 125, 160, 201];
 
 /// A program that cannot be analysed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -94,7 +96,8 @@ impl<'a> Front<'a> {
         let regs: Vec<Slot> = (0..11).map(|_| graph.slot(64)).collect();
         let temp = graph.slot(64);
         let saved = (0..DEEPEST).map(|_| std::array::from_fn(|_| graph.slot(64))).collect();
-        graph.start = vec![(regs[1], word(CONTEXT)), (regs[10], word(STACK + FRAME * DEEPEST as u64))];
+        graph.start =
+            vec![(regs[1], word(CONTEXT)), (regs[10], word(STACK + FRAME * DEEPEST as u64))];
         // The sum, but the stack keeps bytes, and from a sum's bytes the sum does not come back.
         let data_end = Expr::concat(Expr::Const(16, PACKET >> 16), Expr::Size);
         graph.bytes = vec![
@@ -102,8 +105,12 @@ impl<'a> Front<'a> {
             (CONTEXT + 4, data_end),
             (CONTEXT + 8, Expr::Const(32, PACKET)),
         ];
-        let region =
-            |name: &str, base, size, contents| Region { name: name.to_string(), base, size, contents };
+        let region = |name: &str, base, size, contents| Region {
+            name: name.to_string(),
+            base,
+            size,
+            contents,
+        };
         graph.regions = vec![
             region("packet", PACKET - HEADROOM, 0x12000 + HEADROOM, Contents::Packet),
             region("packet ends", CONTEXT, 12, Contents::Private),
@@ -119,13 +126,18 @@ impl<'a> Front<'a> {
                 (None, false) => Contents::Shared,
                 _ => contents,
             };
-            graph.regions.push(region(&map.name, VALUES + index as u64 * VALUES_EACH, VALUES_EACH, contents));
+            graph.regions.push(region(
+                &map.name,
+                VALUES + index as u64 * VALUES_EACH,
+                VALUES_EACH,
+                contents,
+            ));
             if map.constant {
                 let region = (first_map + index) as u32;
                 let base = VALUES + index as u64 * VALUES_EACH;
-                graph
-                    .given
-                    .extend(map.data.iter().enumerate().map(|(at, byte)| (region, base + at as u64, *byte)));
+                graph.given.extend(
+                    map.data.iter().enumerate().map(|(at, byte)| (region, base + at as u64, *byte)),
+                );
             }
         }
         let leaders = leaders(&program.insns);
@@ -163,7 +175,8 @@ impl<'a> Front<'a> {
     }
 
     fn target(&self, at: usize, by: i64) -> Result<usize, EbpfError> {
-        let to = usize::try_from(at as i64 + 1 + by).ok().filter(|to| *to < self.program.insns.len());
+        let to =
+            usize::try_from(at as i64 + 1 + by).ok().filter(|to| *to < self.program.insns.len());
         to.ok_or_else(|| self.error(at, "a jump out of the program"))
     }
 
@@ -186,7 +199,9 @@ impl<'a> Front<'a> {
         };
         loop {
             let Some(insn) = self.program.insns.get(at).copied() else {
-                return Err(self.error(at.saturating_sub(1), "control runs past the last instruction"));
+                return Err(
+                    self.error(at.saturating_sub(1), "control runs past the last instruction")
+                );
             };
             if at != start && self.leaders[at] {
                 let next = Next::Goto(self.block(at, chain.clone()));
@@ -194,7 +209,9 @@ impl<'a> Front<'a> {
             }
             self.copies += 1;
             if self.copies > MAX_COPIES {
-                return Err(self.error(at, format!("more than {MAX_COPIES} instructions after inlining")));
+                return Err(
+                    self.error(at, format!("more than {MAX_COPIES} instructions after inlining"))
+                );
             }
             if insn.dst > 10 || insn.src > 10 {
                 return Err(self.error(at, "a register that does not exist"));
@@ -206,7 +223,8 @@ impl<'a> Front<'a> {
                     None => return Ok(end(steps, Next::Exit, Some(place), 1)),
                     Some((back, rest)) => {
                         let saved = self.saved[rest.len()];
-                        let restore = |(n, slot): (usize, &Slot)| self.set(6 + n as u8, Expr::Slot(*slot));
+                        let restore =
+                            |(n, slot): (usize, &Slot)| self.set(6 + n as u8, Expr::Slot(*slot));
                         steps.push(plain(saved.iter().enumerate().map(restore).collect()));
                         let next = Next::Goto(self.block(*back, rest.to_vec()));
                         return Ok(end(steps, next, None, 0));
@@ -242,9 +260,13 @@ impl<'a> Front<'a> {
                     let cond = self
                         .condition(insn)
                         .ok_or_else(|| self.error(at, format!("unknown jump {code:#04x}")))?;
-                    let (taken, fall) = (self.block(to, chain.clone()), self.block(at + 1, chain.clone()));
-                    let next =
-                        if taken == fall { Next::Goto(taken) } else { Next::Branch { cond, taken, fall } };
+                    let (taken, fall) =
+                        (self.block(to, chain.clone()), self.block(at + 1, chain.clone()));
+                    let next = if taken == fall {
+                        Next::Goto(taken)
+                    } else {
+                        Next::Branch { cond, taken, fall }
+                    };
                     return Ok(end(steps, next, Some(place), 1));
                 }
                 LDDW => {
@@ -309,7 +331,11 @@ impl<'a> Front<'a> {
                 let key = Expr::extract(Expr::Slot(self.temp), 0, 32);
                 let (found, none) = (self.reserve(), self.reserve());
                 let cond = if array {
-                    Expr::binary(Op::Ult, key.clone(), Expr::Const(32, entries.min(u32::MAX.into())))
+                    Expr::binary(
+                        Op::Ult,
+                        key.clone(),
+                        Expr::Const(32, entries.min(u32::MAX.into())),
+                    )
                 } else {
                     Expr::extract(key.clone(), 31, 1)
                 };
@@ -328,17 +354,28 @@ impl<'a> Front<'a> {
                 let next = Next::Branch { cond, taken: found, fall: none };
                 Ok(Block { steps, next, branch: BranchCost::default(), place: Some(place) })
             }
-            12 => Err(self.error(at, "a tail call: what runs after it is not bounded by this program")),
+            12 => {
+                Err(self
+                    .error(at, "a tail call: what runs after it is not bounded by this program"))
+            }
             helper if PLAIN_HELPERS.contains(&helper) => {
                 let load = Effect::Load { slot: self.regs[0], address: outside, bytes: 8 };
                 steps.push(Step { effects: vec![load], cost, place });
-                Ok(Block { steps, next: Next::Goto(after), branch: BranchCost::default(), place: None })
+                Ok(Block {
+                    steps,
+                    next: Next::Goto(after),
+                    branch: BranchCost::default(),
+                    place: None,
+                })
             }
-            helper => Err(self.error(at, format!("helper {} is not supported", helper_name(helper)))),
+            helper => {
+                Err(self.error(at, format!("helper {} is not supported", helper_name(helper))))
+            }
         }
     }
 
-    /// The map a lookup is in, from the last `lddw` of r1 before it in straight line or by analysis.
+    /// The map a lookup is in, from the last `lddw` of r1 before it in straight line or by
+    /// analysis.
     fn map_of_call(&self, at: usize) -> Result<usize, EbpfError> {
         let states = kinds::kinds(&self.program.insns);
         let mut found = match states[at].as_ref().map(|state| state.regs[1]) {
@@ -348,7 +385,8 @@ impl<'a> Front<'a> {
         if found.is_none() {
             // A called function is not seen by that analysis: look back along the line.
             found = self.program.insns[..at].iter().rev().take(64).find_map(|insn| {
-                (insn.code == LDDW && insn.dst == 1 && insn.src == PSEUDO_MAP).then_some(insn.imm as usize)
+                (insn.code == LDDW && insn.dst == 1 && insn.src == PSEUDO_MAP)
+                    .then_some(insn.imm as usize)
             });
         }
         found
@@ -362,9 +400,11 @@ impl<'a> Front<'a> {
         let address = |register: u8| Expr::add(self.reg(register), word(insn.off as i64 as u64));
         match (insn.code & 7, insn.code & 0xe0) {
             (class::LDX, mode @ (0x60 | 0x80)) => {
-                let mut effects = vec![Effect::Load { slot: self.temp, address: address(insn.src), bytes }];
+                let mut effects =
+                    vec![Effect::Load { slot: self.temp, address: address(insn.src), bytes }];
                 let value = Expr::extract(Expr::Slot(self.temp), 0, 8 * bytes);
-                let value = if mode == 0x80 { Expr::sext(value, 64) } else { Expr::zext(value, 64) };
+                let value =
+                    if mode == 0x80 { Expr::sext(value, 64) } else { Expr::zext(value, 64) };
                 effects.push(self.set(insn.dst, value));
                 Ok(effects)
             }
@@ -378,9 +418,13 @@ impl<'a> Front<'a> {
             }
             (class::STX, 0xc0) => {
                 let mut effects = Vec::new();
-                let old =
-                    if insn.imm & !1 == 0xf0 { Some(0) } else { (insn.imm & 1 != 0).then_some(insn.src) };
-                // The stored value is whatever it is; nobody else may see it before this packet is done.
+                let old = if insn.imm & !1 == 0xf0 {
+                    Some(0)
+                } else {
+                    (insn.imm & 1 != 0).then_some(insn.src)
+                };
+                // The stored value is whatever it is; nobody else may see it before this packet is
+                // done.
                 effects.push(Effect::Store {
                     address: address(insn.dst),
                     bytes,
@@ -417,8 +461,9 @@ impl<'a> Front<'a> {
         let narrow = insn.code & 7 == class::ALU;
         let bits: u8 = if narrow { 32 } else { 64 };
         let (a, b) = (Expr::extract(self.reg(insn.dst), 0, bits), self.second(insn, bits));
-        let shift =
-            |op, a, b| Expr::binary(op, a, Expr::binary(Op::And, b, Expr::Const(bits, u64::from(bits) - 1)));
+        let shift = |op, a, b| {
+            Expr::binary(op, a, Expr::binary(Op::And, b, Expr::Const(bits, u64::from(bits) - 1)))
+        };
         let zero = Expr::Const(bits, 0);
         let value = match insn.code & 0xf0 {
             0x00 => Expr::add(a, b),
@@ -443,7 +488,8 @@ impl<'a> Front<'a> {
             },
             0xc0 => shift(Op::Ashr, a, b),
             0xd0 => {
-                let width = u8::try_from(insn.imm).ok().filter(|width| matches!(width, 16 | 32 | 64))?;
+                let width =
+                    u8::try_from(insn.imm).ok().filter(|width| matches!(width, 16 | 32 | 64))?;
                 let whole = Expr::extract(self.reg(insn.dst), 0, width);
                 let swap = insn.code & SOURCE_REGISTER != 0 || !narrow;
                 let value = if swap { swapped(whole, width) } else { whole };
@@ -462,7 +508,9 @@ impl<'a> Front<'a> {
             0x10 => Expr::binary(Op::Eq, a, b),
             0x20 => less(Op::Ult, b, a),
             0x30 => Expr::not(less(Op::Ult, a, b)),
-            0x40 => Expr::not(Expr::binary(Op::Eq, Expr::binary(Op::And, a, b), Expr::Const(bits, 0))),
+            0x40 => {
+                Expr::not(Expr::binary(Op::Eq, Expr::binary(Op::And, a, b), Expr::Const(bits, 0)))
+            }
             0x50 => Expr::not(Expr::binary(Op::Eq, a, b)),
             0x60 => less(Op::Slt, b, a),
             0x70 => Expr::not(less(Op::Slt, a, b)),
@@ -495,7 +543,9 @@ fn leaders(insns: &[Insn]) -> Vec<bool> {
             _ => continue,
         };
         leaders[at + 1] = true;
-        if let Some(leader) = usize::try_from(at as i64 + 1 + by).ok().and_then(|to| leaders.get_mut(to)) {
+        if let Some(leader) =
+            usize::try_from(at as i64 + 1 + by).ok().and_then(|to| leaders.get_mut(to))
+        {
             *leader = true;
         }
     }

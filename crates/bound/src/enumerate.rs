@@ -1,6 +1,8 @@
-//! Every path a packet takes, one after the other: depth-first, with the solver asked at every undecided branch.
+//! Every path a packet takes, one after the other: depth-first, with the solver asked at every
+//! undecided branch.
 //!
-//! Exponential in the number of independent branches; `--all` and the tests use it, the search does not.
+//! Exponential in the number of independent branches; `--all` and the tests use it, the search does
+//! not.
 
 use crate::check::{self, Conditions, conditions};
 use crate::search::{Context, Found};
@@ -47,7 +49,8 @@ fn walk(
             Some(to) => walk(context, to, work, path, found),
             None => {
                 let least = context.sizes.0;
-                let (size, model) = check::smallest(context.terms, &mut context.queries, &assumptions, least);
+                let (size, model) =
+                    check::smallest(context.terms, &mut context.queries, &assumptions, least);
                 found(context, Found { path: path.clone(), work, size, model, slowness: 0.0 })
             }
         };

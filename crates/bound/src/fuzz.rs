@@ -46,7 +46,8 @@ pub fn program(bytes: &[u8]) {
 pub fn text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(read) = listing::parse(text) {
-        let again = listing::parse(&listing::print(&read.insns)).expect("a printed listing reads back");
+        let again =
+            listing::parse(&listing::print(&read.insns)).expect("a printed listing reads back");
         assert_eq!(again.insns, read.insns);
         if let Ok(graph) = nfp::graph(&read.insns, true) {
             analyse_graph(graph, |witness| {

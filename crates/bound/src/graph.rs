@@ -1,9 +1,10 @@
 //! The block language: what every analysable program is compiled to.
 //!
-//! A program is blocks of steps; a step is one instruction: assignments to slots (registers, flags), loads and stores, what
-//! it costs, and where it stands in the source. Blocks end in a two-way branch on one bit, a jump, or an exit. Memory is one
-//! flat space of addresses in which regions never touch; an address must be a constant, or a region's address plus
-//! something, when the program is unrolled. Uninitialised slots and cells hold unknown values.
+//! A program is blocks of steps; a step is one instruction: assignments to slots (registers,
+//! flags), loads and stores, what it costs, and where it stands in the source. Blocks end in a
+//! two-way branch on one bit, a jump, or an exit. Memory is one flat space of addresses in which
+//! regions never touch; an address must be a constant, or a region's address plus something, when
+//! the program is unrolled. Uninitialised slots and cells hold unknown values.
 
 use crate::term::Op;
 
@@ -101,7 +102,8 @@ impl Expr {
 pub enum Contents {
     /// The packet.
     Packet,
-    /// Known only as the program writes it; kept byte by byte, so constants stay constants. Addresses must be constants.
+    /// Known only as the program writes it; kept byte by byte, so constants stay constants.
+    /// Addresses must be constants.
     Private,
     /// A table nobody changes while the packet is handled: the same address reads the same value.
     Table,
@@ -142,7 +144,8 @@ pub enum Effect {
     },
     /// So many cycles pass; the most there may be, if the number is not known on this way.
     Delay(Expr),
-    /// A call returns to this address. Where memory may have been overwritten that is taken for granted, and noted.
+    /// A call returns to this address. Where memory may have been overwritten that is taken for
+    /// granted, and noted.
     Returns(Expr, u64),
 }
 
@@ -151,7 +154,8 @@ pub enum Effect {
 pub struct Cost {
     /// Cycles of a core, in thousandths; unused if there is a latency.
     pub milli: u64,
-    /// A wait in whole cycles: what is left of it after the cycles since the last memory instruction.
+    /// A wait in whole cycles: what is left of it after the cycles since the last memory
+    /// instruction.
     pub latency: Option<u32>,
     /// It is a memory instruction.
     pub memory: bool,
@@ -192,7 +196,8 @@ pub enum Next {
         taken: BlockId,
         fall: BlockId,
     },
-    /// To the block whose number the value is. It must be decided by constants which numbers there are.
+    /// To the block whose number the value is. It must be decided by constants which numbers there
+    /// are.
     Switch {
         value: Expr,
         targets: Vec<(u64, BlockId)>,
@@ -260,7 +265,8 @@ pub struct Unchecked {
     pub fault_cycles: u64,
 }
 
-/// Memory that lies somewhere: addresses in it are this base and an offset. In the graph's own space it is the region.
+/// Memory that lies somewhere: addresses in it are this base and an offset. In the graph's own
+/// space it is the region.
 #[derive(Clone, Copy, Debug)]
 pub struct Base {
     pub region: u32,

@@ -1,8 +1,9 @@
 //! Which slots matter where, and the removal of assignments nobody reads.
 //!
-//! Two backward analyses on the static graph (a slot is live if a later step may read it; an assignment to a dead slot goes)
-//! and one that ignores order: a slot *steers* if its value can reach an address. Nodes of the unrolled program are
-//! kept apart by the constants of live slots; where there would be too many nodes, only steering slots keep theirs.
+//! Two backward analyses on the static graph (a slot is live if a later step may read it; an
+//! assignment to a dead slot goes) and one that ignores order: a slot *steers* if its value can
+//! reach an address. Nodes of the unrolled program are kept apart by the constants of live slots;
+//! where there would be too many nodes, only steering slots keep theirs.
 
 use crate::graph::{BlockId, Effect, Expr, Graph, Next, Slot};
 
@@ -53,7 +54,12 @@ fn reads(effect: &Effect, f: &mut dyn FnMut(Slot)) {
 }
 
 /// Goes backwards over a block; `keep` hears for every effect whether its result is read.
-fn backwards(graph: &Graph, block: usize, live: &mut Slots, keep: &mut dyn FnMut(usize, usize, bool)) {
+fn backwards(
+    graph: &Graph,
+    block: usize,
+    live: &mut Slots,
+    keep: &mut dyn FnMut(usize, usize, bool),
+) {
     let block = &graph.blocks[block];
     for slot in graph.unchecked.iter().flat_map(|unchecked| &unchecked.kept) {
         live.insert(*slot);
@@ -144,7 +150,8 @@ pub fn steering(graph: &Graph, deciding: &[bool]) -> Slots {
         }
     }
     let mut sources: Vec<Vec<Slot>> = vec![Vec::new(); graph.slots.len()];
-    for effect in graph.blocks.iter().flat_map(|block| &block.steps).flat_map(|step| &step.effects) {
+    for effect in graph.blocks.iter().flat_map(|block| &block.steps).flat_map(|step| &step.effects)
+    {
         if let Effect::Set(slot, value) = effect {
             value.slots(&mut |source| sources[slot.0 as usize].push(source));
         }

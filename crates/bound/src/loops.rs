@@ -1,8 +1,9 @@
 //! Loops of the static graph, and the order in which the unrolled program is walked.
 //!
-//! A position names a block in an iteration of each loop around it: the headers and iteration numbers from the outermost
-//! loop inwards, then the block, all by their place in reverse postorder. Compared lexicographically, every edge of a
-//! reducible graph leads to a later position, so walking positions in order visits every node after all its predecessors.
+//! A position names a block in an iteration of each loop around it: the headers and iteration
+//! numbers from the outermost loop inwards, then the block, all by their place in reverse
+//! postorder. Compared lexicographically, every edge of a reducible graph leads to a later
+//! position, so walking positions in order visits every node after all its predecessors.
 
 use crate::graph::{BlockId, Graph};
 
@@ -122,7 +123,8 @@ impl Loops {
     }
 }
 
-/// Immediate dominators, by place in reverse postorder (Cooper, Harvey, Kennedy: A Simple, Fast Dominance Algorithm).
+/// Immediate dominators, by place in reverse postorder (Cooper, Harvey, Kennedy: A Simple, Fast
+/// Dominance Algorithm).
 fn dominators(graph: &Graph, post: &[BlockId], order: &[u32]) -> Vec<u32> {
     let mut predecessors: Vec<Vec<u32>> = vec![Vec::new(); post.len()];
     for (place, block) in post.iter().enumerate() {
@@ -137,7 +139,9 @@ fn dominators(graph: &Graph, post: &[BlockId], order: &[u32]) -> Vec<u32> {
         changed = false;
         for place in 1..post.len() {
             let mut new = u32::MAX;
-            for &from in predecessors[place].iter().filter(|from| dominator[**from as usize] != u32::MAX) {
+            for &from in
+                predecessors[place].iter().filter(|from| dominator[**from as usize] != u32::MAX)
+            {
                 let mut a = from;
                 if new == u32::MAX {
                     new = a;
@@ -169,7 +173,9 @@ mod tests {
             let next = match to {
                 [] => Next::Exit,
                 [a] => Next::Goto(BlockId(*a)),
-                [a, b, ..] => Next::Branch { cond: Expr::Fresh(1), taken: BlockId(*a), fall: BlockId(*b) },
+                [a, b, ..] => {
+                    Next::Branch { cond: Expr::Fresh(1), taken: BlockId(*a), fall: BlockId(*b) }
+                }
             };
             Block { steps: Vec::new(), next, branch: BranchCost::default(), place: None }
         };

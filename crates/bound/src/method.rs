@@ -1,7 +1,8 @@
 //! Other ways to the same answer, and one path that is given.
 //!
-//! The published evaluation compares its search with alternatives (CoNEXT'21, Table 4); here are the same ones for ours,
-//! so that both can be timed side by side. All give the same rates; only [`Method::Default`] is meant for use.
+//! The published evaluation compares its search with alternatives (CoNEXT'21, Table 4); here are
+//! the same ones for ours, so that both can be timed side by side. All give the same rates; only
+//! [`Method::Default`] is meant for use.
 
 use crate::check::{self, Verdict};
 use crate::enumerate;
@@ -27,7 +28,9 @@ pub enum Method {
 /// Finds the slowest path by a method.
 pub fn search(context: &mut Context, by: By, goal: Goal, method: Method) -> Outcome {
     match method {
-        Method::Default | Method::EveryBranch | Method::NoStatic => search::search(context, by, goal),
+        Method::Default | Method::EveryBranch | Method::NoStatic => {
+            search::search(context, by, goal)
+        }
         Method::OneByOne => one_by_one(context, by),
         Method::Exhaustive => exhaustive(context, by),
     }
@@ -45,7 +48,8 @@ fn only(timed: &Timed, engine: bool) -> Timed {
     timed
 }
 
-/// The larger of two maxima is the maximum of the larger: each resource's slowest path is sought alone.
+/// The larger of two maxima is the maximum of the larger: each resource's slowest path is sought
+/// alone.
 fn one_by_one(context: &mut Context, by: By) -> Outcome {
     let (timed, machine) = (context.timed, context.machine);
     let mut whole = Outcome { found: None, exact: true, bound: 0.0 };
@@ -56,7 +60,10 @@ fn one_by_one(context: &mut Context, by: By) -> Outcome {
             timed: &part,
             terms: context.terms,
             clauses: context.clauses,
-            queries: check::Queries { solver: context.queries.solver, calls: context.queries.calls },
+            queries: check::Queries {
+                solver: context.queries.solver,
+                calls: context.queries.calls,
+            },
             machine,
             sizes: context.sizes,
             every_branch: context.every_branch,
@@ -138,8 +145,9 @@ pub fn given(context: &mut Context, blocks: &[Step]) -> Result<Found, GivenError
     let block = |node: u32| dag.nodes[timed.node[node as usize] as usize].block.0;
     let ways = |at: u32| {
         let list = timed.out[at as usize].iter();
-        let list: Vec<String> =
-            list.map(|way| way.to.map_or("the end".to_string(), |to| block(to).to_string())).collect();
+        let list: Vec<String> = list
+            .map(|way| way.to.map_or("the end".to_string(), |to| block(to).to_string()))
+            .collect();
         list.join(", ")
     };
     let first = blocks.first().map_or(u32::MAX, |(block, _)| *block);
@@ -155,7 +163,12 @@ pub fn given(context: &mut Context, blocks: &[Step]) -> Result<Found, GivenError
                 && taken.is_none_or(|taken| dag.edges[way.edge as usize].taken == taken)
         });
         let Some((way, to)) = way.and_then(|way| Some((way, way.to?))) else {
-            return Err(GivenError::NotThere { number: index + 1, block: *next, before, ways: ways(at) });
+            return Err(GivenError::NotThere {
+                number: index + 1,
+                block: *next,
+                before,
+                ways: ways(at),
+            });
         };
         path.push(way.edge);
         sum = sum.plus(way.work);
@@ -170,11 +183,14 @@ pub fn given(context: &mut Context, blocks: &[Step]) -> Result<Found, GivenError
     match check::check(dag, context.terms, &mut context.queries, &path, None, context.sizes) {
         Verdict::Possible((size, model)) => Ok(Found { path, work, size, model, slowness: 0.0 }),
         Verdict::Refuted(cores) => {
-            let edges = cores.into_iter().map(|(edges, _)| edges).min_by_key(Vec::len).unwrap_or_default();
+            let edges =
+                cores.into_iter().map(|(edges, _)| edges).min_by_key(Vec::len).unwrap_or_default();
             let name = |edge: &u32| {
                 let edge = dag.edges[*edge as usize];
                 let from = dag.nodes[edge.from as usize].block.0;
-                let to = edge.to.map_or("end".to_string(), |to| dag.nodes[to as usize].block.0.to_string());
+                let to = edge
+                    .to
+                    .map_or("end".to_string(), |to| dag.nodes[to as usize].block.0.to_string());
                 format!("{from} to {to}")
             };
             let list: Vec<String> = edges.iter().map(name).collect();

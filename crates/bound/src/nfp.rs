@@ -1,8 +1,9 @@
 //! Front end: NFP listings to the block language.
 //!
-//! What instructions mean is defined by the interpreter in `nicforge_isa::nfp`; this file says the same in expressions. What
-//! the interpreter decides while it runs but a listing fixes (which result a latch holds, how many words a read moves, when
-//! a new local memory pointer is in force) is decided here, instruction by instruction within a block.
+//! What instructions mean is defined by the interpreter in `nicforge_isa::nfp`; this file says the
+//! same in expressions. What the interpreter decides while it runs but a listing fixes (which
+//! result a latch holds, how many words a read moves, when a new local memory pointer is in force)
+//! is decided here, instruction by instruction within a block.
 
 mod ops;
 
@@ -139,7 +140,8 @@ fn word(value: u32) -> Expr {
 impl Front {
     fn new(shared: bool) -> Front {
         let mut graph = Graph::default();
-        let mut bank = |count: usize, bits: u8| (0..count).map(|_| graph.slot(bits)).collect::<Vec<_>>();
+        let mut bank =
+            |count: usize, bits: u8| (0..count).map(|_| graph.slot(bits)).collect::<Vec<_>>();
         let (a, b, xfer_in, xfer_out, pointers) =
             (bank(32, 32), bank(32, 32), bank(32, 32), bank(32, 32), bank(4, 32));
         let flags = bank(4, 1);
@@ -155,8 +157,12 @@ impl Front {
             (LOCAL + u64::from(CONTEXT_BASE) + 8, word(PACKET_BASE)),
         ];
         let dram = if shared { Contents::Shared } else { Contents::Table };
-        let region =
-            |name: &str, base, size, contents| Region { name: name.to_string(), base, size, contents };
+        let region = |name: &str, base, size, contents| Region {
+            name: name.to_string(),
+            base,
+            size,
+            contents,
+        };
         graph.regions = vec![
             region("packet", u64::from(PACKET_BASE) - 0x1000, 0x12000, Contents::Packet),
             region("local memory", LOCAL, LOCAL_BYTES.into(), Contents::Private),
@@ -191,7 +197,8 @@ impl Front {
             let insn = &insns[index];
             let fail = |reason: &str| NfpError { insn: index, reason: reason.to_string() };
             if let Op::Branch { cond, target, .. } = insn.op {
-                let mut last = Step { effects: Vec::new(), cost: Cost::default(), place: index as u32 };
+                let mut last =
+                    Step { effects: Vec::new(), cost: Cost::default(), place: index as u32 };
                 self.commit(&mut local, u64::MAX, &mut last.effects);
                 if !last.effects.is_empty() {
                     steps.push(last);
@@ -227,7 +234,8 @@ impl Front {
                 reason: "runs past the end of the listing".to_string(),
             });
         }
-        let mut last = Step { effects: Vec::new(), cost: Cost::default(), place: range.end as u32 - 1 };
+        let mut last =
+            Step { effects: Vec::new(), cost: Cost::default(), place: range.end as u32 - 1 };
         self.commit(&mut local, u64::MAX, &mut last.effects);
         if !last.effects.is_empty() {
             // It must not hide that the instruction before wrote the flags.
@@ -270,8 +278,10 @@ impl Front {
     }
 
     fn local_address(&self, index: u8, word_index: u8) -> Expr {
-        let address =
-            Expr::add(Expr::Slot(self.pointers[usize::from(index)]), word(4 * u32::from(word_index)));
+        let address = Expr::add(
+            Expr::Slot(self.pointers[usize::from(index)]),
+            word(4 * u32::from(word_index)),
+        );
         Expr::add(Expr::zext(address, 64), Expr::Const(64, LOCAL))
     }
 
@@ -295,15 +305,22 @@ impl Front {
         match operand {
             Operand::A(n) | Operand::B(n) => {
                 let (a, b) = (self.a[usize::from(n) & 31], self.b[usize::from(n) & 31]);
-                let (first, second) = if matches!(operand, Operand::A(_)) { (a, b) } else { (b, a) };
+                let (first, second) =
+                    if matches!(operand, Operand::A(_)) { (a, b) } else { (b, a) };
                 effects.push(Effect::Set(first, value));
                 if both {
                     effects.push(Effect::Set(second, Expr::Slot(first)));
                 }
             }
-            Operand::Xfer(n) => effects.push(Effect::Set(self.xfer_out[usize::from(n) & 31], value)),
+            Operand::Xfer(n) => {
+                effects.push(Effect::Set(self.xfer_out[usize::from(n) & 31], value))
+            }
             Operand::Local { index, word } => {
-                effects.push(Effect::Store { address: self.local_address(index, word), bytes: 4, value });
+                effects.push(Effect::Store {
+                    address: self.local_address(index, word),
+                    bytes: 4,
+                    value,
+                });
             }
             Operand::None | Operand::Imm(_) => {}
         }

@@ -1,10 +1,12 @@
 //! The rate no packet sequence makes a planned pipeline fall below.
 //!
-//! Every stage is bounded along whole ways through the pipeline: the graph goes from handler to handler, and only what runs in
-//! the stage, with what it sends and receives, costs anything. So a way that a stage before makes impossible does not count.
-//! If all packets have one key, a stage steered by keys has one replica; if keys spread evenly, all of them.
+//! Every stage is bounded along whole ways through the pipeline: the graph goes from handler to
+//! handler, and only what runs in the stage, with what it sends and receives, costs anything. So a
+//! way that a stage before makes impossible does not count. If all packets have one key, a stage
+//! steered by keys has one replica; if keys spread evenly, all of them.
 //!
-//! What stages share (operations of memories, the host link) bounds the rate besides, see [`crate::shared`].
+//! What stages share (operations of memories, the host link) bounds the rate besides, see
+//! [`crate::shared`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,16 +37,20 @@ pub struct Guarantee {
     pub limit: String,
     /// Cycles of a unit per packet, of each stage.
     pub cycles: Vec<f64>,
-    /// Every stage's slowest packet was found within the time there was; otherwise the rates are still valid.
+    /// Every stage's slowest packet was found within the time there was; otherwise the rates are
+    /// still valid.
     pub exact: bool,
-    /// Source lines that the slowest packet of the stage that is slowest runs through, in order; none if it was not found.
+    /// Source lines that the slowest packet of the stage that is slowest runs through, in order;
+    /// none if it was not found.
     pub lines: Vec<Place>,
 }
 
-/// The guarantee of a plan. `program` is the planned program; each stage's analysis may take `timeout`.
+/// The guarantee of a plan. `program` is the planned program; each stage's analysis may take
+/// `timeout`.
 ///
 /// # Errors
-/// What is not handled, in words: locks, pipelines in hardware, programs that [`air::graph`] refuses.
+/// What is not handled, in words: locks, pipelines in hardware, programs that [`air::graph`]
+/// refuses.
 pub fn guarantee(
     plan: &Plan,
     program: &Program,
@@ -115,7 +121,8 @@ fn worst(
         return Err(format!("stage `{}` is hardware, whose cycles are not analysed", stage.name));
     }
     let longest = target.ports.mtu;
-    let homes = plan.tables.iter().map(|table| (table.name.clone(), table.memory.clone())).collect();
+    let homes =
+        plan.tables.iter().map(|table| (table.name.clone(), table.memory.clone())).collect();
     let unit = Unit { program, target, group, units: 1, longest, homes };
     let here = |handler: HandlerId| stage.handlers.contains(&program.handlers[handler].name);
     let cost = |handler: HandlerId, inst: InstId| {
@@ -126,7 +133,8 @@ fn worst(
     let cost: &dyn Fn(HandlerId, InstId) -> Cost = &cost;
     let mut graph = air::graph(program, first, cost).map_err(|e| e.to_string())?.graph;
     if here(first) {
-        let steered = matches!(stage.replication, Replication::Sharded { .. }) && stage.replicas > 1;
+        let steered =
+            matches!(stage.replication, Replication::Sharded { .. }) && stage.replicas > 1;
         let spread = if steered { target.spread.cycles } else { 0.0 };
         let cycles = target.costs[&group.costs].receive + spread;
         let cost = unit.sums(&Load { cycles, ..Load::default() });
@@ -169,8 +177,9 @@ fn dearest(graph: Graph, target: &Target, timeout: Option<Duration>) -> Result<D
     let record = &report.records[0];
     let path = record.slowest.as_ref().filter(|_| record.exact);
     let places = path.iter().flat_map(|path| &path.witness.places);
-    let lines: BTreeSet<Place> =
-        places.filter_map(|place| report.graph.lines.get(*place as usize).cloned().flatten()).collect();
+    let lines: BTreeSet<Place> = places
+        .filter_map(|place| report.graph.lines.get(*place as usize).cloned().flatten())
+        .collect();
     let worst = (record.bound - BASE).max(1e-3);
     Ok(Dearest { worst, proved: record.exact, lines: lines.into_iter().collect() })
 }
@@ -184,7 +193,9 @@ fn crossing(
     handler: HandlerId,
     inst: InstId,
 ) -> f64 {
-    let Op::Generate { event, .. } = &program.handlers[handler].body.insts[inst].op else { return 0.0 };
+    let Op::Generate { event, .. } = &program.handlers[handler].body.insts[inst].op else {
+        return 0.0;
+    };
     let Some(receiver) = program.handler_of(*event) else { return 0.0 };
     let of = |handler: HandlerId| {
         plan.stages.iter().find(|stage| stage.handlers.contains(&program.handlers[handler].name))

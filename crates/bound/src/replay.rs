@@ -26,7 +26,9 @@ pub fn nfp(insns: &[Insn], witness: &Witness) -> Result<(), String> {
         let mut bytes = vec![0; read.bytes];
         while let Some(next) = reads.pop_front_if(|next| next.place as usize == read.insn) {
             let at = dram_offset(next.address).wrapping_sub(read.address) as usize;
-            if let Some(place) = at.checked_add(next.bytes.len()).and_then(|end| bytes.get_mut(at..end)) {
+            if let Some(place) =
+                at.checked_add(next.bytes.len()).and_then(|end| bytes.get_mut(at..end))
+            {
                 place.copy_from_slice(&next.bytes);
             }
         }
@@ -37,7 +39,8 @@ pub fn nfp(insns: &[Insn], witness: &Witness) -> Result<(), String> {
     let mut written = |_: u64, _: &[u8]| {};
     let entry = Entry { packet: &mut packet, dram: &mut dram, written: &mut written, limit: LIMIT };
     let run = nfp::Machine::run(insns, entry).map_err(|fault| fault.to_string())?;
-    let branches: Vec<(u32, bool)> = run.branches.iter().map(|(at, taken)| (*at as u32, *taken)).collect();
+    let branches: Vec<(u32, bool)> =
+        run.branches.iter().map(|(at, taken)| (*at as u32, *taken)).collect();
     compare(&branches, &witness.branches)?;
     let (cycles, micro) = (1000 * run.clock.cycles, run.clock.dram_micro);
     if (cycles, micro) != (witness.work.milli, witness.work.micro) {
@@ -52,12 +55,16 @@ pub fn nfp(insns: &[Insn], witness: &Witness) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a witness of an αIR program on the reference interpreter. Where what is unknown decides, there is nothing to compare:
-/// the interpreter's tables are empty.
+/// Runs a witness of an αIR program on the reference interpreter. Where what is unknown decides,
+/// there is nothing to compare: the interpreter's tables are empty.
 ///
 /// # Errors
 /// What differs from the claim.
-pub fn air(program: &Verified<Program>, lowered: &Lowered, witness: &Witness) -> Result<(), String> {
+pub fn air(
+    program: &Verified<Program>,
+    lowered: &Lowered,
+    witness: &Witness,
+) -> Result<(), String> {
     if !lowered.unknown.is_empty() {
         return Ok(());
     }
@@ -160,14 +167,16 @@ impl Host for Surroundings<'_> {
             Some((_, true)) => {
                 let map = (args[0] as usize).min(self.maps.len() - 1);
                 let key = memory.read(args[1], self.maps[map].key_size as usize)?.to_vec();
-                let number =
-                    result.or_else(|| Some(u32::from_le_bytes(key.get(..4)?.try_into().ok()?).into()));
+                let number = result
+                    .or_else(|| Some(u32::from_le_bytes(key.get(..4)?.try_into().ok()?).into()));
                 let index = number.unwrap_or(0) & INDEX_MASK;
                 self.found.push(Lookup { map, index, key });
                 Ok(self.value(map, memory).address())
             }
             Some((_, false)) => Ok(0),
-            None => Err(Fault::Helper { helper, message: "a lookup that was not claimed".to_string() }),
+            None => {
+                Err(Fault::Helper { helper, message: "a lookup that was not claimed".to_string() })
+            }
         }
     }
 
@@ -216,21 +225,28 @@ pub fn ebpf(program: &object::Program, maps: &[Map], witness: &Witness) -> Resul
 ///
 /// # Errors
 /// What differs from the claim.
-pub fn contents(program: &object::Program, maps: &[Map], witness: &Witness) -> Result<Contents, String> {
+pub fn contents(
+    program: &object::Program,
+    maps: &[Map],
+    witness: &Witness,
+) -> Result<Contents, String> {
     let (lookups, verdict) = run(program, maps, witness)?;
     let mut result = Contents { verdict, ..Contents::default() };
     let mut values: Vec<Option<Vec<u8>>> = vec![None; lookups.len()];
-    let calls =
-        |place: u32| program.insns.get(place as usize).is_some_and(|insn| (insn.code, insn.imm) == (0x85, 1));
+    let calls = |place: u32| {
+        program.insns.get(place as usize).is_some_and(|insn| (insn.code, insn.imm) == (0x85, 1))
+    };
     for read in &witness.reads {
-        let map = usize::try_from(read.address.wrapping_sub(VALUES) / VALUES_EACH).unwrap_or(usize::MAX);
+        let map =
+            usize::try_from(read.address.wrapping_sub(VALUES) / VALUES_EACH).unwrap_or(usize::MAX);
         let Some(shape) = maps.get(map).filter(|shape| !shape.constant) else {
             let needed = read.bytes.iter().any(|byte| *byte != 0);
             result.more |= needed && read.address < VALUES && !calls(read.place);
             continue;
         };
         let (at, stride) = ((read.address - VALUES) % VALUES_EACH, ebpf::stride(shape));
-        let known = lookups.iter().position(|lookup| (lookup.map, lookup.index) == (map, at / stride));
+        let known =
+            lookups.iter().position(|lookup| (lookup.map, lookup.index) == (map, at / stride));
         let Some(lookup) = known else {
             result.more |= read.bytes.iter().any(|byte| *byte != 0);
             continue;
@@ -252,10 +268,15 @@ pub fn contents(program: &object::Program, maps: &[Map], witness: &Witness) -> R
     Ok(result)
 }
 
-fn run(program: &object::Program, maps: &[Map], witness: &Witness) -> Result<(Vec<Lookup>, u64), String> {
+fn run(
+    program: &object::Program,
+    maps: &[Map],
+    witness: &Witness,
+) -> Result<(Vec<Lookup>, u64), String> {
     let mut memory = Memory::default();
     let packet = memory.add(witness.packet.clone());
-    let is_call = |place: u32| program.insns.get(place as usize).is_some_and(|insn| insn.code == 0x85);
+    let is_call =
+        |place: u32| program.insns.get(place as usize).is_some_and(|insn| insn.code == 0x85);
     let lookups = witness.branches.iter().filter(|(place, _)| is_call(*place)).copied();
     let mut host = Surroundings {
         maps,
@@ -275,7 +296,11 @@ fn run(program: &object::Program, maps: &[Map], witness: &Witness) -> Result<(Ve
         witness.branches.iter().filter(|(place, _)| !is_call(*place)).copied().collect();
     compare(&host.branches, &claimed)?;
     if 1000 * run.executed != witness.work.milli {
-        return Err(format!("it takes {} instructions, not {}", run.executed, witness.work.milli / 1000));
+        return Err(format!(
+            "it takes {} instructions, not {}",
+            run.executed,
+            witness.work.milli / 1000
+        ));
     }
     Ok((host.found, run.result))
 }
@@ -286,7 +311,9 @@ pub(crate) fn compare(taken: &[(u32, bool)], claimed: &[(u32, bool)]) -> Result<
     match differs {
         Some(((at, way), (claimed, _))) => {
             let way = if *way { "is taken" } else { "is not taken" };
-            Err(format!("the branch at instruction {at} {way}; claimed was one at {claimed} the other way"))
+            Err(format!(
+                "the branch at instruction {at} {way}; claimed was one at {claimed} the other way"
+            ))
         }
         None if taken.len() != claimed.len() => {
             Err(format!("{} branches are executed, {} were claimed", taken.len(), claimed.len()))

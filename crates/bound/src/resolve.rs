@@ -1,7 +1,8 @@
 //! Resolving: what a term means on one path.
 //!
-//! Phis are replaced by their value on the path's edge into their node, recursively. The edges that decided are what a
-//! learned clause must contain: any path with the same edges gives the same terms.
+//! Phis are replaced by their value on the path's edge into their node, recursively. The edges that
+//! decided are what a learned clause must contain: any path with the same edges gives the same
+//! terms.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -27,7 +28,9 @@ impl<'a> Resolver<'a> {
     pub fn new(dag: &'a Dag, path: &[u32]) -> Resolver<'a> {
         let choice = path
             .iter()
-            .filter_map(|edge| dag.edges[*edge as usize].to.map(|to| (to, dag.edges[*edge as usize].slot)))
+            .filter_map(|edge| {
+                dag.edges[*edge as usize].to.map(|to| (to, dag.edges[*edge as usize].slot))
+            })
             .collect();
         Resolver { dag, choice, terms: HashMap::new(), mems: HashMap::new(), none: Rc::from([]) }
     }

@@ -1,9 +1,11 @@
-//! The solver inside: circuits ([`crate::circuits`]) under an incremental SAT solver, a few of them side by side.
+//! The solver inside: circuits ([`crate::circuits`]) under an incremental SAT solver, a few of them
+//! side by side.
 //!
-//! A satisfiable answer gives every variable a value, those of terms that have nothing to do with the query too. The
-//! conditions of a path are thousands of gates, and most queries are about the few conditions that contradict each other;
-//! so every query goes to the circuits with the fewest terms besides its own, and to new ones if all have far more. The
-//! least recently used are dropped. Answers do not depend on it.
+//! A satisfiable answer gives every variable a value, those of terms that have nothing to do with
+//! the query too. The conditions of a path are thousands of gates, and most queries are about the
+//! few conditions that contradict each other; so every query goes to the circuits with the fewest
+//! terms besides its own, and to new ones if all have far more. The least recently used are
+//! dropped. Answers do not depend on it.
 
 use std::rc::Rc;
 
@@ -45,18 +47,24 @@ impl BitBlaster {
         let most = SPARE.0 + SPARE.1 * assumptions.len();
         let fits = |(index, kept): (usize, &Kept)| {
             let missing = kept.circuits.missing(assumptions);
-            (missing <= MOST_NEW && kept.roots + missing <= most).then_some((kept.roots, missing, index))
+            (missing <= MOST_NEW && kept.roots + missing <= most)
+                .then_some((kept.roots, missing, index))
         };
         if let Some((_, missing, index)) = self.kept.iter().enumerate().filter_map(fits).min() {
             self.kept[index].roots += missing;
             return index;
         }
-        let new = Kept { circuits: Circuits::new(Rc::clone(&self.stop)), roots: assumptions.len(), used: 0 };
+        let new = Kept {
+            circuits: Circuits::new(Rc::clone(&self.stop)),
+            roots: assumptions.len(),
+            used: 0,
+        };
         if self.kept.len() < KEPT {
             self.kept.push(new);
             return self.kept.len() - 1;
         }
-        let oldest = self.kept.iter().enumerate().min_by_key(|(_, kept)| kept.used).map_or(0, |(at, _)| at);
+        let oldest =
+            self.kept.iter().enumerate().min_by_key(|(_, kept)| kept.used).map_or(0, |(at, _)| at);
         self.kept[oldest] = new;
         oldest
     }

@@ -1,16 +1,20 @@
 //! The slowest possible path: best-first search with learned clauses.
 //!
-//! Notation: a label is a way from the start to a timed node, with its work so far, the packet sizes it allows and the
-//! residuals of clauses it carries. Its bound is the most any path through it can cost per byte: work so far plus the
-//! longest way on, per size class. Labels leave a queue by bound, so the first complete path that a packet takes is the
-//! slowest. A label is not kept if another one at the same timed node with the same residuals has at least its work and
-//! at most its size. That is right as long as nothing is learned: so after a refutation the queue is started again, and what
-//! is found in between counts as a path, not as a proof. Every bound on the way is valid for all packets.
+//! Notation: a label is a way from the start to a timed node, with its work so far, the packet
+//! sizes it allows and the residuals of clauses it carries. Its bound is the most any path through
+//! it can cost per byte: work so far plus the longest way on, per size class. Labels leave a queue
+//! by bound, so the first complete path that a packet takes is the slowest. A label is not kept if
+//! another one at the same timed node with the same residuals has at least its work and at most its
+//! size. That is right as long as nothing is learned: so after a refutation the queue is started
+//! again, and what is found in between counts as a path, not as a proof. Every bound on the way is
+//! valid for all packets.
 //!
-//! The search ends: each start either proves the answer or learns a clause that excludes at least one path. Worst
-//! case exponential in interleaved clauses; programs of a thousand instructions take some dozen starts.
+//! The search ends: each start either proves the answer or learns a clause that excludes at least
+//! one path. Worst case exponential in interleaved clauses; programs of a thousand instructions
+//! take some dozen starts.
 //!
-//! Source: Krude et al., CoNEXT'21, for costs and size classes; clauses over edges in place of refuted prefixes are ours.
+//! Source: Krude et al., CoNEXT'21, for costs and size classes; clauses over edges in place of
+//! refuted prefixes are ours.
 
 use std::collections::{BinaryHeap, HashMap};
 
@@ -121,7 +125,8 @@ struct Label {
     edge: u32,
 }
 
-/// Queue entries: the largest bound first, then the latest label, so that ties run to the end of a path.
+/// Queue entries: the largest bound first, then the latest label, so that ties run to the end of a
+/// path.
 #[derive(PartialEq)]
 struct Entry(f64, u32);
 
@@ -147,8 +152,12 @@ const LABEL_LIMIT: usize = 8_000_000;
 
 /// The bound nothing was learned for: the longest path by size class.
 pub fn naive(context: &Context, by: By) -> Option<f64> {
-    let suffix =
-        Suffix::new(context.timed, &context.clauses.smallest, &context.clauses.dead, context.sizes.0);
+    let suffix = Suffix::new(
+        context.timed,
+        &context.clauses.smallest,
+        &context.clauses.dead,
+        context.sizes.0,
+    );
     bound(context, &suffix, by, 0, Work::default(), context.sizes)
 }
 
@@ -200,9 +209,19 @@ enum Round {
     Stopped,
 }
 
-fn round(context: &mut Context, by: By, goal: Goal, best: &mut Option<Found>, proved: &mut f64) -> Round {
-    let suffix =
-        Suffix::new(context.timed, &context.clauses.smallest, &context.clauses.dead, context.sizes.0);
+fn round(
+    context: &mut Context,
+    by: By,
+    goal: Goal,
+    best: &mut Option<Found>,
+    proved: &mut f64,
+) -> Round {
+    let suffix = Suffix::new(
+        context.timed,
+        &context.clauses.smallest,
+        &context.clauses.dead,
+        context.sizes.0,
+    );
     let mut labels: Vec<Label> = Vec::new();
     let mut queue = BinaryHeap::new();
     // Labels kept at a timed node with a set of residuals.
@@ -282,7 +301,9 @@ fn round(context: &mut Context, by: By, goal: Goal, best: &mut Option<Found>, pr
         }
         let timed = context.timed;
         for way in &timed.out[at as usize] {
-            let Some((set, low)) = context.clauses.take(context.dag, label.set, way.edge, label.low) else {
+            let Some((set, low)) =
+                context.clauses.take(context.dag, label.set, way.edge, label.low)
+            else {
                 continue;
             };
             let high = label.high.min(context.clauses.largest[way.edge as usize]);
@@ -321,7 +342,10 @@ fn round(context: &mut Context, by: By, goal: Goal, best: &mut Option<Found>, pr
 
 /// Whether whatever follows label `b` costs no more per byte than the same after `a`.
 fn covers(a: &Label, b: &Label) -> bool {
-    a.work.milli >= b.work.milli && a.work.micro >= b.work.micro && a.low <= b.low && a.high >= b.high
+    a.work.milli >= b.work.milli
+        && a.work.micro >= b.work.micro
+        && a.low <= b.low
+        && a.high >= b.high
 }
 
 /// Whether some packet takes the way to a label and one edge more, as far as is known.

@@ -1,9 +1,10 @@
 //! What the stages of a plan share: operations of memories, and the link to the host.
 //!
-//! One packet makes a memory do so many operations at most, along any whole way through the pipeline, whichever stages
-//! they come from; a memory that serves b a second bounds the rate by b over that. Memories of islands and units have
-//! several instances where a stage has replicas on several, but a stage that is steered by keys may get one key only, and
-//! then has one. Frames that cross to the host are as long as they may be.
+//! One packet makes a memory do so many operations at most, along any whole way through the
+//! pipeline, whichever stages they come from; a memory that serves b a second bounds the rate by b
+//! over that. Memories of islands and units have several instances where a stage has replicas on
+//! several, but a stage that is steered by keys may get one key only, and then has one. Frames that
+//! cross to the host are as long as they may be.
 
 use nicforge_ir::{HandlerId, InstId, Op, Program};
 use nicforge_plan::{Plan, Replication, Stage};
@@ -13,7 +14,8 @@ use nicforge_target::{Device, Memory, Scope, Target, UnitGroup};
 use crate::graph::Cost;
 use crate::unit::Unit;
 
-/// A resource and the packets per second it serves: whatever they are, and if keys are spread evenly.
+/// A resource and the packets per second it serves: whatever they are, and if keys are spread
+/// evenly.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shared {
     /// The memory's name in the target, or `host link`.
@@ -40,26 +42,33 @@ pub fn rates(
         plan.stages.iter().find(|stage| stage.handlers.contains(&program.handlers[handler].name))
     };
     let group = |stage: &Stage| target.units.iter().find(|group| group.name == stage.group);
-    let homes = || plan.tables.iter().map(|table| (table.name.clone(), table.memory.clone())).collect();
+    let homes =
+        || plan.tables.iter().map(|table| (table.name.clone(), table.memory.clone())).collect();
     let longest = target.ports.mtu;
     let unit = |group| Unit { program, target, group, units: 1, longest, homes: homes() };
     let units: Vec<Option<Unit>> = plan.stages.iter().map(|stage| group(stage).map(unit)).collect();
     let operations = |memory: &Memory, only: Option<&Stage>, handler: HandlerId, inst: InstId| {
-        let stage = stage_of(handler).filter(|stage| only.is_none_or(|only| only.name == stage.name))?;
+        let stage =
+            stage_of(handler).filter(|stage| only.is_none_or(|only| only.name == stage.name))?;
         let at = plan.stages.iter().position(|other| other.name == stage.name)?;
         let (access, home) = units[at].as_ref()?.access(handler, inst)?;
         (home.name == memory.name).then(|| memory_operations(home, &access))
     };
     for memory in target.memories.iter().filter(|memory| memory.operations.is_some()) {
         let used = plan.tables.iter().any(|table| table.memory == memory.name);
-        let Some(rate) = memory.operations.as_ref().filter(|_| used).map(|rate| rate.value) else { continue };
+        let Some(rate) = memory.operations.as_ref().filter(|_| used).map(|rate| rate.value) else {
+            continue;
+        };
         if memory.scope == Scope::Device {
-            let most = worst(&|h, i| Cost::fraction(operations(memory, None, h, i).unwrap_or(0.0)))?;
+            let most =
+                worst(&|h, i| Cost::fraction(operations(memory, None, h, i).unwrap_or(0.0)))?;
             add(&mut list, &memory.name, most, rate, rate);
             continue;
         }
         for stage in &plan.stages {
-            let most = worst(&|h, i| Cost::fraction(operations(memory, Some(stage), h, i).unwrap_or(0.0)))?;
+            let most = worst(&|h, i| {
+                Cost::fraction(operations(memory, Some(stage), h, i).unwrap_or(0.0))
+            })?;
             let all = instances(memory, group(stage), stage.replicas) * rate;
             let one = if stage.replication == Replication::Free { all } else { rate };
             add(&mut list, &memory.name, most, one, all);

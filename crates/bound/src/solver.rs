@@ -33,7 +33,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// The value of a term. Variables the model does not have are zero; sizes and bases then have their smallest value.
+    /// The value of a term. Variables the model does not have are zero; sizes and bases then have
+    /// their smallest value.
     pub fn value(&self, terms: &Terms, term: Term) -> u64 {
         self.evaluate(terms, term, &mut HashMap::new())
     }
@@ -47,7 +48,9 @@ impl Model {
             Node::Const(value) => value,
             Node::Var(var) => match self.values.get(&term) {
                 Some(value) => *value,
-                None if matches!(terms.var_info(var), Var::Size | Var::Base(_)) => terms.facts(term).low,
+                None if matches!(terms.var_info(var), Var::Size | Var::Base(_)) => {
+                    terms.facts(term).low
+                }
                 None => 0,
             },
             Node::Load(..) | Node::Phi { .. } => self.values.get(&term).copied().unwrap_or(0),

@@ -1,11 +1,13 @@
 //! Hash-consed bit-vector terms of up to 64 bits, and byte memories.
 //!
-//! A term is built once however often it is written, and is simplified when it is built: constants fold, comparisons with
-//! constants lose the additions and extensions around their variable, loads walk past stores that cannot matter. Every
-//! term knows which of its bits are certain and the interval its value lies in; a term whose interval is one value is a
-//! constant. So most branches of a program are decided here, and what is left for a solver is small.
+//! A term is built once however often it is written, and is simplified when it is built: constants
+//! fold, comparisons with constants lose the additions and extensions around their variable, loads
+//! walk past stores that cannot matter. Every term knows which of its bits are certain and the
+//! interval its value lies in; a term whose interval is one value is a constant. So most branches
+//! of a program are decided here, and what is left for a solver is small.
 //!
-//! Phis stand for values that differ between the ways into a node of the unrolled program; resolving a path replaces them.
+//! Phis stand for values that differ between the ways into a node of the unrolled program;
+//! resolving a path replaces them.
 
 mod base;
 mod memory;
@@ -87,7 +89,8 @@ pub enum Var {
     Byte { region: u32, address: u64 },
     /// Where a memory begins: a number in an interval, of which addresses in that memory are sums.
     Base(u32),
-    /// A value nothing is known about: undefined registers, table contents that others may change, helpers' results.
+    /// A value nothing is known about: undefined registers, table contents that others may change,
+    /// helpers' results.
     Fresh(u32),
 }
 
@@ -183,7 +186,8 @@ impl Terms {
 
     pub fn constant(&mut self, bits: u8, value: u64) -> Term {
         let value = value & ones(bits);
-        let facts = Facts { bits, zeros: !value & ones(bits), ones: value, low: value, high: value };
+        let facts =
+            Facts { bits, zeros: !value & ones(bits), ones: value, low: value, high: value };
         self.intern(Node::Const(value), facts)
     }
 

@@ -1,11 +1,12 @@
 //! Exact costs of edges, and the longest way on from everywhere.
 //!
-//! What an instruction costs depends on the cycles since the last memory instruction. A timed node is a node of the unrolled
-//! program with that number, as far as it still matters: beyond what can shorten any wait ahead it is cut off, so few
-//! timed nodes come of one node. On timed nodes costs of edges are exact and fixed.
+//! What an instruction costs depends on the cycles since the last memory instruction. A timed node
+//! is a node of the unrolled program with that number, as far as it still matters: beyond what can
+//! shorten any wait ahead it is cut off, so few timed nodes come of one node. On timed nodes costs
+//! of edges are exact and fixed.
 //!
-//! The suffix bounds are a longest-path sweep per resource and per packet-size class: through edges that allow packets of
-//! that size only.
+//! The suffix bounds are a longest-path sweep per resource and per packet-size class: through edges
+//! that allow packets of that size only.
 
 use std::collections::HashMap;
 
@@ -57,7 +58,9 @@ fn through(steps: &[Step], mut since: u64) -> Through {
     for step in steps {
         let cost = &step.cost;
         let milli = match cost.latency {
-            Some(latency) => 1000 * u64::from(LEAST_WAIT).max(u64::from(latency).saturating_sub(since)),
+            Some(latency) => {
+                1000 * u64::from(LEAST_WAIT).max(u64::from(latency).saturating_sub(since))
+            }
             None => cost.milli,
         };
         work = work.plus(Work { milli, micro: cost.engine_micro });
@@ -70,13 +73,16 @@ fn through(steps: &[Step], mut since: u64) -> Through {
 /// Cycles of one way out of a block.
 fn way_out(block: &Block, taken: bool, fresh: bool) -> u64 {
     match block.next {
-        Next::Branch { .. } if taken => block.branch.taken + if fresh { block.branch.fresh } else { 0 },
+        Next::Branch { .. } if taken => {
+            block.branch.taken + if fresh { block.branch.fresh } else { 0 }
+        }
         Next::Branch { .. } => block.branch.fall,
         Next::Goto(_) | Next::Switch { .. } | Next::Exit => block.branch.taken,
     }
 }
 
-/// For every node the largest number of cycles since the last memory instruction that still changes a cost.
+/// For every node the largest number of cycles since the last memory instruction that still changes
+/// a cost.
 fn slack(graph: &Graph, dag: &Dag) -> Vec<u64> {
     let mut slack = vec![0u64; dag.nodes.len()];
     for (id, node) in dag.nodes.iter().enumerate().rev() {
@@ -85,7 +91,8 @@ fn slack(graph: &Graph, dag: &Dag) -> Vec<u64> {
         let mut decided = None;
         for step in &block.steps {
             if let Some(latency) = step.cost.latency {
-                decided = Some(u64::from(latency.saturating_sub(LEAST_WAIT)).saturating_sub(before));
+                decided =
+                    Some(u64::from(latency.saturating_sub(LEAST_WAIT)).saturating_sub(before));
             } else if step.cost.memory {
                 decided = Some(0);
             }
@@ -137,7 +144,8 @@ pub fn timed(graph: &Graph, dag: &Dag) -> Timed {
                 let to = info.to.map(|to| {
                     let since = (passed.since + out / 1000).min(slack[to as usize]);
                     // Only a block that is nothing but a branch asks how fresh the flags are.
-                    let empty = graph.blocks[dag.nodes[to as usize].block.0 as usize].steps.is_empty();
+                    let empty =
+                        graph.blocks[dag.nodes[to as usize].block.0 as usize].steps.is_empty();
                     let state = (since, empty && fresh && out == 0);
                     if !states[to as usize].contains(&state) {
                         states[to as usize].push(state);

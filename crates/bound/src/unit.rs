@@ -1,11 +1,13 @@
 //! What αIR costs on a unit of a target, in the terms of a path: sums over instructions.
 //!
-//! An event takes `max(c, (c + w·f) / T)` cycles of a unit with `T` threads at clock `f`, where `c` is processing and `w`
-//! the time waited for memory (see [`nicforge_target::cost`]). That is two sums and their larger one: the first is the
-//! graph's core, the second its shared engine. Every table access searches anew and frames are as long as they may be, so
-//! the sums are never below those the planner expects.
+//! An event takes `max(c, (c + w·f) / T)` cycles of a unit with `T` threads at clock `f`, where `c`
+//! is processing and `w` the time waited for memory (see [`nicforge_target::cost`]). That is two
+//! sums and their larger one: the first is the graph's core, the second its shared engine. Every
+//! table access searches anew and frames are as long as they may be, so the sums are never below
+//! those the planner expects.
 //!
-//! Accesses count with their latency; how many of them a memory serves a second is [`crate::shared`]'s business.
+//! Accesses count with their latency; how many of them a memory serves a second is
+//! [`crate::shared`]'s business.
 
 use std::collections::BTreeMap;
 
@@ -26,12 +28,14 @@ pub struct Unit<'a> {
     pub units: u32,
     /// Longest frames, in bytes without checksum.
     pub longest: u32,
-    /// Memories of tables, by name; others are in the last memory that takes them, which targets list from near to far.
+    /// Memories of tables, by name; others are in the last memory that takes them, which targets
+    /// list from near to far.
     pub homes: BTreeMap<String, String>,
 }
 
 impl<'a> Unit<'a> {
-    /// A program alone on a target's first unit group: on all units if it has no state that packets change, else on one.
+    /// A program alone on a target's first unit group: on all units if it has no state that packets
+    /// change, else on one.
     pub fn alone(program: &'a Program, target: &'a Target, longest: u32) -> Option<Unit<'a>> {
         let group = target.units.first()?;
         let units = if changes_tables(program) { 1 } else { group.count };
@@ -45,13 +49,17 @@ impl<'a> Unit<'a> {
     pub fn graph(&self, handler: HandlerId) -> Result<Lowered, Refused> {
         if self.group.initiation_interval.is_some() {
             let place = self.target.name.clone();
-            let reason =
-                format!("`{}` are pipelines: their rate is the same for all packets", self.group.name);
+            let reason = format!(
+                "`{}` are pipelines: their rate is the same for all packets",
+                self.group.name
+            );
             return Err(Refused { place, reason });
         }
-        let mut lowered =
-            air::graph(self.program, handler, &|handler, inst| self.sums(&self.load(handler, inst)))?;
-        let receive = Load { cycles: self.target.costs[&self.group.costs].receive, ..Load::default() };
+        let mut lowered = air::graph(self.program, handler, &|handler, inst| {
+            self.sums(&self.load(handler, inst))
+        })?;
+        let receive =
+            Load { cycles: self.target.costs[&self.group.costs].receive, ..Load::default() };
         let entry = lowered.graph.entry.0 as usize;
         let first = Step { effects: Vec::new(), cost: self.sums(&receive), place: 0 };
         lowered.graph.blocks[entry].steps.insert(0, first);
@@ -135,8 +143,7 @@ impl<'a> Unit<'a> {
 
 /// Whether packets change tables.
 pub fn changes_tables(program: &Program) -> bool {
-    program
-        .handlers
-        .values()
-        .any(|handler| handler.body.insts.values().any(|inst| inst.op.effects().table_write.is_some()))
+    program.handlers.values().any(|handler| {
+        handler.body.insts.values().any(|inst| inst.op.effects().table_write.is_some())
+    })
 }

@@ -1,12 +1,13 @@
 //! Unrolls a program into a graph without loops, with all values as terms.
 //!
-//! Positions are walked in order (see [`crate::loops`]). All states that arrive at a position are there before it is
-//! walked; states that agree on the constants of their live slots and private bytes merge into one node, whose phis stand
-//! for what differs. So offsets stay constants where headers before them differ in length, loops with counters end by
-//! themselves, and dead ways are never entered. Offsets that the packet decides keep nodes apart by their least value, so
-//! that the size a packet must have on an edge mostly follows from the edge alone. Where that would make more than
-//! [`SPLIT_LIMIT`] nodes of one position, only constants count, and then only those of slots that reach addresses or
-//! leave loops.
+//! Positions are walked in order (see [`crate::loops`]). All states that arrive at a position are
+//! there before it is walked; states that agree on the constants of their live slots and private
+//! bytes merge into one node, whose phis stand for what differs. So offsets stay constants where
+//! headers before them differ in length, loops with counters end by themselves, and dead ways are
+//! never entered. Offsets that the packet decides keep nodes apart by their least value, so that
+//! the size a packet must have on an edge mostly follows from the edge alone. Where that would make
+//! more than [`SPLIT_LIMIT`] nodes of one position, only constants count, and then only those of
+//! slots that reach addresses or leave loops.
 //!
 //! Cost: proportional to nodes times live state.
 
@@ -31,9 +32,11 @@ use unchecked::Flow;
 
 /// Nodes of one position that may be told apart by constants that steer nothing.
 const SPLIT_LIMIT: usize = 24;
-/// Most conditions that a state keeps in unchecked programs, whose loops may have no end; the oldest go first.
+/// Most conditions that a state keeps in unchecked programs, whose loops may have no end; the
+/// oldest go first.
 const MOST_ASSUMED: usize = 1024;
-/// States that wait at one position with what they know; more wait without, so that memory stays bounded.
+/// States that wait at one position with what they know; more wait without, so that memory stays
+/// bounded.
 const MOST_KNOWING: usize = 2048;
 /// Most states that may wait at one position in unchecked programs: exits of a loop.
 const MOST_WAITING: usize = 20_000;
@@ -104,7 +107,9 @@ pub enum UnrollError {
         "{place}: this code is entered from two sides of a loop; compile with -O2 or write the loop with one entry"
     )]
     Irreducible { place: String },
-    #[error("{place}: no end of this loop was found within {limit} nodes; give a bound with --unroll N")]
+    #[error(
+        "{place}: no end of this loop was found within {limit} nodes; give a bound with --unroll N"
+    )]
     Unbounded { place: String, limit: usize },
     #[error(
         "{place}: where this goes is not decided by constants; indirect jumps are followed through tables of constants only"
@@ -160,16 +165,22 @@ struct Walk<'a> {
 /// # Errors
 /// See [`UnrollError`].
 pub fn unroll(graph: &mut Graph, terms: &mut Terms, limits: Limits) -> Result<Dag, UnrollError> {
-    let loops =
-        Loops::find(graph).map_err(|block| UnrollError::Irreducible { place: first_place(graph, block) })?;
+    let loops = Loops::find(graph)
+        .map_err(|block| UnrollError::Irreducible { place: first_place(graph, block) })?;
     let live = liveness::prune(graph);
     let cells = cells::live(graph);
     let blocks = (0..graph.blocks.len() as u32).map(BlockId);
-    let deciding: Vec<bool> =
-        blocks.map(|block| graph.successors(block).iter().any(|to| loops.leaves(block, *to))).collect();
+    let deciding: Vec<bool> = blocks
+        .map(|block| graph.successors(block).iter().any(|to| loops.leaves(block, *to)))
+        .collect();
     let steering = liveness::steering(graph, &deciding);
-    let dag =
-        Dag { nodes: Vec::new(), edges: Vec::new(), notes: BTreeSet::new(), start: Vec::new(), cut: false };
+    let dag = Dag {
+        nodes: Vec::new(),
+        edges: Vec::new(),
+        notes: BTreeSet::new(),
+        start: Vec::new(),
+        cut: false,
+    };
     let mut walk = Walk {
         graph,
         loops,
@@ -225,8 +236,10 @@ impl Walk<'_> {
         for (index, region) in self.graph.regions.iter().enumerate() {
             let whole = matches!(region.contents, Contents::Packet | Contents::Table);
             // Copies of the packet begin as the packet.
-            let first = self.graph.regions.iter().position(|other| other.contents == Contents::Packet);
-            let index = if region.contents == Contents::Packet { first.unwrap_or(index) } else { index };
+            let first =
+                self.graph.regions.iter().position(|other| other.contents == Contents::Packet);
+            let index =
+                if region.contents == Contents::Packet { first.unwrap_or(index) } else { index };
             state.mems.push(whole.then(|| self.terms.initial(index as u32)));
         }
         for (slot, value) in &self.graph.start {
@@ -346,13 +359,15 @@ impl Walk<'_> {
                         continue;
                     }
                     let to = targets.iter().find(|(number, _)| *number == value);
-                    let (_, to) = to.ok_or_else(|| UnrollError::Jump { place: graph.describe(place) })?;
+                    let (_, to) =
+                        to.ok_or_else(|| UnrollError::Jump { place: graph.describe(place) })?;
                     self.follow(id, position, *to, cond, true, next);
                 }
             }
             Next::Branch { cond, taken, fall } => {
                 let cond = self.evaluate(&mut state, cond);
-                let cond = if self.limits.undecided { cond } else { decide(self.terms, &state, cond) };
+                let cond =
+                    if self.limits.undecided { cond } else { decide(self.terms, &state, cond) };
                 let not = self.terms.not(cond);
                 for (cond, to, way) in [(cond, taken, true), (not, fall, false)] {
                     if self.terms.value(cond) == Some(0) {
@@ -379,7 +394,14 @@ impl Walk<'_> {
     fn exit(&mut self, from: u32) {
         let cond = self.terms.boolean(true);
         let edge = self.dag.edges.len() as u32;
-        self.dag.edges.push(Edge { from, to: None, slot: 0, cond, taken: true, size: (0, u64::MAX) });
+        self.dag.edges.push(Edge {
+            from,
+            to: None,
+            slot: 0,
+            cond,
+            taken: true,
+            size: (0, u64::MAX),
+        });
         self.dag.nodes[from as usize].out.push(edge);
     }
 
@@ -401,7 +423,8 @@ impl Walk<'_> {
             return;
         }
         let edge = self.dag.edges.len() as u32;
-        let size = if self.limits.undecided { (0, u64::MAX) } else { allowed_sizes(self.terms, cond) };
+        let size =
+            if self.limits.undecided { (0, u64::MAX) } else { allowed_sizes(self.terms, cond) };
         self.dag.edges.push(Edge { from, to: None, slot: 0, cond, taken, size });
         self.dag.nodes[from as usize].out.push(edge);
         let waiting = self.pending.entry(next).or_default();

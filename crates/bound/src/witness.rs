@@ -1,4 +1,5 @@
-//! From a possible path to what causes it: a packet, what its tables hold, and the branches to expect.
+//! From a possible path to what causes it: a packet, what its tables hold, and the branches to
+//! expect.
 
 use std::collections::HashSet;
 
@@ -121,9 +122,11 @@ pub fn witness(graph: &Graph, dag: &Dag, terms: &mut Terms, found: &Found, base:
         let block = &graph.blocks[node.block.0 as usize];
         for (term, counted) in &node.delays {
             let (term, _) = resolver.term(terms, *term);
-            // A byte at an address that the packet decides, and no condition mentions, may be any of the packet's.
+            // A byte at an address that the packet decides, and no condition mentions, may be any
+            // of the packet's.
             let open = |leaf: &Term| {
-                matches!(terms.node(*leaf), Node::Load(..)) && !found.model.values.contains_key(leaf)
+                matches!(terms.node(*leaf), Node::Load(..))
+                    && !found.model.values.contains_key(leaf)
             };
             let least = match leaves(terms, &[term]).iter().any(open) {
                 true => 0,
@@ -137,7 +140,8 @@ pub fn witness(graph: &Graph, dag: &Dag, terms: &mut Terms, found: &Found, base:
         let mut own: Vec<u32> = steps.chain(end).collect();
         own.dedup();
         for read in &node.reads {
-            let step = result.places.len() + own.iter().position(|place| *place == read.place).unwrap_or(0);
+            let step = result.places.len()
+                + own.iter().position(|place| *place == read.place).unwrap_or(0);
             let (address, _) = resolver.term(terms, read.address);
             let (value, _) = resolver.term(terms, read.value);
             let bytes = usize::from(terms.bits(value).div_ceil(8));
@@ -151,7 +155,11 @@ pub fn witness(graph: &Graph, dag: &Dag, terms: &mut Terms, found: &Found, base:
                 bytes: value,
             });
         }
-        result.visits.push(Visit { block: node.block.0, first: own.first().copied(), taken: edge.taken });
+        result.visits.push(Visit {
+            block: node.block.0,
+            first: own.first().copied(),
+            taken: edge.taken,
+        });
         result.places.extend(own);
         if let (Next::Branch { .. }, Some(place)) = (&block.next, block.place) {
             result.branches.push((place, edge.taken));

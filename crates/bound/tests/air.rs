@@ -28,7 +28,11 @@ fn entry(program: &Program) -> HandlerId {
 }
 
 /// The slowest packet in cycles, and the program in the block language.
-fn bound(program: &Program, sizes: (u64, u64), cost: &dyn Fn(HandlerId, InstId) -> f64) -> (Record, Lowered) {
+fn bound(
+    program: &Program,
+    sizes: (u64, u64),
+    cost: &dyn Fn(HandlerId, InstId) -> f64,
+) -> (Record, Lowered) {
     let cost = |handler: HandlerId, inst: InstId| Cost::fraction(cost(handler, inst));
     let lowered = air::graph(program, entry(program), &cost).unwrap();
     let machine = Machine { base_cycles: 0.0, cores: 1.0, hz: 1.0, port_pps: None, port_bps: None };
@@ -89,7 +93,8 @@ fn parsed(body: &str) -> Verified<Program> {
     verify(text::parse(&format!("{head} {body}")).unwrap()).unwrap()
 }
 
-/// No packet of a random program takes longer than the bound; where nothing is unknown, its own packet takes just as long.
+/// No packet of a random program takes longer than the bound; where nothing is unknown, its own
+/// packet takes just as long.
 fn check_random(seeds: std::ops::Range<u64>, kind: generate::Options, least: u32) {
     let mut exact = 0;
     for seed in seeds {
@@ -98,7 +103,11 @@ fn check_random(seeds: std::ops::Range<u64>, kind: generate::Options, least: u32
         let mut interp = Interp::new(&program);
         for event in generate::events(seed, 300) {
             let took = cycles(&mut interp, &event);
-            assert!(took <= record.bound + 1e-9, "seed {seed}: {took} > {}, {event:?}", record.bound);
+            assert!(
+                took <= record.bound + 1e-9,
+                "seed {seed}: {took} > {}, {event:?}",
+                record.bound
+            );
         }
         // The generator hashes results to show them; no branch depends on that.
         if lowered.unknown.iter().all(|(_, what)| *what == "a hash") && record.exact {
@@ -136,10 +145,11 @@ fn impossible_ways_do_not_count() {
           return
         }",
     );
-    let cost = |handler: HandlerId, inst: InstId| match &program.handlers[handler].body.insts[inst].op {
-        op if op.draws() => 100.0,
-        _ => 0.0,
-    };
+    let cost =
+        |handler: HandlerId, inst: InstId| match &program.handlers[handler].body.insts[inst].op {
+            op if op.draws() => 100.0,
+            _ => 0.0,
+        };
     let (record, _) = bound(&program, (60, 1500), &cost);
     assert!(record.exact);
     assert_eq!((record.naive, record.bound), (400.0, 200.0));
@@ -166,10 +176,11 @@ fn loops_take_as_many_trips_as_a_packet_can_make_them() {
           return
         }",
     );
-    let cost = |handler: HandlerId, inst: InstId| match &program.handlers[handler].body.insts[inst].op {
-        op if op.work() == nicforge_ir::Work::Element => 1.0,
-        _ => 0.0,
-    };
+    let cost =
+        |handler: HandlerId, inst: InstId| match &program.handlers[handler].body.insts[inst].op {
+            op if op.work() == nicforge_ir::Work::Element => 1.0,
+            _ => 0.0,
+        };
     let (record, _) = bound(&program, (60, 1500), &cost);
     assert!(record.exact);
     assert_eq!(record.bound, 4.0);
@@ -212,7 +223,9 @@ fn examples_have_exact_answers() {
     for name in ["l2_forward", "flow_stats", "nf_chain"] {
         let source = root.join("examples").join(name).join(name).with_extension("c");
         let options = nicforge_frontend::Options::new(root.join("runtime/include"));
-        let Ok(output) = nicforge_frontend::compile(&source, &options) else { panic!("{name} compiles") };
+        let Ok(output) = nicforge_frontend::compile(&source, &options) else {
+            panic!("{name} compiles")
+        };
         let program = prepared(verify(output.program).unwrap());
         // Arm cores without threads, and micro-engines that hide latency.
         for target in ["bluefield2", "agilio-cx"] {
@@ -227,7 +240,8 @@ fn examples_have_exact_answers() {
             // What is expected of the same program is never more than the worst case.
             let traffic = Traffic { frame_bytes: 60, ..Traffic::default() };
             let costs = &target.costs[&unit.group.costs];
-            let expected = handler_cost(&program, entry(&program), costs, traffic).cycles + costs.receive;
+            let expected =
+                handler_cost(&program, entry(&program), costs, traffic).cycles + costs.receive;
             assert!(found.witness.work.milli as f64 / 1e3 >= expected, "{name} on {}", target.name);
         }
     }

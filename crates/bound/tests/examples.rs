@@ -1,4 +1,5 @@
-//! The programs of `examples/xdp`: exact bounds, instruction counts near the published ones, witnesses that do as claimed.
+//! The programs of `examples/xdp`: exact bounds, instruction counts near the published ones,
+//! witnesses that do as claimed.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,8 +14,10 @@ use nicforge_bound::{ebpf, nfp, replay};
 use nicforge_isa::{lower, object};
 
 fn compiled(name: &str, define: &str) -> object::Object {
-    let source =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/xdp").join(name).with_extension("c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../examples/xdp")
+        .join(name)
+        .with_extension("c");
     let asm = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
     let mut clang = Command::new(nicforge_clang::name());
     clang.args([
@@ -57,7 +60,8 @@ fn agilio() -> Machine {
 }
 
 /// A nanosecond an instruction.
-const CORE: Machine = Machine { base_cycles: 0.0, cores: 1.0, hz: 1e9, port_pps: None, port_bps: None };
+const CORE: Machine =
+    Machine { base_cycles: 0.0, cores: 1.0, hz: 1e9, port_pps: None, port_bps: None };
 
 /// Program, define, NFP instructions of the published program of that kind (CoNEXT'21, Table 1).
 const PROGRAMS: [(&str, &str, usize); 12] = [
@@ -81,13 +85,18 @@ fn bounds_are_exact_and_witnesses_take_their_paths() {
         let object = compiled(name, define);
         let lowered = lower::lower(&object.programs[0], &object.maps).unwrap();
         let ratio = lowered.insns.len() as f64 / published as f64;
-        assert!((0.7..=1.3).contains(&ratio), "{name} {define}: {} instructions", lowered.insns.len());
+        assert!(
+            (0.7..=1.3).contains(&ratio),
+            "{name} {define}: {} instructions",
+            lowered.insns.len()
+        );
         let shared = lowered.writes || lowered.modelled;
         let report = bound(nfp::graph(&lowered.insns, shared).unwrap(), agilio());
         for record in &report.records {
             assert!(record.exact, "{name} {define}");
             let path = record.slowest.as_ref().unwrap();
-            replay::nfp(&lowered.insns, &path.witness).unwrap_or_else(|e| panic!("{name} {define}: {e}"));
+            replay::nfp(&lowered.insns, &path.witness)
+                .unwrap_or_else(|e| panic!("{name} {define}: {e}"));
         }
         assert!(report.solver_calls < 500, "{name} {define}: {} solver calls", report.solver_calls);
     }
@@ -114,7 +123,8 @@ fn executed_instructions_are_bounded() {
         for record in &report.records {
             assert!(record.exact, "{name} {define}");
             let path = record.slowest.as_ref().unwrap();
-            replay::ebpf(program, &object.maps, &path.witness).unwrap_or_else(|e| panic!("{name}: {e}"));
+            replay::ebpf(program, &object.maps, &path.witness)
+                .unwrap_or_else(|e| panic!("{name}: {e}"));
         }
         if name == "count_min" || name == "dos_filter" {
             // What the kernel's maps must hold: entries that fit them.
@@ -134,7 +144,8 @@ fn executed_instructions_are_bounded() {
     }
 }
 
-/// Objects that other people made: an exact result, or a reason that names what is unsupported and where.
+/// Objects that other people made: an exact result, or a reason that names what is unsupported and
+/// where.
 #[test]
 fn objects_of_libxdp() {
     let folder = Path::new("/usr/lib").join(format!("{}-linux-gnu/bpf", std::env::consts::ARCH));
@@ -143,8 +154,9 @@ fn objects_of_libxdp() {
         return;
     };
     let (mut graphs, mut offloaded, mut refused) = (0, 0, Vec::new());
-    for entry in
-        entries.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|e| e == "o"))
+    for entry in entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "o"))
     {
         let object = object::parse(&std::fs::read(&entry).unwrap()).unwrap();
         let mut plain = object.maps.clone();
@@ -157,15 +169,20 @@ fn objects_of_libxdp() {
                     for record in &report.records {
                         assert!(record.exact, "{} of {}", program.name, entry.display());
                         let path = record.slowest.as_ref().unwrap();
-                        replay::ebpf(program, &object.maps, &path.witness)
-                            .unwrap_or_else(|e| panic!("{} of {}: {e}", program.name, entry.display()));
+                        replay::ebpf(program, &object.maps, &path.witness).unwrap_or_else(|e| {
+                            panic!("{} of {}: {e}", program.name, entry.display())
+                        });
                     }
                     assert!(report.solver_calls < 200, "{}: {}", program.name, report.solver_calls);
                 }
                 Err(error) => refused.push(error),
             }
             if let Err(error) = lower::lower(program, &object.maps) {
-                refused.push(ebpf::EbpfError { insn: error.insn, place: error.place, reason: error.reason });
+                refused.push(ebpf::EbpfError {
+                    insn: error.insn,
+                    place: error.place,
+                    reason: error.reason,
+                });
             }
             // The offload has no maps per CPU; with plain ones it runs the filters.
             if let Ok(lowered) = lower::lower(program, &plain) {
@@ -183,5 +200,7 @@ fn objects_of_libxdp() {
     assert!(graphs >= 10, "{graphs}");
     assert!(refused.iter().all(|error| !error.place.is_empty() && error.reason.len() > 10));
     assert!(offloaded >= 10, "{offloaded}");
-    assert!(refused.iter().any(|error| error.reason.contains("`filter_ipv4` is of type percpu_hash")));
+    assert!(
+        refused.iter().any(|error| error.reason.contains("`filter_ipv4` is of type percpu_hash"))
+    );
 }

@@ -68,7 +68,8 @@ impl Drop for Round {
     }
 }
 
-/// Rounds of damage to some bytes: 60, or as many as there are in NICFORGE_FUZZ_SECONDS, from NICFORGE_FUZZ_SEED on.
+/// Rounds of damage to some bytes: 60, or as many as there are in NICFORGE_FUZZ_SECONDS, from
+/// NICFORGE_FUZZ_SEED on.
 fn rounds(good: &[u8], run: impl Fn(&[u8])) {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     let seconds = number("NICFORGE_FUZZ_SECONDS").map(Duration::from_secs);

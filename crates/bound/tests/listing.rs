@@ -53,7 +53,8 @@ fn listing(text: &str) -> Listing {
 
 fn check(listing: &Listing) -> Report {
     let graph = nfp::graph(&listing.insns, false).unwrap();
-    let report = analyse(graph, &options(), Arc::new(AtomicBool::new(false)), &mut |_, _| {}).unwrap();
+    let report =
+        analyse(graph, &options(), Arc::new(AtomicBool::new(false)), &mut |_, _| {}).unwrap();
     let (all, whole) = report.all.clone().unwrap();
     assert!(whole);
     for record in &report.records {
@@ -65,9 +66,14 @@ fn check(listing: &Listing) -> Report {
         };
         let brute = all.iter().map(of).fold(0.0, f64::max);
         let ours = of(slowest);
-        assert!((ours / brute - 1.0).abs() < 1e-9, "{:?}: search {ours}, enumeration {brute}", record.by);
+        assert!(
+            (ours / brute - 1.0).abs() < 1e-9,
+            "{:?}: search {ours}, enumeration {brute}",
+            record.by
+        );
     }
-    for path in all.iter().chain(report.records.iter().filter_map(|record| record.slowest.as_ref())) {
+    for path in all.iter().chain(report.records.iter().filter_map(|record| record.slowest.as_ref()))
+    {
         replay::nfp(&listing.insns, &path.witness).unwrap();
     }
     report
@@ -123,7 +129,8 @@ fn contradicting_branches_are_not_a_path() {
 
 #[test]
 fn offsets_that_depend_on_the_packet() {
-    // The second read is where a nibble of the first says; the third through memory that was written.
+    // The second read is where a nibble of the first says; the third through memory that was
+    // written.
     let listing = listing(
         "alu[gprA_4, --, B, *l$index1[2]], gpr_wrboth
          mem[read32_swap, $xfer_0, gprA_4, 0xc, 1], ctx_swap[sig1]

@@ -1,5 +1,5 @@
-//! Random listings: the search finds what enumerating all paths finds, every witness takes its path, and no random packet
-//! costs more than the bound.
+//! Random listings: the search finds what enumerating all paths finds, every witness takes its
+//! path, and no random packet costs more than the bound.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -60,7 +60,10 @@ fn line(random: &mut Random, labels: usize, at: usize) -> Vec<String> {
         6 => vec![
             format!("alu[gprA_12, gprA_{a}, AND, 0xc], gpr_wrboth"),
             "alu[gprA_12, gprA_12, +, gprB_4], gpr_wrboth".to_string(),
-            format!("mem[read32_swap, $xfer_0, gprA_12, {:#x}, 1], ctx_swap[sig1]", random.below(40)),
+            format!(
+                "mem[read32_swap, $xfer_0, gprA_12, {:#x}, 1], ctx_swap[sig1]",
+                random.below(40)
+            ),
             format!("alu[gprA_{d}, --, B, $xfer_0], gpr_wrboth"),
         ],
         7 => vec![
@@ -77,8 +80,9 @@ fn line(random: &mut Random, labels: usize, at: usize) -> Vec<String> {
             format!("alu[gprA_{d}, --, B, $xfer_5], gpr_wrboth"),
         ],
         _ => {
-            let branch = random
-                .pick(&["beq", "bne", "bcc", "bcs", "blt", "bge", "bgt", "ble", "bmi", "bpl", "bvs", "bvc"]);
+            let branch = random.pick(&[
+                "beq", "bne", "bcc", "bcs", "blt", "bge", "bgt", "ble", "bmi", "bpl", "bvs", "bvc",
+            ]);
             let label = at + 1 + random.below((labels - at).min(4) as u64) as usize;
             let op = random.pick(&["-", "AND", "XOR", "+"]);
             vec![format!("alu[--, gprA_{a}, {op}, {second}]"), format!("{branch}[@{label}]")]
@@ -128,7 +132,13 @@ fn program(random: &mut Random) -> Listing {
 
 fn options() -> Options {
     Options {
-        machine: Machine { base_cycles: 224.0, cores: 50.0, hz: 800e6, port_pps: None, port_bps: None },
+        machine: Machine {
+            base_cycles: 224.0,
+            cores: 50.0,
+            hz: 800e6,
+            port_pps: None,
+            port_bps: None,
+        },
         sizes: (60, 1500),
         by: vec![By::BitRate, By::PacketRate],
         required: None,
@@ -161,16 +171,23 @@ fn methods_agree() {
         let listing = program(&mut random);
         let normal = Options { all: false, ..options() };
         let ours = run(&listing, &normal).unwrap();
-        for method in [Method::EveryBranch, Method::NoStatic, Method::OneByOne, Method::Exhaustive] {
+        for method in [Method::EveryBranch, Method::NoStatic, Method::OneByOne, Method::Exhaustive]
+        {
             let theirs = run(&listing, &Options { method, ..normal.clone() }).unwrap();
             for (a, b) in ours.records.iter().zip(&theirs.records) {
                 assert!(a.exact && b.exact, "round {round} {method:?}");
-                assert!((a.bound / b.bound - 1.0).abs() < 1e-9, "round {round} {method:?} {:?}", a.by);
+                assert!(
+                    (a.bound / b.bound - 1.0).abs() < 1e-9,
+                    "round {round} {method:?} {:?}",
+                    a.by
+                );
             }
         }
         let slowest = &ours.records[1].slowest.as_ref().unwrap().witness;
-        let blocks: Vec<_> = slowest.visits.iter().map(|visit| (visit.block, Some(visit.taken))).collect();
-        let given = run(&listing, &Options { path: Some(blocks.clone()), ..normal.clone() }).unwrap();
+        let blocks: Vec<_> =
+            slowest.visits.iter().map(|visit| (visit.block, Some(visit.taken))).collect();
+        let given =
+            run(&listing, &Options { path: Some(blocks.clone()), ..normal.clone() }).unwrap();
         let found = given.records[1].slowest.as_ref().unwrap();
         assert_eq!(found.witness.work, slowest.work, "round {round}");
         let cut = Options { path: Some(blocks[..blocks.len() - 1].to_vec()), ..normal };
@@ -188,7 +205,8 @@ fn search_agrees_with_enumeration_and_with_packets() {
         let show = || isa::print(&listing.insns);
         let graph = nfp::graph(&listing.insns, false).unwrap();
         let options = options();
-        let report = analyse(graph, &options, Arc::new(AtomicBool::new(false)), &mut |_, _| {}).unwrap();
+        let report =
+            analyse(graph, &options, Arc::new(AtomicBool::new(false)), &mut |_, _| {}).unwrap();
         let (all, whole) = report.all.as_ref().unwrap();
         assert!(whole);
         clauses += report.clauses;
@@ -211,14 +229,19 @@ fn search_agrees_with_enumeration_and_with_packets() {
         }
         for _ in 0..60 {
             let size = 60 + random.below(1441) as usize;
-            let mut packet: Vec<u8> = (0..size).map(|_| (random.next() & random.next()) as u8).collect();
+            let mut packet: Vec<u8> =
+                (0..size).map(|_| (random.next() & random.next()) as u8).collect();
             let mut seed = random.next();
             let mut dram = |read: &DramRead| {
                 seed = seed.wrapping_mul(6364136223846793005).wrapping_add(read.address);
                 seed.to_le_bytes().repeat(read.bytes.div_ceil(8))
             };
-            let entry =
-                Entry { packet: &mut packet, dram: &mut dram, written: &mut |_, _| {}, limit: 10_000 };
+            let entry = Entry {
+                packet: &mut packet,
+                dram: &mut dram,
+                written: &mut |_, _| {},
+                limit: 10_000,
+            };
             let run = isa::Machine::run(&listing.insns, entry).unwrap();
             let work = Work { milli: 1000 * run.clock.cycles, micro: run.clock.dram_micro };
             let seconds = options.machine.seconds(work);

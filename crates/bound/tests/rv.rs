@@ -1,5 +1,6 @@
-//! Random RISC-V handlers: the search finds what enumerating all paths finds, every witness takes its path in the cycles claimed,
-//! and no random packet in random surroundings takes more than the bound.
+//! Random RISC-V handlers: the search finds what enumerating all paths finds, every witness takes
+//! its path in the cycles claimed, and no random packet in random surroundings takes more than the
+//! bound.
 
 mod common;
 
@@ -79,21 +80,36 @@ fn piece(random: &mut Random) -> Vec<u32> {
         // An offset that the packet decides, sometimes misaligned, sometimes of anything.
         12 => {
             let mask = random.pick(&[3, 0x3c, 0x1f]);
-            vec![asm(Op::Andi, 16, a, 0, mask), asm(Op::Add, 16, 16, PACKET, 0), asm(Op::Lhu, d, 16, 0, 8)]
+            vec![
+                asm(Op::Andi, 16, a, 0, mask),
+                asm(Op::Add, 16, 16, PACKET, 0),
+                asm(Op::Lhu, d, 16, 0, 8),
+            ]
         }
         13 => {
             let op = random.pick(&[Op::Sb, Op::Sh, Op::Sw]);
             vec![asm(op, 0, random.pick(&[PACKET, SP, SP]), b, random.below(5) as i32 * 4 + 8)]
         }
-        14 => vec![asm(random.pick(&[Op::Lw, Op::Lhu, Op::Lb]), d, SP, 0, random.below(5) as i32 * 4 + 8)],
+        14 => vec![asm(
+            random.pick(&[Op::Lw, Op::Lhu, Op::Lb]),
+            d,
+            SP,
+            0,
+            random.below(5) as i32 * 4 + 8,
+        )],
         // An index on the stack.
         15 => {
             let index = [asm(Op::Andi, 16, a, 0, 0xc), asm(Op::Add, 16, 16, SP, 0)];
-            let access =
-                if random.below(2) == 0 { asm(Op::Sw, 0, 16, b, 8) } else { asm(Op::Lw, d, 16, 0, 8) };
+            let access = if random.below(2) == 0 {
+                asm(Op::Sw, 0, 16, b, 8)
+            } else {
+                asm(Op::Lw, d, 16, 0, 8)
+            };
             index.into_iter().chain([access]).collect()
         }
-        16 => vec![asm(random.pick(&[Op::Lw, Op::Lbu]), d, random.pick(&[HANDLER, SCRATCH]), 0, 16)],
+        16 => {
+            vec![asm(random.pick(&[Op::Lw, Op::Lbu]), d, random.pick(&[HANDLER, SCRATCH]), 0, 16)]
+        }
         17 => vec![asm(
             random.pick(&[Op::AmoAdd, Op::AmoSwap, Op::AmoMaxu]),
             d,
@@ -107,7 +123,11 @@ fn piece(random: &mut Random) -> Vec<u32> {
             asm(Op::Addi, 17, 0, 0, random.pick(&[0, 2])),
             asm(Op::Sw, 0, 16, 17, 0x8c),
             asm(Op::Lw, 17, 16, 0, 0x80),
-            if random.below(2) == 0 { asm(Op::Sw, 0, 16, 17, 0x84) } else { asm(Op::Lw, d, 16, 0, 0x88) },
+            if random.below(2) == 0 {
+                asm(Op::Sw, 0, 16, 17, 0x84)
+            } else {
+                asm(Op::Lw, d, 16, 0, 0x88)
+            },
         ],
         // A pointer from memory: loads give anything, stores may change the stack and the packet.
         _ => {
@@ -230,7 +250,11 @@ fn search_agrees_with_enumeration_and_with_packets() {
             assert!(record.exact, "round {round}");
             let brute = all.iter().map(|path| slowness(record.by, path)).fold(0.0, f64::max);
             let ours = slowness(record.by, record.slowest.as_ref().unwrap());
-            assert!((ours / brute - 1.0).abs() < 1e-9, "round {round} {:?}: {ours} {brute}", record.by);
+            assert!(
+                (ours / brute - 1.0).abs() < 1e-9,
+                "round {round} {:?}: {ours} {brute}",
+                record.by
+            );
         }
         let records = report.records.iter().filter_map(|record| record.slowest.as_ref());
         for path in all.iter().take(40).chain(records) {
@@ -239,14 +263,18 @@ fn search_agrees_with_enumeration_and_with_packets() {
         }
         for _ in 0..60 {
             let size = 60 + random.below(1441) as usize;
-            let packet: Vec<u8> = (0..size).map(|_| (random.next() & random.next()) as u8).collect();
+            let packet: Vec<u8> =
+                (0..size).map(|_| (random.next() & random.next()) as u8).collect();
             let start = start(&program, packet, &mut || random.next());
             let mut seed = random.next();
             let mut values = |asked: world::Asked| {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                seed = seed
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 asked.known.is_none().then_some((seed >> 32) as u32)
             };
-            let run = world::run(&program, &around, &start, &mut values, (10_000, usize::MAX)).unwrap();
+            let run =
+                world::run(&program, &around, &start, &mut values, (10_000, usize::MAX)).unwrap();
             let seconds = options.machine.seconds(Work { milli: 1000 * run.cycles, micro: 0 });
             assert!(seconds <= report.records[1].bound * (1.0 + 1e-9), "round {round}: {run:?}");
             assert!(
@@ -267,10 +295,14 @@ fn bound(source: &str) -> Result<(f64, u64, Vec<String>), String> {
     let around = surroundings("pspin");
     let graph = rv::graph(&program, &around).map_err(|e| e.to_string())?;
     let options = Options { by: vec![By::PacketRate], all: false, ..options(&around) };
-    let report = analyse(graph, &options, Default::default(), &mut |_, _| {}).map_err(|e| e.to_string())?;
+    let report =
+        analyse(graph, &options, Default::default(), &mut |_, _| {}).map_err(|e| e.to_string())?;
     let path = report.records[0].slowest.as_ref().unwrap();
     rv::replay::replay(&program, &around, &report.graph, &path.witness).unwrap();
-    let notes = report.notes.iter().map(|(place, what)| format!("{}: {what}", report.graph.describe(*place)));
+    let notes = report
+        .notes
+        .iter()
+        .map(|(place, what)| format!("{}: {what}", report.graph.describe(*place)));
     Ok((path.witness.work.milli as f64 / 1e3, path.size, notes.collect()))
 }
 

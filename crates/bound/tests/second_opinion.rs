@@ -20,7 +20,8 @@ impl Random {
     }
 }
 
-/// A term as SMT-LIB; one-bit terms are bit-vectors of length one. Variables and loads are collected.
+/// A term as SMT-LIB; one-bit terms are bit-vectors of length one. Variables and loads are
+/// collected.
 fn smt(terms: &Terms, term: Term, declared: &mut Vec<Term>) -> String {
     let bits = terms.bits(term);
     let truth = |text: String| format!("(ite {text} #b1 #b0)");
@@ -65,7 +66,8 @@ fn smt(terms: &Terms, term: Term, declared: &mut Vec<Term>) -> String {
     }
 }
 
-/// Whether z3 finds the conditions satisfiable. Loads from one initial memory are equal where their addresses are.
+/// Whether z3 finds the conditions satisfiable. Loads from one initial memory are equal where their
+/// addresses are.
 fn z3(terms: &Terms, conditions: &[Term]) -> bool {
     let mut declared = Vec::new();
     let mut body = String::new();
@@ -83,7 +85,8 @@ fn z3(terms: &Terms, conditions: &[Term]) -> bool {
         at += 1;
     }
     let mut script =
-        "(set-logic QF_ABV)\n(declare-const memory (Array (_ BitVec 64) (_ BitVec 8)))\n".to_string();
+        "(set-logic QF_ABV)\n(declare-const memory (Array (_ BitVec 64) (_ BitVec 8)))\n"
+            .to_string();
     for term in &declared {
         writeln!(script, "(declare-const v{} (_ BitVec {}))", term.0, terms.bits(*term)).unwrap();
     }
@@ -114,8 +117,9 @@ fn z3_agrees() {
         let memory = terms.initial(0);
         let mut values: Vec<Term> = (0..3).map(|_| terms.fresh(8)).collect();
         for step in 0..10 {
-            let pick =
-                |random: &mut Random, values: &[Term]| values[random.below(values.len() as u64) as usize];
+            let pick = |random: &mut Random, values: &[Term]| {
+                values[random.below(values.len() as u64) as usize]
+            };
             let (a, mut b) = (pick(&mut random, &values), pick(&mut random, &values));
             if random.below(3) == 0 {
                 b = terms.constant(8, random.below(256));

@@ -18,7 +18,9 @@ fn planned(name: &str, target: &Target) -> (Plan, Verified<Program>) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let source = root.join("examples").join(name).join(name).with_extension("c");
     let options = nicforge_frontend::Options::new(root.join("runtime/include"));
-    let Ok(output) = nicforge_frontend::compile(&source, &options) else { panic!("{name} compiles") };
+    let Ok(output) = nicforge_frontend::compile(&source, &options) else {
+        panic!("{name} compiles")
+    };
     let program = verify(output.program).unwrap();
     let limits = Limits { candidates: CANDIDATES, until: None, beyond_ceiling: false };
     let config = Config::default();
@@ -55,12 +57,16 @@ fn a_slow_memory_limits_all_stages_together() {
     let (slow, slower) = (serve("1 M/s"), serve("500 k/s"));
     assert_eq!((slow.limit.as_str(), slower.limit.as_str()), ("dram", "dram"));
     assert!(slow.pps < free.pps);
-    // One device-wide memory serves all replicas: it is the same whatever the keys, and proportional to what it serves.
+    // One device-wide memory serves all replicas: it is the same whatever the keys, and
+    // proportional to what it serves.
     assert_eq!(slow.pps, slow.uniform_keys_pps);
     assert!((slow.pps / slower.pps - 2.0).abs() < 1e-6, "{} and {}", slow.pps, slower.pps);
     // The slowest packet makes a whole number of operations, of all stages.
     let operations = 1e6 / slow.pps;
-    assert!(operations >= 2.0 && (operations - operations.round()).abs() < 1e-3, "{operations} operations");
+    assert!(
+        operations >= 2.0 && (operations - operations.round()).abs() < 1e-3,
+        "{operations} operations"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Random terms: what simplification makes of them has the value the operations say, and the solver agrees.
+//! Random terms: what simplification makes of them has the value the operations say, and the solver
+//! agrees.
 
 use std::rc::Rc;
 
@@ -122,7 +123,8 @@ fn simplified_terms_keep_their_value() {
         let mut vars = Vec::new();
         for bits in [1, 8, 8, 16, 32, 64] {
             let var = terms.fresh(bits);
-            let value = if random.below(3) == 0 { random.below(4) } else { random.next() } & ones(bits);
+            let value =
+                if random.below(3) == 0 { random.below(4) } else { random.next() } & ones(bits);
             model.values.insert(var, value);
             vars.push((var, value));
         }

@@ -10,8 +10,8 @@ pub const TESTED: [u32; 4] = [19, 16, 15, 14];
 /// Versions that exist beside them and are taken, with a warning, if no tested one is there.
 const OTHERS: [u32; 5] = [22, 21, 20, 18, 17];
 
-/// Name of the clang on this machine: a tested version, else another, else plain `clang`. Where there
-/// is none, the preferred one, so that errors say what to install.
+/// Name of the clang on this machine: a tested version, else another, else plain `clang`. Where
+/// there is none, the preferred one, so that errors say what to install.
 pub fn name() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {

@@ -35,7 +35,8 @@ pub enum Command {
     Run(Run),
     /// Compare a target with the interpreter, packet by packet
     Verify(Verify),
-    /// Write programs for a target, packets, expected outputs and a runner, for tests where the NIC is
+    /// Write programs for a target, packets, expected outputs and a runner, for tests where the NIC
+    /// is
     Kit(Kit),
     /// Show every step one packet takes through a program, on source lines
     Trace(Trace),
@@ -59,7 +60,8 @@ pub enum Command {
     Sim(Sim),
     /// Build and run sPIN handlers: C on RISC-V handler units of a NIC
     Spin(crate::cmd::spin::Spin),
-    /// Run a command over every combination of values: targets, programs, workloads, policies; a table and a plot
+    /// Run a command over every combination of values: targets, programs, workloads, policies; a
+    /// table and a plot
     Sweep(crate::cmd::sweep::Sweep),
     /// Share load between a NIC and a host that sleeps when it can: simulate, plan, profile, run
     Balance(crate::cmd::balance::Balance),
@@ -98,7 +100,8 @@ pub struct Source {
     /// Further folder for #include
     #[arg(short = 'I', value_name = "DIR")]
     pub include: Vec<PathBuf>,
-    /// Where functions are that the program declares `extern`: a C file, an object, or a library as --with=-lNAME
+    /// Where functions are that the program declares `extern`: a C file, an object, or a library as
+    /// --with=-lNAME
     #[arg(long, value_name = "FILE|-lNAME", allow_hyphen_values = true)]
     pub with: Vec<String>,
 }
@@ -106,7 +109,8 @@ pub struct Source {
 /// Input events and table contents; what is left out is looked for beside the program.
 #[derive(Clone, Default, ClapArgs)]
 pub struct Inputs {
-    /// Packets that come in: a capture for port 0, PORT=FILE for another port, host=FILE for messages of the host side
+    /// Packets that come in: a capture for port 0, PORT=FILE for another port, host=FILE for
+    /// messages of the host side
     #[arg(long, value_name = "[PORT=]FILE")]
     pub pcap: Vec<String>,
     /// Table contents (TOML or JSON)
@@ -120,13 +124,16 @@ pub struct Planned {
     /// Use the plan of a file, as `nicforge plan --json` prints it
     #[arg(long, value_name = "FILE", conflicts_with = "candidate")]
     pub plan: Option<PathBuf>,
-    /// Use this candidate of the search instead of the best one; `nicforge plan --search` numbers them
+    /// Use this candidate of the search instead of the best one; `nicforge plan --search` numbers
+    /// them
     #[arg(long, value_name = "N")]
     pub candidate: Option<usize>,
-    /// Run stages with NF_ON(host) in a process of their own, joined by queues in memory (--target dpdk)
+    /// Run stages with NF_ON(host) in a process of their own, joined by queues in memory (--target
+    /// dpdk)
     #[arg(long)]
     pub host_process: bool,
-    /// With --host-process: DPDK's DMA device that moves entries between both, such as dma_skeleton0; else an engine is modelled
+    /// With --host-process: DPDK's DMA device that moves entries between both, such as
+    /// dma_skeleton0; else an engine is modelled
     #[arg(long, value_name = "DEVICE", requires = "host_process", value_parser = dma_device)]
     pub dma: Option<String>,
 }
@@ -160,7 +167,8 @@ pub struct Check {
     /// Also say on which targets the program runs, and what is missing where: a name, or `all`
     #[arg(long, value_name = "TARGET")]
     pub target: Option<String>,
-    /// Read the file as C of a process instead, and say what this function of it does with its parameter `state`
+    /// Read the file as C of a process instead, and say what this function of it does with its
+    /// parameter `state`
     #[arg(long, value_name = "FUNCTION", requires = "json", conflicts_with = "target")]
     pub opaque: Option<String>,
     /// Print diagnostics as JSON
@@ -172,7 +180,8 @@ pub struct Check {
 pub struct Build {
     #[command(flatten)]
     pub source: SourceOrList,
-    /// Name of a target (`nicforge targets` lists them), a .toml file, or interp: the reference interpreter
+    /// Name of a target (`nicforge targets` lists them), a .toml file, or interp: the reference
+    /// interpreter
     #[arg(long, value_name = "TARGET", default_value = "xdp")]
     pub target: String,
     #[command(flatten)]
@@ -180,10 +189,12 @@ pub struct Build {
     /// What to write
     #[arg(long, value_enum, default_value = "object")]
     pub emit: Emit,
-    /// Where to write it (default: NAME.o for objects, NAME_host for folders, standard output for text)
+    /// Where to write it (default: NAME.o for objects, NAME_host for folders, standard output for
+    /// text)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// FPGA cards: map the design to the device with yosys and print what it takes, and how deep its logic is
+    /// FPGA cards: map the design to the device with yosys and print what it takes, and how deep
+    /// its logic is
     #[arg(long)]
     pub synth: bool,
     /// With --synth: print as JSON
@@ -215,7 +226,8 @@ pub struct SourceOrList {
     /// Further folder for #include
     #[arg(short = 'I', value_name = "DIR")]
     pub include: Vec<PathBuf>,
-    /// Where functions are that the program declares `extern`: a C file, an object, or a library as --with=-lNAME
+    /// Where functions are that the program declares `extern`: a C file, an object, or a library as
+    /// --with=-lNAME
     #[arg(long, value_name = "FILE|-lNAME", allow_hyphen_values = true)]
     pub with: Vec<String>,
 }
@@ -226,25 +238,30 @@ pub struct Run {
     pub source: Source,
     #[command(flatten)]
     pub inputs: Inputs,
-    /// Name of a target (`nicforge targets` lists them), a .toml file, or interp: the reference interpreter
+    /// Name of a target (`nicforge targets` lists them), a .toml file, or interp: the reference
+    /// interpreter
     #[arg(long, value_name = "TARGET", default_value = "xdp")]
     pub target: String,
     #[command(flatten)]
     pub planned: Planned,
-    /// Write what the program sent to a capture (with several ports: one file per port, NAME.PORT.pcap)
+    /// Write what the program sent to a capture (with several ports: one file per port,
+    /// NAME.PORT.pcap)
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Attach to these interfaces (port 0, 1, …) instead of running a capture; --target dpdk also takes DPDK's own devices,
-    /// such as net_af_xdp0,iface=eth0 or net_pcap0,rx_pcap=in.pcap,tx_pcap=out.pcap
+    /// Attach to these interfaces (port 0, 1, …) instead of running a capture; --target dpdk also
+    /// takes DPDK's own devices, such as net_af_xdp0,iface=eth0 or
+    /// net_pcap0,rx_pcap=in.pcap,tx_pcap=out.pcap
     #[arg(long, value_name = "IFACE|DEVICE", conflicts_with_all = ["pcap", "out"])]
     pub dev: Vec<String>,
-    /// If an interface is gone, wait for it to come back (also at the start); without this the run ends with exit status 4
+    /// If an interface is gone, wait for it to come back (also at the start); without this the run
+    /// ends with exit status 4
     #[arg(long, requires = "dev")]
     pub wait_interface: bool,
     /// End a live run after this many seconds
     #[arg(long, value_name = "SECONDS", requires = "dev", value_parser = seconds, allow_negative_numbers = true)]
     pub duration: Option<Duration>,
-    /// Listen at this Unix socket for a program of your own that is the host side (build --emit host)
+    /// Listen at this Unix socket for a program of your own that is the host side (build --emit
+    /// host)
     #[arg(long, value_name = "PATH", requires = "dev")]
     pub host_socket: Option<PathBuf>,
     /// Replace the program whenever its source changes, keeping its tables
@@ -253,14 +270,16 @@ pub struct Run {
     /// Print the program's counters as Prometheus text at the end
     #[arg(long)]
     pub metrics: bool,
-    /// First run the best N plans of the search (4) on the capture, and take the one that is fastest by measurement
+    /// First run the best N plans of the search (4) on the capture, and take the one that is
+    /// fastest by measurement
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = MEASURED,
           conflicts_with_all = ["plan", "candidate", "dev"])]
     pub tune: Option<usize>,
     /// Keep the program and its tables after the capture, until Ctrl-C
     #[arg(long, conflicts_with = "dev")]
     pub hold: bool,
-    /// Run queues in a random order that links allow (--target interp); the time is then the number of the step
+    /// Run queues in a random order that links allow (--target interp); the time is then the number
+    /// of the step
     #[arg(long, value_name = "SEED", conflicts_with = "dev")]
     pub interleave: Option<u64>,
     /// Print every output event
@@ -279,8 +298,10 @@ pub const MEASURED: &str = "4";
 
 /// A time in seconds, as `0.5`.
 pub fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds, as 60 or 0.5".to_string())?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| "expected a time that is not negative".to_string())
+    let seconds: f64 =
+        text.parse().map_err(|_| "expected a number of seconds, as 60 or 0.5".to_string())?;
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| "expected a time that is not negative".to_string())
 }
 
 #[derive(ClapArgs)]
@@ -291,14 +312,17 @@ pub struct Verify {
     pub inputs: Inputs,
     #[command(flatten)]
     pub planned: Planned,
-    /// Name of a target (`nicforge targets` lists them), a .toml file, or interp: the reference interpreter
+    /// Name of a target (`nicforge targets` lists them), a .toml file, or interp: the reference
+    /// interpreter
     #[arg(long, value_name = "TARGET", default_value = "xdp")]
     pub target: String,
-    /// Run the plan for this target in the simulator instead: any name of `nicforge targets`, or a .toml file
+    /// Run the plan for this target in the simulator instead: any name of `nicforge targets`, or a
+    /// .toml file
     #[arg(long, value_name = "TARGET", conflicts_with = "target")]
     pub sim: Option<String>,
     /// Run on your own simulator or board: a shell command that speaks the packet protocol on its
-    /// standard input and output (docs/dev/port.md); `{image}` is the image, where the target has one
+    /// standard input and output (docs/dev/port.md); `{image}` is the image, where the target has
+    /// one
     #[arg(long, value_name = "COMMAND", conflicts_with = "sim")]
     pub exec: Option<String>,
     /// Print the result as JSON
@@ -330,7 +354,8 @@ pub enum Suite {
     Spin,
     /// Load shared between NIC and host: throughput, p99 and power
     Balance,
-    /// Flow programs: cache hit rates, and what a simulated NIC makes of transfers, caches and queues
+    /// Flow programs: cache hit rates, and what a simulated NIC makes of transfers, caches and
+    /// queues
     Flow,
     /// The sPIN datapath in hardware: cycles and area of its modules
     SpinRtl,
@@ -341,7 +366,8 @@ pub enum Suite {
 #[derive(ClapArgs)]
 pub struct Validate {
     pub suite: Suite,
-    /// Suite fpga: run yosys on all examples again (an hour) and print docs/validation/fpga_yosys.csv anew
+    /// Suite fpga: run yosys on all examples again (an hour) and print
+    /// docs/validation/fpga_yosys.csv anew
     #[arg(long)]
     pub remake: bool,
     /// With --remake: only these, as `l2_forward,nat`

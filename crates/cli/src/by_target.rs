@@ -1,8 +1,10 @@
-//! Programs whose text depends on the target: `NF_TARGET` and `NF_TARGET_NAME` are defined where it is read for one, and
-//! `NF_TARGET_HOST` if that has a host side, or is one, and `NF_TARGET_C` if functions of C can be called there.
+//! Programs whose text depends on the target: `NF_TARGET` and `NF_TARGET_NAME` are defined where it
+//! is read for one, and `NF_TARGET_HOST` if that has a host side, or is one, and `NF_TARGET_C` if
+//! functions of C can be called there.
 //!
-//! The reference of a comparison is the program without a target, read and run by the interpreter. What runs on the target is another
-//! program then, so what both name by numbers is brought together here.
+//! The reference of a comparison is the program without a target, read and run by the interpreter.
+//! What runs on the target is another program then, so what both name by numbers is brought
+//! together here.
 
 use nicforge_ir::{Op, Program, ReasonId, Verified};
 use nicforge_target::Target;
@@ -45,7 +47,11 @@ impl Programs {
     ///
     /// # Errors
     /// Whatever is wrong with it, without a target or for one.
-    pub fn load(source: &Source, targets: &[Target], runtime: &Runtime) -> Result<Programs, Failure> {
+    pub fn load(
+        source: &Source,
+        targets: &[Target],
+        runtime: &Runtime,
+    ) -> Result<Programs, Failure> {
         let general = program::parse(source, runtime)?;
         let depends = depends(&general.program);
         let own = targets
@@ -64,7 +70,10 @@ impl Programs {
     }
 
     /// Does something to each of them.
-    pub fn each(&mut self, mut work: impl FnMut(&mut Loaded) -> Result<(), Failure>) -> Result<(), Failure> {
+    pub fn each(
+        &mut self,
+        mut work: impl FnMut(&mut Loaded) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         work(&mut self.general)?;
         self.own.iter_mut().flatten().try_for_each(work)
     }
@@ -78,7 +87,8 @@ fn depends(program: &Program) -> bool {
     program.files.values().any(|file| user(&file.path) && may(&file.text))
 }
 
-/// A program without a target, and for one: reasons of drops have the same numbers in both, and so have tables.
+/// A program without a target, and for one: reasons of drops have the same numbers in both, and so
+/// have tables.
 pub fn pair(
     source: &Source,
     target: &Target,
@@ -101,7 +111,10 @@ pub fn pair(
 fn align(reference: &mut Program, subject: &mut Program, target: &str) -> Result<(), Failure> {
     let tables = |of: &Program| -> Vec<_> {
         let form = |key, value| (of.size_of(key), of.size_of(value));
-        of.tables.values().map(|t| (t.name.clone(), t.kind, t.capacity, form(t.key, t.value))).collect()
+        of.tables
+            .values()
+            .map(|t| (t.name.clone(), t.kind, t.capacity, form(t.key, t.value)))
+            .collect()
     };
     if tables(reference) != tables(subject) || reference.ports != subject.ports {
         let message = format!(
@@ -114,8 +127,11 @@ fn align(reference: &mut Program, subject: &mut Program, target: &str) -> Result
         .reasons
         .values()
         .map(|reason| {
-            let known =
-                reference.reasons.iter().find(|(_, other)| other.text == reason.text).map(|(id, _)| id);
+            let known = reference
+                .reasons
+                .iter()
+                .find(|(_, other)| other.text == reason.text)
+                .map(|(id, _)| id);
             known.unwrap_or_else(|| reference.reasons.push(reason.clone()))
         })
         .collect();

@@ -1,4 +1,5 @@
-//! What all commands share: failures with their exit status, and the runtime files this binary carries.
+//! What all commands share: failures with their exit status, and the runtime files this binary
+//! carries.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,8 @@ impl Failure {
         Failure { code: 1, message: with_prefix(message.into()) }
     }
 
-    /// The message as part of something that is printed, without the word that begins messages of the command line.
+    /// The message as part of something that is printed, without the word that begins messages of
+    /// the command line.
     pub fn reason(&self) -> &str {
         self.message.strip_prefix("error: ").unwrap_or(&self.message)
     }
@@ -64,8 +66,9 @@ fn with_prefix(message: String) -> String {
     if message.starts_with("error") { message } else { format!("error: {message}") }
 }
 
-/// The runtime files on disk; they go away with this. Kept only while something is compiled: a process that is killed
-/// leaves them behind until the next one starts, and long runs are the ones that get killed.
+/// The runtime files on disk; they go away with this. Kept only while something is compiled: a
+/// process that is killed leaves them behind until the next one starts, and long runs are the ones
+/// that get killed.
 pub struct Runtime {
     dir: Folder,
 }
@@ -74,8 +77,8 @@ impl Runtime {
     /// Unpacks what the binary carries.
     pub fn unpack() -> Result<Runtime, Failure> {
         let made = Folder::filled("runtime", |path| RUNTIME.extract(path));
-        let dir =
-            made.map_err(|e| Failure::environment(format!("cannot unpack the runtime headers: {e}")))?;
+        let dir = made
+            .map_err(|e| Failure::environment(format!("cannot unpack the runtime headers: {e}")))?;
         Ok(Runtime { dir })
     }
 

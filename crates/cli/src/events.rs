@@ -9,10 +9,15 @@ use crate::args::Inputs;
 use crate::context::Failure;
 
 /// Reads the captures: those named, else `traffic.pcap` (and `host.pcap`) beside the program.
-pub fn captures(inputs: &Inputs, program: &Program, path: &Path) -> Result<Vec<InputEvent>, Failure> {
+pub fn captures(
+    inputs: &Inputs,
+    program: &Program,
+    path: &Path,
+) -> Result<Vec<InputEvent>, Failure> {
     let mut sources = Vec::new();
     for text in &inputs.pcap {
-        sources.push(pcap::parse_source(text, program.ports).map_err(|e| Failure::of(e.fault(), e))?);
+        sources
+            .push(pcap::parse_source(text, program.ports).map_err(|e| Failure::of(e.fault(), e))?);
     }
     if sources.is_empty() {
         sources = siblings(program, path);
@@ -31,11 +36,13 @@ pub fn captures(inputs: &Inputs, program: &Program, path: &Path) -> Result<Vec<I
     Ok(pcap::merge(&read))
 }
 
-/// `traffic.pcap` for port 0, `traffic.PORT.pcap` for the others, `traffic.host.pcap` for the host side.
+/// `traffic.pcap` for port 0, `traffic.PORT.pcap` for the others, `traffic.host.pcap` for the host
+/// side.
 fn siblings(program: &Program, path: &Path) -> Vec<pcap::Source> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let ports = (0..program.ports).map(|port| {
-        let name = if port == 0 { "traffic.pcap".to_string() } else { format!("traffic.{port}.pcap") };
+        let name =
+            if port == 0 { "traffic.pcap".to_string() } else { format!("traffic.{port}.pcap") };
         (SourceKind::Port(port), name)
     });
     ports
@@ -46,7 +53,11 @@ fn siblings(program: &Program, path: &Path) -> Vec<pcap::Source> {
 }
 
 /// Table contents: the file named, else `tables.toml` beside the program, else none.
-pub fn tables(inputs: &Inputs, program: &Program, path: &Path) -> Result<Vec<(TableId, Entry)>, Failure> {
+pub fn tables(
+    inputs: &Inputs,
+    program: &Program,
+    path: &Path,
+) -> Result<Vec<(TableId, Entry)>, Failure> {
     let Some(file) = tables_file(inputs, path) else { return Ok(Vec::new()) };
     nicforge_run::control::load_tables(program, &file).map_err(|e| Failure::of(e.fault(), e))
 }

@@ -1,7 +1,7 @@
 //! Ctrl-C, SIGTERM and SIGHUP.
 //!
-//! A command that runs a program looks at [`stopped`] and ends in order. All others end at once, after what they
-//! started is ended and the temporary files are removed.
+//! A command that runs a program looks at [`stopped`] and ends in order. All others end at once,
+//! after what they started is ended and the temporary files are removed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -39,7 +39,8 @@ pub fn catch() -> Result<(), Failure> {
         }
     };
     let detached = ignores_hangup();
-    ctrlc::set_handler(handle).map_err(|e| Failure::environment(format!("cannot catch Ctrl-C: {e}")))?;
+    ctrlc::set_handler(handle)
+        .map_err(|e| Failure::environment(format!("cannot catch Ctrl-C: {e}")))?;
     if detached {
         // SAFETY: no handler of ours is involved.
         unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
@@ -49,7 +50,8 @@ pub fn catch() -> Result<(), Failure> {
 
 /// Whether `nohup` (or whoever started us) wants the process to outlive its terminal.
 fn ignores_hangup() -> bool {
-    // SAFETY: all-zero is a valid value of the structure, which lives through the call; nothing is changed.
+    // SAFETY: all-zero is a valid value of the structure, which lives through the call; nothing is
+    // changed.
     unsafe {
         let mut before: libc::sigaction = std::mem::zeroed();
         libc::sigaction(libc::SIGHUP, std::ptr::null(), &mut before) == 0

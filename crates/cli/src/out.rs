@@ -1,8 +1,8 @@
 //! Printing for people who stop reading.
 //!
-//! `nicforge trace … | head` closes the pipe while there is more to print. The usual death by SIGPIPE would leave temporary
-//! files and a socket behind, and `println!` would panic with a message; so output goes through here, where a closed pipe
-//! unwinds silently up to `main`.
+//! `nicforge trace … | head` closes the pipe while there is more to print. The usual death by
+//! SIGPIPE would leave temporary files and a socket behind, and `println!` would panic with a
+//! message; so output goes through here, where a closed pipe unwinds silently up to `main`.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
@@ -39,7 +39,8 @@ pub fn bytes(bytes: &[u8]) {
     check(stdout.write_all(bytes).and_then(|()| stdout.flush()));
 }
 
-/// Only a closed pipe ends the program; output that goes nowhere else (a full disk) is not worth more than its own loss.
+/// Only a closed pipe ends the program; output that goes nowhere else (a full disk) is not worth
+/// more than its own loss.
 fn check(result: std::io::Result<()>) {
     if matches!(result, Err(error) if error.kind() == ErrorKind::BrokenPipe) {
         std::panic::resume_unwind(Box::new(Closed));

@@ -33,7 +33,8 @@ pub fn locate(path: &Path) -> Result<PathBuf, Failure> {
     if !path.is_dir() {
         return Ok(path.to_path_buf());
     }
-    let full = path.canonicalize().map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+    let full =
+        path.canonicalize().map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
     let name = full.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let inside = path.join(format!("{name}.c"));
     if inside.is_file() {
@@ -56,10 +57,11 @@ pub fn load(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
 pub fn parse(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
     let path = locate(&source.program)?;
     if path.extension().is_some_and(|e| e == "air") {
-        let content =
-            std::fs::read_to_string(&path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
-        let program = text::parse(&content)
-            .map_err(|e| Failure::user(format!("{}:{}:{}: {}", path.display(), e.line, e.col, e.message)))?;
+        let content = std::fs::read_to_string(&path)
+            .map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+        let program = text::parse(&content).map_err(|e| {
+            Failure::user(format!("{}:{}:{}: {}", path.display(), e.line, e.col, e.message))
+        })?;
         let program = check(program)?;
         return Ok(Loaded { program, profiled: None, path, warnings: String::new() });
     }
@@ -93,23 +95,25 @@ pub fn options(source: &Source, runtime: &Runtime) -> frontend::Options {
     options
 }
 
-/// Verifies a program; what the verifier finds after the front end accepted it is our mistake and says so.
+/// Verifies a program; what the verifier finds after the front end accepted it is our mistake and
+/// says so.
 pub fn check(program: Program) -> Result<Verified<Program>, Failure> {
     let copy = program.clone();
     verify(program).map_err(|errors| {
-        let list: Vec<String> = errors.iter().map(|e| format!("  {}: {e}", copy.place(e.span))).collect();
+        let list: Vec<String> =
+            errors.iter().map(|e| format!("  {}: {e}", copy.place(e.span))).collect();
         Failure::user(format!("the program breaks αIR's rules:\n{}", list.join("\n")))
     })
 }
 
-/// A whole program as generators of one stage want it: handlers of queues run where something is enqueued, if nobody can tell; calls
-/// inlined, simplified.
+/// A whole program as generators of one stage want it: handlers of queues run where something is
+/// enqueued, if nobody can tell; calls inlined, simplified.
 pub fn lower(program: &Verified<Program>) -> Result<Verified<Program>, Failure> {
     lower_planned(&fuse(program.clone()).map_err(pass_failure)?)
 }
 
-/// A program as plans for a target begin with it: fused where units cannot hand anything on, or where that is never better; what only
-/// the host side can run is pinned there.
+/// A program as plans for a target begin with it: fused where units cannot hand anything on, or
+/// where that is never better; what only the host side can run is pinned there.
 pub fn to_plan<'p>(
     program: &'p Verified<Program>,
     target: &nicforge_target::Target,
@@ -148,7 +152,8 @@ pub struct Built {
 /// Lowers, generates and compiles for live interfaces.
 pub fn build_live(loaded: &Loaded, runtime: &Runtime) -> Result<Built, Failure> {
     let program = lower(&loaded.program)?;
-    let artifact = xdp::generate(&program, LineStyle::Directives).map_err(|e| unsupported(&program, &e))?;
+    let artifact =
+        xdp::generate(&program, LineStyle::Directives).map_err(|e| unsupported(&program, &e))?;
     compile_live(program, artifact, runtime)
 }
 
@@ -158,17 +163,22 @@ pub fn compile_live(
     artifact: XdpArtifact,
     runtime: &Runtime,
 ) -> Result<Built, Failure> {
-    let object = compile_bpf(&program.name, &artifact.source, Mode::Live, &runtime.target_headers("xdp"))
-        .map_err(|e| Failure::of(e.fault(), e))?;
+    let object =
+        compile_bpf(&program.name, &artifact.source, Mode::Live, &runtime.target_headers("xdp"))
+            .map_err(|e| Failure::of(e.fault(), e))?;
     Ok(Built { program, artifact, object })
 }
 
 /// A pass that broke a program is our bug: it names itself and leaves what reproduces it.
 pub fn pass_failure(error: PassError) -> Failure {
-    let PassError::Broken { pass, program, .. } = &error else { return Failure::usage(error.to_string()) };
+    let PassError::Broken { pass, program, .. } = &error else {
+        return Failure::usage(error.to_string());
+    };
     let reproducer = text::print(program, text::PrintOptions { spans: false });
     let saved = match temp::keep_file("reproducer", &format!("{pass}.air"), &reproducer) {
-        Ok(path) => format!("\n  reproducer: nicforge build -p {pass} --emit passes {}", path.display()),
+        Ok(path) => {
+            format!("\n  reproducer: nicforge build -p {pass} --emit passes {}", path.display())
+        }
         Err(_) => String::new(),
     };
     Failure::user(format!("{error}{saved}"))
@@ -192,10 +202,11 @@ pub fn kernel_failure(program: &Program, error: XdpError) -> Failure {
     if let XdpError::Refused { source_line: Some((file, line)), reason, log_path, .. } = &error
         && let Some(span) = line_span(program, file, *line)
     {
-        let diagnostic = Diagnostic::error("NF0901", span, "the kernel's verifier refuses the program here")
-            .label(reason.clone())
-            .help(crate::cmd::tried::remedy(reason).to_string())
-            .note(format!("the kernel's complete log is in {}", log_path.display()));
+        let diagnostic =
+            Diagnostic::error("NF0901", span, "the kernel's verifier refuses the program here")
+                .label(reason.clone())
+                .help(crate::cmd::tried::remedy(reason).to_string())
+                .note(format!("the kernel's complete log is in {}", log_path.display()));
         return Failure::rendered(frontend::render_all(&[diagnostic], &program.files, color()));
     }
     Failure::of(error.fault(), error)
@@ -208,7 +219,11 @@ fn line_span(program: &Program, file: &str, line: u32) -> Option<Span> {
     for (number, text) in source.text.split_inclusive('\n').enumerate() {
         if number as u32 + 1 == line {
             let indent = text.len() - text.trim_start().len();
-            return Some(Span::new(id, (start + indent) as u32, (start + text.trim_end().len()) as u32));
+            return Some(Span::new(
+                id,
+                (start + indent) as u32,
+                (start + text.trim_end().len()) as u32,
+            ));
         }
         start += text.len();
     }

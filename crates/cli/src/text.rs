@@ -12,7 +12,9 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let numeric: Vec<bool> = (0..columns)
         .map(|i| {
             !rows.is_empty()
-                && rows.iter().all(|r| r[i].is_empty() || r[i].starts_with(|c: char| c.is_ascii_digit()))
+                && rows
+                    .iter()
+                    .all(|r| r[i].is_empty() || r[i].starts_with(|c: char| c.is_ascii_digit()))
         })
         .collect();
     let line = |cells: &mut dyn Iterator<Item = &str>| {

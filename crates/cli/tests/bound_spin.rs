@@ -1,5 +1,6 @@
-//! What `bound` says of sPIN handlers against what `spin sim`, which shares no code with it, sees them take: no handler whose
-//! instructions are in the cache and whose commands find their ways free takes longer, whatever the packet.
+//! What `bound` says of sPIN handlers against what `spin sim`, which shares no code with it, sees
+//! them take: no handler whose instructions are in the cache and whose commands find their ways
+//! free takes longer, whatever the packet.
 
 mod common;
 
@@ -32,7 +33,8 @@ void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **mem)
 }
 ";
 
-/// Frames of any bytes and sizes, every other one an echo request as far as handlers look, a millisecond apart.
+/// Frames of any bytes and sizes, every other one an echo request as far as handlers look, a
+/// millisecond apart.
 fn capture(random: &mut Random) -> Vec<u8> {
     let mut file = Vec::new();
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
@@ -64,7 +66,8 @@ fn no_simulated_handler_takes_longer_than_its_bound() {
     let mut random = Random::new(7);
     place.file("any.pcap", capture(&mut random));
     place.file("far.c", FAR);
-    // Machine, handlers, traffic besides random bytes, trips of their loop where the packet's own length field ends it.
+    // Machine, handlers, traffic besides random bytes, trips of their loop where the packet's own
+    // length field ends it.
     let cases = [
         ("pspin", "pspin/empty", Some("pspin"), None),
         ("pspin", "pspin/ping_pong", Some("pspin"), None),
@@ -87,7 +90,8 @@ fn no_simulated_handler_takes_longer_than_its_bound() {
         };
         place.run(&["spin", "build", &source, "-o", &image, "--machine", machine]).ok();
         let most = MOST.to_string();
-        let mut args = vec!["bound", &image, "--target", machine, "--mtu", &most, "--by", "packet-rate"];
+        let mut args =
+            vec!["bound", &image, "--target", machine, "--mtu", &most, "--by", "packet-rate"];
         args.push("--json");
         args.extend(trips.iter().flat_map(|trips| ["--unroll", trips]));
         let bound = json(&place, &args);
@@ -111,26 +115,32 @@ fn no_simulated_handler_takes_longer_than_its_bound() {
             let (mut seen, mut slowest, mut count) = (HashSet::new(), 0.0_f64, 0);
             for handler in run["handlers"].as_array().unwrap() {
                 // The first run on a unit fetches instructions.
-                if handler["handler"] == "packet" && !seen.insert(handler["unit"].as_u64().unwrap()) {
+                if handler["handler"] == "packet" && !seen.insert(handler["unit"].as_u64().unwrap())
+                {
                     slowest = slowest.max(handler["cycles"].as_f64().unwrap());
                     count += 1;
                 }
             }
             assert!(count > 0, "{name}: no handler ran twice on a unit");
-            assert!(slowest <= cycles, "{name} on {machine}: {slowest} cycles, the bound is {cycles}");
+            assert!(
+                slowest <= cycles,
+                "{name} on {machine}: {slowest} cycles, the bound is {cycles}"
+            );
         }
     }
     place.is_clean();
 }
 
-/// One query of this handler's would take minutes: a limit, and Ctrl-C, hold inside it, and what is known by then is a valid bound.
+/// One query of this handler's would take minutes: a limit, and Ctrl-C, hold inside it, and what is
+/// known by then is a valid bound.
 #[test]
 fn limits_hold_inside_a_query() {
     let place = Place::new();
     let source = example("spin/icmp_echo.c");
     place.run(&["spin", "build", &source, "-o", "icmp.elf", "--", "-DWHOLE_CHECKSUM"]).ok();
     let bound = ["bound", "icmp.elf", "--target", "fpspin", "--json"];
-    let limited = Background::start(place.command(&[&bound[..], &["--timeout", "1"]].concat())).end();
+    let limited =
+        Background::start(place.command(&[&bound[..], &["--timeout", "1"]].concat())).end();
     let interrupted = Background::start(place.command(&bound));
     // The first bound is there at once; the query that takes long begins soon after.
     common::worked(interrupted.pid(), 2);

@@ -52,8 +52,10 @@ fn files(place: &Place, text: &str, lengths: &[usize]) -> [String; 3] {
             one
         })
         .collect();
-    let twice =
-        place.file("twice.c", "#include <stdint.h>\nuint32_t double_of(uint32_t of) { return 2 * of; }\n");
+    let twice = place.file(
+        "twice.c",
+        "#include <stdint.h>\nuint32_t double_of(uint32_t of) { return 2 * of; }\n",
+    );
     let (program, pcap) = (place.file("program.c", text), place.file("in.pcap", capture(&frames)));
     [program, twice, pcap].map(|path| path.to_str().unwrap().to_string())
 }
@@ -67,7 +69,8 @@ fn a_targets_text_is_compared_with_that_of_no_target() {
     let place = Place::new();
     let [program, twice, pcap] = files(&place, PROGRAM, &[60, 70, 120, 80]);
     for (target, works) in [("dpdk", true), ("xdp", true), ("u280", false), ("liquidio", true)] {
-        let ran = place.run(&["verify", &program, "--target", target, "--pcap", &pcap, "--with", &twice]);
+        let ran =
+            place.run(&["verify", &program, "--target", target, "--pcap", &pcap, "--with", &twice]);
         if works {
             assert!(ran.ok().contains("4 of 4 events"), "{target}: {ran:?}");
         } else {
@@ -81,7 +84,8 @@ fn a_targets_text_is_compared_with_that_of_no_target() {
     }
     // A frame that only the definition drops.
     let [program, twice, pcap] = files(&place, PROGRAM, &[60, 40]);
-    let ran = place.run(&["verify", &program, "--target", "dpdk", "--pcap", &pcap, "--with", &twice]);
+    let ran =
+        place.run(&["verify", &program, "--target", "dpdk", "--pcap", &pcap, "--with", &twice]);
     assert_eq!(ran.status.code(), Some(1), "{ran:?}");
     assert!(ran.out.contains("event 2: expected drop reason short"), "{ran:?}");
     place.is_clean();
@@ -100,10 +104,17 @@ fn every_command_reads_what_is_for_its_target() {
     assert_eq!(said.matches("lacks messages").count(), 1, "{said}");
     let plans = place.run(&["plan", &program, "--target", "all"]);
     assert_eq!(plans.ok().matches("lacks messages").count(), 1, "{plans:?}");
-    place.run(&["plan", &program, "--target", "agilio-cx"]).fails(1, &["lacks messages to the developer"]);
+    place
+        .run(&["plan", &program, "--target", "agilio-cx"])
+        .fails(1, &["lacks messages to the developer"]);
     place.run(&["plan", &program, "--target", "liquidio"]).ok();
     assert!(place.run(&["build", &program, "--emit", "c"]).ok().contains("nf_now"));
-    assert!(!place.run(&["build", &program, "--emit", "c", "--target", "dpdk"]).ok().contains("nf_now()"));
+    assert!(
+        !place
+            .run(&["build", &program, "--emit", "c", "--target", "dpdk"])
+            .ok()
+            .contains("nf_now()")
+    );
     place.run(&["run", &program, "--target", "interp", "--pcap", &pcap]).ok();
 }
 

@@ -16,7 +16,8 @@ fn with() -> [String; 3] {
 fn run(place: &Place, command: &str, more: &[&str]) -> common::Ran {
     let (program, capture, with) = (source("c_functions.c"), example("nat/traffic.pcap"), with());
     let with = with.iter().map(String::as_str);
-    let words = [command, &program, "--pcap", &capture].into_iter().chain(with).chain(more.iter().copied());
+    let words =
+        [command, &program, "--pcap", &capture].into_iter().chain(with).chain(more.iter().copied());
     place.run(&words.collect::<Vec<_>>())
 }
 
@@ -26,7 +27,9 @@ fn generated_code_and_the_interpreter_call_them_alike() {
         return;
     }
     let place = Place::new();
-    for more in [&["--target", "dpdk"][..], &["--target", "xdp", "--candidate", "0"], &["--target", "xdp"]] {
+    for more in
+        [&["--target", "dpdk"][..], &["--target", "xdp", "--candidate", "0"], &["--target", "xdp"]]
+    {
         let ran = run(&place, "verify", more);
         assert!(
             ran.ok().contains("matches the reference: 1127 of 1127 events, 2 of 2 tables"),
@@ -51,13 +54,17 @@ fn a_library_function_gives_what_it_is_known_for() {
     let (program, pcap) = (program.to_str().unwrap(), pcap.to_str().unwrap());
     let out = place.path().join("out.pcap");
     let to = out.to_str().unwrap();
-    place.run(&["run", program, "--target", "interp", "--pcap", pcap, "--with=-lz", "--out", to]).ok();
+    place
+        .run(&["run", program, "--target", "interp", "--pcap", pcap, "--with=-lz", "--out", to])
+        .ok();
     // The check value of this CRC, in front of the frame.
     let sent = std::fs::read(&out).unwrap();
     assert!(
-        sent.windows(14).any(|at| at[..8] == 0xcbf4_3926u64.to_le_bytes() && at[8..] == [2, 0, 0, 0, 0, 1])
+        sent.windows(14)
+            .any(|at| at[..8] == 0xcbf4_3926u64.to_le_bytes() && at[8..] == [2, 0, 0, 0, 0, 1])
     );
-    let verified = place.run(&["verify", program, "--target", "dpdk", "--pcap", pcap, "--with=-lz"]);
+    let verified =
+        place.run(&["verify", program, "--target", "dpdk", "--pcap", pcap, "--with=-lz"]);
     assert!(verified.ok().contains("1 of 1 events"), "{verified:?}");
 }
 
@@ -76,13 +83,18 @@ fn targets_without_c_say_what_to_do() {
         .replace("void work(", "static void work(")
         .replace("nf_enqueue(work, pkt, item)", "work(pkt, item)");
     let nic = place.file("nic.c", called.replace("NF_ON(host);", ""));
-    let build =
-        |target: &str| place.run(&["build", nic.to_str().unwrap(), "--target", target, "--emit", "c"]);
+    let build = |target: &str| {
+        place.run(&["build", nic.to_str().unwrap(), "--target", target, "--emit", "c"])
+    };
     build("xdp").fails(1, &["nic.c:", "`spell` is a function of C", "a handler with NF_ON(host)"]);
     let planned = place.run(&["plan", nic.to_str().unwrap(), "--target", "xdp"]);
     planned.fails(
         1,
-        &["nic.c:", "lacks functions of C such as `spell`", "put the call behind a queue to the host"],
+        &[
+            "nic.c:",
+            "lacks functions of C such as `spell`",
+            "put the call behind a queue to the host",
+        ],
     );
     // A queue that says no side leads where the function can run.
     let open = place.file("open.c", text.replace("NF_ON(host);", ""));
@@ -103,7 +115,9 @@ fn what_is_missing_or_wrong_is_named() {
     let (program, capture, functions) =
         (source("c_functions.c"), example("nat/traffic.pcap"), source("functions.c"));
     let verify = |more: &[&str]| {
-        place.run(&[&["verify", &program, "--target", "dpdk", "--pcap", &capture][..], more].concat())
+        place.run(
+            &[&["verify", &program, "--target", "dpdk", "--pcap", &capture][..], more].concat(),
+        )
     };
     verify(&["--with", &functions])
         .fails(1, &["c_functions.c:", "nothing given by --with has the C function `crc32`"]);
@@ -125,9 +139,11 @@ fn a_crash_is_named() {
     let program = place.file("crash.c", program);
     let (program, capture, functions) =
         (program.to_str().unwrap(), example("nat/traffic.pcap"), source("functions.c"));
-    let go =
-        |words: &[&str]| place.run(&[words, &[program, "--pcap", &capture, "--with", &functions]].concat());
-    go(&["run", "--target", "interp"]).fails(1, &["a crash in `crash`: invalid address", "functions of C"]);
+    let go = |words: &[&str]| {
+        place.run(&[words, &[program, "--pcap", &capture, "--with", &functions]].concat())
+    };
+    go(&["run", "--target", "interp"])
+        .fails(1, &["a crash in `crash`: invalid address", "functions of C"]);
     go(&["verify", "--target", "dpdk"]).fails(1, &["signal: 11", "functions of C", "crash"]);
     place.is_clean();
 }
@@ -138,7 +154,8 @@ fn the_example_signs_with_openssl() {
         return;
     }
     let place = Place::new();
-    let frames: Vec<Vec<u8>> = (0..40u8).map(|n| request(n, if n % 4 == 3 { 20 } else { 40 })).collect();
+    let frames: Vec<Vec<u8>> =
+        (0..40u8).map(|n| request(n, if n % 4 == 3 { 20 } else { 40 })).collect();
     let pcap = place.file("requests.pcap", capture(&frames));
     let (program, hmac) = (example("sign/sign.c"), example("sign/hmac.c"));
     for target in ["xdp", "dpdk"] {

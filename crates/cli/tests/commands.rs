@@ -92,9 +92,21 @@ fn build_stops_where_it_is_told() {
 
     let ran = place.run(&["build", "--list-passes"]);
     assert!(ran.ok().lines().any(|line| line.trim_start().starts_with("inline ")), "{ran:?}");
-    let ran = place.run(&["build", &program, "--emit", "passes", "--print-after", "inline", "--time-passes"]);
+    let ran = place.run(&[
+        "build",
+        &program,
+        "--emit",
+        "passes",
+        "--print-after",
+        "inline",
+        "--time-passes",
+    ]);
     ran.ok();
-    assert!(ran.err.starts_with("// after inline") || ran.err.contains("\n// after inline"), "{}", ran.err);
+    assert!(
+        ran.err.starts_with("// after inline") || ran.err.contains("\n// after inline"),
+        "{}",
+        ran.err
+    );
     assert!(ran.err.contains("ms\n"), "{}", ran.err);
     let unknown = ["build", program.as_str(), "--print-after", "nonsense"];
     place.run(&unknown).fails(2, &["no such pass", "--list-passes"]);
@@ -117,13 +129,19 @@ fn run_interprets_a_capture() {
     assert!(text.starts_with("nf_chain on interp (the reference interpreter)\n"), "{text}");
     assert!(words(&text).contains(&format!(" packets in {packets} ")), "{text}");
     let report = json(&with(&["--json"]));
-    assert_eq!((&report["schema"], &report["packets_in"]), (&"nicforge/run".into(), &packets.into()));
+    assert_eq!(
+        (&report["schema"], &report["packets_in"]),
+        (&"nicforge/run".into(), &packets.into())
+    );
     let metrics = with(&["--metrics"]);
     assert!(
         metrics.contains(&format!("nicforge_packets_in_total{{program=\"nf_chain\"}} {packets}\n")),
         "{metrics}"
     );
-    assert!(metrics.lines().all(|line| line.starts_with('#') || line.starts_with("nicforge_")), "{metrics}");
+    assert!(
+        metrics.lines().all(|line| line.starts_with('#') || line.starts_with("nicforge_")),
+        "{metrics}"
+    );
     assert!(with(&["--events"]).starts_with("1: "));
 
     with(&["--out", "sent.pcap"]);
@@ -184,7 +202,9 @@ fn wrong_usage_is_2() {
         assert!(!ran.err.is_empty() && !ran.err.contains("panicked"), "{args:?}: {ran:?}");
     }
     place.file("lonely.c", counter("nf_send(pkt, 0);"));
-    place.run(&["run", "lonely.c", "--target", "interp"]).fails(2, &["no packets to run on", "--pcap"]);
+    place
+        .run(&["run", "lonely.c", "--target", "interp"])
+        .fails(2, &["no packets to run on", "--pcap"]);
     place.is_clean();
 }
 
@@ -221,7 +241,8 @@ fn bad_tables_are_named_with_their_place() {
     run("[[by_type]]\nkey = 70000\n").fails(1, &["t.toml:2: table `by_type`: `key`: 70000"]);
     run("\n[[by_kind]]\nkey = 1\n").fails(1, &["t.toml:2", "no table `by_kind`; it has `by_type`"]);
     run("[[by_type]\n").fails(1, &["t.toml:1: "]);
-    run("[[routes]]\nkey = \"10.0.0.0/40\"\n").fails(1, &["t.toml:1: table `routes`: ", "prefix length 40"]);
+    run("[[routes]]\nkey = \"10.0.0.0/40\"\n")
+        .fails(1, &["t.toml:1: table `routes`: ", "prefix length 40"]);
     run("[[by_type]]\nkey = 5\nvalue = 3\n").ok();
     place.is_clean();
 }
@@ -283,7 +304,8 @@ fn bounds_name_the_packet_and_what_limits_it() {
     place.run(&["bound", &xdp("dos_filter.c"), "--what-if", "eth.type=0x86dd"]).ok();
 }
 
-/// Two handlers in assembly: one reads the EtherType and maybe a word more, the other follows a pointer from memory.
+/// Two handlers in assembly: one reads the EtherType and maybe a word more, the other follows a
+/// pointer from memory.
 const HANDLERS: &str = "
 .text
 .globl parse_ph
@@ -315,14 +337,16 @@ fn handlers_are_bounded_on_spin_targets() {
     let bound = |more: &[&str]| place.run(&[&["bound", "a.elf"], more].concat());
     let said = json(bound(&["--target", "pspin", "--json", "--pcap", "worst.pcap"]).ok());
     assert_eq!((&said["status"], &said["limit"]), (&"exact".into(), &"port".into()));
-    // Runtime 9; loads 2 with a use right behind, else 1: 2, 2, 1; 1, 1; 2 of the task, 22 of L2; return 2.
+    // Runtime 9; loads 2 with a use right behind, else 1: 2, 2, 1; 1, 1; 2 of the task, 22 of L2;
+    // return 2.
     assert_eq!((&said["cycles"], &said["min_packet_bytes"]), (&42.0.into(), &60.into()), "{said}");
     assert_eq!(&said["witness"]["packet"].as_str().unwrap()[24..28], "8100");
     assert_eq!(said["path"][0]["line"], "parse_ph+0x0");
     let other = json(bound(&["--target", "pspin", "--json", "--what-if", "eth.type=0x0800"]).ok());
     assert!(other["cycles"].as_f64() < said["cycles"].as_f64());
     bound(&["--target", "fpspin", "--require", "10Mpps"]).ok();
-    bound(&["--target", "fpspin", "--require", "1000Mpps"]).fails(1, &["the required rate does not hold"]);
+    bound(&["--target", "fpspin", "--require", "1000Mpps"])
+        .fails(1, &["the required rate does not hold"]);
     let text = bound(&["--target", "pspin", "--entry", "chase"]).ok().to_string();
     assert!(text.contains("chase+0x0: a load from an address that is not known"), "{text}");
     bound(&["--target", "pspin", "--entry", "chse"])
@@ -330,9 +354,13 @@ fn handlers_are_bounded_on_spin_targets() {
     bound(&[]).fails(2, &["RISC-V handlers run on --target pspin or fpspin"]);
     bound(&["--target", "bluefield2"]).fails(2, &["bluefield2 has no RISC-V cores"]);
     place.run(&["bound", "a.o", "--target", "pspin"]).fails(1, &["the file is not linked"]);
-    place.run(&["bound", &xdp("alaw.c"), "--entry", "f"]).fails(2, &["--entry is for RISC-V handlers"]);
+    place
+        .run(&["bound", &xdp("alaw.c"), "--entry", "f"])
+        .fails(2, &["--entry is for RISC-V handlers"]);
     place.file("fake.elf", "\x7fELF and so on");
-    place.run(&["bound", "fake.elf", "--target", "pspin"]).fails(1, &["not a readable 32-bit ELF file"]);
+    place
+        .run(&["bound", "fake.elf", "--target", "pspin"])
+        .fails(1, &["not a readable 32-bit ELF file"]);
 }
 
 #[test]
@@ -397,8 +425,9 @@ fn what_the_offload_lacks_is_named_and_hash_maps_are_modelled() {
     };
     place.file("plain.c", source("BPF_MAP_TYPE_HASH"));
     place.file("percpu.c", source("BPF_MAP_TYPE_PERCPU_HASH"));
-    let bound =
-        |name: &str, more: &[&str]| place.run(&[&["bound", name, "--target", "agilio-xdp"], more].concat());
+    let bound = |name: &str, more: &[&str]| {
+        place.run(&[&["bound", name, "--target", "agilio-xdp"], more].concat())
+    };
     let text = bound("plain.c", &[]);
     assert!(
         text.ok().contains("exactly") && text.ok().contains("but not those of hash maps"),
@@ -439,7 +468,9 @@ fn what_cannot_be_bound_says_why() {
     place.run(&["bound", "noise"]).fails(1, &["neither an ELF object, nor an NFP listing"]);
     place.file("fake.o", "\x7fELF and so on");
     place.run(&["bound", "fake.o"]).fails(1, &["not a readable ELF object"]);
-    place.run(&["bound", &xdp("alaw.c"), "--what-if", "nonsense=1"]).fails(2, &["--what-if nonsense=1"]);
+    place
+        .run(&["bound", &xdp("alaw.c"), "--what-if", "nonsense=1"])
+        .fails(2, &["--what-if nonsense=1"]);
 }
 
 #[test]
@@ -454,7 +485,8 @@ fn validate_compares_with_published_data() {
     assert!(rows.iter().any(|row| row["case"] == "all 21416 paths"));
 }
 
-/// What would overflow clang's stack is said with its place before clang runs; what macros make is said behind it.
+/// What would overflow clang's stack is said with its place before clang runs; what macros make is
+/// said behind it.
 #[test]
 fn deep_programs_are_refused_in_a_line() {
     let place = Place::new();
@@ -467,14 +499,17 @@ fn deep_programs_are_refused_in_a_line() {
     };
     for deep in ["~", "-", "1 + ", "1 ? 2 : "] {
         place.file("deep.c", program(&deep.repeat(20_000)));
-        place.run(&["check", "deep.c"]).fails(1, &["error[NF0027]", "deep.c:9:", "more than 1000 operators"]);
+        place
+            .run(&["check", "deep.c"])
+            .fails(1, &["error[NF0027]", "deep.c:9:", "more than 1000 operators"]);
     }
     place.file("macro.c", program("D(1) +"));
     place.run(&["check", "macro.c"]).fails(1, &["error[NF0027]: clang crashed", "macros"]);
     place.is_clean();
 }
 
-/// `bound` on the kernel takes programs of ours as it takes their objects, and says what is wrong with a damaged source.
+/// `bound` on the kernel takes programs of ours as it takes their objects, and says what is wrong
+/// with a damaged source.
 #[test]
 fn bound_on_xdp_takes_programs_and_names_errors() {
     let place = Place::new();

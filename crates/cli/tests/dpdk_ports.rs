@@ -1,5 +1,5 @@
-//! `nicforge run --target dpdk --dev`: what it prints, how it ends, what it leaves behind, and what it says where a device
-//! is not there.
+//! `nicforge run --target dpdk --dev`: what it prints, how it ends, what it leaves behind, and what
+//! it says where a device is not there.
 
 mod common;
 
@@ -15,7 +15,9 @@ fn dpdk_is_missing() -> bool {
         return false;
     }
     assert!(std::env::var_os("CI").is_none(), "DPDK is missing: run scripts/bootstrap.sh");
-    println!("skipped: DPDK is missing: apt-get install --no-install-recommends libdpdk-dev pkg-config");
+    println!(
+        "skipped: DPDK is missing: apt-get install --no-install-recommends libdpdk-dev pkg-config"
+    );
     true
 }
 
@@ -26,7 +28,8 @@ fn children(pid: u32) -> Vec<String> {
     text.split_whitespace().map(String::from).collect()
 }
 
-/// A run on a port that never ends, from when its application runs. The port takes frames from nowhere.
+/// A run on a port that never ends, from when its application runs. The port takes frames from
+/// nowhere.
 fn running(place: &Place) -> (Background, String) {
     let program = example("l2_forward");
     let args = ["run", &program, "--target", "dpdk", "--dev", "net_null0,size=64", "--json"];

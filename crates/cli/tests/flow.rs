@@ -1,5 +1,5 @@
-//! `nicforge validate flow`: cache hit rates within two points of the published ones, by the compiled caches themselves, and what the
-//! simulated NIC makes of the other figures.
+//! `nicforge validate flow`: cache hit rates within two points of the published ones, by the
+//! compiled caches themselves, and what the simulated NIC makes of the other figures.
 
 mod common;
 
@@ -18,7 +18,8 @@ fn figures_are_what_docs_validation_flow_says() {
             let text = |part: &str| row[part].as_str().unwrap().to_string();
             text("case").contains(word) && text("metric").starts_with(metric)
         };
-        let values = |row: &Value| ["published", "ours"].map(|part| row[part].as_f64().unwrap_or(f64::NAN));
+        let values =
+            |row: &Value| ["published", "ours"].map(|part| row[part].as_f64().unwrap_or(f64::NAN));
         rows.iter().filter(named).map(values).collect()
     };
     let hits = of("buckets", "answered");
@@ -37,7 +38,8 @@ fn figures_are_what_docs_validation_flow_says() {
     let others = [of("the store, sharded", "speed-up"), of("other node", "speed-up")].concat();
     assert!(others.len() == 2 && others.iter().all(|[_, ours]| *ours > 3.0), "{others:?}");
 
-    let [through, back] = ["write-through cache", "write-back cache"].map(|word| of(word, "host's time"));
+    let [through, back] =
+        ["write-through cache", "write-back cache"].map(|word| of(word, "host's time"));
     assert!(
         through[0][1] > 2.0 && back.iter().all(|[_, ours]| *ours > through[0][1]),
         "{through:?} {back:?}"

@@ -12,7 +12,8 @@ const SMALLEST: &str =
 fn taken(text: &str, part: &str) -> f64 {
     let line = text.lines().find(|line| line.trim_start().starts_with(part));
     let line = line.unwrap_or_else(|| panic!("no `{part}` in {text}"));
-    let number = line.trim_start().strip_prefix(part).and_then(|rest| rest.split_whitespace().next());
+    let number =
+        line.trim_start().strip_prefix(part).and_then(|rest| rest.split_whitespace().next());
     number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no number in {line}"))
 }
 
@@ -20,7 +21,9 @@ fn taken(text: &str, part: &str) -> f64 {
 fn synth_sizes_a_design() {
     let place = Place::new();
     place.file("small.c", SMALLEST);
-    place.run(&["build", "small.c", "--synth"]).fails(2, &["--synth is for designs: add --target u280"]);
+    place
+        .run(&["build", "small.c", "--synth"])
+        .fails(2, &["--synth is for designs: add --target u280"]);
 
     // The front end's compiler, but no yosys.
     let bin = place.path().join("bin");
@@ -40,14 +43,18 @@ fn synth_sizes_a_design() {
     }
     let ran = place.run(&["build", "small.c", "--target", "u280", "--synth", "-o", "design"]);
     let text = ran.ok();
-    let [luts, flip_flops, brams] = ["LUT sites", "flip-flops", "BRAM"].map(|part| taken(text, part));
+    let [luts, flip_flops, brams] =
+        ["LUT sites", "flip-flops", "BRAM"].map(|part| taken(text, part));
     // The packet path alone: a buffer of 32 slots is 48 KiB.
     assert!((500.0..20_000.0).contains(&luts), "{text}");
     assert!((500.0..20_000.0).contains(&flip_flops), "{text}");
     assert!((10.7..40.0).contains(&brams), "{text}");
-    for part in
-        ["logic depth, LUTs between registers", "u_ingress", "the planner's estimate: ", "nothing placed"]
-    {
+    for part in [
+        "logic depth, LUTs between registers",
+        "u_ingress",
+        "the planner's estimate: ",
+        "nothing placed",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     for file in ["nf_top.sv", "nf_handlers.sv", "nf_egress.sv", "registers.json"] {
@@ -62,7 +69,9 @@ fn estimates_beside_yosys() {
     let ran = place.run(&["validate", "fpga", "--json"]);
     let table: Value = serde_json::from_str(ran.ok()).unwrap();
     let rows = table["rows"].as_array().unwrap();
-    let of = |case: &str, metric: &str| rows.iter().any(|row| row["case"] == case && row["metric"] == metric);
+    let of = |case: &str, metric: &str| {
+        rows.iter().any(|row| row["case"] == case && row["metric"] == metric)
+    };
     for metric in ["LUTs", "flip-flops", "BRAM"] {
         assert!(of("l2_forward", metric), "{rows:?}");
     }
@@ -70,12 +79,15 @@ fn estimates_beside_yosys() {
         let numbers = ["published", "ours"].map(|part| row[part].as_f64().unwrap_or(f64::NAN));
         assert!(numbers.iter().all(|number| number.is_finite() && *number >= 0.0), "{row}");
     }
-    place.run(&["validate", "spin", "--remake"]).fails(2, &["--remake is for the suites fpga and spin-rtl"]);
+    place
+        .run(&["validate", "spin", "--remake"])
+        .fails(2, &["--remake is for the suites fpga and spin-rtl"]);
     place.is_clean();
 }
 
-/// What cannot be hardware is refused with its place and the number that does not fit: `hardware/NAME.c`, whose first line is the
-/// command, beside `NAME.expect.txt`. `NICFORGE_BLESS=1` rewrites what is expected.
+/// What cannot be hardware is refused with its place and the number that does not fit:
+/// `hardware/NAME.c`, whose first line is the command, beside `NAME.expect.txt`. `NICFORGE_BLESS=1`
+/// rewrites what is expected.
 #[test]
 fn what_cannot_be_hardware_is_refused() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hardware");
@@ -90,7 +102,8 @@ fn what_cannot_be_hardware_is_refused() {
         let place = Place::new();
         let text = std::fs::read_to_string(&program).unwrap();
         place.file(program.file_name().unwrap().to_str().unwrap(), &text);
-        let command = text.lines().next().unwrap().trim_start_matches("/* ").trim_end_matches(" */");
+        let command =
+            text.lines().next().unwrap().trim_start_matches("/* ").trim_end_matches(" */");
         let ran = place.run(&command.split(' ').collect::<Vec<_>>());
         assert_eq!(ran.code(), 1, "{}: {ran:?}", program.display());
         let expected = program.with_extension("expect.txt");
@@ -103,7 +116,8 @@ fn what_cannot_be_hardware_is_refused() {
     }
 }
 
-/// The load balancer at 322 MHz: under 2,000 LUTs; seven levels at 0.4 ns each, wires included, are 2.8 of 3.1 ns.
+/// The load balancer at 322 MHz: under 2,000 LUTs; seven levels at 0.4 ns each, wires included, are
+/// 2.8 of 3.1 ns.
 #[test]
 fn the_balancer_is_small_and_shallow() {
     let path = std::env::var("PATH").unwrap();
@@ -123,7 +137,8 @@ fn the_balancer_is_small_and_shallow() {
     assert!((1000..of("lut_cells")).contains(&of("lut_sites")), "{row}");
     assert!((3..=7).contains(&of("depth")), "{row}");
     assert_eq!((of("dsps"), of("urams")), (1, 0), "{row}");
-    let nothing = place.run(&["validate", "fpga", "--remake", "--only", "nf_balance", "--limit", "0"]);
+    let nothing =
+        place.run(&["validate", "fpga", "--remake", "--only", "nf_balance", "--limit", "0"]);
     assert!(
         nothing.ok().lines().count() == 1 && nothing.err.contains("nf_balance: yosys takes longer"),
         "{nothing:?}"

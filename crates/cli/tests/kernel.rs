@@ -1,5 +1,5 @@
-//! Captures through the kernel, and what stands in the way of it: no privilege, a refusing verifier, an event or an
-//! operation that the target does not have.
+//! Captures through the kernel, and what stands in the way of it: no privilege, a refusing
+//! verifier, an event or an operation that the target does not have.
 
 mod common;
 
@@ -33,7 +33,11 @@ fn a_capture_runs_and_matches() {
         "{metrics:?}"
     );
     assert_eq!(
-        with(&["--events"]).ok().lines().filter(|line| line.starts_with("net_send port 0 frame ")).count(),
+        with(&["--events"])
+            .ok()
+            .lines()
+            .filter(|line| line.starts_with("net_send port 0 frame "))
+            .count(),
         3
     );
     place.is_clean();
@@ -80,7 +84,8 @@ fn a_check_of_nothing_fails() {
         let ran = place.run(&["verify", "c.c", "--target", target, "--pcap", "none.pcap"]);
         ran.fails(1, &["nothing was compared: the captures have no packets"]);
         assert!(!ran.out.contains("matches"), "{ran:?}");
-        let ran = place.run(&["verify", "c.c", "--target", target, "--pcap", "none.pcap", "--json"]);
+        let ran =
+            place.run(&["verify", "c.c", "--target", target, "--pcap", "none.pcap", "--json"]);
         assert_eq!((ran.code(), &json(&ran.out)["ok"]), (1, &false.into()), "{ran:?}");
     }
     if can_load() {
@@ -90,7 +95,8 @@ fn a_check_of_nothing_fails() {
     place.is_clean();
 }
 
-/// A frame that leaves shorter than an Ethernet header is left out with what it does to tables, on both sides.
+/// A frame that leaves shorter than an Ethernet header is left out with what it does to tables, on
+/// both sides.
 #[test]
 fn events_are_left_out_as_a_whole() {
     if !can_load() {
@@ -112,7 +118,8 @@ fn events_are_left_out_as_a_whole() {
          \x20   nf_add_value(&counts, seen, 1);\n\
          \x20   nf_send(pkt, 0);\n}\n",
     );
-    let frames: Vec<Vec<u8>> = (0..12u8).map(|n| vec![n / 2; if n % 3 == 0 { 20 } else { 60 }]).collect();
+    let frames: Vec<Vec<u8>> =
+        (0..12u8).map(|n| vec![n / 2; if n % 3 == 0 { 20 } else { 60 }]).collect();
     place.file("p.pcap", capture(&frames));
     let ran = place.run(&["verify", "short.c", "--pcap", "p.pcap"]);
     assert!(ran.ok().contains("4 events are beyond what the kernel takes"), "{ran:?}");
@@ -128,26 +135,51 @@ fn plans_run_on_several_cpus() {
     }
     let place = Place::new();
     let chain = example("nf_chain");
-    let plan =
-        place.run(&["plan", &chain, "--target", "xdp", "--pin", "net_recv=1", "--iterations", "4", "--json"]);
+    let plan = place.run(&[
+        "plan",
+        &chain,
+        "--target",
+        "xdp",
+        "--pin",
+        "net_recv=1",
+        "--iterations",
+        "4",
+        "--json",
+    ]);
     place.file("plan.json", plan.ok());
     let ran = place.run(&["verify", &chain, "--plan", "plan.json"]);
-    assert!(ran.ok().starts_with("xdp (net_recv x1, net_recv_stage2 x1) matches the reference: "), "{ran:?}");
-    let ran = place.run(&["run", &chain, "--plan", "plan.json"]);
     assert!(
-        words(ran.ok()).contains("stage replicas in handed on sent stack ended queue full ns/packet"),
+        ran.ok().starts_with("xdp (net_recv x1, net_recv_stage2 x1) matches the reference: "),
         "{ran:?}"
     );
-    assert!(ran.out.contains("matches the reference: 2388 of 2388 events, 7 of 7 tables"), "{ran:?}");
+    let ran = place.run(&["run", &chain, "--plan", "plan.json"]);
+    assert!(
+        words(ran.ok())
+            .contains("stage replicas in handed on sent stack ended queue full ns/packet"),
+        "{ran:?}"
+    );
+    assert!(
+        ran.out.contains("matches the reference: 2388 of 2388 events, 7 of 7 tables"),
+        "{ran:?}"
+    );
     let report = json(place.run(&["run", &chain, "--plan", "plan.json", "--json"]).ok());
     let stage = |at: usize, key: &str| report["stages"][at][key].as_u64().unwrap();
     assert_eq!((stage(0, "packets_in"), stage(0, "handed_on")), (2388, stage(1, "packets_in")));
     assert_eq!(stage(0, "sent") + stage(1, "sent"), 1945);
-    assert!(stage(1, "turned_away") == 0 && report["stages"][1]["ns_per_packet"].as_f64().unwrap() > 0.0);
-    // Candidate 0 is one stage; where its tables have a key in common it has replicas, and packets are spread by that.
+    assert!(
+        stage(1, "turned_away") == 0
+            && report["stages"][1]["ns_per_packet"].as_f64().unwrap() > 0.0
+    );
+    // Candidate 0 is one stage; where its tables have a key in common it has replicas, and packets
+    // are spread by that.
     let ran = place.run(&["verify", &example("firewall"), "--candidate", "0"]);
-    assert!(ran.ok().starts_with("xdp (net_recv x4) matches the reference: 2370 of 2370"), "{ran:?}");
-    place.run(&["run", &chain, "--dev", "lo", "--watch", "--plan", "plan.json"]).fails(2, &["--watch"]);
+    assert!(
+        ran.ok().starts_with("xdp (net_recv x4) matches the reference: 2370 of 2370"),
+        "{ran:?}"
+    );
+    place
+        .run(&["run", &chain, "--dev", "lo", "--watch", "--plan", "plan.json"])
+        .fails(2, &["--watch"]);
     place.is_clean();
 }
 
@@ -175,8 +207,17 @@ fn without_privilege_there_is_one_clear_line() {
         ran.fails(3, &["error: no permission to ", "run as root, or with the capabilities"]);
         assert_eq!(ran.err.lines().count(), 1, "{args:?}: {ran:?}");
     }
-    let all =
-        ["--reuid=65534", "--clear-groups", binary, "run", "c.c", "--pcap", "p.pcap", "--target", "interp"];
+    let all = [
+        "--reuid=65534",
+        "--clear-groups",
+        binary,
+        "run",
+        "c.c",
+        "--pcap",
+        "p.pcap",
+        "--target",
+        "interp",
+    ];
     finish(place.prepare("setpriv", &all)).ok();
     assert_eq!(place.temporary(), [""; 0]);
 }
@@ -219,7 +260,8 @@ fn what_a_target_does_not_have_is_named() {
     place.is_clean();
 }
 
-/// The slowest packet of every program does in the kernel what its path says, unless the path needs what no table holds.
+/// The slowest packet of every program does in the kernel what its path says, unless the path needs
+/// what no table holds.
 #[test]
 fn slowest_packets_run_in_the_kernel() {
     if !can_load() {
@@ -239,7 +281,14 @@ fn slowest_packets_run_in_the_kernel() {
         "path_explosion",
     ] {
         let file = folder.join(format!("{name}.c"));
-        let ran = place.run(&["bound", &file.to_string_lossy(), "--target", "xdp", "--measure", "--json"]);
+        let ran = place.run(&[
+            "bound",
+            &file.to_string_lossy(),
+            "--target",
+            "xdp",
+            "--measure",
+            "--json",
+        ]);
         let measured = &json(ran.ok())["measured"];
         let same = measured["verdict"] == measured["verdict_of_path"];
         assert!(same || measured["more_needed"] == true, "{name}: {measured}");

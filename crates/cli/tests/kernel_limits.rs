@@ -1,11 +1,13 @@
-//! Programs that the kernel would not take as one would write them: more than its stack has room for, accesses that are not aligned,
-//! loops that its verifier would walk for ever. Each is in tests/programs/kernel_limits.
+//! Programs that the kernel would not take as one would write them: more than its stack has room
+//! for, accesses that are not aligned, loops that its verifier would walk for ever. Each is in
+//! tests/programs/kernel_limits.
 
 mod common;
 
 use common::{Place, can_load, capture, example};
 
-/// Frames of several lengths whose bytes are often small, so that they are kinds, lengths and indices.
+/// Frames of several lengths whose bytes are often small, so that they are kinds, lengths and
+/// indices.
 fn traffic() -> Vec<u8> {
     let byte = |seed: u64, at: u64| match nicforge_ir::io::random(seed, at) {
         raw if raw % 4 > 0 => [0, 1, 2, 3, 4, 5, 0x24, 0xff][raw as usize / 4 % 8],
@@ -33,7 +35,10 @@ fn programs_beyond_the_kernels_limits_run_there() {
     for program in programs {
         let program = program.display().to_string();
         let ran = place.run(&["verify", &program, "--target", "xdp", "--pcap", "t.pcap"]);
-        assert!(ran.ok().contains("matches the reference: 100 of 100 events"), "{program}: {ran:?}");
+        assert!(
+            ran.ok().contains("matches the reference: 100 of 100 events"),
+            "{program}: {ran:?}"
+        );
     }
     place.is_clean();
 }

@@ -28,7 +28,8 @@ fn in_every_command(name: &str, programs: &[&str], says: &str, bound: Option<&st
             Some(why) => run("bound", &[]).fails(1, &[why]),
             None => assert!(run("bound", &["--timeout", "2"]).ok().contains(name), "{program}"),
         }
-        let sim: Value = serde_json::from_str(run("sim", &["--packets", "100", "--json"]).ok()).unwrap();
+        let sim: Value =
+            serde_json::from_str(run("sim", &["--packets", "100", "--json"]).ok()).unwrap();
         assert_eq!(sim["target"], name, "{sim}");
         run("explain", &[]).ok();
         assert!(run("report", &["--quick", "-o", "page.html"]).ok().contains("wrote page.html"));
@@ -95,35 +96,49 @@ fn a_kit_tests_images_elsewhere() {
     let spec = file("rv64-soc/rv64-soc");
     let made = place.run(&["kit", &spec, "nat", "-o", "kit"]);
     assert!(made.ok().contains("wrote kit: nat for rv64-soc"), "{made:?}");
-    place.run(&["kit", &spec, "nat", "-o", "kit"]).fails(1, &["kit: there is something already", "-o"]);
+    place
+        .run(&["kit", &spec, "nat", "-o", "kit"])
+        .fails(1, &["kit: there is something already", "-o"]);
     let text = std::fs::read_to_string(&spec).unwrap();
     let command = text.lines().find_map(|line| line.strip_prefix("run = \"")).unwrap();
     let command = command.trim_end_matches('"');
     let run = |command: &str| {
-        let ran = std::process::Command::new(place.path().join("kit/run.py")).arg(command).output().unwrap();
+        let ran = std::process::Command::new(place.path().join("kit/run.py"))
+            .arg(command)
+            .output()
+            .unwrap();
         (ran.status.code(), String::from_utf8_lossy(&ran.stdout).into_owned())
     };
     let (status, said) = run(command);
-    assert!(status == Some(0) && said.starts_with("nat: agrees (") && said.contains("3 tables"), "{said}");
+    assert!(
+        status == Some(0) && said.starts_with("nat: agrees (") && said.contains("3 tables"),
+        "{said}"
+    );
     let expected = place.path().join("kit/nat/expected.txt").display().to_string();
     let (status, said) =
         run(&format!("sed '0,/^nf send /s/^nf send \\([0-9]*\\) ./nf send \\1 9/' {expected}"));
-    assert!(status == Some(1) && said.contains("nat: differs") && said.contains("event "), "{said}");
+    assert!(
+        status == Some(1) && said.contains("nat: differs") && said.contains("event "),
+        "{said}"
+    );
     let (status, said) = run(&format!("grep -v done {expected}"));
     assert!(status == Some(1) && said.contains("ends before `nf done`"), "{said}");
-    let (status, said) = run(&format!("sed '/^nf entry/d; s/nf done/nf no-tables\\nnf done/' {expected}"));
+    let (status, said) =
+        run(&format!("sed '/^nf entry/d; s/nf done/nf no-tables\\nnf done/' {expected}"));
     assert!(status == Some(0) && said.contains("0 tables"), "{said}");
 }
 
-/// `verify --exec`: the protocol through a command of the user's, for targets with images and without.
+/// `verify --exec`: the protocol through a command of the user's, for targets with images and
+/// without.
 #[test]
 fn a_users_own_command_runs_what_is_verified() {
     let place = Place::new();
     cut(&place, "nat");
     place.run(&["kit", "xdp", "nat", "-o", "kit"]).ok();
     let answer = |program: &str| format!("{program} kit/nat/expected.txt");
-    let verify =
-        |target: &str, command: &str| place.run(&["verify", "nat", "--target", target, "--exec", command]);
+    let verify = |target: &str, command: &str| {
+        place.run(&["verify", "nat", "--target", target, "--exec", command])
+    };
     let same = verify("xdp", &answer("cat"));
     assert!(
         same.ok().contains("xdp matches the reference") && same.out.contains("(run by --exec)"),
@@ -131,15 +146,22 @@ fn a_users_own_command_runs_what_is_verified() {
     );
     verify("xdp", &answer("grep -v '^nf send 1 '")).fails(1, &[]);
     let untold = verify("xdp", &answer("sed '/^nf entry/d; s/nf done/nf no-tables\\nnf done/'"));
-    assert!(untold.ok().contains("matches") && untold.err.contains("tables were not compared"), "{untold:?}");
+    assert!(
+        untold.ok().contains("matches") && untold.err.contains("tables were not compared"),
+        "{untold:?}"
+    );
     let ended = verify("xdp", "echo booting; exit 7");
-    ended.fails(3, &["echo booting; exit 7: it ended (exit status: 7) before `nf done`", "booting"]);
+    ended
+        .fails(3, &["echo booting; exit 7: it ended (exit status: 7) before `nf done`", "booting"]);
     verify("xdp", "echo nf failed no card").fails(3, &["no card"]);
     verify("xdp", "echo nf send 0 x 00").fails(3, &["no number in the line `nf send 0 x 00`"]);
     verify("xdp", "echo nf send 999999 0 00").fails(3, &["unknown event"]);
     // A target with images: the command gets the image.
     let image = verify("liquidio", "echo console; {image}");
-    assert!(image.ok().contains("liquidio ") && image.out.contains("matches the reference"), "{image:?}");
+    assert!(
+        image.ok().contains("liquidio ") && image.out.contains("matches the reference"),
+        "{image:?}"
+    );
     place.is_clean();
 }
 
@@ -156,7 +178,11 @@ fn a_users_command_does_not_outlive_the_run() {
         let pid: i32 = std::fs::read_to_string(&started).unwrap().trim().parse().unwrap();
         run.signal(signal);
         let ran = run.end();
-        assert_eq!(ran.status.code(), if signal == libc::SIGKILL { None } else { Some(130) }, "{ran:?}");
+        assert_eq!(
+            ran.status.code(),
+            if signal == libc::SIGKILL { None } else { Some(130) },
+            "{ran:?}"
+        );
         // SAFETY: signal 0 only asks.
         within("the command is gone", || unsafe { libc::kill(pid, 0) } != 0);
         // What SIGKILL left, the next command sweeps.
@@ -195,7 +221,13 @@ fn mistakes_in_a_file_are_one_message_with_place_reason_and_remedy() {
     cut(&place, "l2_forward");
     let word = ["codegen = \"rtl\"", "codegen = \"fpga\""];
     let known = "expected one of `xdp`, `dpdk`, `nfp`, `riscv`, `rtl`, `threads`, `host`";
-    refused(&place, "u280", word, 1, &["mine.toml:13: unknown variant `fpga`", known, "docs/targets.md"]);
+    refused(
+        &place,
+        "u280",
+        word,
+        1,
+        &["mine.toml:13: unknown variant `fpga`", known, "docs/targets.md"],
+    );
     let key = ["clock = \"250 MHz\"       # [alkali]\ninit", "init"];
     refused(&place, "u280", key, 1, &["mine.toml:11: missing field `clock`", "targets show NAME"]);
     let host = ["codegen = \"dpdk\"", "codegen = \"host\""];
@@ -216,10 +248,18 @@ fn mistakes_in_a_file_are_one_message_with_place_reason_and_remedy() {
         &["a section [spin], or a memory of scope `unit`", "targets show pspin"],
     );
     let cpu = ["costs = \"rv32\"", "costs = \"rv32\"\ncpu = \"rocket\""];
-    refused(&place, "panic", cpu, 1, &["mine.toml", "cpu is for codegen dpdk, not for riscv; leave it out"]);
+    refused(
+        &place,
+        "panic",
+        cpu,
+        1,
+        &["mine.toml", "cpu is for codegen dpdk, not for riscv; leave it out"],
+    );
 
     for command in ["build", "run", "verify", "check", "plan", "sim", "bound"] {
-        place.run(&[command, "l2_forward", "--target", "none.toml"]).fails(1, &["none.toml: No such file"]);
+        place
+            .run(&[command, "l2_forward", "--target", "none.toml"])
+            .fails(1, &["none.toml: No such file"]);
     }
     for command in ["build", "run", "verify", "check", "plan", "sim"] {
         place
@@ -239,8 +279,10 @@ fn mistakes_in_a_tool_chain_are_told() {
         place.file("mine.toml", format!("{shown}\n[toolchain]\n{tools}\n"));
         place.run(&["verify", "l2_forward", "--target", "./mine.toml"])
     };
-    with("compiler = \"no-such-cc\"\nflags = []\nrun = \"{image}\"")
-        .fails(3, &["no-such-cc (toolchain of the target)", "install it, or name another in the spec"]);
+    with("compiler = \"no-such-cc\"\nflags = []\nrun = \"{image}\"").fails(
+        3,
+        &["no-such-cc (toolchain of the target)", "install it, or name another in the spec"],
+    );
     with("compiler = \"clang-19\"\nflags = [\"-fno-such-flag\"]\nrun = \"{image}\"")
         .fails(3, &["it refuses the generated files", "-fno-such-flag"]);
     with("compiler = \"clang-19\"\nflags = [\"-pthread\"]\nboard = \"none\"\nrun = \"{image}\"")
@@ -255,7 +297,10 @@ fn mistakes_in_a_tool_chain_are_told() {
             + "\n[toolchain]\ncompiler = \"cc\"\nflags = []\nrun = \"\"\n",
     );
     let ran = place.run(&["verify", "l2_forward", "--target", "./mine.toml"]);
-    ran.fails(1, &["mine.toml:", "[toolchain] is for codegen threads, and the first units have dpdk"]);
+    ran.fails(
+        1,
+        &["mine.toml:", "[toolchain] is for codegen threads, and the first units have dpdk"],
+    );
     place.is_clean();
 }
 
@@ -266,12 +311,18 @@ fn options_are_asked_of_the_back_end() {
     cut(&place, "l2_forward");
     let (card, cores) = (file("u250"), file("manycore"));
     let run = |args: &[&str]| place.run(args);
-    run(&["build", "l2_forward", "--target", &cores, "--synth"]).fails(2, &["--synth is for designs"]);
-    run(&["run", "l2_forward", "--target", &cores, "--trace", "t.fst"]).fails(2, &["--trace needs a target"]);
-    run(&["run", "l2_forward", "--target", &card, "--dev", "lo"]).fails(2, &["--dev needs a target"]);
-    run(&["verify", "l2_forward", "--target", &cores, "--host-process"]).fails(2, &["--host-process is for"]);
-    run(&["run", "l2_forward", "--target", &card, "--interleave", "1"]).fails(2, &["--target interp"]);
-    run(&["verify", "l2_forward", "--target", "interp"]).fails(2, &["the interpreter is the reference"]);
+    run(&["build", "l2_forward", "--target", &cores, "--synth"])
+        .fails(2, &["--synth is for designs"]);
+    run(&["run", "l2_forward", "--target", &cores, "--trace", "t.fst"])
+        .fails(2, &["--trace needs a target"]);
+    run(&["run", "l2_forward", "--target", &card, "--dev", "lo"])
+        .fails(2, &["--dev needs a target"]);
+    run(&["verify", "l2_forward", "--target", &cores, "--host-process"])
+        .fails(2, &["--host-process is for"]);
+    run(&["run", "l2_forward", "--target", &card, "--interleave", "1"])
+        .fails(2, &["--target interp"]);
+    run(&["verify", "l2_forward", "--target", "interp"])
+        .fails(2, &["the interpreter is the reference"]);
 }
 
 /// Handlers on a sPIN NIC of a file: its clock, cores and memories are used, and what handlers
@@ -280,7 +331,8 @@ fn options_are_asked_of_the_back_end() {
 fn handlers_run_on_a_machine_of_a_file() {
     let place = Place::new();
     let shown = place.run(&["targets", "show", "pspin"]);
-    let text = shown.ok().replace("name = \"pspin\"", "name = \"mine\"").replace("1 GHz", "500 MHz");
+    let text =
+        shown.ok().replace("name = \"pspin\"", "name = \"mine\"").replace("1 GHz", "500 MHz");
     place.file("mine.toml", text.replace("count = 32", "count = 24"));
     let handlers = common::example("spin/pspin/ping_pong.c");
     let sim = ["spin", "sim", &handlers, "-p", "8", "--json", "--machine"];

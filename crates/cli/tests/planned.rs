@@ -1,12 +1,12 @@
-//! Planned targets whose hardware something else stands in for, from the command line: some examples against the interpreter, the
-//! first few hundred events of each capture.
+//! Planned targets whose hardware something else stands in for, from the command line: some
+//! examples against the interpreter, the first few hundred events of each capture.
 
 mod common;
 
 use common::{Place, can_emulate_arm, cut};
 
-/// Verifies examples on their best plan, and the first of them on candidate 1 of the search. That all of them do what the interpreter
-/// does, on several plans, is what tests/plans.rs looks at.
+/// Verifies examples on their best plan, and the first of them on candidate 1 of the search. That
+/// all of them do what the interpreter does, on several plans, is what tests/plans.rs looks at.
 fn verify(target: &str, names: &[&str], says: &str) {
     let place = Place::new();
     for (at, name) in names.iter().enumerate() {
@@ -31,7 +31,11 @@ fn examples_on_bluefield2() {
 
 #[test]
 fn examples_on_agilio_cx() {
-    verify("agilio-cx", &["firewall", "nf_chain", "kv_cache"], "(functional: on a shim of the chip)");
+    verify(
+        "agilio-cx",
+        &["firewall", "nf_chain", "kv_cache"],
+        "(functional: on a shim of the chip)",
+    );
 }
 
 /// There is C for the chip's engines only; programs with a host side are planned for it.
@@ -42,9 +46,10 @@ fn a_host_side_is_refused_on_agilio_cx() {
                   void net_recv(nf_pkt pkt) { nf_enqueue(far, pkt); }\n";
     std::fs::write(place.path().join("far.c"), source).unwrap();
     place.run(&["plan", "far.c", "--target", "agilio-cx"]).ok();
-    place
-        .run(&["build", "far.c", "--target", "agilio-cx", "-o", "out"])
-        .fails(1, &["handler `far` is planned for `host.0`", "far.c:4:6", "`plan` and `sim` take it"]);
+    place.run(&["build", "far.c", "--target", "agilio-cx", "-o", "out"]).fails(
+        1,
+        &["handler `far` is planned for `host.0`", "far.c:4:6", "`plan` and `sim` take it"],
+    );
     place.is_clean();
 }
 
@@ -63,8 +68,9 @@ fn what_is_missing_is_said() {
     common::finish(command).fails(3, &["there is no DPDK for arm64", "scripts/arm64-dpdk.sh"]);
 }
 
-/// A balancer by highest random weight: control packets change which servers are well, every packet asks, and each connection keeps
-/// its server. `OTHERWISE` is what becomes of a connection that the table refuses.
+/// A balancer by highest random weight: control packets change which servers are well, every packet
+/// asks, and each connection keeps its server. `OTHERWISE` is what becomes of a connection that the
+/// table refuses.
 const BALANCER: &str = r#"#include <nicforge.h>
 struct flow { nf_be32 src; nf_be32 dst; nf_be16 sport; nf_be16 dport; };
 NF_TABLE(KIND, connections, struct flow, uint32_t, 64);
@@ -118,15 +124,41 @@ void net_recv(nf_pkt pkt)
 
 /// Packets of some hundred connections, and a control packet now and then.
 fn connections() -> Vec<u8> {
-    let mut capture =
-        vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0];
+    let mut capture = vec![
+        0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0,
+    ];
     let mut random = 5u32;
     for i in 0..1500u32 {
         random = random.wrapping_mul(1664525).wrapping_add(1013904223);
         let (source, control) = (random >> 8 & 0xff, random >> 24 < 12);
         let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
-        frame.extend([0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, source as u8, 10, 0, 1, 1]);
-        let ports = if control { [source as u16 & 15, 9999] } else { [1000 + (random >> 17) as u16 % 2, 53] };
+        frame.extend([
+            0x45,
+            0,
+            0,
+            46,
+            0,
+            0,
+            0,
+            0,
+            64,
+            17,
+            0,
+            0,
+            10,
+            0,
+            0,
+            source as u8,
+            10,
+            0,
+            1,
+            1,
+        ]);
+        let ports = if control {
+            [source as u16 & 15, 9999]
+        } else {
+            [1000 + (random >> 17) as u16 % 2, 53]
+        };
         frame.extend(ports.iter().flat_map(|port| port.to_be_bytes()));
         frame.extend([0, 26, 0, 0]);
         frame.resize(60, 0);
@@ -138,8 +170,9 @@ fn connections() -> Vec<u8> {
     capture
 }
 
-/// Replicas that each have a part of a hash table refuse what the one table refuses, and packets that only read an entry need no
-/// order among each other. Parts of an LRU table keep at least what the one table keeps, so room is made for the comparison.
+/// Replicas that each have a part of a hash table refuse what the one table refuses, and packets
+/// that only read an entry need no order among each other. Parts of an LRU table keep at least what
+/// the one table keeps, so room is made for the comparison.
 #[test]
 fn full_tables_among_replicas() {
     let place = Place::new();
@@ -153,9 +186,14 @@ fn full_tables_among_replicas() {
     ] {
         let program = BALANCER.replace("KIND", kind).replace("OTHERWISE", otherwise);
         place.file("balancer.c", program);
-        let ran = place.run(&["verify", "balancer.c", "--target", target, "--pcap", "traffic.pcap"]);
-        assert!(ran.ok().contains("1500 of 1500 events, 4 of 4 tables"), "{target} {kind}: {ran:?}");
-        let replicas = ["x2", "x3", "x4", "x5", "x6", "x7", "x8"].iter().any(|many| ran.out.contains(many));
+        let ran =
+            place.run(&["verify", "balancer.c", "--target", target, "--pcap", "traffic.pcap"]);
+        assert!(
+            ran.ok().contains("1500 of 1500 events, 4 of 4 tables"),
+            "{target} {kind}: {ran:?}"
+        );
+        let replicas =
+            ["x2", "x3", "x4", "x5", "x6", "x7", "x8"].iter().any(|many| ran.out.contains(many));
         assert!(replicas, "{target} {kind}: nothing is shared out: {ran:?}");
     }
 }
@@ -199,8 +237,12 @@ fn replicas_behind_a_sequencer_send_in_order() {
     place.file("sequencer.c", SEQUENCER);
     for target in ["dpdk", "liquidio"] {
         let planned = place.run(&["plan", "sequencer.c", "--target", target]);
-        assert!(planned.ok().contains("packets are put in order again where they leave"), "{planned:?}");
-        let ran = place.run(&["verify", "sequencer.c", "--target", target, "--pcap", "traffic.pcap"]);
+        assert!(
+            planned.ok().contains("packets are put in order again where they leave"),
+            "{planned:?}"
+        );
+        let ran =
+            place.run(&["verify", "sequencer.c", "--target", target, "--pcap", "traffic.pcap"]);
         assert!(ran.ok().contains("1500 of 1500 events, 2 of 2 tables"), "{target}: {ran:?}");
     }
 }

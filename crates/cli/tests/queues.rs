@@ -1,4 +1,5 @@
-//! Programs with queues of their own (`nf_enqueue`) on every kind of target, against the interpreter.
+//! Programs with queues of their own (`nf_enqueue`) on every kind of target, against the
+//! interpreter.
 
 mod common;
 
@@ -52,8 +53,9 @@ fn what_the_kernel_cannot_queue_is_said() {
         .fails(1, &["the kernel's queues between CPUs carry packets, one an event"]);
 }
 
-/// Handlers of which nothing asks for a stage of its own are one pipe, also those of two sides, those that share a table, those that `fuse`
-/// leaves apart, and those that log; and so they are one stage of the plan.
+/// Handlers of which nothing asks for a stage of its own are one pipe, also those of two sides,
+/// those that share a table, those that `fuse` leaves apart, and those that log; and so they are
+/// one stage of the plan.
 #[test]
 fn hardware_makes_handlers_one_pipe() {
     let place = Place::new();
@@ -102,15 +104,25 @@ fn hardware_has_stages() {
 #[test]
 fn plans_say_what_the_stages_of_hardware_are() {
     let place = Place::new();
-    let (source, capture) = (example("../tests/programs/stages/fan.c"), example("flow_stats/traffic.pcap"));
+    let (source, capture) =
+        (example("../tests/programs/stages/fan.c"), example("flow_stats/traffic.pcap"));
     let plan = place.run(&["plan", &source, "--target", "u280", "--json"]);
     let mut plan: serde_json::Value = serde_json::from_str(plan.ok()).unwrap();
     let with = |plan: &serde_json::Value, stages: usize| {
         std::fs::write(place.path().join("plan.json"), plan.to_string()).unwrap();
-        let ran =
-            place.run(&["verify", &source, "--target", "u280", "--pcap", &capture, "--plan", "plan.json"]);
+        let ran = place.run(&[
+            "verify",
+            &source,
+            "--target",
+            "u280",
+            "--pcap",
+            &capture,
+            "--plan",
+            "plan.json",
+        ]);
         assert!(ran.ok().contains("matches the reference: 1259 of 1259 events"), "{ran:?}");
-        let ran = place.run(&["build", &source, "--target", "u280", "--plan", "plan.json", "-o", "out"]);
+        let ran =
+            place.run(&["build", &source, "--target", "u280", "--plan", "plan.json", "-o", "out"]);
         assert!(ran.ok().contains(&format!("{stages} stages, one behind the other")), "{ran:?}");
     };
     with(&plan, 3);
@@ -120,7 +132,10 @@ fn plans_say_what_the_stages_of_hardware_are() {
     std::fs::write(place.path().join("plan.json"), several.to_string()).unwrap();
     place.run(&["build", &source, "--target", "u280", "--plan", "plan.json"]).fails(
         1,
-        &["stage `net_recv` has 2 replicas", "where a design has several stages, each has one engine"],
+        &[
+            "stage `net_recv` has 2 replicas",
+            "where a design has several stages, each has one engine",
+        ],
     );
     let stages = plan["stages"].as_array_mut().unwrap();
     let last = stages.remove(2);

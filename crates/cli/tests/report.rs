@@ -1,11 +1,14 @@
-//! The report as a browser shows it: headless Chromium opens the page, a script measures what a person would see.
+//! The report as a browser shows it: headless Chromium opens the page, a script measures what a
+//! person would see.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Runs in the page and leaves its findings in the title: rows of the table of targets, handler graphs, text that sticks out of
-/// its box, whether the page is wider than the window, whether the first heading is visible, whether lines of the slowest path are
-/// marked, and whether predicted, simulated and guaranteed rates stand side by side with the guaranteed one not above the predicted.
+/// Runs in the page and leaves its findings in the title: rows of the table of targets, handler
+/// graphs, text that sticks out of its box, whether the page is wider than the window, whether the
+/// first heading is visible, whether lines of the slowest path are marked, and whether predicted,
+/// simulated and guaranteed rates stand side by side with the guaranteed one not above the
+/// predicted.
 const MEASURE: &str = r##"<script>
 addEventListener("load", () => {
   const rows = document.querySelectorAll("#targets tbody tr").length;
@@ -35,7 +38,9 @@ fn a_browser_shows_the_report() {
     let browser = "chromium-headless-shell";
     if Command::new(browser).arg("--version").output().is_err() {
         assert!(std::env::var_os("CI").is_none(), "{browser} is missing: run scripts/bootstrap.sh");
-        println!("skipped: {browser} is missing: apt-get install --no-install-recommends {browser}");
+        println!(
+            "skipped: {browser} is missing: apt-get install --no-install-recommends {browser}"
+        );
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -60,9 +65,13 @@ fn a_browser_shows_the_report() {
         .unwrap();
     assert!(status.success());
     let text = std::fs::read_to_string(&page).unwrap();
-    let loads =
-        ["src=", "href=\"http", "url(", "<link", "@import"].into_iter().find(|what| text.contains(what));
-    assert_eq!(loads.filter(|what| *what != "url(" || text.replace("url(#tip)", "").contains("url(")), None);
+    let loads = ["src=", "href=\"http", "url(", "<link", "@import"]
+        .into_iter()
+        .find(|what| text.contains(what));
+    assert_eq!(
+        loads.filter(|what| *what != "url(" || text.replace("url(#tip)", "").contains("url(")),
+        None
+    );
     std::fs::write(&page, text.replace("</head>", &format!("{MEASURE}</head>"))).unwrap();
     let output = Command::new(browser)
         .args([
@@ -77,10 +86,16 @@ fn a_browser_shows_the_report() {
         .output()
         .unwrap();
     let shown = String::from_utf8_lossy(&output.stdout);
-    let title =
-        shown.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next()).unwrap_or_default();
+    let title = shown
+        .split("<title>")
+        .nth(1)
+        .and_then(|rest| rest.split("</title>").next())
+        .unwrap_or_default();
     // nf_chain has tables that evict, which the offload cannot: its row says so instead of a plan.
-    assert_eq!(title, "marked true rates true rows 3 graphs 2 out 0 wide false hidden false chosen 2");
+    assert_eq!(
+        title,
+        "marked true rates true rows 3 graphs 2 out 0 wide false hidden false chosen 2"
+    );
     for words in [
         "agilio-xdp lacks tables of kind `lru`",
         "limited by",

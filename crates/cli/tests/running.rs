@@ -1,5 +1,5 @@
-//! Running programs: tables and metrics from another process, interfaces, replacement under traffic, and what is left
-//! when a run ends, however it ends.
+//! Running programs: tables and metrics from another process, interfaces, replacement under
+//! traffic, and what is left when a run ends, however it ends.
 
 mod common;
 
@@ -8,7 +8,8 @@ use nicforge_run::live::Sender;
 use nicforge_run::netns::Sandbox;
 use serde_json::Value;
 
-const TABLES: &str = "[[by_type]]\nkey = 9\nvalue = 90\n[[routes]]\nkey = \"10.0.0.0/8\"\nvalue = 1\n";
+const TABLES: &str =
+    "[[by_type]]\nkey = 9\nvalue = 90\n[[routes]]\nkey = \"10.0.0.0/8\"\nvalue = 1\n";
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
@@ -20,7 +21,8 @@ fn holding(place: &Place, target: &str) -> Background {
     place.file("p.pcap", capture(&[frame(5), frame(5), frame(6)]));
     place.file("t.toml", TABLES);
     let before = place.sockets().len();
-    let args = ["run", "c.c", "--target", target, "--pcap", "p.pcap", "--tables", "t.toml", "--hold"];
+    let args =
+        ["run", "c.c", "--target", target, "--pcap", "p.pcap", "--tables", "t.toml", "--hold"];
     let run = Background::start(place.command(&args));
     within("the run listens", || place.sockets().len() == before + 1);
     run
@@ -30,7 +32,10 @@ fn holding(place: &Place, target: &str) -> Background {
 fn use_tables(place: &Place) {
     let table = |args: &[&str]| place.run(&[&["table"], args].concat());
     let list = table(&["list"]);
-    assert!(list.ok().lines().any(|line| line.contains("by_type") && line.contains("hash")), "{list:?}");
+    assert!(
+        list.ok().lines().any(|line| line.contains("by_type") && line.contains("hash")),
+        "{list:?}"
+    );
     assert_eq!(table(&["get", "by_type", "5"]).ok(), "5 -> 2\n");
     assert_eq!(table(&["set", "by_type", "5", "50"]).ok(), "");
     assert_eq!(table(&["dump", "by_type"]).ok(), "5 -> 50\n6 -> 1\n9 -> 90\n");
@@ -220,7 +225,8 @@ fn a_program_on_an_interface() {
     assert_eq!(place.temporary(), [""; 0], "headers are unpacked only while something is compiled");
 
     // A second one is refused, by the name of the first.
-    net.run(&place, &dev).fails(3, &["interface `nf0` already runs XDP program", "(nf_net_recv)", "xdp off"]);
+    net.run(&place, &dev)
+        .fails(3, &["interface `nf0` already runs XDP program", "(nf_net_recv)", "xdp off"]);
     run.signal(libc::SIGINT);
     let ran = run.end();
     assert!(ran.ok().contains("unwanted") && ran.out.contains("packets in"), "{ran:?}");
@@ -231,8 +237,10 @@ fn a_program_on_an_interface() {
     assert!(ended.ok().starts_with("# HELP nicforge_packets_in_total"), "{ended:?}");
     let ended = net.run(&place, &[&dev[..], &["--duration", "0.2", "--json"]].concat());
     assert_eq!(json(ended.ok())["forwarded"], 0);
-    net.run(&place, &["run", "c.c", "--dev", "nf7"]).fails(1, &["no network interface `nf7`", "ip link"]);
-    net.run(&place, &["run", "c.c", "--dev", "nf0", "--dev", "lo"]).fails(1, &["the program has 1 port"]);
+    net.run(&place, &["run", "c.c", "--dev", "nf7"])
+        .fails(1, &["no network interface `nf7`", "ip link"]);
+    net.run(&place, &["run", "c.c", "--dev", "nf0", "--dev", "lo"])
+        .fails(1, &["the program has 1 port"]);
     place.is_clean();
 }
 
@@ -267,7 +275,11 @@ fn a_capture_run_that_is_ended_leaves_nothing() {
         run.signal(signal);
         let pid = run.pid();
         let ran = run.end();
-        assert_eq!(ran.status.code(), if signal == libc::SIGKILL { None } else { Some(0) }, "{ran:?}");
+        assert_eq!(
+            ran.status.code(),
+            if signal == libc::SIGKILL { None } else { Some(0) },
+            "{ran:?}"
+        );
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
         assert_eq!(place.temporary(), [""; 0]);
         place.run(&["table", "list"]).fails(1, &["no program is running"]);
@@ -283,7 +295,8 @@ fn a_capture_run_that_is_ended_leaves_nothing() {
     place.is_clean();
 }
 
-/// A planned program on an interface: its stages answer for their drops, and a kill leaves none of its queues behind.
+/// A planned program on an interface: its stages answer for their drops, and a kill leaves none of
+/// its queues behind.
 #[test]
 fn a_killed_pipeline_leaves_nothing() {
     if !can_load() {
@@ -328,9 +341,14 @@ fn replacement_keeps_tables_under_traffic() {
     place.run(&["reload", "missing.c"]).fails(1, &["missing.c: No such file"]);
     place.file("complex.c", common::TOO_COMPLEX);
     place.file("none.toml", "");
-    place.run(&["reload", "complex.c"]).fails(1, &["tables.toml:1: the program has no table `by_type`"]);
+    place
+        .run(&["reload", "complex.c"])
+        .fails(1, &["tables.toml:1: the program has no table `by_type`"]);
     let refused = place.run(&["reload", "complex.c", "--tables", "none.toml"]);
-    refused.fails(1, &["error[NF0901]: the kernel's verifier refuses", "complex.c:", "complete log is in"]);
+    refused.fails(
+        1,
+        &["error[NF0901]: the kernel's verifier refuses", "complex.c:", "complete log is in"],
+    );
     common::remove_log(&refused);
     net.send(&sender, 5, 1);
     within("the old one goes on", || count_of(&place, "5") == 11);
@@ -341,7 +359,10 @@ fn replacement_keeps_tables_under_traffic() {
         .replace("uint32_t route;", "uint64_t route; nf_add_value(&fresh, 1, 1);")
         .replace("NF_PORTS(1);", "NF_PORTS(1);\nNF_TABLE(hash, fresh, uint8_t, uint32_t, 4);");
     place.file("new.c", new.clone());
-    place.file("new.toml", "[[routes]]\nkey = \"10.0.0.0/8\"\nvalue = 77\n[[by_type]]\nkey = 5\nvalue = 1\n");
+    place.file(
+        "new.toml",
+        "[[routes]]\nkey = \"10.0.0.0/8\"\nvalue = 77\n[[by_type]]\nkey = 5\nvalue = 1\n",
+    );
     let stop = std::sync::atomic::AtomicBool::new(false);
     let sent = std::thread::scope(|scope| {
         let sending = scope.spawn(|| {
@@ -356,9 +377,13 @@ fn replacement_keeps_tables_under_traffic() {
         let ran = place.run(&["reload", "new.c", "--tables", "new.toml"]);
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         let rows = ran.ok();
-        let says = |table: &str, what: &str| rows.lines().any(|l| l.contains(table) && l.contains(what));
+        let says =
+            |table: &str, what: &str| rows.lines().any(|l| l.contains(table) && l.contains(what));
         assert!(rows.starts_with(&format!("process {} runs new now\n", run.pid())), "{rows}");
-        assert!(says("by_type", "kept") && says("routes", "starts anew") && says("fresh", "new"), "{rows}");
+        assert!(
+            says("by_type", "kept") && says("routes", "starts anew") && says("fresh", "new"),
+            "{rows}"
+        );
         sending.join().unwrap()
     });
     within("every packet was processed by one of them", || count_of(&place, "6") == sent);
@@ -370,11 +395,19 @@ fn replacement_keeps_tables_under_traffic() {
     assert!(metrics.ok().contains(&total), "{total}{metrics:?}");
 
     // A larger table is another map with the same entries.
-    place.file("new.c", new.replace("uint32_t, 64)", "uint32_t, 128)").replace("\"new\"", "\"newer\""));
+    place.file(
+        "new.c",
+        new.replace("uint32_t, 64)", "uint32_t, 128)").replace("\"new\"", "\"newer\""),
+    );
     let ran = place.run(&["reload", "new.c", "--json"]);
     let tables = &json(ran.ok())["result"]["tables"];
-    let of = |name: &str| tables.as_array().unwrap().iter().find(|t| t["table"] == name).unwrap().clone();
-    assert_eq!((&of("by_type")["change"], &of("by_type")["entries"]), (&"copied".into(), &3.into()));
+    let of = |name: &str| {
+        tables.as_array().unwrap().iter().find(|t| t["table"] == name).unwrap().clone()
+    };
+    assert_eq!(
+        (&of("by_type")["change"], &of("by_type")["entries"]),
+        (&"copied".into(), &3.into())
+    );
     assert_eq!(of("routes")["change"], "kept");
     assert_eq!(count_of(&place, "5"), 11);
     net.send(&sender, 5, 2);
@@ -418,7 +451,8 @@ fn watch_takes_changes_of_the_source() {
     place.is_clean();
 }
 
-/// Runs a script in a network namespace of its own, with `wait_for FILE TEXT` to wait for what a command says.
+/// Runs a script in a network namespace of its own, with `wait_for FILE TEXT` to wait for what a
+/// command says.
 fn script(place: &Place, text: &str) -> common::Ran {
     let head = "set -eu\n\
         wait_for() { for _ in $(seq 3000); do grep -q \"$2\" \"$1\" 2>/dev/null && return; sleep 0.02; done; cat \"$1\"; exit 99; }\n\
@@ -466,7 +500,8 @@ fn an_interface_that_goes_away_is_told() {
     place.is_clean();
 }
 
-/// Frames that do not lie in one page are the reason, with the largest MTU; with that, the program runs.
+/// Frames that do not lie in one page are the reason, with the largest MTU; with that, the program
+/// runs.
 #[test]
 fn an_mtu_that_is_too_large_is_named() {
     if !can_load() {
@@ -492,7 +527,8 @@ fn an_mtu_that_is_too_large_is_named() {
     place.is_clean();
 }
 
-/// A program that looks for VLAN tags is told where the interface hides them, and not when it no longer does.
+/// A program that looks for VLAN tags is told where the interface hides them, and not when it no
+/// longer does.
 #[test]
 fn hidden_vlan_tags_are_told() {
     if !can_load() {
@@ -514,8 +550,8 @@ fn hidden_vlan_tags_are_told() {
     place.is_clean();
 }
 
-/// Three capabilities are enough to run on interfaces and to verify; with fewer there is one clear line. A run of root's gives up
-/// all others.
+/// Three capabilities are enough to run on interfaces and to verify; with fewer there is one clear
+/// line. A run of root's gives up all others.
 #[test]
 fn the_least_capabilities_are_enough() {
     if !can_load() {

@@ -36,17 +36,24 @@ fn handlers_become_images_or_say_what_is_wrong() {
                  void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **mem)\n\
                  { (void)hh; (void)ph; (void)th; *mem = 0; large[5] = 1; }\n";
     place.file("large.c", format!("#include <handler.h>\n{large}"));
-    place.run(&["spin", "build", "large.c"]).fails(1, &["the image does not fit: memory `L2' overflowed by"]);
+    place
+        .run(&["spin", "build", "large.c"])
+        .fails(1, &["the image does not fit: memory `L2' overflowed by"]);
     place.file("x.elf", "no image");
-    place.run(&["spin", "sim", "x.elf"]).fails(1, &["x.elf: neither C (*.c) nor an image of handlers"]);
+    place
+        .run(&["spin", "sim", "x.elf"])
+        .fails(1, &["x.elf: neither C (*.c) nor an image of handlers"]);
     place
         .run(&["spin", "sim", "icmp_echo.elf", "-s", "12"])
         .fails(2, &["--size 12: such packets have 42 to"]);
-    place.run(&["spin", "run", "icmp_echo.elf"]).fails(2, &["name an interface to make with --tap"]);
+    place
+        .run(&["spin", "run", "icmp_echo.elf"])
+        .fails(2, &["name an interface to make with --tap"]);
     place.is_clean();
 }
 
-/// Cycles of the published RTL logs: the pipeline exactly, handlers as close as the same work of another compiler run gets.
+/// Cycles of the published RTL logs: the pipeline exactly, handlers as close as the same work of
+/// another compiler run gets.
 #[test]
 fn a_simulation_reports_what_each_packet_cost() {
     let place = Place::new();
@@ -63,23 +70,42 @@ fn a_simulation_reports_what_each_packet_cost() {
         assert_eq!(empty["packet"]["median"], 9, "the runtime's own cost");
     }
     let reduce = sim("reduce", "1024");
-    assert_eq!((&reduce["handled"], &reduce["tail"]["min"]), (&Value::from(8), &reduce["tail"]["max"]));
+    assert_eq!(
+        (&reduce["handled"], &reduce["tail"]["min"]),
+        (&Value::from(8), &reduce["tail"]["max"])
+    );
     let cycles = reduce["packet"]["median"].as_u64().unwrap();
     assert!((1950..2080).contains(&cycles), "2018 in RTL: {cycles}");
     assert_eq!(reduce["host_written_bytes"], 8);
 
     let file = spin_example("pspin/ping_pong");
-    let args =
-        ["spin", "sim", &file, "--machine", "pspin", "-p", "4", "--timeline", "t.json", "--out", "sent.pcap"];
+    let args = [
+        "spin",
+        "sim",
+        &file,
+        "--machine",
+        "pspin",
+        "-p",
+        "4",
+        "--timeline",
+        "t.json",
+        "--out",
+        "sent.pcap",
+    ];
     let table = place.run(&args);
-    for line in
-        ["sent               4 packets, 4096 bytes", "handlers           0 of 4 failed", "packet instrs."]
-    {
+    for line in [
+        "sent               4 packets, 4096 bytes",
+        "handlers           0 of 4 failed",
+        "packet instrs.",
+    ] {
         assert!(table.ok().contains(line), "{line}: {table:?}");
     }
     let timeline = json(&std::fs::read_to_string(place.path().join("t.json")).unwrap());
     let events = timeline["traceEvents"].as_array().unwrap();
-    assert_eq!(events.iter().filter(|event| event["name"] == "packet" && event["ph"] == "X").count(), 4);
+    assert_eq!(
+        events.iter().filter(|event| event["name"] == "packet" && event["ph"] == "X").count(),
+        4
+    );
     let sent = std::fs::read(place.path().join("sent.pcap")).unwrap();
     assert_eq!(sent.len(), 24 + 4 * (16 + 1024));
 }
@@ -89,13 +115,17 @@ fn traces_of_pspins_drivers_are_replayed() {
     let place = Place::new();
     let file = spin_example("pspin/aggregate");
     place.file("t", "1 3 256\na b 128 10 5 0\na b 0 1000 0 0\na b 256 0 5 1\n");
-    let ran = json(place.run(&["spin", "sim", &file, "--machine", "pspin", "--trace", "t", "--json"]).ok());
+    let ran = json(
+        place.run(&["spin", "sim", &file, "--machine", "pspin", "--trace", "t", "--json"]).ok(),
+    );
     assert_eq!((&ran["handled"], &ran["tail"]["min"]), (&Value::from(2), &ran["tail"]["max"]));
     let starts: Vec<u64> =
         ran["handlers"].as_array().unwrap().iter().map(|h| h["start"].as_u64().unwrap()).collect();
     assert!(starts[1] - starts[0] >= 1010 - 40, "{starts:?}");
     place.file("bad", "1 1 256\na b 128 x 5 0\n");
-    place.run(&["spin", "sim", &file, "--trace", "bad"]).fails(1, &["bad: line 2: there are no two names"]);
+    place
+        .run(&["spin", "sim", &file, "--trace", "bad"])
+        .fails(1, &["bad: line 2: there are no two names"]);
 }
 
 #[test]
@@ -103,7 +133,18 @@ fn a_host_that_works_answers_between_and_its_share_is_shown() {
     let place = Place::new();
     let file = spin_example("udp_echo");
     let sim = |work: &str| {
-        let args = ["spin", "sim", &file, "-p", "20", "--json", "--host-work", work, "--", "-DDO_HOST=true"];
+        let args = [
+            "spin",
+            "sim",
+            &file,
+            "-p",
+            "20",
+            "--json",
+            "--host-work",
+            work,
+            "--",
+            "-DDO_HOST=true",
+        ];
         json(place.run(&args).ok())
     };
     let (busy, idle) = (sim("5000"), sim("100"));
@@ -137,7 +178,8 @@ fn handlers_that_fail_are_explained_and_the_rest_goes_on() {
     ];
     for (body, text) in cases {
         place.file("bad.c", handlers(body));
-        let ran = place.run(&["spin", "sim", "bad.c", "-p", "3", "--watchdog", "10000", "--", "-O1"]);
+        let ran =
+            place.run(&["spin", "sim", "bad.c", "-p", "3", "--watchdog", "10000", "--", "-O1"]);
         assert!(ran.ok().contains(text), "{body}: {ran:?}");
         assert!(ran.out.contains("handled            3 packets"), "{body}: {ran:?}");
         assert!(ran.out.contains("handlers           3 of 3 failed"), "{body}: {ran:?}");
@@ -204,13 +246,18 @@ int main(int argc, char **argv)
     let in_app = |program: &str, args: &[&str]| {
         let mut command = place.prepare(program, args);
         command.current_dir(place.path().join("app")).env("NICFORGE", common::NICFORGE);
-        command.env("PSPIN_RT", place.path().join("sdk")).env("PSPIN_HW", place.path().join("sdk/hw"));
+        command
+            .env("PSPIN_RT", place.path().join("sdk"))
+            .env("PSPIN_HW", place.path().join("sdk/hw"));
         common::finish(command)
     };
     in_app("make", &["deploy", "driver"]).ok();
     let ran = in_app("./sim_copy", &["-m", "2", "-p", "5", "-s", "200"]);
     assert!(ran.ok().ends_with("frames 10, fed back 10\n"), "{ran:?}");
-    assert!(ran.out.contains("###### Statistics ######\nNIC inbound engine:\n\tPackets: 10;"), "{ran:?}");
+    assert!(
+        ran.out.contains("###### Statistics ######\nNIC inbound engine:\n\tPackets: 10;"),
+        "{ran:?}"
+    );
     assert_eq!(
         in_app("./sim_copy", &["-m", "2", "-p", "5", "-s", "200"]).ok(),
         ran.ok(),
@@ -229,7 +276,8 @@ fn published_figures_are_met() {
     let stages: Vec<&Value> = rows
         .iter()
         .filter(|row| {
-            ["NIC to task", "task to copy", "copy to handler"].contains(&row["metric"].as_str().unwrap())
+            ["NIC to task", "task to copy", "copy to handler"]
+                .contains(&row["metric"].as_str().unwrap())
         })
         .collect();
     assert!(stages.len() > 100);
@@ -258,7 +306,8 @@ fn all_names_of_both_interfaces_compile_and_link() {
     common::finish(place.prepare("gcc", &[&flags[..], &rest[..]].concat())).ok();
 }
 
-/// Link-time optimisation turns what handlers print into calls that the C library answers with names of the runtime.
+/// Link-time optimisation turns what handlers print into calls that the C library answers with
+/// names of the runtime.
 #[test]
 fn handlers_that_print_are_optimised_at_link_time() {
     let place = Place::new();
@@ -268,6 +317,8 @@ fn handlers_that_print_are_optimised_at_link_time() {
                   { *hh = 0; *ph = say_ph; *th = 0; (void)memory; }\n";
     place.file("say.c", source);
     for machine in ["pspin", "fpspin"] {
-        place.run(&["spin", "build", "say.c", "-o", "say.elf", "--machine", machine, "--", "-flto"]).ok();
+        place
+            .run(&["spin", "build", "say.c", "-o", "say.elf", "--machine", machine, "--", "-flto"])
+            .ok();
     }
 }

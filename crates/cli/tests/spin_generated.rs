@@ -1,8 +1,9 @@
-//! Generated handlers in C for sPIN NICs: the same packets leave, the same is counted and kept, whether they run as code of this
-//! computer, on the instruction set simulator, or behind the datapath in hardware.
+//! Generated handlers in C for sPIN NICs: the same packets leave, the same is counted and kept,
+//! whether they run as code of this computer, on the instruction set simulator, or behind the
+//! datapath in hardware.
 //!
-//! `NICFORGE_RANDOM_HANDLERS` says how many, `NICFORGE_RANDOM_SEED` is the first seed. Every eighth also runs behind the hardware,
-//! the first of them among these.
+//! `NICFORGE_RANDOM_HANDLERS` says how many, `NICFORGE_RANDOM_SEED` is the first seed. Every eighth
+//! also runs behind the hardware, the first of them among these.
 
 mod common;
 
@@ -75,7 +76,10 @@ impl Handlers {
             0 => format!("v{} = {value};", self.choice.below(self.vars as u64)),
             1 => format!("list[({}) & 7] = {value};", self.expr(1)),
             2 => format!("bits.b{} = {value};", self.choice.below(3)),
-            3 => format!("packet[{HEADERS} + (uint32_t)({}) % room] = (uint8_t)({value});", self.expr(1)),
+            3 => format!(
+                "packet[{HEADERS} + (uint32_t)({}) % room] = (uint8_t)({value});",
+                self.expr(1)
+            ),
             4 if depth > 0 => {
                 let _ = writeln!(self.out, "if ({value}) {{");
                 self.block(depth - 1);
@@ -108,7 +112,8 @@ impl Handlers {
     }
 }
 
-/// Handlers whose packet handler computes on the payload, writes into it, counts, and sends some packets back.
+/// Handlers whose packet handler computes on the payload, writes into it, counts, and sends some
+/// packets back.
 fn generate(seed: u64) -> String {
     let choice = Choice((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut all = Handlers { choice, out: String::new(), vars: 6, loops: 0 };
@@ -128,7 +133,12 @@ fn generate(seed: u64) -> String {
         widths[0], widths[1], widths[2], signs[0], signs[1], signs[2]
     );
     let list = all.choice.of(&TYPES);
-    let _ = writeln!(all.out, "{list} list[8] = {{{}, {}, 7}};", all.choice.below(99), all.choice.below(99));
+    let _ = writeln!(
+        all.out,
+        "{list} list[8] = {{{}, {}, 7}};",
+        all.choice.below(99),
+        all.choice.below(99)
+    );
     for var in 0..all.vars {
         let (ty, at) = (all.choice.of(&TYPES), HEADERS as u64 + all.choice.below(24));
         let _ = writeln!(all.out, "{ty} v{var};\nmemcpy(&v{var}, packet + {at}, sizeof v{var});");
@@ -186,9 +196,11 @@ fn simulate(place: &Place, how: &[&str]) -> (Vec<Vec<u8>>, Vec<Value>) {
 
 #[test]
 fn generated_handlers_do_the_same_everywhere() {
-    let setting =
-        |name: &str, default| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
-    let (first, count) = (setting("NICFORGE_RANDOM_SEED", 0), setting("NICFORGE_RANDOM_HANDLERS", 4));
+    let setting = |name: &str, default| {
+        std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+    };
+    let (first, count) =
+        (setting("NICFORGE_RANDOM_SEED", 0), setting("NICFORGE_RANDOM_HANDLERS", 4));
     let (mut sent, mut counted) = (0, 0);
     for seed in first..first + count {
         let place = Place::new();
@@ -197,7 +209,11 @@ fn generated_handlers_do_the_same_everywhere() {
         let iss = simulate(&place, &["--engine", "iss"]);
         assert_eq!(iss, simulate(&place, &["--engine", "native"]), "seed {seed}:\n{text}");
         if (seed - first).is_multiple_of(HARDWARE) {
-            assert_eq!(iss, simulate(&place, &["--datapath", "rtl"]), "seed {seed} in hardware:\n{text}");
+            assert_eq!(
+                iss,
+                simulate(&place, &["--datapath", "rtl"]),
+                "seed {seed} in hardware:\n{text}"
+            );
         }
         sent += iss.0.len();
         counted += iss.1.last().and_then(Value::as_array).map_or(0, Vec::len);

@@ -1,10 +1,12 @@
-//! The sPIN NIC with the kernel at its other end: real pings, real datagrams, files over SLMP, programs on the host.
+//! The sPIN NIC with the kernel at its other end: real pings, real datagrams, files over SLMP,
+//! programs on the host.
 
 mod common;
 
 use common::{Place, Ran, can_load, example};
 
-/// Waits until `$1` is so, five minutes at most; starts a NIC and waits for its interface; ends it and shows what it counted.
+/// Waits until `$1` is so, five minutes at most; starts a NIC and waits for its interface; ends it
+/// and shows what it counted.
 const FUNCTIONS: &str = r#"
 set -eu
 ip link set lo up
@@ -24,7 +26,10 @@ start_program() { "$@" > program.out & PROGRAM=$!; until_so 'grep -q ready progr
 fn in_namespace(place: &Place, engine: &str, script: &str) -> Ran {
     place.file("script", format!("{FUNCTIONS}\n{script}"));
     let mut command = place.prepare("unshare", &["--net", "bash", "script"]);
-    command.env("NICFORGE", common::NICFORGE).env("NICFORGE_PSPIN", "nic.sock").env("ENGINE", engine);
+    command
+        .env("NICFORGE", common::NICFORGE)
+        .env("NICFORGE_PSPIN", "nic.sock")
+        .env("ENGINE", engine);
     common::finish(command)
 }
 
@@ -36,7 +41,8 @@ fn host_programs(place: &Place) {
     for folder in ["", "host"] {
         for entry in std::fs::read_dir(format!("{from}/{folder}")).unwrap() {
             let path = entry.unwrap().path();
-            let wanted = path.extension().is_some_and(|e| e == "c" || e == "h") || path.ends_with("Makefile");
+            let wanted = path.extension().is_some_and(|e| e == "c" || e == "h")
+                || path.ends_with("Makefile");
             if wanted {
                 let to = place.path().join("spin").join(folder).join(path.file_name().unwrap());
                 std::fs::copy(&path, to).unwrap();
@@ -126,7 +132,8 @@ threads = [threading.Thread(target=client, args=(n,)) for n in range(8)]
 [t.start() for t in threads]
 [t.join() for t in threads]
 END"#;
-    let script = format!("start_nic {} --match udp:9332\n{client}\nend_nic", example("spin/kv_lookup.c"));
+    let script =
+        format!("start_nic {} --match udp:9332\n{client}\nend_nic", example("spin/kv_lookup.c"));
     let ran = in_namespace(&place, "iss", &script);
     for number in 0..8 {
         assert!(ran.ok().contains(&format!("client {number} 0 True refused 3\n")), "{ran:?}");
@@ -189,7 +196,10 @@ end_nic"#;
     assert!(ran.out.contains("b'one'\nb'three'\n"), "{ran:?}");
     // Two counters of the handler, and nothing of the ICMP handler, which counts nothing.
     assert!(ran.out.contains("5 packets; handler nan cycles"), "{ran:?}");
-    assert!(ran.out.contains("2 packets; handler ") && ran.out.contains("7, 7 handlers ran"), "{ran:?}");
+    assert!(
+        ran.out.contains("2 packets; handler ") && ran.out.contains("7, 7 handlers ran"),
+        "{ran:?}"
+    );
     assert!(ran.err.contains("script: the NIC does not take the image"), "{ran:?}");
     assert!(ran.err.contains("nowhere: No such file or directory; start a NIC with"), "{ran:?}");
     assert!(!place.path().join("nic.sock").exists());
@@ -217,7 +227,8 @@ fn files(engine: &str) {
     }
     let place = Place::new();
     host_programs(&place);
-    let bytes: Vec<u8> = (0..700_001u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let bytes: Vec<u8> =
+        (0..700_001u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     place.file("file", &bytes);
     let script = r#"
 start_nic --device nic.sock --loss 1% --duplicate 1% --reorder 2% --seed 11

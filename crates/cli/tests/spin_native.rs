@@ -1,4 +1,5 @@
-//! Handlers compiled for this computer do what they do on interpreted units, and fail in ways that are explained.
+//! Handlers compiled for this computer do what they do on interpreted units, and fail in ways that
+//! are explained.
 
 mod common;
 
@@ -7,8 +8,9 @@ use serde_json::Value;
 
 fn simulate(place: &Place, file: &str, engine: &str, arguments: &[&str]) -> Value {
     let out = format!("{engine}.pcap");
-    let mut all =
-        vec!["spin", "sim", file, "-m", "3", "-p", "6", "--engine", engine, "--json", "--out", &out];
+    let mut all = vec![
+        "spin", "sim", file, "-m", "3", "-p", "6", "--engine", engine, "--json", "--out", &out,
+    ];
     all.extend(arguments);
     let ran = place.run(&all);
     serde_json::from_str(ran.ok()).unwrap_or_else(|e| panic!("{e}: {ran:?}"))
@@ -100,14 +102,21 @@ fn native_handlers_that_fail_are_explained_with_their_line_and_the_rest_goes_on(
         ("    for (;;) __asm__ volatile(\"\");", "/bad.c:9): still running after 1"),
         ("    volatile futex_t lock = 1; futex_lock(&lock);", "still running after 1"),
         ("    deep(20000);", ": below the handler's stack"),
-        ("    ((void (*)(void))0x4000)();", "pc 0x00004000: at 0x4000: nothing can be read or run there"),
+        (
+            "    ((void (*)(void))0x4000)();",
+            "pc 0x00004000: at 0x4000: nothing can be read or run there",
+        ),
         ("    volatile int zero = 0; zero = 7 / zero;", ": division by zero"),
-        ("    assert(task->pkt_mem_size == 3);", ": a breakpoint, as abort and failed assertions have"),
+        (
+            "    assert(task->pkt_mem_size == 3);",
+            ": a breakpoint, as abort and failed assertions have",
+        ),
         ("    __asm__ volatile(\"ud2\");", "/bad.c:9): at 0x"),
     ];
     for (body, text) in cases {
         place.file("bad.c", handlers(body));
-        let ran = place.run(&["spin", "sim", "bad.c", "--engine", "native", "-p", "3", "--", "-O1"]);
+        let ran =
+            place.run(&["spin", "sim", "bad.c", "--engine", "native", "-p", "3", "--", "-O1"]);
         assert!(ran.ok().contains(text), "{body}: {ran:?}");
         assert!(ran.out.contains("handled            3 packets"), "{body}: {ran:?}");
         assert!(ran.out.contains("handlers           3 of 3 failed"), "{body}: {ran:?}");
@@ -129,7 +138,10 @@ fn native_handlers_print_and_commands_take_locals_and_nothing_else() {
     let ran = place.run(&["spin", "sim", "good.c", "--engine", "native", "-p", "2"]);
     assert!(ran.ok().contains("[0.0] abc   -42|7    |0000beef 3.142 A%\n"), "{ran:?}");
     assert!(ran.out.contains("sent              12 packets, 384 bytes\n"), "{ran:?}");
-    assert!(ran.out.contains("command refused, the handler goes on: 32 bytes at 0x10000000"), "{ran:?}");
+    assert!(
+        ran.out.contains("command refused, the handler goes on: 32 bytes at 0x10000000"),
+        "{ran:?}"
+    );
 
     place.file("asm.c", handlers("    __asm__ volatile(\"csrr a0, mhartid\");"));
     place

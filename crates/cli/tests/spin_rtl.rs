@@ -1,7 +1,8 @@
-//! Handlers behind the datapath in hardware (`spin sim --datapath rtl`) do what they do behind the software one: the same frames leave, the same
-//! bytes go to the host, the same handlers run on the same packets of the same messages, header first and completion last. Cycles differ, and so
-//! does the order in which units that run side by side send. Buffers and order of the scheduler are compared one by one in
-//! crates/run/tests/spin_datapath.rs.
+//! Handlers behind the datapath in hardware (`spin sim --datapath rtl`) do what they do behind the
+//! software one: the same frames leave, the same bytes go to the host, the same handlers run on the
+//! same packets of the same messages, header first and completion last. Cycles differ, and so does
+//! the order in which units that run side by side send. Buffers and order of the scheduler are
+//! compared one by one in crates/run/tests/spin_datapath.rs.
 
 mod common;
 
@@ -31,7 +32,8 @@ struct Ran {
 
 fn sim(place: &Place, arguments: &[&str], datapath: &str) -> Ran {
     let common = ["--datapath", datapath, "--json", "--out", "sent.pcap"];
-    let all: Vec<&str> = ["spin", "sim"].into_iter().chain(arguments.iter().copied()).chain(common).collect();
+    let all: Vec<&str> =
+        ["spin", "sim"].into_iter().chain(arguments.iter().copied()).chain(common).collect();
     let ran = place.run(&all);
     let json: Value = serde_json::from_str(ran.ok()).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
     let mut sent = frames(&std::fs::read(place.path().join("sent.pcap")).unwrap());
@@ -73,13 +75,25 @@ fn both(arguments: &[&str], sent: usize) -> Option<Ran> {
         let hardware = sim(&place, &all, "rtl");
         assert_eq!(hardware.handlers, software.handlers);
         assert!(hardware.sent == software.sent, "other frames");
-        for name in
-            ["handled", "sent", "to_host", "dropped", "host_written_bytes", "commands", "faults", "output"]
-        {
+        for name in [
+            "handled",
+            "sent",
+            "to_host",
+            "dropped",
+            "host_written_bytes",
+            "commands",
+            "faults",
+            "output",
+        ] {
             assert_eq!(hardware.json[name], software.json[name], "{name}");
         }
         let counts = |ran: &Ran| {
-            ran.json["counters"].as_array().unwrap().iter().map(|c| c["count"].clone()).collect::<Vec<_>>()
+            ran.json["counters"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|c| c["count"].clone())
+                .collect::<Vec<_>>()
         };
         assert_eq!(counts(&hardware), counts(&software));
         if stalls == "0" {
@@ -96,7 +110,22 @@ fn pings_are_answered() {
     for (file, traffic) in [("icmp_echo", "icmp"), ("udp_echo", "udp")] {
         for bytes in ["64", "1024"] {
             let file = example(&format!("spin/{file}.c"));
-            both(&[&file, "--traffic", traffic, "--match", traffic, "-s", bytes, "-p", "40", "-d", "60"], 40);
+            both(
+                &[
+                    &file,
+                    "--traffic",
+                    traffic,
+                    "--match",
+                    traffic,
+                    "-s",
+                    bytes,
+                    "-p",
+                    "40",
+                    "-d",
+                    "60",
+                ],
+                40,
+            );
         }
     }
 }
@@ -134,12 +163,18 @@ fn the_tables_of_cycles_and_areas_are_shown() {
         return;
     }
     let place = Place::new();
-    let said: Value = serde_json::from_str(place.run(&["validate", "spin-rtl", "--json"]).ok()).unwrap();
+    let said: Value =
+        serde_json::from_str(place.run(&["validate", "spin-rtl", "--json"]).ok()).unwrap();
     let rows = said["rows"].as_array().unwrap();
-    let cycles: Vec<&Value> =
-        rows.iter().filter(|row| row["source"] == "FPsPIN Tab. II" && !row["published"].is_null()).collect();
+    let cycles: Vec<&Value> = rows
+        .iter()
+        .filter(|row| row["source"] == "FPsPIN Tab. II" && !row["published"].is_null())
+        .collect();
     assert_eq!(cycles.len(), 4);
-    assert!(cycles.iter().all(|row| row["ours"].as_f64() <= row["published"].as_f64()), "{cycles:?}");
+    assert!(
+        cycles.iter().all(|row| row["ours"].as_f64() <= row["published"].as_f64()),
+        "{cycles:?}"
+    );
     assert_eq!(rows.iter().filter(|row| row["metric"] == "LUTs").count(), 10);
     place
         .run(&["validate", "spin-rtl", "--remake", "--only", "nf_x"])
@@ -150,7 +185,8 @@ fn the_tables_of_cycles_and_areas_are_shown() {
 fn what_hardware_cannot_do_is_refused() {
     let place = Place::new();
     let file = example("spin/udp_echo.c");
-    let run = |rest: &[&str]| place.run(&[&["spin", "sim", &file, "--datapath", "rtl"], rest].concat());
+    let run =
+        |rest: &[&str]| place.run(&[&["spin", "sim", &file, "--datapath", "rtl"], rest].concat());
     run(&["--bugs"]).fails(1, &["none of the faults that --bugs asks for"]);
     let ping = example("spin/pspin/ping_pong.c");
     place

@@ -1,4 +1,5 @@
-//! Programs of which a part runs on the host: the kernel's hook and a process behind AF_XDP, against the interpreter.
+//! Programs of which a part runs on the host: the kernel's hook and a process behind AF_XDP,
+//! against the interpreter.
 
 mod common;
 
@@ -41,8 +42,15 @@ fn a_host_of_two_threads_divides_the_keys() {
     verify(&place, "shards/shards.c", "nat", &["--candidate", "0"], want);
     verify(&place, "shards/shards.c", "nat", &["--candidate", "0", "--tables", &tables], want);
     let capture = example("nat/traffic.pcap");
-    let ran =
-        place.run(&["run", &source("shards/shards.c"), "--candidate", "0", "--pcap", &capture, "--json"]);
+    let ran = place.run(&[
+        "run",
+        &source("shards/shards.c"),
+        "--candidate",
+        "0",
+        "--pcap",
+        &capture,
+        "--json",
+    ]);
     let value: serde_json::Value = serde_json::from_str(ran.ok()).unwrap();
     assert_eq!(value["stages"][2]["replicas"], 2, "{ran:?}");
 }
@@ -53,7 +61,13 @@ fn the_host_fills_a_cache_of_the_nic() {
         return;
     }
     let place = Place::new();
-    verify(&place, "fill/fill.c", "nat", &[], "matches the reference: 1127 of 1127 events, 2 of 2 tables");
+    verify(
+        &place,
+        "fill/fill.c",
+        "nat",
+        &[],
+        "matches the reference: 1127 of 1127 events, 2 of 2 tables",
+    );
 }
 
 #[test]
@@ -80,7 +94,8 @@ fn dpdk_has_the_host_in_a_process_of_its_own() {
     let (nat, capture) = (example("nat/nat.c"), example("nat/traffic.pcap"));
     let run = |more: &[&str]| {
         let split = source("split/split.c");
-        let ran = place.run(&[&["run", &split, "--pcap", &capture, "--json"], &apart[..], more].concat());
+        let ran =
+            place.run(&[&["run", &split, "--pcap", &capture, "--json"], &apart[..], more].concat());
         let value: serde_json::Value = serde_json::from_str(ran.ok()).unwrap();
         ["entries", "transfers", "bytes"].map(|name| value["link"][name].as_u64().unwrap())
     };
@@ -96,7 +111,9 @@ fn dpdk_has_the_host_in_a_process_of_its_own() {
             "{more:?}: {bytes} bytes, {entries} entries"
         );
     }
-    place.run(&["verify", &nat, "--target", "dpdk", "--dma", "dma_skeleton0"]).fails(2, &["--host-process"]);
+    place
+        .run(&["verify", &nat, "--target", "dpdk", "--dma", "dma_skeleton0"])
+        .fails(2, &["--host-process"]);
     let wrong = [&["verify", &nat][..], &apart, &["--dma", "eth0"]].concat();
     place.run(&wrong).fails(2, &["such as dma_skeleton0"]);
     let go = |program: &str, target: &str| {
@@ -118,7 +135,8 @@ fn a_run_prints_both_sides() {
     let value: serde_json::Value = serde_json::from_str(ran.ok()).unwrap();
     let stages = value["stages"].as_array().unwrap();
     let named = |name: &str| stages.iter().find(|stage| stage["name"] == name).unwrap();
-    // What the first stage hands on, the host takes; what the host hands on, the stage behind it takes.
+    // What the first stage hands on, the host takes; what the host hands on, the stage behind it
+    // takes.
     assert_eq!(named("net_recv")["handed_on"], named("kind")["packets_in"], "{ran:?}");
     let replies = named("reply")["packets_in"].as_u64().unwrap();
     assert!(replies > 100 && named("reply")["turned_away"] == 0, "{ran:?}");
@@ -129,8 +147,13 @@ fn a_run_prints_both_sides() {
 fn plans_say_what_runs_in_the_process() {
     let place = Place::new();
     let ran = place.run(&["plan", &source("split/split.c"), "--target", "xdp"]);
-    let line = |name: &str| ran.ok().lines().find(|line| line.trim_start().starts_with(name)).unwrap_or("");
-    assert!(line("kind ").contains("1 of 4 process") && line("reply ").contains("1 of 4 cpu"), "{ran:?}");
+    let line = |name: &str| {
+        ran.ok().lines().find(|line| line.trim_start().starts_with(name)).unwrap_or("")
+    };
+    assert!(
+        line("kind ").contains("1 of 4 process") && line("reply ").contains("1 of 4 cpu"),
+        "{ran:?}"
+    );
     assert!(line("sources ").contains("process-l2") && line("latest ").contains("map"), "{ran:?}");
 }
 
@@ -141,22 +164,26 @@ fn what_cannot_be_divided_is_refused() {
     let verify = |program: &str| place.run(&["verify", program, "--pcap", &capture]);
     verify(&source("fill/both.c"))
         .fails(1, &["`net_recv` must run on the NIC and `more` on the host", "`sources`"]);
-    let ordered = std::fs::read_to_string(source("fill/fill.c")).unwrap().replace("NF_UNORDERED\n", "");
+    let ordered =
+        std::fs::read_to_string(source("fill/fill.c")).unwrap().replace("NF_UNORDERED\n", "");
     let ordered = place.file("fill.c", ordered);
     verify(ordered.to_str().unwrap())
         .fails(1, &["events reach `fill` by several ways", "write NF_UNORDERED before it"]);
     let stack = "#include <nicforge.h>\nvoid more(nf_pkt pkt);\nvoid net_recv(nf_pkt pkt) { nf_enqueue(more, pkt); }\n\
                  NF_ON(host);\nvoid more(nf_pkt pkt) { nf_pass(pkt); }\n";
     let stack = place.file("stack.c", stack);
-    verify(stack.to_str().unwrap())
-        .fails(1, &["stack.c:5", "`more` runs in the process and passes packets to the operating system"]);
+    verify(stack.to_str().unwrap()).fails(
+        1,
+        &["stack.c:5", "`more` runs in the process and passes packets to the operating system"],
+    );
 }
 
 /// The ring of an AF_XDP socket has one producer.
 #[test]
 fn packets_come_to_the_process_from_one_place() {
     const HEAD: &str = "#include <nicforge.h>\nNF_PORTS(1);\nNF_TABLE(hash, seen, nf_be32, uint64_t, 1024);\nvoid more(nf_pkt pkt);\n";
-    const MORE: &str = "NF_ON(host);\nNF_UNORDERED\nvoid more(nf_pkt pkt) { nf_drop(pkt, \"more\"); }\n";
+    const MORE: &str =
+        "NF_ON(host);\nNF_UNORDERED\nvoid more(nf_pkt pkt) { nf_drop(pkt, \"more\"); }\n";
     let place = Place::new();
     let two = "void later(nf_pkt pkt);\nvoid net_recv(nf_pkt pkt)\n{\n    if (nf_len(pkt) > 100)\n        nf_enqueue(later, pkt);\n    \
                else\n        nf_enqueue(more, pkt);\n}\nvoid later(nf_pkt pkt)\n{\n    nf_add_value(&seen, 0, 1);\n    \
@@ -164,17 +191,33 @@ fn packets_come_to_the_process_from_one_place() {
     let two = place.file("two.c", format!("{HEAD}{two}{MORE}"));
     place.run(&["build", two.to_str().unwrap(), "--target", "xdp", "--emit", "c"]).fails(
         1,
-        &["two.c:13", "2 replicas of 2 stages hand packets to the process", "takes one sender", "help: "],
+        &[
+            "two.c:13",
+            "2 replicas of 2 stages hand packets to the process",
+            "takes one sender",
+            "help: ",
+        ],
     );
     let spread = "void net_recv(nf_pkt pkt)\n{\n    struct nf_eth eth;\n    struct nf_ipv4 ip;\n    \
                   if (nf_extract(pkt, &eth) && nf_extract(pkt, &ip))\n        nf_add_value(&seen, ip.src, 1);\n    nf_reset(pkt);\n    \
                   nf_enqueue(more, pkt);\n}\n";
     let spread = place.file("spread.c", format!("{HEAD}{spread}{MORE}"));
-    let said = place.run(&["explain", spread.to_str().unwrap(), "--target", "xdp", "replicas", "net_recv"]);
-    assert!(said.ok().contains("hands packets to AF_XDP sockets, which take one sender"), "{said:?}");
+    let said = place.run(&[
+        "explain",
+        spread.to_str().unwrap(),
+        "--target",
+        "xdp",
+        "replicas",
+        "net_recv",
+    ]);
+    assert!(
+        said.ok().contains("hands packets to AF_XDP sockets, which take one sender"),
+        "{said:?}"
+    );
 }
 
-/// Units may have features of their own: the process makes packets of byte strings, the kernel's hook does not.
+/// Units may have features of their own: the process makes packets of byte strings, the kernel's
+/// hook does not.
 #[test]
 fn what_only_the_host_can_do_is_asked_for_there() {
     let place = Place::new();

@@ -35,7 +35,10 @@ fn a_sweep_makes_a_table_and_a_plot_and_goes_on_where_it_was() {
     let rows = results(&place);
     assert_eq!(rows[0], "program,target,pps,stages,seconds,error");
     assert!(rows.len() == 5 && rows[1].starts_with("l2_forward,bluefield2,"), "{rows:?}");
-    assert!(rows.iter().skip(1).all(|row| row.contains(",net_recv,") && row.ends_with(',')), "{rows:?}");
+    assert!(
+        rows.iter().skip(1).all(|row| row.contains(",net_recv,") && row.ends_with(',')),
+        "{rows:?}"
+    );
     let plot = std::fs::read_to_string(place.path().join("s/plot.svg")).unwrap();
     for words in ["<svg", "<circle", "l2_forward", "bluefield2", "pps"] {
         assert!(plot.contains(words), "{words}");
@@ -54,7 +57,9 @@ fn a_sweep_makes_a_table_and_a_plot_and_goes_on_where_it_was() {
 fn what_fails_is_said_and_tried_again() {
     let place = Place::new();
     sweep(&place, "'bluefield2', 'nowhere'", "");
-    place.run(&["sweep", "s.toml"]).fails(1, &["2 combinations failed; results.csv says why", "wrote"]);
+    place
+        .run(&["sweep", "s.toml"])
+        .fails(1, &["2 combinations failed; results.csv says why", "wrote"]);
     let rows = results(&place);
     assert!(rows[2].contains(",,") && rows[2].contains("there is no such target"), "{rows:?}");
     place
@@ -63,7 +68,9 @@ fn what_fails_is_said_and_tried_again() {
 
     sweep(&place, "'bluefield2'", "more = 'no.such'\n");
     place.run(&["sweep", "s.toml"]).fails(1, &["the results of another sweep; remove them"]);
-    place.run(&["sweep", "s.toml", "-o", "other"]).fails(1, &["its JSON has no `no.such` for column `more`"]);
+    place
+        .run(&["sweep", "s.toml", "-o", "other"])
+        .fails(1, &["its JSON has no `no.such` for column `more`"]);
     sweep(&place, "[1]", "");
     place.run(&["sweep", "s.toml"]).fails(1, &["s.toml: over.target takes numbers and strings"]);
     place.run(&["sweep", "none.toml"]).fails(1, &["none.toml: No such file"]);
@@ -79,7 +86,10 @@ fn a_dask_cluster_gives_what_this_machine_gives() {
     place.run(&["sweep", "s.toml"]).ok();
     let here = results(&place);
     let Some(python) = std::env::var_os("NICFORGE_PYTHON") else {
-        assert!(std::env::var_os("CI").is_none(), "NICFORGE_PYTHON is not set: run scripts/bootstrap.sh");
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "NICFORGE_PYTHON is not set: run scripts/bootstrap.sh"
+        );
         println!("skipped: NICFORGE_PYTHON is not set; `make test` sets it");
         return;
     };
@@ -96,7 +106,9 @@ trap 'kill $WORKER $SCHEDULER; wait' EXIT
 "#,
     );
     let mut command = place.prepare("unshare", &["--net", "bash", "script"]);
-    command.env("NICFORGE", common::NICFORGE).env("PYTHON", std::path::Path::new(&python).join("bin/python"));
+    command
+        .env("NICFORGE", common::NICFORGE)
+        .env("PYTHON", std::path::Path::new(&python).join("bin/python"));
     let ran = common::finish(command);
     assert_eq!(ran.code(), 0, "{ran:?}");
     // All but the time it took.
@@ -107,6 +119,15 @@ trap 'kill $WORKER $SCHEDULER; wait' EXIT
     let without = |rows: Vec<&str>| -> Vec<Vec<String>> { rows.into_iter().map(cells).collect() };
     assert_eq!(without(text.lines().collect()), without(here.iter().map(String::as_str).collect()));
     place
-        .run(&["sweep", "s.toml", "-o", "none", "--python", "/no/python", "--scheduler", "127.0.0.1:1"])
+        .run(&[
+            "sweep",
+            "s.toml",
+            "-o",
+            "none",
+            "--python",
+            "/no/python",
+            "--scheduler",
+            "127.0.0.1:1",
+        ])
         .fails(3, &["/no/python: No such file"]);
 }

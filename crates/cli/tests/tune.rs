@@ -1,4 +1,5 @@
-//! `--tune`: plans are run, and the table and the plan say what was predicted and what was measured.
+//! `--tune`: plans are run, and the table and the plan say what was predicted and what was
+//! measured.
 
 mod common;
 
@@ -22,9 +23,11 @@ fn example(place: &Place) -> String {
     to.display().to_string()
 }
 
-/// Runs `plan --tune=2` and gives the plan's own candidate and the measured rates of all that were run.
+/// Runs `plan --tune=2` and gives the plan's own candidate and the measured rates of all that were
+/// run.
 fn tuned(place: &Place, program: &str, target: &str) -> (u64, Vec<(u64, f64)>) {
-    let ran = place.run(&["plan", program, "--target", target, "--tune=2", "--iterations=8", "--json"]);
+    let ran =
+        place.run(&["plan", program, "--target", target, "--tune=2", "--iterations=8", "--json"]);
     let plan: Value = serde_json::from_str(ran.ok()).unwrap();
     let mut measured = Vec::new();
     let mut chosen = Vec::new();
@@ -76,6 +79,8 @@ fn what_cannot_be_tuned_is_said() {
         .fails(2, &["--tune measures rates", "leave out --objective"]);
     tune(&["--target", "dpdk", "--pcap", "nowhere.pcap"]).fails(1, &["nowhere.pcap"]);
     place.run(&["plan", &program, "--target", "dpdk", "--tune=0"]).fails(2, &["take at least 1"]);
-    place.run(&["run", &program, "--target", "interp", "--tune"]).fails(2, &["the interpreter has one way"]);
+    place
+        .run(&["run", &program, "--target", "interp", "--tune"])
+        .fails(2, &["the interpreter has one way"]);
     place.is_clean();
 }

@@ -1,4 +1,5 @@
-//! Values whose bytes C could get wrong, on every target that takes C: padding, bit-fields, what C functions leave.
+//! Values whose bytes C could get wrong, on every target that takes C: padding, bit-fields, what C
+//! functions leave.
 
 mod common;
 
@@ -39,7 +40,11 @@ fn verify(name: &str, targets: &[&str], more: &[&str]) {
 
 #[test]
 fn padding_is_zero_wherever_a_value_comes_from() {
-    verify("unused_bits", &["xdp", "dpdk", "agilio-cx", "liquidio", "pspin"], &["--pcap", "host=host.pcap"]);
+    verify(
+        "unused_bits",
+        &["xdp", "dpdk", "agilio-cx", "liquidio", "pspin"],
+        &["--pcap", "host=host.pcap"],
+    );
     verify("unused_bits", &["panic"], &["-D", "NO_HOST"]);
 }
 

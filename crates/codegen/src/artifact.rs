@@ -6,22 +6,26 @@ use nicforge_ir::{CommuteOp, EventId, HandlerId, ReasonId, TableId};
 ///
 /// The object's global data is the interface at run time; `runtime/xdp/nf_rt.h` declares it:
 ///
-/// * The macro `NF_MODE` picks the build: 0 live; 1 record (time and seed of every event also go to the array map
-///   `nf_record`, entries `{ u64 now; u64 seed; }`, their count in `nf_recorded`); 2 replay (time, seed and port come
-///   from `nf_event`, the verdict goes there, and the packet is left where it is).
-/// * `.rodata`: `struct nf_config nf_config` = `{ u32 ports; u32 ifindex[16]; }`, set before loading.
-/// * `.bss`: `struct nf_event nf_event` = `{ u64 now; u64 seed; u32 in_port; u32 out_port; u32 out; u32 reason; }`
-///   (replay only: input `now`, `seed`, `in_port`; output `out` = 0 none, 1 send, 2 stack, 3 drop, 4 host, 5 failed, then
-///   `out_port` or `reason`), `u64 nf_drops[]` by reason, `u64 nf_refused[]` by table, `u64 nf_recorded`.
-/// * map `nf_ports`: devmap from port to interface; map `nf_host`: ring buffer of records
-///   `{ u32 kind; u32 length; u64 addr; u8 data[length]; }`, kind 1 host_recv, 2 host_msg, 3 dma_write, 4 log (data:
-///   `u32 log_id`, `u32` zero, then `u64` arguments).
+/// * The macro `NF_MODE` picks the build: 0 live; 1 record (time and seed of every event also go to
+///   the array map `nf_record`, entries `{ u64 now; u64 seed; }`, their count in `nf_recorded`); 2
+///   replay (time, seed and port come from `nf_event`, the verdict goes there, and the packet is
+///   left where it is).
+/// * `.rodata`: `struct nf_config nf_config` = `{ u32 ports; u32 ifindex[16]; }`, set before
+///   loading.
+/// * `.bss`: `struct nf_event nf_event` = `{ u64 now; u64 seed; u32 in_port; u32 out_port; u32 out;
+///   u32 reason; }` (replay only: input `now`, `seed`, `in_port`; output `out` = 0 none, 1 send, 2
+///   stack, 3 drop, 4 host, 5 failed, then `out_port` or `reason`), `u64 nf_drops[]` by reason,
+///   `u64 nf_refused[]` by table, `u64 nf_recorded`.
+/// * map `nf_ports`: devmap from port to interface; map `nf_host`: ring buffer of records `{ u32
+///   kind; u32 length; u64 addr; u8 data[length]; }`, kind 1 host_recv, 2 host_msg, 3 dma_write, 4
+///   log (data: `u32 log_id`, `u32` zero, then `u64` arguments).
 #[derive(Clone, Debug)]
 pub struct XdpArtifact {
     pub source: XdpSource,
     pub programs: Vec<XdpProgram>,
     pub tables: Vec<XdpTable>,
-    /// Text of each drop reason, by counter index in `nf_drops`. The last one is the runtime's own: no room for headers.
+    /// Text of each drop reason, by counter index in `nf_drops`. The last one is the runtime's own:
+    /// no room for headers.
     pub reasons: Vec<(Option<ReasonId>, String)>,
     /// Format of each `nf_log`, by its number in log records.
     pub logs: Vec<LogFormat>,
@@ -31,18 +35,22 @@ pub struct XdpArtifact {
     pub uses_host_ring: bool,
     /// What runs in a process beside the kernel, if anything does.
     pub process: Option<XdpProcess>,
-    /// The stages of a planned program. `nf_drops` then has the counters of each stage one after the other.
+    /// The stages of a planned program. `nf_drops` then has the counters of each stage one after
+    /// the other.
     pub pipeline: Option<XdpPipeline>,
 }
 
-/// Stages joined by CPU maps. The loader gives every queue its CPUs and programs and sets `nf_cpus`, the CPU of each replica.
+/// Stages joined by CPU maps. The loader gives every queue its CPUs and programs and sets
+/// `nf_cpus`, the CPU of each replica.
 ///
-/// Map `nf_stage_counts` has a value per CPU for each stage, and one more for the program that spreads packets:
-/// `{ u64 verdicts[5]; u64 handed; }`, by XDP verdict, and of those the packets handed on to another stage.
+/// Map `nf_stage_counts` has a value per CPU for each stage, and one more for the program that
+/// spreads packets: `{ u64 verdicts[5]; u64 handed; }`, by XDP verdict, and of those the packets
+/// handed on to another stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XdpPipeline {
     pub stages: Vec<XdpStage>,
-    /// The program on the interfaces that spreads packets over replicas of the first stage, if that has several.
+    /// The program on the interfaces that spreads packets over replicas of the first stage, if that
+    /// has several.
     pub spread: Option<String>,
 }
 
@@ -64,8 +72,8 @@ pub struct XdpStage {
 }
 
 impl XdpArtifact {
-    /// Whether events go round: from the process to a stage that hands events to it. Such a program does what the interpreter does
-    /// only while one event is under way.
+    /// Whether events go round: from the process to a stage that hands events to it. Such a program
+    /// does what the interpreter does only while one event is under way.
     pub fn goes_round(&self) -> bool {
         let Some((process, pipeline)) = self.process.as_ref().zip(self.pipeline.as_ref()) else {
             return false;
@@ -75,15 +83,18 @@ impl XdpArtifact {
     }
 }
 
-/// The part of a program that runs in a process: C of the host dialect, joined to the kernel's part by AF_XDP.
+/// The part of a program that runs in a process: C of the host dialect, joined to the kernel's part
+/// by AF_XDP.
 ///
-/// To the process: a packet is redirected by map `nf_process` (entry `64 * port + queue of the interface`) with
-/// `{ event's values; u32 order; u32 event; }` in front of its first byte; an event without a packet is a record
-/// `{ u32 event; u32 order; event's values; }` of ring buffer `nf_up`. `order` counts events to the process in the order in which they
-/// were made, `nf_order` how many there were. `nf_unsent` counts those that never left the kernel's part.
+/// To the process: a packet is redirected by map `nf_process` (entry `64 * port + queue of the
+/// interface`) with `{ event's values; u32 order; u32 event; }` in front of its first byte; an
+/// event without a packet is a record `{ u32 event; u32 order; event's values; }` of ring buffer
+/// `nf_up`. `order` counts events to the process in the order in which they were made, `nf_order`
+/// how many there were. `nf_unsent` counts those that never left the kernel's part.
 ///
-/// From the process: a frame `{ u32 stage; u32 cpu; u32 size; event's values; packet }` on the interface of program `nf_return`, which
-/// redirects it to the queue of the stage; an event without a packet has 14 bytes of zeroes in its place.
+/// From the process: a frame `{ u32 stage; u32 cpu; u32 size; event's values; packet }` on the
+/// interface of program `nf_return`, which redirects it to the queue of the stage; an event without
+/// a packet has 14 bytes of zeroes in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XdpProcess {
     /// Handlers that run there, and their stages.
@@ -92,8 +103,8 @@ pub struct XdpProcess {
     pub threads: u32,
     /// Tables that live there and not in the kernel.
     pub tables: Vec<TableId>,
-    /// Those of them of which every thread has a part, with the one commutative op that writes them, if that is all. Others that are
-    /// written belong to the first thread.
+    /// Those of them of which every thread has a part, with the one commutative op that writes
+    /// them, if that is all. Others that are written belong to the first thread.
     pub shards: Vec<(TableId, Option<CommuteOp>)>,
     /// Tables that both sides read and only the control plane writes: there are two of each.
     pub copied: Vec<TableId>,
@@ -101,7 +112,8 @@ pub struct XdpProcess {
     pub edges: Vec<XdpEdge>,
 }
 
-/// How the values of an event between kernel and process lie, packed. Recorded runs add `{ u32 number; u32 route; }` behind them.
+/// How the values of an event between kernel and process lie, packed. Recorded runs add `{ u32
+/// number; u32 route; }` behind them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XdpEdge {
     pub event: EventId,
@@ -123,7 +135,8 @@ pub struct XdpEdge {
     pub steer: Option<(usize, XdpSteer)>,
     /// Bytes of the values, but for byte strings behind them.
     pub size: u32,
-    /// Offset of how many words of 8 bytes of each byte string crossed, a byte each; what did not is zero.
+    /// Offset of how many words of 8 bytes of each byte string crossed, a byte each; what did not
+    /// is zero.
     pub words: Option<u32>,
     /// Parameter number and bytes of each byte string that crosses no further than it goes.
     pub strings: Vec<(usize, u32)>,
@@ -218,18 +231,19 @@ pub enum XdpMapShape {
     PerCpuSum,
     /// BPF LPM trie: key is `{ u32 prefix_bits; key }`.
     Lpm,
-    /// BPF array of `{ u32 used; u32 priority; key; mask; value }`, sorted by descending priority, `used` 1 for live
-    /// entries, the first unused one ends it. Members have the alignment of their αIR types; bytes in front of the value begin
-    /// at a multiple of 8.
+    /// BPF array of `{ u32 used; u32 priority; key; mask; value }`, sorted by descending priority,
+    /// `used` 1 for live entries, the first unused one ends it. Members have the alignment of their
+    /// αIR types; bytes in front of the value begin at a multiple of 8.
     TernaryList,
 }
 
-/// C for the kernel in several forms that mean the same: as one would write it, and for programs that the kernel does not take like
-/// that.
+/// C for the kernel in several forms that mean the same: as one would write it, and for programs
+/// that the kernel does not take like that.
 #[derive(Clone, Debug)]
 pub struct XdpSource {
     pub plain: String,
-    /// What to try where the plain form has no room on the stack or is too much for the verifier, in this order.
+    /// What to try where the plain form has no room on the stack or is too much for the verifier,
+    /// in this order.
     pub others: Vec<String>,
 }
 

@@ -1,7 +1,9 @@
-//! The header by which a program of somebody's own is a program's host side (`runtime/host/nf_attach.h`): its messages as plain C structs,
-//! and functions that know their sizes.
+//! The header by which a program of somebody's own is a program's host side
+//! (`runtime/host/nf_attach.h`): its messages as plain C structs, and functions that know their
+//! sizes.
 //!
-//! Structs lie as C lays them out, so there is no attribute; every size and offset is checked where the header is compiled.
+//! Structs lie as C lays them out, so there is no attribute; every size and offset is checked where
+//! the header is compiled.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -64,7 +66,10 @@ pub fn header(program: &Program) -> Option<String> {
                 "/* The next packet{}: its length, or a negative errno. */\n\
                  static inline int {name}_receive(struct nf_attach *from, enum nf_attach_kind *kind, void *bytes, uint32_t room)\n{{\n\
                  \x20   return nf_attach_receive(from, kind, bytes, room);\n}}\n\n",
-                message.map_or(String::new(), |id| format!(", or message (struct {})", tag(program, id)))
+                message.map_or(String::new(), |id| format!(
+                    ", or message (struct {})",
+                    tag(program, id)
+                ))
             );
         }
     }
@@ -120,15 +125,25 @@ fn structs(program: &Program, id: StructId, known: &mut BTreeSet<StructId>, out:
     let _ = writeln!(out, "struct {tag} {{");
     for field in &def.fields {
         let width = field.bit_width.map_or(String::new(), |bits| format!(" : {bits}"));
-        let _ = writeln!(out, "    {}{width};", declarator(program, field.ty, &field.name).trim_end());
+        let _ =
+            writeln!(out, "    {}{width};", declarator(program, field.ty, &field.name).trim_end());
     }
     let packed = if def.packed { " __attribute__((packed))" } else { "" };
     let _ = writeln!(out, "}}{packed};");
-    let _ = writeln!(out, "static_assert(sizeof(struct {tag}) == {}, \"layout of {tag}\");", layout.size);
-    for (field, slot) in def.fields.iter().zip(&slots).filter(|(field, _)| field.bit_width.is_none()) {
+    let _ = writeln!(
+        out,
+        "static_assert(sizeof(struct {tag}) == {}, \"layout of {tag}\");",
+        layout.size
+    );
+    for (field, slot) in
+        def.fields.iter().zip(&slots).filter(|(field, _)| field.bit_width.is_none())
+    {
         let at = slot.bit_offset / 8;
         let name = &field.name;
-        let _ = writeln!(out, "static_assert(offsetof(struct {tag}, {name}) == {at}, \"layout of {tag}\");");
+        let _ = writeln!(
+            out,
+            "static_assert(offsetof(struct {tag}, {name}) == {at}, \"layout of {tag}\");"
+        );
     }
     out.push('\n');
 }
@@ -182,7 +197,8 @@ mod tests {
 
     #[test]
     fn nothing_for_programs_without_a_host_side() {
-        let program = nicforge_ir::text::parse("program p ports 1 event net_recv(pkt: packet) in").unwrap();
+        let program =
+            nicforge_ir::text::parse("program p ports 1 event net_recv(pkt: packet) in").unwrap();
         assert_eq!(header(&program), None);
     }
 }

@@ -77,7 +77,10 @@ fn whole(program: &Verified<Program>, in_hardware: usize) -> Vec<(&'static str, 
     ];
     let designs = [("pipe", rtl::Wanted::Best), ("engine", rtl::Wanted::Engine)];
     list.extend(
-        designs.into_iter().take(in_hardware).map(|(name, wanted)| (name, hardware(program, wanted))),
+        designs
+            .into_iter()
+            .take(in_hardware)
+            .map(|(name, wanted)| (name, hardware(program, wanted))),
     );
     if let Some(header) = attach::header(program) {
         list.push(("attach", Ok(header)));
@@ -116,7 +119,9 @@ fn generated_code_is_the_same() {
         let Some(program) = read(&name, &path) else { continue };
         let program = lowered(&name, program);
         let in_hardware = if path.starts_with(root().join("examples")) { 2 } else { 1 };
-        lines.extend(whole(&program, in_hardware).into_iter().map(|(what, made)| line(&name, what, made)));
+        lines.extend(
+            whole(&program, in_hardware).into_iter().map(|(what, made)| line(&name, what, made)),
+        );
     }
     expect("digests.txt", &lines);
 }
@@ -139,13 +144,15 @@ fn planned(name: &str, program: &Verified<Program>, target: &Target) -> Option<S
     let limits = Limits { candidates: 4, until: None, beyond_ceiling: true };
     let found = search(program, target, &config, Goal::Rate, limits, &|| false).ok()?;
     let plan = |number| assemble::plan(program, target, &config, Objective::Rate, &found, number);
-    let plan =
-        (0..found.candidates.len()).map(plan).max_by_key(|plan| (plan.stages.len(), plan.workers()))?;
+    let plan = (0..found.candidates.len())
+        .map(plan)
+        .max_by_key(|plan| (plan.stages.len(), plan.workers()))?;
     let cut = assemble::program_of(&plan).unwrap_or_else(|e| panic!("{name}: {e}"));
     let cut = lowered(name, cut);
     let stages = pipeline::of_plan(&plan, &cut).unwrap_or_else(|e| panic!("{name}: {e}"));
     let placement = pipeline::placement(&plan, &cut);
-    let generator = |group: &str| target.units.iter().find(|unit| unit.name == group).map(|u| u.codegen);
+    let generator =
+        |group: &str| target.units.iter().find(|unit| unit.name == group).map(|u| u.codegen);
     let on_host = |at: &usize| generator(&plan.stages[*at].group) == Some(Generator::Host);
     let in_process: Vec<usize> = (0..plan.stages.len()).filter(on_host).collect();
     let made = staged(&cut, &stages, &placement, target.units[0].codegen, &in_process)?;

@@ -1,5 +1,6 @@
-//! Generated C from text fixtures: `xdp/NAME.air`, `host/NAME.air` and `xdp_stages/NAME.air`, whose first line is the command,
-//! beside `NAME.expect.c`. Programs of several stages say on their second line which those are.
+//! Generated C from text fixtures: `xdp/NAME.air`, `host/NAME.air` and `xdp_stages/NAME.air`, whose
+//! first line is the command, beside `NAME.expect.c`. Programs of several stages say on their
+//! second line which those are.
 //!
 //! `NICFORGE_BLESS=1` rewrites what is expected. Every generated file must also compile with
 //! `-Wall -Wextra -Werror`, for hosts by gcc and clang as C11.
@@ -50,7 +51,10 @@ fn compile_host(source: &Path) -> Vec<String> {
                 .output()
                 .unwrap_or_else(|e| panic!("{compiler}: {e}"));
             if !output.status.success() {
-                refused.push(format!("{compiler} {define}: {}", String::from_utf8_lossy(&output.stderr)));
+                refused.push(format!(
+                    "{compiler} {define}: {}",
+                    String::from_utf8_lossy(&output.stderr)
+                ));
             }
         }
     }
@@ -68,7 +72,11 @@ fn compile(source: &Path, mode: u32) -> Result<(), String> {
         .args(["-o", "/dev/null"])
         .output()
         .expect("clang-19 runs");
-    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
 }
 
 fn program(path: &Path) -> nicforge_ir::Program {
@@ -93,30 +101,38 @@ fn compare(path: &Path, source: &str, failures: &mut Vec<String>) -> PathBuf {
 fn host_fixtures() {
     let mut failures = Vec::new();
     for path in fixtures("host") {
-        let artifact =
-            host::generate(&program(&path), LineStyle::Comments).expect("the program fits a process");
+        let artifact = host::generate(&program(&path), LineStyle::Comments)
+            .expect("the program fits a process");
         let expect = compare(&path, &artifact.source, &mut failures);
         failures.extend(compile_host(&expect));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// The pipeline that a fixture's second line describes: `// stages HANDLER REPLICAS [by PARAMETER], ...`.
+/// The pipeline that a fixture's second line describes: `// stages HANDLER REPLICAS [by PARAMETER],
+/// ...`.
 fn pipeline(path: &Path, program: &nicforge_ir::Program) -> Pipeline {
     let text = std::fs::read_to_string(path).expect("a fixture");
-    let line = text.lines().find_map(|line| line.strip_prefix("// stages ")).expect("a line of stages");
+    let line =
+        text.lines().find_map(|line| line.strip_prefix("// stages ")).expect("a line of stages");
     let (mut stages, mut steering) = (Vec::new(), Vec::new());
     for part in line.split(", ") {
         let words: Vec<&str> = part.split(' ').collect();
         let handler = program.handlers.iter().find(|(_, h)| h.name == words[0]).expect("a handler");
         let replicas = words[1].parse().expect("a number of replicas");
-        stages.push(PipeStage { handlers: vec![handler.0], replicas, ordered: false, locked: false });
+        stages.push(PipeStage {
+            handlers: vec![handler.0],
+            replicas,
+            ordered: false,
+            locked: false,
+        });
         if let [_, _, "by", param] = words[..] {
             let event = handler.1.event;
             let by = match param.split_once('+') {
-                Some((offset, bytes)) => {
-                    SteerBy::Frame(vec![(offset.parse().expect("offset"), bytes.parse().expect("bytes"))])
-                }
+                Some((offset, bytes)) => SteerBy::Frame(vec![(
+                    offset.parse().expect("offset"),
+                    bytes.parse().expect("bytes"),
+                )]),
                 None => {
                     let at = program.events[event].params.iter().position(|p| p.name == param);
                     SteerBy::Params(vec![(at.expect("a parameter"), vec![])])
@@ -134,12 +150,15 @@ fn xdp_stages_fixtures() {
     for path in fixtures("xdp_stages") {
         let program = program(&path);
         let pipeline = pipeline(&path, &program);
-        let artifact =
-            xdp::generate_pipeline(&program, &pipeline, LineStyle::Comments).expect("the stages fit xdp");
+        let artifact = xdp::generate_pipeline(&program, &pipeline, LineStyle::Comments)
+            .expect("the stages fit xdp");
         let expect = compare(&path, &artifact.source, &mut failures);
         for mode in 0..2 {
             if let Err(message) = compile(&expect, mode) {
-                failures.push(format!("{} does not compile in mode {mode}:\n{message}", expect.display()));
+                failures.push(format!(
+                    "{} does not compile in mode {mode}:\n{message}",
+                    expect.display()
+                ));
             }
         }
     }
@@ -150,16 +169,20 @@ fn xdp_stages_fixtures() {
 fn xdp_fixtures() {
     let mut failures = Vec::new();
     for path in fixtures("xdp") {
-        let artifact = xdp::generate(&program(&path), LineStyle::Comments).expect("the program fits xdp");
+        let artifact =
+            xdp::generate(&program(&path), LineStyle::Comments).expect("the program fits xdp");
         let stem = path.file_stem().expect("a name").to_string_lossy().into_owned();
         let others = artifact.source.others.iter().zip(["framed", "forgetful"]);
-        let others = others.map(|(text, form)| (path.with_file_name(format!("{stem}.{form}.air")), text));
+        let others =
+            others.map(|(text, form)| (path.with_file_name(format!("{stem}.{form}.air")), text));
         for (path, text) in std::iter::once((path.clone(), &artifact.source.plain)).chain(others) {
             let expect = compare(&path, text, &mut failures);
             for mode in 0..3 {
                 if let Err(message) = compile(&expect, mode) {
-                    failures
-                        .push(format!("{} does not compile in mode {mode}:\n{message}", expect.display()));
+                    failures.push(format!(
+                        "{} does not compile in mode {mode}:\n{message}",
+                        expect.display()
+                    ));
                 }
             }
         }

@@ -52,7 +52,8 @@ pub fn expect_table(path: &Path, found: &[String]) {
     }
     let expected = std::fs::read_to_string(path).unwrap_or_default();
     let known: std::collections::HashSet<&str> = expected.lines().collect();
-    let changed: Vec<&String> = found.iter().filter(|line| !known.contains(line.as_str())).collect();
+    let changed: Vec<&String> =
+        found.iter().filter(|line| !known.contains(line.as_str())).collect();
     assert!(
         expected == text,
         "{} of {} lines of {} changed:\n{}\n`nicforge build PROGRAM --emit …` shows what is made now; \

@@ -1,9 +1,10 @@
 //! clang's syntax tree, decoded from its JSON.
 //!
-//! clang prints a location's `file` and `line` only where they differ from those of the location printed before, in
-//! document order, and prints macro locations twice: where the text was spelled and where the macro was expanded.
-//! [`decode`] walks the document in order, keeps that state, and gives every node one [`Span`]: the expansion, unless
-//! the text is a macro argument that the user wrote, which is then where the user sees it.
+//! clang prints a location's `file` and `line` only where they differ from those of the location
+//! printed before, in document order, and prints macro locations twice: where the text was spelled
+//! and where the macro was expanded. [`decode`] walks the document in order, keeps that state, and
+//! gives every node one [`Span`]: the expansion, unless the text is a macro argument that the user
+//! wrote, which is then where the user sees it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -130,7 +131,10 @@ pub struct Files<'r> {
 }
 
 impl<'r> Files<'r> {
-    pub fn new(read: &'r dyn Fn(&str) -> SourceFile, is_user: &'r dyn Fn(&str) -> bool) -> Files<'r> {
+    pub fn new(
+        read: &'r dyn Fn(&str) -> SourceFile,
+        is_user: &'r dyn Fn(&str) -> bool,
+    ) -> Files<'r> {
         Files { map: PrimaryMap::new(), by_path: HashMap::new(), read, is_user }
     }
 
@@ -208,17 +212,21 @@ impl Decoder<'_, '_> {
                 "argType" => node.arg_ty = type_text(value),
                 "computeLHSType" => node.compute_ty = type_text(value),
                 "value" => {
-                    node.value = Some(value.as_str().map_or_else(|| value.to_string(), str::to_string))
+                    node.value =
+                        Some(value.as_str().map_or_else(|| value.to_string(), str::to_string))
                 }
                 "opcode" => node.opcode = text(value),
                 "castKind" => node.cast = text(value),
                 "referencedDecl" => {
                     let part = |key| value.get(key).map(text).unwrap_or_default();
                     let id = value.get("id").map(hex).unwrap_or_default();
-                    node.referenced = Some(Referenced { id, kind: part("kind"), name: part("name") });
+                    node.referenced =
+                        Some(Referenced { id, kind: part("kind"), name: part("name") });
                 }
                 "referencedMemberDecl" => node.member = hex(value),
-                "decl" | "ownedTagDecl" => node.tag_decl = value.get("id").map(hex).unwrap_or_default(),
+                "decl" | "ownedTagDecl" => {
+                    node.tag_decl = value.get("id").map(hex).unwrap_or_default()
+                }
                 "storageClass" => node.storage = text(value),
                 "tagUsed" => node.tag = text(value),
                 "isArrow" => node.flags.arrow = value == true,
@@ -278,7 +286,8 @@ impl Decoder<'_, '_> {
             _ => (&begin.expansion, &end.expansion),
         };
         let file = self.files.open(&first.file);
-        let stop = if first.file == last.file && last.offset >= first.offset { last } else { first };
+        let stop =
+            if first.file == last.file && last.offset >= first.offset { last } else { first };
         let mut end_offset = stop.offset + stop.len;
         if begin.is_macro && end.is_macro && first.offset == stop.offset {
             end_offset += macro_arguments(self.files.map[file].text.get(end_offset as usize..));
@@ -287,7 +296,8 @@ impl Decoder<'_, '_> {
     }
 }
 
-/// Length of the arguments behind a macro's name, parentheses included; 0 if they do not end on the same line.
+/// Length of the arguments behind a macro's name, parentheses included; 0 if they do not end on the
+/// same line.
 fn macro_arguments(rest: Option<&str>) -> u32 {
     let Some(rest) = rest.filter(|rest| rest.starts_with('(')) else { return 0 };
     let mut depth = 0;

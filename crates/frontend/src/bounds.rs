@@ -1,9 +1,11 @@
 //! Proving how often a loop's body runs.
 //!
-//! A loop is bounded if its condition compares an *induction variable* (a variable or a member of one), which every way through a trip
-//! changes by a sum of constants in one direction ([`steps`](crate::steps)), with a limit. With the variable's range on entry and the limit's range, the number of trips follows; the
-//! variable must not wrap before the condition fails. One conjunct of `a && b` suffices. The limit may change from trip
-//! to trip: only its range counts, and that holds always.
+//! A loop is bounded if its condition compares an *induction variable* (a variable or a member of
+//! one), which every way through a trip changes by a sum of constants in one direction
+//! ([`steps`](crate::steps)), with a limit. With the variable's range on entry and the limit's
+//! range, the number of trips follows; the variable must not wrap before the condition fails. One
+//! conjunct of `a && b` suffices. The limit may change from trip to trip: only its range counts,
+//! and that holds always.
 
 use nicforge_ir::{Diagnostic, Proj, Span};
 
@@ -88,9 +90,16 @@ pub enum Test {
     NotEqual,
 }
 
-/// Trips of a loop whose variable starts in `start`, changes by `step` while `test` against a limit in `limit` holds;
-/// `whole` is the range of the variable's type. An error says why there is no bound.
-pub fn trips(start: Range, step: Step, test: Test, limit: Range, whole: Range) -> Result<i128, String> {
+/// Trips of a loop whose variable starts in `start`, changes by `step` while `test` against a limit
+/// in `limit` holds; `whole` is the range of the variable's type. An error says why there is no
+/// bound.
+pub fn trips(
+    start: Range,
+    step: Step,
+    test: Test,
+    limit: Range,
+    whole: Range,
+) -> Result<i128, String> {
     let up_to = |value: i128, by: i128| if value <= 0 { 0 } else { (value + by - 1) / by };
     match (step, test) {
         (Step::Add(0), _) => Err("the variable does not change".into()),
@@ -166,7 +175,8 @@ impl<'a> FnLower<'_, 'a, '_> {
                 return Ok(Bound { max_trips: 1, counters });
             }
             reason =
-                "its condition does not compare a variable that every trip changes by a constant".to_string();
+                "its condition does not compare a variable that every trip changes by a constant"
+                    .to_string();
             let mut conjuncts = vec![condition.strip()];
             while let Some(part) = conjuncts.pop() {
                 if part.opcode == "&&" {
@@ -217,7 +227,12 @@ impl<'a> FnLower<'_, 'a, '_> {
             Some(trips @ 1..=MAX_TRIPS) => Ok(Some(trips as u32)),
             Some(trips) => {
                 let message = format!("a loop may run 1 to {MAX_TRIPS} times, not {trips}");
-                Err(self.refuse(codes::BOUND_MISUSE, call.span, message, "give the largest number of trips"))
+                Err(self.refuse(
+                    codes::BOUND_MISUSE,
+                    call.span,
+                    message,
+                    "give the largest number of trips",
+                ))
             }
             None => {
                 let help = "write a number, an enumerator or a constant";
@@ -249,7 +264,9 @@ impl<'a> FnLower<'_, 'a, '_> {
         let (var, path) = self.part(&spot)?;
         let CType::Int { signed, bits, .. } = self.ctype(variable) else { return None };
         let place = variable.strip_casts();
-        let CType::Int { signed: own_sign, bits: own_bits, .. } = self.ctype(place) else { return None };
+        let CType::Int { signed: own_sign, bits: own_bits, .. } = self.ctype(place) else {
+            return None;
+        };
         let whole = match place.kind.as_str() {
             "MemberExpr" => self.range_of_member(place),
             _ => limits(own_bits, own_sign),
@@ -265,13 +282,14 @@ impl<'a> FnLower<'_, 'a, '_> {
         if test == Test::NotEqual && !steady {
             return Some(Err("the variable may step over the value it is compared with".into()));
         }
-        let limit = limit.map_or((0, 0), |node| self.range_without(node, &|place| parts.change(place)));
+        let limit =
+            limit.map_or((0, 0), |node| self.range_without(node, &|place| parts.change(place)));
         let start = self.range(variable);
         let start = (start.0.max(whole.0), start.1.min(whole.1));
         // A negative number compared with an unsigned one is a large one.
         if !signed && start.0 < 0 || limits(bits, signed).1 < limit.1 {
             return Some(Err(
-                "a signed variable that may be negative is compared with an unsigned one".into()
+                "a signed variable that may be negative is compared with an unsigned one".into(),
             ));
         }
         let Some((nearest, farthest)) = steps.each else {
@@ -281,7 +299,9 @@ impl<'a> FnLower<'_, 'a, '_> {
         if let (true, Step::Add(by)) = (parts.is_do, farthest)
             && (start.0 + by < whole.0 || start.1 + by > whole.1)
         {
-            return Some(Err("the first trip, which no condition precedes, may wrap the variable".into()));
+            return Some(Err(
+                "the first trip, which no condition precedes, may wrap the variable".into()
+            ));
         }
         if nearest != farthest && test == Test::NotEqual {
             return Some(Err("the variable may step over the value it is compared with".into()));
@@ -312,7 +332,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         if parts.condition.is_some_and(|condition| touches(condition, spot)) {
             return Err("its variable is changed by the condition".into());
         }
-        let count: usize = parts.step.into_iter().chain([parts.body]).map(|node| writes(node, spot)).sum();
+        let count: usize =
+            parts.step.into_iter().chain([parts.body]).map(|node| writes(node, spot)).sum();
         if let (1, Some(step)) = (count, self.division(spot, parts)?) {
             return Ok(Steps { each: Some((step, step)), within: None });
         }
@@ -399,9 +420,10 @@ pub fn is_bound(node: &Node) -> bool {
     node.strip().callee().is_some_and(|callee| callee.name == "__nf_bound")
 }
 
-/// Where a place is at the start of a trip and behind the loop. Within the proved number of trips it does not wrap, and moves in one direction:
-/// by one step beyond what passes the condition, and where a trip is left early as far as its changes go. `first` is where the first trip's
-/// changes may start without having passed.
+/// Where a place is at the start of a trip and behind the loop. Within the proved number of trips
+/// it does not wrap, and moves in one direction: by one step beyond what passes the condition, and
+/// where a trip is left early as far as its changes go. `first` is where the first trip's changes
+/// may start without having passed.
 fn reach(
     start: Range,
     first: Option<Range>,
@@ -505,7 +527,11 @@ mod tests {
             (5, Step::Add(1), Test::Less, 3),
         ] {
             let found = trips((start, start), step, test, (limit, limit), I32);
-            assert_eq!(found, Ok(run(start, step, test, limit)), "{start} {step:?} {test:?} {limit}");
+            assert_eq!(
+                found,
+                Ok(run(start, step, test, limit)),
+                "{start} {step:?} {test:?} {limit}"
+            );
         }
     }
 

@@ -1,5 +1,5 @@
-//! Calls: the packet, event and helper functions of `nicforge.h`, and the user's own functions. Table operations are in
-//! [`crate::table_calls`].
+//! Calls: the packet, event and helper functions of `nicforge.h`, and the user's own functions.
+//! Table operations are in [`crate::table_calls`].
 
 use nicforge_ir::{Diagnostic, Direction, DropReason, FuncId, Op, Proj, Span, Type, UnOp, ValueId};
 
@@ -40,7 +40,13 @@ impl<'a> FnLower<'_, 'a, '_> {
     }
 
     /// Checks the number of arguments of a function with a variable part.
-    pub fn expect_args(&mut self, node: &Node, args: &[Node], count: usize, usage: &str) -> Lowered<()> {
+    pub fn expect_args(
+        &mut self,
+        node: &Node,
+        args: &[Node],
+        count: usize,
+        usage: &str,
+    ) -> Lowered<()> {
         if args.len() == count {
             return Ok(());
         }
@@ -82,14 +88,20 @@ impl<'a> FnLower<'_, 'a, '_> {
             "nf_emit" => self.emit(args).map(|()| None),
             "nf_store" => self.store(args),
             "nf_strip" | "nf_trim" => self.packet_and_int(args).map(|(pkt, len)| {
-                self.ok(if name == "nf_strip" { Op::Skip { pkt, len } } else { Op::Trim { pkt, len } })
+                self.ok(if name == "nf_strip" {
+                    Op::Skip { pkt, len }
+                } else {
+                    Op::Trim { pkt, len }
+                })
             }),
             "nf_reset" => self.packet(&args[0]).map(|pkt| {
                 self.b.push0(Op::Reset { pkt });
                 None
             }),
             "nf_len" => self.packet(&args[0]).map(|pkt| Some(self.op(Op::Len { pkt }, Type::U32))),
-            "nf_port" => self.packet(&args[0]).map(|pkt| Some(self.op(Op::InPort { pkt }, Type::U32))),
+            "nf_port" => {
+                self.packet(&args[0]).map(|pkt| Some(self.op(Op::InPort { pkt }, Type::U32)))
+            }
             "nf_csum_payload" => self.packet_csum(args).map(Some),
             "nf_send" => self.packet_and_int(args).map(|(pkt, port)| {
                 let event = self.net_send();
@@ -178,12 +190,14 @@ impl<'a> FnLower<'_, 'a, '_> {
             self.expect_args(node, args, 2, "nf_drop(pkt, \"reason\")")?;
         }
         let text = match args.get(1) {
-            Some(arg) => self.literal(arg, "the reason of nf_drop", "nf_drop(pkt, \"no such flow\")")?,
+            Some(arg) => {
+                self.literal(arg, "the reason of nf_drop", "nf_drop(pkt, \"no such flow\")")?
+            }
             None => format!("dropped at {}", self.line_of(node.span)),
         };
         let known = self.unit.prog.reasons.iter().find(|(_, r)| r.text == text).map(|(id, _)| id);
-        let reason =
-            known.unwrap_or_else(|| self.unit.prog.reasons.push(DropReason { text, span: node.span }));
+        let reason = known
+            .unwrap_or_else(|| self.unit.prog.reasons.push(DropReason { text, span: node.span }));
         self.b.drop(pkt?, reason);
         Ok(())
     }
@@ -214,7 +228,12 @@ impl<'a> FnLower<'_, 'a, '_> {
         let ty = self.b.body.ty(value);
         if !matches!(ty, Type::Struct(_)) {
             let help = "put the values into a struct";
-            return Err(self.refuse(codes::HOST_MESSAGE, args[1].span, "a host message is a struct", help));
+            return Err(self.refuse(
+                codes::HOST_MESSAGE,
+                args[1].span,
+                "a host message is a struct",
+                help,
+            ));
         }
         let event = self.unit.event("host_msg", Direction::Out, &[("msg", ty)]);
         let declared = self.unit.prog.events[event].params[0].ty;
@@ -270,12 +289,19 @@ impl<'a> FnLower<'_, 'a, '_> {
                     Some(self.b.cast(count, Type::i(32)))
                 })
             }
-            "__builtin_expect" | "__builtin_expect_with_probability" => self.expr(&args[0]).map(Some),
+            "__builtin_expect" | "__builtin_expect_with_probability" => {
+                self.expr(&args[0]).map(Some)
+            }
             _ => return None,
         })
     }
 
-    fn seeded(&mut self, node: &'a Node, args: &'a [Node], usage: &str) -> Lowered<(ValueId, ValueId)> {
+    fn seeded(
+        &mut self,
+        node: &'a Node,
+        args: &'a [Node],
+        usage: &str,
+    ) -> Lowered<(ValueId, ValueId)> {
         self.expect_args(node, args, 2, usage)?;
         let seed = self.expr(&args[0])?;
         let value = self.expr(unpromoted(&args[1]))?;
@@ -290,13 +316,19 @@ impl<'a> FnLower<'_, 'a, '_> {
             let value = self.expr(arg)?;
             if !self.b.body.ty(value).is_int() {
                 let help = "log its members one by one";
-                return Err(self.refuse(codes::LOG_FORMAT, arg.span, "only integers can be logged", help));
+                return Err(self.refuse(
+                    codes::LOG_FORMAT,
+                    arg.span,
+                    "only integers can be logged",
+                    help,
+                ));
             }
             values.push(value);
         }
         let holes = format.matches("{}").count();
         if holes != values.len() {
-            let message = format!("the format has {holes} `{{}}`, but there are {} values", values.len());
+            let message =
+                format!("the format has {holes} `{{}}`, but there are {} values", values.len());
             let help = "write one `{}` for each value";
             return Err(self.refuse(codes::LOG_FORMAT, node.span, message, help));
         }
@@ -320,7 +352,12 @@ impl<'a> FnLower<'_, 'a, '_> {
     }
 
     /// A call of a function of the program.
-    fn user_call(&mut self, name: &str, node: &'a Node, args: &'a [Node]) -> Lowered<Option<ValueId>> {
+    fn user_call(
+        &mut self,
+        name: &str,
+        node: &'a Node,
+        args: &'a [Node],
+    ) -> Lowered<Option<ValueId>> {
         if self.unit.queues.contains(name) {
             let message = format!("`{name}` is the handler of a queue");
             let help = format!("write nf_enqueue({name}, …): it runs later, by itself");
@@ -378,8 +415,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         Ok(value)
     }
 
-    /// Refuses a call that gets one variable by two pointers of which one may write: with values instead of memory,
-    /// writes by one would not be seen by the other.
+    /// Refuses a call that gets one variable by two pointers of which one may write: with values
+    /// instead of memory, writes by one would not be seen by the other.
     pub fn check_aliases(&mut self, targets: &[(Place, bool, Span)]) -> Lowered<()> {
         for (number, (place, read_only, span)) in targets.iter().enumerate() {
             for (earlier, earlier_read_only, earlier_span) in &targets[..number] {
@@ -399,8 +436,11 @@ impl<'a> FnLower<'_, 'a, '_> {
 /// Whether two places may share bytes.
 fn overlap(a: &Place, b: &Place) -> bool {
     let same_root = matches!((a.root, b.root), (Root::Var(x), Root::Var(y)) if x == y);
-    let distinct =
-        a.path.iter().zip(&b.path).any(|(x, y)| matches!((x, y), (Proj::Field(x), Proj::Field(y)) if x != y));
+    let distinct = a
+        .path
+        .iter()
+        .zip(&b.path)
+        .any(|(x, y)| matches!((x, y), (Proj::Field(x), Proj::Field(y)) if x != y));
     same_root && !distinct
 }
 

@@ -23,15 +23,20 @@ pub enum Input<'a> {
 /// Runs clang on one source file.
 ///
 /// # Errors
-/// clang's own errors, an error that names the program that could not be started, or output that is not clang's.
+/// clang's own errors, an error that names the program that could not be started, or output that is
+/// not clang's.
 pub fn parse(input: &Input, options: &Options, files: &mut Files) -> Result<Node, Vec<Diagnostic>> {
     let words = ["--target=x86_64-linux-gnu", "-ffreestanding", "-nostdlibinc"];
     let output = run(input, &words, options, files)?;
     let document = documents(&output, options).next();
-    Ok(ast::decode(&document.unwrap_or_else(|| Err(fail("clang printed nothing".to_string())))?, files))
+    Ok(ast::decode(
+        &document.unwrap_or_else(|| Err(fail("clang printed nothing".to_string())))?,
+        files,
+    ))
 }
 
-/// Runs clang on a file of a process, which has the C library; the declarations whose name contains `name`. All would be much.
+/// Runs clang on a file of a process, which has the C library; the declarations whose name contains
+/// `name`. All would be much.
 ///
 /// # Errors
 /// As [`parse`].
@@ -60,9 +65,9 @@ fn documents<'o>(
     let mut reader = serde_json::Deserializer::from_slice(output);
     reader.disable_recursion_limit();
     let name = options.clang.display();
-    reader
-        .into_iter::<Value>()
-        .map(move |document| document.map_err(|e| fail(format!("`{name}` printed no syntax tree: {e}"))))
+    reader.into_iter::<Value>().map(move |document| {
+        document.map_err(|e| fail(format!("`{name}` printed no syntax tree: {e}")))
+    })
 }
 
 /// What clang prints.
@@ -76,14 +81,16 @@ fn run(
         Input::Path(path) => (*path, std::fs::read(path).ok()),
         Input::Text(text) => ("<stdin>", Some(text.as_bytes().to_vec())),
     };
-    let deep = text.and_then(|text| nesting::check(&String::from_utf8_lossy(&text), Some(files.open(name))));
+    let deep = text
+        .and_then(|text| nesting::check(&String::from_utf8_lossy(&text), Some(files.open(name))));
     if let Some(deep) = deep {
         return Err(vec![deep]);
     }
     let mut command = Command::new(&options.clang);
     command.args(words).arg("-std=gnu11");
     command.args(["-fsyntax-only", "-Xclang", "-ast-dump=json", "-fno-color-diagnostics", "-w"]);
-    // One line per message: the frame is drawn by us. The tag tells this front end to shared headers.
+    // One line per message: the frame is drawn by us. The tag tells this front end to shared
+    // headers.
     command.args(["-fno-caret-diagnostics", "-ferror-limit=100", "-D__NICFORGE__=1"]);
     command.arg("-I").arg(&options.include_dir).args(&options.clang_args);
     match input {
@@ -94,14 +101,18 @@ fn run(
     let name = options.clang.display();
     let mut child = command.spawn().map_err(|e| {
         let diagnostic = fail(format!("cannot start `{name}`: {e}")).remove(0);
-        vec![diagnostic.help("install clang 19 (`apt install clang-19`) or name another with `--clang`")]
+        vec![
+            diagnostic
+                .help("install clang 19 (`apt install clang-19`) or name another with `--clang`"),
+        ]
     })?;
     let mut stdin = child.stdin.take();
     let text = match input {
         Input::Text(text) => text.as_bytes(),
         Input::Path(_) => &[],
     };
-    // Written from a thread of its own: clang may fill its output pipe before it has read all its input.
+    // Written from a thread of its own: clang may fill its output pipe before it has read all its
+    // input.
     let output = std::thread::scope(|scope| {
         scope.spawn(move || stdin.as_mut().map(|pipe| pipe.write_all(text)));
         child.wait_with_output()
@@ -154,7 +165,9 @@ fn place_span(place: &str, files: &mut Files) -> Span {
     let (Some(col), Some(line), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
         return Span::default();
     };
-    let (Ok(col), Ok(line)) = (col.parse::<usize>(), line.parse::<usize>()) else { return Span::default() };
+    let (Ok(col), Ok(line)) = (col.parse::<usize>(), line.parse::<usize>()) else {
+        return Span::default();
+    };
     let file = files.open(path);
     let text = &files.map[file].text;
     let start = line_start(text, line) + col.saturating_sub(1);
@@ -179,7 +192,8 @@ mod tests {
 
     #[test]
     fn messages_become_diagnostics_with_notes() {
-        let read = |path: &str| SourceFile { path: path.into(), text: "int a;\nint foo = b;\n".into() };
+        let read =
+            |path: &str| SourceFile { path: path.into(), text: "int a;\nint foo = b;\n".into() };
         let is_user = |_: &str| true;
         let mut files = Files::new(&read, &is_user);
         let found = parse_messages(

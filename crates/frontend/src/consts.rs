@@ -1,6 +1,7 @@
 //! Constant expressions and constant initialisers.
 //!
-//! Values are mathematical integers, wrapped to their C type after every step, so that no step can overflow.
+//! Values are mathematical integers, wrapped to their C type after every step, so that no step can
+//! overflow.
 
 use nicforge_ir::Type;
 
@@ -18,7 +19,11 @@ pub fn wrap(value: i128, bits: u8, signed: bool) -> i128 {
 
 /// Smallest and largest value of an integer type.
 pub fn limits(bits: u8, signed: bool) -> (i128, i128) {
-    if signed { (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1) } else { (0, (1i128 << bits) - 1) }
+    if signed {
+        (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1)
+    } else {
+        (0, (1i128 << bits) - 1)
+    }
 }
 
 impl<'a> Unit<'a> {
@@ -75,7 +80,8 @@ impl<'a> Unit<'a> {
                 self.eval(node.inner.get(if cond != 0 { 1 } else { 2 })?)
             }
             "UnaryExprOrTypeTraitExpr" if node.name == "sizeof" => {
-                let text = if node.arg_ty.is_empty() { &node.inner.first()?.ty } else { &node.arg_ty };
+                let text =
+                    if node.arg_ty.is_empty() { &node.inner.first()?.ty } else { &node.arg_ty };
                 let ty = self.ctype(text);
                 let ty = self.ir_type(&ty)?;
                 Some(self.size_of(ty).into())
@@ -128,7 +134,8 @@ impl<'a> Unit<'a> {
         })
     }
 
-    /// `offsetof(type, member)`: clang's JSON leaves the operands out, so they are read from the source text.
+    /// `offsetof(type, member)`: clang's JSON leaves the operands out, so they are read from the
+    /// source text.
     fn eval_offset_of(&mut self, node: &Node) -> Option<i128> {
         let file = &self.prog.files[node.span.file?];
         let rest = file.text.get(node.span.start as usize..)?;
@@ -184,20 +191,30 @@ impl<'a> Unit<'a> {
                 // Initialisers skip unnamed bit-fields.
                 let named = fields.iter().zip(slots).filter(|(f, _)| !f.is_padding());
                 for (child, (field, slot)) in node.inner.iter().zip(named) {
-                    self.init_at(child, field.ty, bytes, bit + slot.bit_offset as usize, field.bit_width)?;
+                    self.init_at(
+                        child,
+                        field.ty,
+                        bytes,
+                        bit + slot.bit_offset as usize,
+                        field.bit_width,
+                    )?;
                 }
                 Ok(())
             }
             (Type::Array(id), "InitListExpr") => {
                 let elem = self.prog.arrays[id].elem;
                 let stride = self.size_of(elem) as usize * 8;
-                for (number, child) in node.inner.iter().skip(node.flags.has_filler.into()).enumerate() {
+                for (number, child) in
+                    node.inner.iter().skip(node.flags.has_filler.into()).enumerate()
+                {
                     self.init_at(child, elem, bytes, bit + number * stride, None)?;
                 }
                 Ok(())
             }
             (Type::Int { bits, .. }, _) => {
-                let Some(value) = self.eval(node) else { return Err(self.refuse_initialiser(node)) };
+                let Some(value) = self.eval(node) else {
+                    return Err(self.refuse_initialiser(node));
+                };
                 let size = if bits == 1 { 1 } else { bits };
                 put_bits(bytes, bit, width.unwrap_or(size), value as u64);
                 Ok(())

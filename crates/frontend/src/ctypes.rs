@@ -1,7 +1,8 @@
 //! C types, read from clang's spelling of them.
 //!
-//! clang's JSON gives types as strings. [`parse`] reads specifiers and an abstract declarator; names (typedefs, tags)
-//! are looked up by the caller, so that typedefs stay visible: `nf_be16` says more than `unsigned short`.
+//! clang's JSON gives types as strings. [`parse`] reads specifiers and an abstract declarator;
+//! names (typedefs, tags) are looked up by the caller, so that typedefs stay visible: `nf_be16`
+//! says more than `unsigned short`.
 
 use nicforge_ir::{StructId, Type};
 
@@ -128,7 +129,8 @@ impl Parser<'_> {
         std::mem::take(&mut self.rest).to_string()
     }
 
-    /// A tag, which clang writes as a name, a place in parentheses, or `outer::` and one of the two.
+    /// A tag, which clang writes as a name, a place in parentheses, or `outer::` and one of the
+    /// two.
     fn tag(&mut self) -> String {
         let mut tag = String::new();
         loop {
@@ -179,7 +181,8 @@ impl Parser<'_> {
                 }
                 "void" => base = Some(CType::Void),
                 "_Bool" | "bool" => base = Some(CType::BOOL),
-                "float" | "double" | "_Float16" | "__fp16" | "__bf16" | "__float128" | "_Complex" => {
+                "float" | "double" | "_Float16" | "__fp16" | "__bf16" | "__float128"
+                | "_Complex" => {
                     base = Some(CType::Refused(Refusal::Float));
                 }
                 "__int128" => base = Some(CType::Refused(Refusal::WideInt)),
@@ -204,7 +207,9 @@ impl Parser<'_> {
         let base = match (base, longs) {
             (Some(CType::Refused(r)), _) => CType::Refused(r),
             (_, 1..) => CType::int(64, signed.unwrap_or(true)),
-            (Some(CType::Int { bits, .. }), _) if signed.is_some() => CType::int(bits, signed == Some(true)),
+            (Some(CType::Int { bits, .. }), _) if signed.is_some() => {
+                CType::int(bits, signed == Some(true))
+            }
             (Some(base), _) => base,
             (None, _) if signed.is_some() => CType::int(32, signed == Some(true)),
             (None, _) => CType::Refused(Refusal::Unknown(self.rest.trim().to_string())),
@@ -276,9 +281,10 @@ mod tests {
         }
         fn tagged(&mut self, keyword: &str, tag: &str) -> CType {
             match (keyword, tag) {
-                ("struct", "s" | "(unnamed struct at a b.c:5:1)" | "T::(anonymous at a.c:3:25)") => {
-                    CType::Struct(cranelift_entity::EntityRef::new(0))
-                }
+                (
+                    "struct",
+                    "s" | "(unnamed struct at a b.c:5:1)" | "T::(anonymous at a.c:3:25)",
+                ) => CType::Struct(cranelift_entity::EntityRef::new(0)),
                 ("union", _) => CType::Refused(Refusal::Union),
                 _ => CType::Refused(Refusal::Unknown(tag.to_string())),
             }
@@ -330,7 +336,9 @@ mod tests {
             matches!(read("int (*)(int)"), CType::Pointer { to, .. } if matches!(*to, CType::Function { .. }))
         );
         assert_eq!(read("nf_pkt"), CType::Packet);
-        assert!(matches!(read("struct s (struct s)"), CType::Function { result, .. } if *result == s()));
+        assert!(
+            matches!(read("struct s (struct s)"), CType::Function { result, .. } if *result == s())
+        );
     }
 
     #[test]

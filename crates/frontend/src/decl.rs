@@ -66,7 +66,12 @@ impl<'a> Unit<'a> {
                 }
                 "FileScopeAsmDecl" => {
                     let help = "write it with C's operators";
-                    self.refuse(codes::ASM, node.span, "inline assembly is outside the subset", help);
+                    self.refuse(
+                        codes::ASM,
+                        node.span,
+                        "inline assembly is outside the subset",
+                        help,
+                    );
                 }
                 _ => {}
             }
@@ -89,8 +94,12 @@ impl<'a> Unit<'a> {
             self.check_fires();
         }
         if !found && self.error_count() == 0 {
-            let span =
-                root.inner.iter().rev().find(|n| n.name_span.file == first_file()).map(|n| n.name_span);
+            let span = root
+                .inner
+                .iter()
+                .rev()
+                .find(|n| n.name_span.file == first_file())
+                .map(|n| n.name_span);
             let diagnostic = Diagnostic::error(
                 codes::NO_HANDLER.id,
                 span.unwrap_or_default(),
@@ -104,13 +113,21 @@ impl<'a> Unit<'a> {
     fn misplaced(&mut self, pending: &Pending) {
         for span in pending.places() {
             let help = "put it directly before a handler or an NF_TABLE";
-            self.refuse(codes::ANNOTATION, span, "this annotation belongs to no handler or table", help);
+            self.refuse(
+                codes::ANNOTATION,
+                span,
+                "this annotation belongs to no handler or table",
+                help,
+            );
         }
     }
 
     fn annotation(&mut self, node: &'a Node, pending: &mut Pending) {
-        let text = node.inner.iter().find(|n| n.kind == "StringLiteral").and_then(|n| n.value.as_deref());
-        let Some(name) = text.unwrap_or_default().trim_matches('"').strip_prefix("nf.") else { return };
+        let text =
+            node.inner.iter().find(|n| n.kind == "StringLiteral").and_then(|n| n.value.as_deref());
+        let Some(name) = text.unwrap_or_default().trim_matches('"').strip_prefix("nf.") else {
+            return;
+        };
         // The macros test `(n) > 0`.
         let condition = node.inner.first().map(Node::strip_casts);
         let count = condition.and_then(|c| c.inner.first()).and_then(|n| self.eval(n)).unwrap_or(1);
@@ -129,8 +146,7 @@ impl<'a> Unit<'a> {
             match crate::fires::declared(text, span) {
                 Some(declared) => self.fires_declared.push(declared),
                 None => {
-                    let help =
-                        "write NF_FIRES(all, function, outputs…), or one, zero_or_one, together, last, many";
+                    let help = "write NF_FIRES(all, function, outputs…), or one, zero_or_one, together, last, many";
                     self.refuse(codes::ANNOTATION, span, "this says no class, or no outputs", help);
                 }
             }
@@ -148,7 +164,8 @@ impl<'a> Unit<'a> {
                 pending.room = Some((room, span));
             }
             _ if name.starts_with("queue.") => {
-                let message = format!("`{}` is nothing a full queue does", name.trim_start_matches("queue."));
+                let message =
+                    format!("`{}` is nothing a full queue does", name.trim_start_matches("queue."));
                 self.refuse(
                     codes::ANNOTATION,
                     span,
@@ -180,7 +197,12 @@ impl<'a> Unit<'a> {
                     .chain(annotations.room.map(|(_, s)| s))
                 {
                     let help = "put it before the handler";
-                    self.refuse(codes::ANNOTATION, span, "this annotation is for handlers, not tables", help);
+                    self.refuse(
+                        codes::ANNOTATION,
+                        span,
+                        "this annotation is for handlers, not tables",
+                        help,
+                    );
                 }
             }
             (_, true) => {}
@@ -188,7 +210,8 @@ impl<'a> Unit<'a> {
         }
     }
 
-    /// A variable outside functions (or a static one inside). Returns whether it was meant as a table.
+    /// A variable outside functions (or a static one inside). Returns whether it was meant as a
+    /// table.
     pub fn global(&mut self, node: &'a Node) -> bool {
         let table = self.table_record(node);
         let global = match table {
@@ -229,8 +252,14 @@ impl<'a> Unit<'a> {
         };
         let (key, value, capacity, buf) = (key?, value?, capacity?, buf?);
         if kind == TableKind::Array && key != Type::U32 {
-            let message = format!("the key of an array is a `u32`, not a `{}`", self.prog.type_name(key));
-            return Err(self.refuse(codes::TABLE_KEY, span, message, "write uint32_t as the key's type"));
+            let message =
+                format!("the key of an array is a `u32`, not a `{}`", self.prog.type_name(key));
+            return Err(self.refuse(
+                codes::TABLE_KEY,
+                span,
+                message,
+                "write uint32_t as the key's type",
+            ));
         }
         let name = node.name.clone();
         let (max_replicas, by_number, shared) = (None, false, false);
@@ -260,15 +289,23 @@ impl<'a> Unit<'a> {
 
     /// The number behind NF_TABLE's `char (*)[number]` member.
     fn table_count(&mut self, text: Option<&str>, span: Span, what: &str) -> Lowered<u32> {
-        let CType::Pointer { to, .. } = self.ctype(text.unwrap_or_default()) else { return Err(Failed) };
+        let CType::Pointer { to, .. } = self.ctype(text.unwrap_or_default()) else {
+            return Err(Failed);
+        };
         match *to {
             CType::Array(_, count @ 1..=MAX_ENTRIES) => Ok(count),
             CType::Array(_, 0) => {
                 let message = format!("a table needs room for at least 1 of its {what}");
-                Err(self.refuse(codes::TABLE_CAPACITY, span, message, "give a capacity of at least 1"))
+                Err(self.refuse(
+                    codes::TABLE_CAPACITY,
+                    span,
+                    message,
+                    "give a capacity of at least 1",
+                ))
             }
             _ => {
-                let message = format!("a table's number of {what} is a constant from 1 to {MAX_ENTRIES}");
+                let message =
+                    format!("a table's number of {what} is a constant from 1 to {MAX_ENTRIES}");
                 Err(self.refuse(codes::TABLE_CAPACITY, span, message, "give a smaller capacity"))
             }
         }
@@ -289,7 +326,12 @@ impl<'a> Unit<'a> {
         let ir = self.value_type_of(&ty, span)?;
         let Some(init) = node.inner.iter().find(|n| !n.kind.ends_with("Attr")) else {
             let help = "write its value here";
-            return Err(self.refuse(codes::CONST_INIT, span, "a constant needs an initialiser", help));
+            return Err(self.refuse(
+                codes::CONST_INIT,
+                span,
+                "a constant needs an initialiser",
+                help,
+            ));
         };
         if ir.is_int() {
             return match self.eval(init) {
@@ -321,22 +363,34 @@ impl<'a> Unit<'a> {
         }
     }
 
-    /// What programs map are arrays of whole words: elsewhere an entry takes more room than its value.
+    /// What programs map are arrays of whole words: elsewhere an entry takes more room than its
+    /// value.
     fn shared(&mut self, table: TableId, said: Option<Span>) {
         let Some(span) = said else { return };
         let Table { kind, value, buf, .. } = self.prog.tables[table];
-        let whole = kind == TableKind::Array && buf.is_none() && self.prog.size_of(value).is_multiple_of(8);
+        let whole =
+            kind == TableKind::Array && buf.is_none() && self.prog.size_of(value).is_multiple_of(8);
         self.prog.tables[table].shared = whole;
         if !whole {
             let message = "only arrays of values of a multiple of 8 bytes can be mapped";
-            self.refuse(codes::ANNOTATION, span, message, "put it before NF_TABLE(array, …) of such values");
+            self.refuse(
+                codes::ANNOTATION,
+                span,
+                message,
+                "put it before NF_TABLE(array, …) of such values",
+            );
         }
     }
 
     fn handler(&mut self, node: &'a Node, annotations: &Pending) -> Lowered<()> {
         if let Some(span) = annotations.by_number.or(annotations.shared) {
             let help = "put it before the array whose entries it is about";
-            self.refuse(codes::ANNOTATION, span, "this annotation is for tables, not handlers", help);
+            self.refuse(
+                codes::ANNOTATION,
+                span,
+                "this annotation is for tables, not handlers",
+                help,
+            );
         }
         let signature = signature(self, node)?;
         let event = self.handler_event(node, &signature)?;
@@ -351,7 +405,8 @@ impl<'a> Unit<'a> {
         }
         let lowered = lower_body(self, node, &signature);
         if lowered.is_err() && self.error_count() == 0 {
-            // Every failure is reported where it happens; this keeps a forgotten report from looking like success.
+            // Every failure is reported where it happens; this keeps a forgotten report from
+            // looking like success.
             let help = "please report this with the program";
             self.refuse(codes::INTERNAL, node.name_span, "this handler could not be lowered", help);
         }
@@ -370,7 +425,11 @@ impl<'a> Unit<'a> {
         Ok(())
     }
 
-    fn handler_event(&mut self, node: &'a Node, signature: &Signature) -> Lowered<nicforge_ir::EventId> {
+    fn handler_event(
+        &mut self,
+        node: &'a Node,
+        signature: &Signature,
+    ) -> Lowered<nicforge_ir::EventId> {
         let Signature { params, result } = signature;
         let is_static = node.storage == "static";
         match (node.name.as_str(), &params[..], result) {
@@ -387,7 +446,12 @@ impl<'a> Unit<'a> {
                     _ => "void host_send(struct T message)",
                 };
                 let message = format!("`{name}` is the handler of an event and must look like it");
-                Err(self.refuse(codes::HANDLER_TYPE, node.name_span, message, &format!("write `{usage}`")))
+                Err(self.refuse(
+                    codes::HANDLER_TYPE,
+                    node.name_span,
+                    message,
+                    &format!("write `{usage}`"),
+                ))
             }
         }
     }
@@ -396,7 +460,8 @@ impl<'a> Unit<'a> {
         matches!(name, "net_recv" | "host_send") || self.queues.contains(name)
     }
 
-    /// Functions that look like handlers of events that do not exist: not static, with a packet, and never called.
+    /// Functions that look like handlers of events that do not exist: not static, with a packet,
+    /// and never called.
     fn check_strangers(&mut self, root: &'a Node) {
         let mut called = HashSet::new();
         root.walk(&mut |n| {
@@ -405,8 +470,10 @@ impl<'a> Unit<'a> {
             }
         });
         for node in &root.inner {
-            let external = node.kind == "FunctionDecl" && node.storage.is_empty() && node.has("CompoundStmt");
-            if !external || self.is_handler_name(&node.name) || called.contains(node.name.as_str()) {
+            let external =
+                node.kind == "FunctionDecl" && node.storage.is_empty() && node.has("CompoundStmt");
+            if !external || self.is_handler_name(&node.name) || called.contains(node.name.as_str())
+            {
                 continue;
             }
             let message = format!("there is no event `{}`", node.name);

@@ -1,5 +1,5 @@
-//! Expressions. clang has written every implicit conversion into the tree, so C's promotions and usual arithmetic
-//! conversions need no rules here; each operator works on operands of one type.
+//! Expressions. clang has written every implicit conversion into the tree, so C's promotions and
+//! usual arithmetic conversions need no rules here; each operator works on operands of one type.
 
 use nicforge_ir::{BinOp, CmpOp, Op, Type, UnOp, ValueId};
 
@@ -77,20 +77,37 @@ impl<'a> FnLower<'_, 'a, '_> {
                 "write a static inline function",
             )),
             "AtomicExpr" => {
-                let help =
-                    "use plain operators: handlers run one at a time; between replicas use nf_add on a table";
-                Err(self.refuse(codes::VOLATILE, node.span, "atomic operations do not exist here", help))
+                let help = "use plain operators: handlers run one at a time; between replicas use nf_add on a table";
+                Err(self.refuse(
+                    codes::VOLATILE,
+                    node.span,
+                    "atomic operations do not exist here",
+                    help,
+                ))
             }
             "VAArgExpr" => {
                 let help = "give the function a fixed list of parameters";
-                Err(self.refuse(codes::VARARGS, node.span, "variable arguments are outside the subset", help))
+                Err(self.refuse(
+                    codes::VARARGS,
+                    node.span,
+                    "variable arguments are outside the subset",
+                    help,
+                ))
             }
-            "AddrLabelExpr" => {
-                Err(self.refuse(codes::GOTO, node.span, "labels have no address", "use if, switch and loops"))
-            }
+            "AddrLabelExpr" => Err(self.refuse(
+                codes::GOTO,
+                node.span,
+                "labels have no address",
+                "use if, switch and loops",
+            )),
             "UnaryExprOrTypeTraitExpr" | "OffsetOfExpr" => {
                 let help = "take the size of an integer, struct or array type";
-                Err(self.refuse(codes::EXPRESSION, node.span, "only types of values have a size", help))
+                Err(self.refuse(
+                    codes::EXPRESSION,
+                    node.span,
+                    "only types of values have a size",
+                    help,
+                ))
             }
             kind => {
                 let message = format!("this expression is outside the subset ({kind})");
@@ -157,7 +174,8 @@ impl<'a> FnLower<'_, 'a, '_> {
                 "a function is used as a value",
                 "call the function by its name; choose between functions with `if` or `switch`",
             )),
-            "PointerToBoolean" | "NullToPointer" | "BitCast" | "PointerToIntegral" | "IntegralToPointer" => {
+            "PointerToBoolean" | "NullToPointer" | "BitCast" | "PointerToIntegral"
+            | "IntegralToPointer" => {
                 if self.ctype(inner) == CType::Packet || self.ctype(node) == CType::Packet {
                     return Err(self.packet_copied(node.span));
                 }
@@ -169,7 +187,12 @@ impl<'a> FnLower<'_, 'a, '_> {
             }
             kind => {
                 let message = format!("this conversion is outside the subset ({kind})");
-                Err(self.refuse(codes::EXPRESSION, node.span, message, "convert between integers only"))
+                Err(self.refuse(
+                    codes::EXPRESSION,
+                    node.span,
+                    message,
+                    "convert between integers only",
+                ))
             }
         }
     }
@@ -192,7 +215,9 @@ impl<'a> FnLower<'_, 'a, '_> {
                 Ok(f.op(Op::Un(UnOp::Not, value), Type::BOOL))
             }
             // Widening does not change whether a value is zero.
-            "ImplicitCastExpr" if node.cast == "IntegralCast" && f.widens(node) => f.cond(&node.inner[0]),
+            "ImplicitCastExpr" if node.cast == "IntegralCast" && f.widens(node) => {
+                f.cond(&node.inner[0])
+            }
             "ImplicitCastExpr" if node.cast == "IntegralToBoolean" => f.cond(&node.inner[0]),
             "CallExpr" if likely_of(node).is_some() => f.cond(&node.inner[1]),
             _ => {
@@ -278,13 +303,20 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// `a ?: b`. clang repeats `a` behind the condition; it is evaluated once.
     fn elvis(&mut self, node: &'a Node) -> Lowered<ValueId> {
-        let (Some(first), Some(last)) = (node.inner.first(), node.inner.last()) else { return Err(Failed) };
+        let (Some(first), Some(last)) = (node.inner.first(), node.inner.last()) else {
+            return Err(Failed);
+        };
         let ty = self.type_of(node)?;
         let value = self.expr(first)?;
         let cond = self.b.truth(value);
         let converted = self.b.cast(value, ty);
-        let values =
-            self.branch(cond, None, &[ty], |_| Ok(vec![converted]), |f| f.expr(last).map(|v| vec![v]))?;
+        let values = self.branch(
+            cond,
+            None,
+            &[ty],
+            |_| Ok(vec![converted]),
+            |f| f.expr(last).map(|v| vec![v]),
+        )?;
         Ok(values[0])
     }
 
@@ -368,10 +400,12 @@ impl<'a> FnLower<'_, 'a, '_> {
         Ok(self.op(Op::Bin(op, a, b), ty))
     }
 
-    /// A shift amount in the type of what is shifted. An amount too large for that type becomes its width, so that the
-    /// result is still 0 (or the sign); a negative one is read as a large one.
+    /// A shift amount in the type of what is shifted. An amount too large for that type becomes its
+    /// width, so that the result is still 0 (or the sign); a negative one is read as a large one.
     fn shift_amount(&mut self, amount: ValueId, ty: Type) -> ValueId {
-        let (Some(width), Some(bits)) = (ty.bits(), self.b.body.ty(amount).bits()) else { return amount };
+        let (Some(width), Some(bits)) = (ty.bits(), self.b.body.ty(amount).bits()) else {
+            return amount;
+        };
         if let Some(&Op::Int(constant)) = self.b.body.def_op(amount) {
             return self.b.int(constant.min(width.into()), ty);
         }
@@ -459,7 +493,11 @@ impl<'a> FnLower<'_, 'a, '_> {
                 let new = if place.ty == Type::BOOL {
                     // `++` sets a _Bool, `--` inverts it.
                     let one = self.b.int(1, Type::BOOL);
-                    if node.opcode == "++" { one } else { self.op(Op::Un(UnOp::Not, old), Type::BOOL) }
+                    if node.opcode == "++" {
+                        one
+                    } else {
+                        self.op(Op::Un(UnOp::Not, old), Type::BOOL)
+                    }
                 } else {
                     let one = self.b.int(1, place.ty);
                     self.arithmetic(&node.opcode[..1], old, one)?
@@ -478,7 +516,12 @@ impl<'a> FnLower<'_, 'a, '_> {
             "&" => Err(self.address_of(node)),
             op => {
                 let message = format!("operator `{op}` is outside the subset");
-                Err(self.refuse(codes::EXPRESSION, node.span, message, "use the operators of C's integers"))
+                Err(self.refuse(
+                    codes::EXPRESSION,
+                    node.span,
+                    message,
+                    "use the operators of C's integers",
+                ))
             }
         }
     }

@@ -1,8 +1,11 @@
-//! Calls of functions that are declared `extern` and have their code elsewhere: C that is outside the subset.
+//! Calls of functions that are declared `extern` and have their code elsewhere: C that is outside
+//! the subset.
 //!
-//! What such a function may do is in its declaration: integers go in as they are, addresses lead to copies of variables (what is behind a
-//! pointer to `const` is only read, what is behind others comes back), and one integer comes out. `__attribute__((const))` or
-//! `__attribute__((pure))` says that it has no state and may run in several threads; of a function that writes by pointers, `NF_PURE` does.
+//! What such a function may do is in its declaration: integers go in as they are, addresses lead to
+//! copies of variables (what is behind a pointer to `const` is only read, what is behind others
+//! comes back), and one integer comes out. `__attribute__((const))` or `__attribute__((pure))` says
+//! that it has no state and may run in several threads; of a function that writes by pointers,
+//! `NF_PURE` does.
 
 use nicforge_ir::{Diagnostic, Op, Passing, Type, ValueId};
 
@@ -47,8 +50,10 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
         self.check_aliases(&targets)?;
         targets.retain(|(_, read_only, _)| !read_only);
-        let types: Vec<Type> = result.into_iter().chain(targets.iter().map(|(place, ..)| place.ty)).collect();
-        let attribute = targets.is_empty() && (declared.has("ConstAttr") || declared.has("PureAttr"));
+        let types: Vec<Type> =
+            result.into_iter().chain(targets.iter().map(|(place, ..)| place.ty)).collect();
+        let attribute =
+            targets.is_empty() && (declared.has("ConstAttr") || declared.has("PureAttr"));
         let pure = attribute || declared.has("AnnotateAttr");
         let op = Op::Extern { name: declared.name.clone(), pure, passing, args: values };
         let inst = self.b.push(op, &types);
@@ -61,7 +66,11 @@ impl<'a> FnLower<'_, 'a, '_> {
     }
 
     /// How a function's arguments are passed, and the type of its result.
-    fn extern_signature(&mut self, declared: &'a Node, call: &Node) -> Lowered<(Vec<Passing>, Option<Type>)> {
+    fn extern_signature(
+        &mut self,
+        declared: &'a Node,
+        call: &Node,
+    ) -> Lowered<(Vec<Passing>, Option<Type>)> {
         let refuse = |lower: &mut Self, what: String| {
             let diagnostic = Diagnostic::error(codes::EXTERN.id, declared.name_span, what)
                 .also(call.span, "called here")
@@ -86,7 +95,12 @@ impl<'a> FnLower<'_, 'a, '_> {
                         Passing::Write
                     }
                 }
-                _ => return refuse(self, format!("`{name}` has a parameter of type `{}`", param.ty)),
+                _ => {
+                    return refuse(
+                        self,
+                        format!("`{name}` has a parameter of type `{}`", param.ty),
+                    );
+                }
             });
         }
         let result = match self.unit.ctype(&declared.ty) {

@@ -1,11 +1,15 @@
-//! How often a function calls others on its ways (`NF_FIRES`): an element's outputs, or the inputs of a join below a fork.
+//! How often a function calls others on its ways (`NF_FIRES`): an element's outputs, or the inputs
+//! of a join below a fork.
 //!
-//! For the functions that are listed, the set of *counts* is found: what one way through the body calls, as a vector of 0, 1 or 2
-//! (more than once), through `if`s, loops and calls of functions between. Everything else follows from the set: each vector all
-//! ones is class `all`, sums of one are `one`, sums of at most one `zero_or_one`, and vectors of all zeros and all ones
-//! are `together`, or `last` if the last one listed comes last. Conditions are not looked at: an `if` may take both arms. A call too many is reported at the call, one
-//! too few where the way ends. The inputs of a join that lies between start it when the last of them is called, so they have
-//! places in the vectors too, until they are complete. There are at most 3 to the power of the functions' number of vectors; beyond [`MOST`] the class is `many`.
+//! For the functions that are listed, the set of *counts* is found: what one way through the body
+//! calls, as a vector of 0, 1 or 2 (more than once), through `if`s, loops and calls of functions
+//! between. Everything else follows from the set: each vector all ones is class `all`, sums of one
+//! are `one`, sums of at most one `zero_or_one`, and vectors of all zeros and all ones are
+//! `together`, or `last` if the last one listed comes last. Conditions are not looked at: an `if`
+//! may take both arms. A call too many is reported at the call, one too few where the way ends. The
+//! inputs of a join that lies between start it when the last of them is called, so they have places
+//! in the vectors too, until they are complete. There are at most 3 to the power of the functions'
+//! number of vectors; beyond [`MOST`] the class is `many`.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -89,7 +93,8 @@ struct Between {
 
 struct Counter<'p> {
     program: &'p Program,
-    /// For each function that is counted, its place in the vectors: those listed first, then the inputs of joins between.
+    /// For each function that is counted, its place in the vectors: those listed first, then the
+    /// inputs of joins between.
     places: HashMap<FuncId, usize>,
     listed: usize,
     width: usize,
@@ -184,7 +189,9 @@ impl Counter<'_> {
                 _ => drop(behind.insert(way)),
             }
         }
-        if let (Some(next), false) = (join.and_then(|join| self.between[join].joined), joined.is_empty()) {
+        if let (Some(next), false) =
+            (join.and_then(|join| self.between[join].joined), joined.is_empty())
+        {
             joined = self.call(next, joined, span);
         }
         behind.extend(joined);
@@ -199,7 +206,8 @@ impl Counter<'_> {
 
     /// The ways through a function, with where they end.
     fn through(&mut self, func: FuncId) -> Vec<(Ways, Span)> {
-        let mut found = self.body(&self.program.funcs[func].body, Ways::from([vec![0; self.width]]));
+        let mut found =
+            self.body(&self.program.funcs[func].body, Ways::from([vec![0; self.width]]));
         let cut = |ways: Ways| ways.into_iter().map(|way| way[..self.listed].to_vec()).collect();
         found.iter_mut().for_each(|(ways, _)| *ways = cut(std::mem::take(ways)));
         found
@@ -253,7 +261,8 @@ impl Unit<'_> {
                 self.fires.push(Fires { function, outputs, class });
             }
             let short = ways.iter().find_map(|(ways, span)| {
-                let way = ways.iter().find(|way| !complete(&each.class, way) && within(&each.class, way));
+                let way =
+                    ways.iter().find(|way| !complete(&each.class, way) && within(&each.class, way));
                 way.map(|way| (*span, way.clone()))
             });
             let too_many = excess.is_some();
@@ -272,7 +281,8 @@ impl Unit<'_> {
         }
         let (mut width, mut between) = (listed, Vec::new());
         for other in all.iter().filter(|other| is_join(other) && other.outputs != each.outputs) {
-            let inputs: Vec<FuncId> = other.outputs.iter().filter_map(|name| self.id_of(name)).collect();
+            let inputs: Vec<FuncId> =
+                other.outputs.iter().filter_map(|name| self.id_of(name)).collect();
             if inputs.iter().any(|id| places.contains_key(id)) {
                 continue;
             }
@@ -310,7 +320,8 @@ fn broken(each: &Declared, span: Span, counts: &[u8], too_many: bool) -> Diagnos
         let named: Vec<String> = named.map(|(name, _)| plain(name)).collect();
         named.join(", ")
     };
-    let (called, twice, left) = (of(|count| count > 0), of(|count| count > 1), of(|count| count == 0));
+    let (called, twice, left) =
+        (of(|count| count > 0), of(|count| count > 1), of(|count| count == 0));
     let promise = match each.class.as_str() {
         "all" => "calls each of its outputs once",
         "one" => "calls one of its outputs, once",

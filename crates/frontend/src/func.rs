@@ -1,11 +1,12 @@
 //! Lowering of one function or handler: variables and structured SSA construction.
 //!
-//! The *environment* maps each variable to its current value. Straight-line code just replaces values. At an `if` both
-//! arms start from a copy of the environment; the variables whose values then differ become results of the `if`, and
-//! each arm yields its own. A loop does not know beforehand what its body changes, so every variable that the loop's
-//! source assigns is carried: parameter of the region, operand of `continue` and `break`, result of the loop. An arm
-//! that ends in `return`, `break` or `continue` has its terminator and takes no part in the merge; code behind a point
-//! that nothing reaches is dropped.
+//! The *environment* maps each variable to its current value. Straight-line code just replaces
+//! values. At an `if` both arms start from a copy of the environment; the variables whose values
+//! then differ become results of the `if`, and each arm yields its own. A loop does not know
+//! beforehand what its body changes, so every variable that the loop's source assigns is carried:
+//! parameter of the region, operand of `continue` and `break`, result of the loop. An arm that ends
+//! in `return`, `break` or `continue` has its terminator and takes no part in the merge; code
+//! behind a point that nothing reaches is dropped.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +18,8 @@ use crate::diagnostics::codes::{self, Code};
 use crate::ranges::{Counters, Fact};
 use crate::unit::{Failed, Global, Lowered, Unit};
 
-/// Deepest nesting of regions in one function; functions nest in each other up to [`nicforge_ir::text::MAX_NESTING`].
+/// Deepest nesting of regions in one function; functions nest in each other up to
+/// [`nicforge_ir::text::MAX_NESTING`].
 const MAX_DEPTH: usize = 200;
 
 /// A variable of the function.
@@ -81,7 +83,13 @@ pub struct FnLower<'u, 'a, 'b> {
 }
 
 impl<'a> FnLower<'_, 'a, '_> {
-    pub fn refuse(&mut self, code: Code, span: Span, message: impl Into<String>, help: &str) -> Failed {
+    pub fn refuse(
+        &mut self,
+        code: Code,
+        span: Span,
+        message: impl Into<String>,
+        help: &str,
+    ) -> Failed {
         self.unit.refuse(code, span, message, help)
     }
 
@@ -98,7 +106,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         self.unit.value_type(&node.ty, node.span)
     }
 
-    /// Whether an expression uses a variable whose declaration was refused: then there is nothing new to say.
+    /// Whether an expression uses a variable whose declaration was refused: then there is nothing
+    /// new to say.
     pub fn is_broken(&self, node: &Node) -> bool {
         if !self.unit.globals.values().any(|global| matches!(global, Global::Broken)) {
             return false;
@@ -130,7 +139,14 @@ impl<'a> FnLower<'_, 'a, '_> {
     }
 
     /// Adds a variable with its first value.
-    pub fn declare(&mut self, decl: u64, name: &str, ty: Type, kind: VarKind, value: ValueId) -> VarIndex {
+    pub fn declare(
+        &mut self,
+        decl: u64,
+        name: &str,
+        ty: Type,
+        kind: VarKind,
+        value: ValueId,
+    ) -> VarIndex {
         let index = self.env.len();
         self.vars.push(Var { name: name.to_string(), ty, kind });
         self.env.push(value);
@@ -163,7 +179,8 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// Returns from the function with `value` and the targets of pointer parameters.
     pub fn emit_return(&mut self, value: Option<ValueId>) {
-        let values = value.into_iter().chain(self.outputs.iter().map(|var| self.env[*var])).collect();
+        let values =
+            value.into_iter().chain(self.outputs.iter().map(|var| self.env[*var])).collect();
         self.terminate(Op::Return(values));
     }
 
@@ -175,8 +192,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         self.terminate(Op::Return(values));
     }
 
-    /// An `if` whose arms give `extra.len()` values besides the variables they change. Returns those values; they are
-    /// meaningless if no arm reaches its end.
+    /// An `if` whose arms give `extra.len()` values besides the variables they change. Returns
+    /// those values; they are meaningless if no arm reaches its end.
     pub fn branch(
         &mut self,
         cond: ValueId,
@@ -201,7 +218,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         for arm in [&then_arm, &other_arm] {
             if let Some((env, values)) = &arm.end {
                 self.b.switch_to(arm.block);
-                let yielded = changed.iter().map(|v| env[*v]).chain(values.iter().copied()).collect();
+                let yielded =
+                    changed.iter().map(|v| env[*v]).chain(values.iter().copied()).collect();
                 self.b.push0(Op::Yield(yielded));
             }
         }
@@ -229,7 +247,12 @@ impl<'a> FnLower<'_, 'a, '_> {
         Ok(results[changed.len().min(results.len())..].to_vec())
     }
 
-    fn arm(&mut self, extra: &[Type], fact: Fact, f: impl FnOnce(&mut Self) -> Lowered<Vec<ValueId>>) -> Arm {
+    fn arm(
+        &mut self,
+        extra: &[Type],
+        fact: Fact,
+        f: impl FnOnce(&mut Self) -> Lowered<Vec<ValueId>>,
+    ) -> Arm {
         let known = self.facts.len();
         self.facts.push(fact);
         let block = self.b.new_block();
@@ -245,7 +268,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         env.truncate(count);
         self.restore(env.clone());
         let end = self.reachable.then(|| {
-            let values = result.unwrap_or_else(|Failed| extra.iter().map(|ty| self.zero(*ty)).collect());
+            let values =
+                result.unwrap_or_else(|Failed| extra.iter().map(|ty| self.zero(*ty)).collect());
             (env, values)
         });
         Arm { block, end, failed }
@@ -254,7 +278,8 @@ impl<'a> FnLower<'_, 'a, '_> {
     fn too_deep(&mut self) -> Failed {
         self.failed = true;
         let message = format!("control flow is nested more than {MAX_DEPTH} levels deep here");
-        let help = "use a `switch`, a table lookup, or early returns instead of a long chain of else-if";
+        let help =
+            "use a `switch`, a table lookup, or early returns instead of a long chain of else-if";
         self.refuse(codes::NESTING, self.b.span, message, help)
     }
 
@@ -328,8 +353,8 @@ struct Arm {
     failed: bool,
 }
 
-/// Collects the declarations that the source below `node` may change: assignments, increments, and whatever is handed
-/// over by pointer.
+/// Collects the declarations that the source below `node` may change: assignments, increments, and
+/// whatever is handed over by pointer.
 pub fn assigned_decls(node: &Node, found: &mut HashSet<u64>) {
     node.walk(&mut |n| {
         let target = match n.kind.as_str() {
@@ -357,7 +382,9 @@ pub fn root_decl(node: &Node) -> Option<u64> {
     match node.kind.as_str() {
         "DeclRefExpr" => node.referenced.as_ref().map(|r| r.id),
         "MemberExpr" | "ArraySubscriptExpr" => root_decl(node.inner.first()?),
-        "UnaryOperator" if matches!(node.opcode.as_str(), "*" | "&") => root_decl(node.inner.first()?),
+        "UnaryOperator" if matches!(node.opcode.as_str(), "*" | "&") => {
+            root_decl(node.inner.first()?)
+        }
         "CStyleCastExpr" => root_decl(node.inner.first()?),
         _ => None,
     }

@@ -1,7 +1,7 @@
 //! Functions as wholes: signatures, bodies, and lowering on first call.
 //!
-//! A function is lowered when a call of it is, so callees come before callers and a call of a function that is still
-//! open is recursion.
+//! A function is lowered when a call of it is, so callees come before callers and a call of a
+//! function that is still open is recursion.
 
 use std::collections::HashMap;
 
@@ -43,7 +43,8 @@ pub fn signature(unit: &mut Unit, node: &Node) -> Lowered<Signature> {
             CType::Pointer { to, read_only }
                 if matches!(**to, CType::Int { .. } | CType::Struct(_) | CType::Array(..)) =>
             {
-                unit.value_type_of(to, span).map(|ty| ParamKind::InOut { ty, read_only: *read_only })
+                unit.value_type_of(to, span)
+                    .map(|ty| ParamKind::InOut { ty, read_only: *read_only })
             }
             CType::Pointer { to, .. } if **to == CType::Void => {
                 let help = "write the struct's or integer's type: `struct T *p`; tables are named where they are used";
@@ -74,7 +75,8 @@ pub fn signature(unit: &mut Unit, node: &Node) -> Lowered<Signature> {
 
 /// Lowers a function's body into a new [`Body`].
 ///
-/// Returns the body and the types of all results: the C result, then the pointer parameters' targets.
+/// Returns the body and the types of all results: the C result, then the pointer parameters'
+/// targets.
 ///
 /// # Errors
 /// If a statement failed; all of them were looked at and reported.
@@ -124,7 +126,8 @@ pub fn lower_body<'a>(
             lower.emit_return(value);
         }
     }
-    let results = lower.result.into_iter().chain(lower.outputs.iter().map(|v| lower.vars[*v].ty)).collect();
+    let results =
+        lower.result.into_iter().chain(lower.outputs.iter().map(|v| lower.vars[*v].ty)).collect();
     if lower.failed { Err(Failed) } else { Ok((body, results)) }
 }
 
@@ -172,7 +175,9 @@ impl<'a> Unit<'a> {
             "memcmp" | "__builtin_memcmp" | "strcmp" => {
                 (codes::MEM_FUNCTION, "compare the members one by one")
             }
-            "printf" | "fprintf" | "puts" => (codes::UNKNOWN_FUNCTION, "use nf_log(\"... {}\", value)"),
+            "printf" | "fprintf" | "puts" => {
+                (codes::UNKNOWN_FUNCTION, "use nf_log(\"... {}\", value)")
+            }
             _ if name.starts_with("__builtin")
                 || name.starts_with("__atomic")
                 || name.starts_with("__sync") =>
@@ -196,7 +201,8 @@ impl<'a> Unit<'a> {
         let signature = signature(self, node)?;
         let (body, results) = lower_body(self, node, &signature)?;
         let params = signature.params;
-        let func = nicforge_ir::Func { name: node.name.clone(), results, body, span: node.name_span };
+        let func =
+            nicforge_ir::Func { name: node.name.clone(), results, body, span: node.name_span };
         let id: FuncId = self.prog.funcs.push(func);
         let consumes = self.check_function_packets(id)?;
         self.consumes.insert(id, consumes);

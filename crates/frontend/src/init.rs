@@ -58,7 +58,8 @@ impl<'a> FnLower<'_, 'a, '_> {
                 agg = self.fill(child, part, path, agg, agg_ty)?;
             } else {
                 let value = self.initial_value(child, part)?;
-                agg = self.at(child.span, |f| f.op(Op::Set { agg, path: path.clone(), value }, agg_ty));
+                agg = self
+                    .at(child.span, |f| f.op(Op::Set { agg, path: path.clone(), value }, agg_ty));
             }
             path.pop();
         }

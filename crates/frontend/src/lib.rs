@@ -1,7 +1,8 @@
 //! The C front end: a packet program in the C subset to αIR.
 //!
-//! clang parses and type-checks; this crate reads its syntax tree and lowers it. Everything outside the subset is
-//! refused with the place, the reason and what to write instead, several errors at a time.
+//! clang parses and type-checks; this crate reads its syntax tree and lowers it. Everything outside
+//! the subset is refused with the place, the reason and what to write instead, several errors at a
+//! time.
 //!
 //! Entry points: [`compile`] and [`compile_source`]; [`render`] shows a diagnostic.
 
@@ -136,7 +137,9 @@ fn run(input: &clang::Input, main: SourceFile, options: &Options) -> Result<Outp
 }
 
 /// Does something in a thread with room for deep trees.
-fn with_stack<T: Send>(work: impl FnOnce() -> Result<T, Diagnostics> + Send) -> Result<T, Diagnostics> {
+fn with_stack<T: Send>(
+    work: impl FnOnce() -> Result<T, Diagnostics> + Send,
+) -> Result<T, Diagnostics> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("frontend".into()).stack_size(STACK_BYTES);
         match thread.spawn_scoped(scope, work) {
@@ -151,7 +154,11 @@ fn with_stack<T: Send>(work: impl FnOnce() -> Result<T, Diagnostics> + Send) -> 
     })
 }
 
-fn run_here(input: &clang::Input, main: SourceFile, options: &Options) -> Result<Output, Diagnostics> {
+fn run_here(
+    input: &clang::Input,
+    main: SourceFile,
+    options: &Options,
+) -> Result<Output, Diagnostics> {
     let clang_name = match input {
         clang::Input::Path(path) => path.to_string(),
         clang::Input::Text(_) => "<stdin>".to_string(),
@@ -177,7 +184,8 @@ fn run_here(input: &clang::Input, main: SourceFile, options: &Options) -> Result
             return Err(Diagnostics { diagnostics, files: files.map });
         }
     };
-    let name = Path::new(&main.path).file_stem().map_or("program".into(), |stem| stem.to_string_lossy());
+    let name =
+        Path::new(&main.path).file_stem().map_or("program".into(), |stem| stem.to_string_lossy());
     let mut program = Program::new(&name);
     let user_files = files.user_files();
     program.files = files.map;
@@ -191,10 +199,13 @@ fn run_here(input: &clang::Input, main: SourceFile, options: &Options) -> Result
     Ok(Output { program, warnings: diagnostics, fires })
 }
 
-/// Text of a source file; bytes that are no UTF-8 become `?` one by one, so that offsets stay right.
+/// Text of a source file; bytes that are no UTF-8 become `?` one by one, so that offsets stay
+/// right.
 fn to_text(bytes: Vec<u8>) -> String {
     match String::from_utf8(bytes) {
         Ok(text) => text,
-        Err(e) => e.into_bytes().into_iter().map(|b| if b.is_ascii() { b as char } else { '?' }).collect(),
+        Err(e) => {
+            e.into_bytes().into_iter().map(|b| if b.is_ascii() { b as char } else { '?' }).collect()
+        }
     }
 }

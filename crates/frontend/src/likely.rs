@@ -25,7 +25,8 @@ fn is_zero(node: &Node) -> bool {
     node.strip_casts().value.as_deref() == Some("0")
 }
 
-/// The probability of truth that `__builtin_expect(x, c)` or `__builtin_expect_with_probability(x, c, p)` states.
+/// The probability of truth that `__builtin_expect(x, c)` or `__builtin_expect_with_probability(x,
+/// c, p)` states.
 pub fn likely_of(node: &Node) -> Option<f32> {
     let name = &node.callee()?.name;
     let expected = match node.inner.get(2)?.strip_casts().value.as_deref()? {

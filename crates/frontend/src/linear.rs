@@ -1,9 +1,10 @@
 //! Packets are linear: on every path each packet is given away exactly once.
 //!
-//! The check walks a lowered body in execution order with one state per packet: *held*, *gone* (given away at a place)
-//! or *maybe* (on some of the paths that met here). Structured control flow makes this one pass: arms of an `if` start
-//! with copies and are joined; a loop's body must leave the packets it goes round with as it found them. Uses of a
-//! packet that is not held are errors, and so is a path's end with a packet not gone.
+//! The check walks a lowered body in execution order with one state per packet: *held*, *gone*
+//! (given away at a place) or *maybe* (on some of the paths that met here). Structured control flow
+//! makes this one pass: arms of an `if` start with copies and are joined; a loop's body must leave
+//! the packets it goes round with as it found them. Uses of a packet that is not held are errors,
+//! and so is a path's end with a packet not gone.
 
 use std::collections::HashSet;
 
@@ -114,7 +115,8 @@ impl Checker<'_> {
         }
         self.entries.pop();
         let broken = self.breaks.pop().flatten();
-        // Running out of trips leaves the states as they were on entry, which going round preserves.
+        // Running out of trips leaves the states as they were on entry, which going round
+        // preserves.
         join(broken, Some(entry))
     }
 
@@ -122,8 +124,10 @@ impl Checker<'_> {
         for (packet, state) in states.iter().enumerate() {
             let (State::Gone(at) | State::Maybe(at)) = *state else { continue };
             if self.entries[level][packet] == State::Held {
-                let message =
-                    format!("`{}` is given away in a loop that may go round again", self.name(packet));
+                let message = format!(
+                    "`{}` is given away in a loop that may go round again",
+                    self.name(packet)
+                );
                 let diagnostic = Diagnostic::error(codes::PACKET_LOOP.id, at, message)
                     .label("given away here")
                     .help("leave the loop behind it: `break` or `return`");
@@ -147,11 +151,14 @@ impl Checker<'_> {
     }
 
     fn gone(&mut self, packet: usize, span: Span, at: Span, how: &str) {
-        let diagnostic =
-            Diagnostic::error(codes::PACKET_GONE.id, span, format!("`{}` {how} before", self.name(packet)))
-                .label("used here")
-                .also(at, "given away here")
-                .help("give it away last, and return behind it");
+        let diagnostic = Diagnostic::error(
+            codes::PACKET_GONE.id,
+            span,
+            format!("`{}` {how} before", self.name(packet)),
+        )
+        .label("used here")
+        .also(at, "given away here")
+        .help("give it away last, and return behind it");
         self.report(packet, diagnostic);
     }
 
@@ -163,11 +170,15 @@ impl Checker<'_> {
             Op::Generate { event, args } => {
                 let params = &self.events[*event].params;
                 let pairs = args.iter().zip(params);
-                pairs.filter(|(a, _)| is_packet(a)).map(|(a, param)| (*a, !param.borrowed)).collect()
+                pairs
+                    .filter(|(a, _)| is_packet(a))
+                    .map(|(a, param)| (*a, !param.borrowed))
+                    .collect()
             }
             Op::Call { func, args } => {
                 let consumed = self.consumes.get(func);
-                let taken = |at: usize| consumed.is_some_and(|c| c.get(at).is_some_and(Option::is_some));
+                let taken =
+                    |at: usize| consumed.is_some_and(|c| c.get(at).is_some_and(Option::is_some));
                 let pairs = args.iter().enumerate();
                 pairs.filter(|(_, a)| is_packet(a)).map(|(at, a)| (*a, taken(at))).collect()
             }
@@ -187,7 +198,8 @@ struct Walked {
 
 fn check(unit: &Unit, body: &Body) -> Walked {
     let params = &body.blocks[body.entry()].params;
-    let packets: Vec<ValueId> = params.iter().copied().filter(|p| body.ty(*p) == Type::Packet).collect();
+    let packets: Vec<ValueId> =
+        params.iter().copied().filter(|p| body.ty(*p) == Type::Packet).collect();
     let start = vec![State::Held; packets.len()];
     let mut checker = Checker {
         body,
@@ -229,7 +241,8 @@ impl Unit<'_> {
         self.diagnostics.extend(found);
     }
 
-    /// Checks a function's packets. Returns, for each parameter, where it is given away if every path does so.
+    /// Checks a function's packets. Returns, for each parameter, where it is given away if every
+    /// path does so.
     ///
     /// # Errors
     /// If something was reported: then callers cannot be checked.
@@ -250,7 +263,9 @@ impl Unit<'_> {
             let maybe = place(|s| matches!(s, State::Maybe(_))).map(|(_, span)| *span);
             let index = params.iter().position(|p| p == value).unwrap_or_default();
             consumes[index] = gone;
-            if let (Some(kept), Some(gone), false) = (mixed.or(maybe), gone, reported.contains(&packet)) {
+            if let (Some(kept), Some(gone), false) =
+                (mixed.or(maybe), gone, reported.contains(&packet))
+            {
                 let name = body.values[*value].name.as_deref().unwrap_or("packet");
                 let message = format!("`{}` gives `{name}` away on some paths only", def.name);
                 found.push(

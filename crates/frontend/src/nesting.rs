@@ -1,9 +1,11 @@
 //! What is nested too deeply for clang, found in the text before it runs.
 //!
-//! clang's parser and its printer of trees walk expressions by recursion without a limit of their own (brackets apart): some
-//! thousands of operators in one expression overflow its stack, and before that its tree is so large that reading it takes
-//! minutes, since each level is indented. So the words of the file are counted: operators between two ends of a statement, and
-//! `else` behind `else`. What macros make of little text is not seen here; a clang that crashes is told apart by its signal.
+//! clang's parser and its printer of trees walk expressions by recursion without a limit of their
+//! own (brackets apart): some thousands of operators in one expression overflow its stack, and
+//! before that its tree is so large that reading it takes minutes, since each level is indented. So
+//! the words of the file are counted: operators between two ends of a statement, and `else` behind
+//! `else`. What macros make of little text is not seen here; a clang that crashes is told apart by
+//! its signal.
 
 use nicforge_ir::{Diagnostic, FileId, Span};
 
@@ -11,7 +13,8 @@ use crate::diagnostics::codes;
 
 /// Operators of one expression at most.
 const MOST_OPERATORS: usize = 1000;
-/// Links of one chain of `if … else if …` at most; control flow is limited to less, which is said later with the place.
+/// Links of one chain of `if … else if …` at most; control flow is limited to less, which is said
+/// later with the place.
 const MOST_ELSE: usize = 1000;
 
 /// The first place that is too deep, if any.
@@ -65,10 +68,12 @@ pub fn check(text: &str, file: Option<FileId>) -> Option<Diagnostic> {
 
 /// clang was killed by a signal: it does that on what is nested too deeply.
 pub fn crashed(signal: i32) -> Diagnostic {
-    let message =
-        format!("clang crashed on this program (signal {signal}): something in it is nested too deeply");
-    Diagnostic::error(codes::NESTING.id, Span::default(), message)
-        .help("look for macros that expand to thousands of operators or brackets, and take them apart")
+    let message = format!(
+        "clang crashed on this program (signal {signal}): something in it is nested too deeply"
+    );
+    Diagnostic::error(codes::NESTING.id, Span::default(), message).help(
+        "look for macros that expand to thousands of operators or brackets, and take them apart",
+    )
 }
 
 fn too_deep(span: Span, message: String, help: &str) -> Diagnostic {
@@ -79,7 +84,8 @@ fn is_operator(byte: u8) -> bool {
     b"+-*/%&|^~!<>=?(.[".contains(&byte)
 }
 
-/// Words of C: identifiers and numbers whole, everything else byte by byte; no comments, strings and lines of the preprocessor.
+/// Words of C: identifiers and numbers whole, everything else byte by byte; no comments, strings
+/// and lines of the preprocessor.
 struct Words<'t> {
     text: &'t [u8],
     at: usize,
@@ -167,7 +173,8 @@ mod tests {
         for arm in ["if (a == 1) b += 1; else ", "if (a) { b = 1; } else "] {
             let text = format!("void f(void) {{ {} b = 2; }}", arm.repeat(5000));
             assert!(message(&text).is_some_and(|m| m.contains("`else`")), "{arm}");
-            let apart = format!("void f(void) {{ {} }}", "if (a == 1) b += 1; else b = 2; ".repeat(5000));
+            let apart =
+                format!("void f(void) {{ {} }}", "if (a == 1) b += 1; else b = 2; ".repeat(5000));
             assert_eq!(message(&apart), None);
         }
     }
@@ -178,8 +185,10 @@ mod tests {
         assert_eq!(message(&list), None);
         let lines = "a = b + c * (d - 1);\n".repeat(5000);
         assert_eq!(message(&lines), None);
-        let quiet =
-            format!("/* {0} */ // {0}\nchar *s = \"{0}\";\n#define X {0} \\\n {0}\nint a;", "+".repeat(5000));
+        let quiet = format!(
+            "/* {0} */ // {0}\nchar *s = \"{0}\";\n#define X {0} \\\n {0}\nint a;",
+            "+".repeat(5000)
+        );
         assert_eq!(message(&quiet), None);
         assert_eq!(message("int x = '\\"), None);
         assert_eq!(message("/* open"), None);

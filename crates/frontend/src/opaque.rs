@@ -1,12 +1,15 @@
-//! What a function of C outside the subset does with the state it is given: an element of a flow program whose body the subset has no
-//! words for.
+//! What a function of C outside the subset does with the state it is given: an element of a flow
+//! program whose body the subset has no words for.
 //!
-//! Such a function stays C and is called ([`nicforge_ir::Op::Extern`]) with those members of the state that it uses. Which these are is
-//! read from clang's tree of the function: every use of its parameter `state`, by the path of members, with whether some way reads it
-//! before it is written and whether every way writes it ([`walk`]). The file is compiled as a process has it, with the C library's headers.
+//! Such a function stays C and is called ([`nicforge_ir::Op::Extern`]) with those members of the
+//! state that it uses. Which these are is read from clang's tree of the function: every use of its
+//! parameter `state`, by the path of members, with whether some way reads it before it is written
+//! and whether every way writes it ([`walk`]). The file is compiled as a process has it, with the C
+//! library's headers.
 //!
-//! The conventions are those of `python/nicforge/flow/opaque.py`, which writes the file: the state is a parameter `state`, outputs are functions
-//! `nf_called_NAME` (`nf_counted_NAME` if they may be called several times), and the packet (`nf_pkt`) goes nowhere but into them.
+//! The conventions are those of `python/nicforge/flow/opaque.py`, which writes the file: the state
+//! is a parameter `state`, outputs are functions `nf_called_NAME` (`nf_counted_NAME` if they may be
+//! called several times), and the packet (`nf_pkt`) goes nowhere but into them.
 
 mod expr;
 mod shape;
@@ -46,7 +49,8 @@ pub struct Opaque {
 /// Reads one function of a file.
 ///
 /// # Errors
-/// clang's own errors; what opaque code cannot do, such as looking into the packet; that there is no such function.
+/// clang's own errors; what opaque code cannot do, such as looking into the packet; that there is
+/// no such function.
 pub fn read(path: &Path, function: &str, options: &Options) -> Result<Opaque, Diagnostics> {
     crate::with_stack(|| read_here(path, function, options))
 }

@@ -1,10 +1,11 @@
 //! Warnings where network byte order meets host byte order.
 //!
-//! `nf_be16`, `nf_be32` and `nf_be64` are ordinary integers to clang, but their names survive in the syntax tree. This
-//! pass gives every expression an order: *network* if its type says so, *any* for constants that read the same both
-//! ways (0, 0xffff), *host* otherwise. Comparing for equality, `& | ^ ~`, assigning and passing are fine within one
-//! order; arithmetic and ordering comparisons make no sense on network order. An explicit conversion says that the
-//! author knows better, and so do hashes and keys, which take any bytes.
+//! `nf_be16`, `nf_be32` and `nf_be64` are ordinary integers to clang, but their names survive in
+//! the syntax tree. This pass gives every expression an order: *network* if its type says so, *any*
+//! for constants that read the same both ways (0, 0xffff), *host* otherwise. Comparing for
+//! equality, `& | ^ ~`, assigning and passing are fine within one order; arithmetic and ordering
+//! comparisons make no sense on network order. An explicit conversion says that the author knows
+//! better, and so do hashes and keys, which take any bytes.
 
 use nicforge_ir::{Diagnostic, Span};
 
@@ -177,7 +178,13 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    fn combine(&mut self, node: &Node, opcode: &str, left: (&Node, Order), right: (&Node, Order)) -> Order {
+    fn combine(
+        &mut self,
+        node: &Node,
+        opcode: &str,
+        left: (&Node, Order),
+        right: (&Node, Order),
+    ) -> Order {
         match opcode {
             "==" | "!=" => {
                 self.mix(node.span, left, right, "compared");
@@ -186,7 +193,8 @@ impl<'a> Checker<'_, 'a> {
             "&" | "|" | "^" => self.mix(node.span, left, right, "combined"),
             "&&" | "||" => Order::Host,
             _ => {
-                let of_zero = matches!(opcode, "<" | ">" | "<=" | ">=") && self.unit.eval(right.0) == Some(0);
+                let of_zero =
+                    matches!(opcode, "<" | ">" | "<=" | ">=") && self.unit.eval(right.0) == Some(0);
                 for (side, order) in [left, right] {
                     if order == Order::Network && !of_zero {
                         self.arithmetic(node.span, side, opcode);
@@ -273,8 +281,11 @@ impl<'a> Checker<'_, 'a> {
         let expected: Vec<Option<Order>> = match &ty {
             CType::Struct(id) => {
                 let fields = self.unit.prog.structs[*id].fields.iter().filter(|f| !f.is_padding());
-                let order = |big_endian: bool| if big_endian { Order::Network } else { Order::Host };
-                fields.map(|f| matches!(f.ty, Type::Int { .. }).then(|| order(f.big_endian))).collect()
+                let order =
+                    |big_endian: bool| if big_endian { Order::Network } else { Order::Host };
+                fields
+                    .map(|f| matches!(f.ty, Type::Int { .. }).then(|| order(f.big_endian)))
+                    .collect()
             }
             CType::Array(element, length) => {
                 let order = matches!(**element, CType::Int { .. }).then(|| order_of_type(element));
@@ -335,7 +346,11 @@ fn palindrome(value: i128, otherwise: Order) -> Order {
     let small = u16::try_from(value).is_ok_and(|v| v == v.swap_bytes());
     let medium = u32::try_from(value).is_ok_and(|v| v == v.swap_bytes());
     let large = u64::try_from(value).is_ok_and(|v| v == v.swap_bytes());
-    if otherwise == Order::Host && (small || medium || large || value == -1) { Order::Any } else { otherwise }
+    if otherwise == Order::Host && (small || medium || large || value == -1) {
+        Order::Any
+    } else {
+        otherwise
+    }
 }
 
 /// The function that converts to network or to host order.
@@ -356,7 +371,8 @@ fn converter(node: &Node, to_network: bool) -> &'static str {
 
 /// The parameter types in a function's type, `...` included.
 fn parameters(function: &str) -> Vec<&str> {
-    let inner = function.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or_default();
+    let inner =
+        function.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or_default();
     let (mut depth, mut start, mut found) = (0, 0, Vec::new());
     for (at, c) in inner.char_indices() {
         match c {

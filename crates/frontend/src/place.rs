@@ -1,4 +1,5 @@
-//! Places: what an lvalue denotes. Aggregates are values, so a place is a variable and a path into it.
+//! Places: what an lvalue denotes. Aggregates are values, so a place is a variable and a path into
+//! it.
 
 use nicforge_ir::{ConstId, Op, Proj, Span, Type, ValueId};
 
@@ -47,11 +48,15 @@ impl<'a> FnLower<'_, 'a, '_> {
         match node.kind.as_str() {
             "DeclRefExpr" => self.named_place(node),
             "MemberExpr" => {
-                let mut place =
-                    if node.flags.arrow { self.target(&node.inner[0])? } else { self.place(&node.inner[0])? };
+                let mut place = if node.flags.arrow {
+                    self.target(&node.inner[0])?
+                } else {
+                    self.place(&node.inner[0])?
+                };
                 // Reading the type declares its members.
                 self.unit.ctype(&node.inner[0].ty);
-                let (Type::Struct(id), Some(field)) = (place.ty, self.unit.field(node.member)) else {
+                let (Type::Struct(id), Some(field)) = (place.ty, self.unit.field(node.member))
+                else {
                     return Err(Failed);
                 };
                 let def = &self.unit.prog.structs[id].fields[field as usize];
@@ -90,14 +95,26 @@ impl<'a> FnLower<'_, 'a, '_> {
             if matches!(self.vars[var].kind, VarKind::Target { .. }) {
                 return Err(self.pointer_param_use(node));
             }
-            return Ok(Place { root: Root::Var(var), path: Vec::new(), ty, root_ty: ty, narrow: false });
+            return Ok(Place {
+                root: Root::Var(var),
+                path: Vec::new(),
+                ty,
+                root_ty: ty,
+                narrow: false,
+            });
         }
         match self.unit.globals.get(&referenced.id) {
             Some(Global::ConstStruct(id)) => {
                 let id = *id;
                 let ty = self.unit.prog.consts[id].elem;
                 let index = self.b.int(0, Type::U32);
-                Ok(Place { root: Root::Const(id, index), path: Vec::new(), ty, root_ty: ty, narrow: false })
+                Ok(Place {
+                    root: Root::Const(id, index),
+                    path: Vec::new(),
+                    ty,
+                    root_ty: ty,
+                    narrow: false,
+                })
             }
             Some(Global::ConstInt(value)) => {
                 let value = *value as u64;
@@ -115,8 +132,10 @@ impl<'a> FnLower<'_, 'a, '_> {
                 for number in 0..def.len {
                     let index = self.b.int(number.into(), Type::U32);
                     let element = self.op(Op::ConstElem { array, index }, def.elem);
-                    value =
-                        self.op(Op::Set { agg: value, path: vec![Proj::Index(index)], value: element }, ty);
+                    value = self.op(
+                        Op::Set { agg: value, path: vec![Proj::Index(index)], value: element },
+                        ty,
+                    );
                 }
                 Ok(Place::of_value(value, ty))
             }
@@ -168,7 +187,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         Ok(place)
     }
 
-    /// An array index as `u32`; indices that `u32` cannot hold become the largest `u32`, which is beyond any end.
+    /// An array index as `u32`; indices that `u32` cannot hold become the largest `u32`, which is
+    /// beyond any end.
     fn index(&mut self, node: &'a Node) -> Lowered<ValueId> {
         if let Some(value) = self.unit.eval(node) {
             let value = u32::try_from(value).unwrap_or(u32::MAX);
@@ -215,7 +235,13 @@ impl<'a> FnLower<'_, 'a, '_> {
                 match self.var_of.get(&referenced.id) {
                     Some(&var) if matches!(self.vars[var].kind, VarKind::Target { .. }) => {
                         let ty = self.vars[var].ty;
-                        Ok(Place { root: Root::Var(var), path: Vec::new(), ty, root_ty: ty, narrow: false })
+                        Ok(Place {
+                            root: Root::Var(var),
+                            path: Vec::new(),
+                            ty,
+                            root_ty: ty,
+                            narrow: false,
+                        })
                     }
                     Some(&var) if self.vars[var].kind == VarKind::Packet => Err(self.refuse(
                         codes::ADDRESS_OF,
@@ -261,7 +287,9 @@ impl<'a> FnLower<'_, 'a, '_> {
             codes::POINTER_PARAM,
             node.span,
             format!("pointer parameter `{name}` is used as a value"),
-            &format!("write `*{name}` or `{name}->member`, or hand it on to a function: `f({name})`"),
+            &format!(
+                "write `*{name}` or `{name}->member`, or hand it on to a function: `f({name})`"
+            ),
         )
     }
 

@@ -1,7 +1,8 @@
 //! Queues: handlers of the user's own, and `nf_enqueue`.
 //!
-//! Any function that something is enqueued for is the handler of an internal event of its name. The macro leaves `(__nf_enqueue(),
-//! (queue)(arguments))` in the tree, so clang has checked the arguments' types, and names and columns are the user's.
+//! Any function that something is enqueued for is the handler of an internal event of its name. The
+//! macro leaves `(__nf_enqueue(), (queue)(arguments))` in the tree, so clang has checked the
+//! arguments' types, and names and columns are the user's.
 
 use std::collections::HashSet;
 
@@ -49,7 +50,8 @@ impl<'a> Unit<'a> {
     /// The event of a queue whose handler this is.
     ///
     /// # Errors
-    /// Reports names that targets' events have, and parameters and results that cannot be handed over.
+    /// Reports names that targets' events have, and parameters and results that cannot be handed
+    /// over.
     pub fn queue_event(&mut self, node: &'a Node, of: &Signature) -> Lowered<EventId> {
         let name = node.name.as_str();
         if let Some(known) = self.prog.event_named(name) {
@@ -57,7 +59,12 @@ impl<'a> Unit<'a> {
         }
         if OFFERED.contains(&name) {
             let message = format!("`{name}` is an event of the NIC, and no queue");
-            return Err(self.refuse(codes::QUEUE, node.name_span, message, "give the queue another name"));
+            return Err(self.refuse(
+                codes::QUEUE,
+                node.name_span,
+                message,
+                "give the queue another name",
+            ));
         }
         let handed = of.params.iter().all(|kind| !matches!(kind, ParamKind::InOut { .. }));
         let packets = of.params.iter().filter(|kind| **kind == ParamKind::Packet).count();
@@ -71,11 +78,13 @@ impl<'a> Unit<'a> {
             .zip(&of.params)
             .enumerate()
             .map(|(at, (decl, kind))| {
-                let name = if decl.name.is_empty() { format!("value_{at}") } else { decl.name.clone() };
+                let name =
+                    if decl.name.is_empty() { format!("value_{at}") } else { decl.name.clone() };
                 (name, if let ParamKind::Value(ty) = kind { *ty } else { Type::Packet })
             })
             .collect();
-        let params: Vec<(&str, Type)> = params.iter().map(|(name, ty)| (name.as_str(), *ty)).collect();
+        let params: Vec<(&str, Type)> =
+            params.iter().map(|(name, ty)| (name.as_str(), *ty)).collect();
         Ok(self.event(name, Direction::Internal, &params))
     }
 }
@@ -85,11 +94,17 @@ impl<'a> FnLower<'_, 'a, '_> {
     pub fn enqueue(&mut self, call: &'a Node) -> Lowered<()> {
         let Some(callee) = call.callee() else {
             let help = "write nf_enqueue(handler, arguments) with the handler's name";
-            return Err(self.refuse(codes::QUEUE, call.span, "a queue is named by its handler", help));
+            return Err(self.refuse(
+                codes::QUEUE,
+                call.span,
+                "a queue is named by its handler",
+                help,
+            ));
         };
         let Some(node) = self.unit.index.functions.get(&callee.name).copied() else {
             let message = format!("the queue `{}` has no handler", callee.name);
-            let help = format!("define `void {}(…)`; it is called for what was enqueued", callee.name);
+            let help =
+                format!("define `void {}(…)`; it is called for what was enqueued", callee.name);
             return Err(self.refuse(codes::QUEUE, call.span, &message, &help));
         };
         let of = signature(self.unit, node)?;

@@ -1,9 +1,10 @@
 //! Ranges of integer values, for loop bounds and for keys and values that fit.
 //!
-//! An interval is computed from an expression's operators or, for a variable, from the SSA value it holds; then it is
-//! cut by the *facts* that hold at this place: conditions of the `if`s around it, and of earlier `if`s whose arm left
-//! (`if (n > 16) return;`). SSA values never change, so a fact stays true wherever it is in scope. Everything that is
-//! not understood has the range of its type, so an interval is always an over-approximation.
+//! An interval is computed from an expression's operators or, for a variable, from the SSA value it
+//! holds; then it is cut by the *facts* that hold at this place: conditions of the `if`s around it,
+//! and of earlier `if`s whose arm left (`if (n > 16) return;`). SSA values never change, so a fact
+//! stays true wherever it is in scope. Everything that is not understood has the range of its type,
+//! so an interval is always an over-approximation.
 
 use std::collections::HashMap;
 
@@ -33,9 +34,12 @@ impl<'a> FnLower<'_, 'a, '_> {
         if let Some(value) = self.unit.eval(node) {
             return (value, value);
         }
-        let CType::Int { bits, signed, .. } = self.ctype(node) else { return (i128::MIN, i128::MAX) };
+        let CType::Int { bits, signed, .. } = self.ctype(node) else {
+            return (i128::MIN, i128::MAX);
+        };
         let whole = limits(bits, signed);
-        let fit = |range: Range| if range.0 >= whole.0 && range.1 <= whole.1 { range } else { whole };
+        let fit =
+            |range: Range| if range.0 >= whole.0 && range.1 <= whole.1 { range } else { whole };
         match node.kind.as_str() {
             "ImplicitCastExpr" | "CStyleCastExpr"
                 if matches!(node.cast.as_str(), "IntegralCast" | "NoOp") =>
@@ -54,7 +58,8 @@ impl<'a> FnLower<'_, 'a, '_> {
             }
             "ConditionalOperator" => {
                 let [cond, then, other] = &node.inner[..] else { return whole };
-                let (a, b) = (self.range_without(then, changes), self.range_without(other, changes));
+                let (a, b) =
+                    (self.range_without(then, changes), self.range_without(other, changes));
                 let joined = (a.0.min(b.0), a.1.max(b.1));
                 fit(if is_minimum(cond, then, other) { (joined.0, a.1.min(b.1)) } else { joined })
             }
@@ -94,7 +99,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
     }
 
-    /// The value of an earlier read of this member of the same value of its variable: facts speak about that.
+    /// The value of an earlier read of this member of the same value of its variable: facts speak
+    /// about that.
     fn known_member(&mut self, node: &Node) -> Option<ValueId> {
         let (mut place, mut path) = (node, Vec::new());
         while place.kind == "MemberExpr" {
@@ -127,10 +133,12 @@ impl<'a> FnLower<'_, 'a, '_> {
     /// Range of a value, by its definition and the facts that hold here.
     pub fn range_of_value(&self, value: ValueId) -> Range {
         let fields = &|agg, path: &[Proj]| self.bit_field_range(agg, path);
-        Values { body: self.b.body, facts: &self.facts, counters: &self.counters, fields }.range(value, DEPTH)
+        Values { body: self.b.body, facts: &self.facts, counters: &self.counters, fields }
+            .range(value, DEPTH)
     }
 
-    /// Range of a part of a value; none if it is not known how the part came there. What a bit-field has no room for is not cut off here.
+    /// Range of a part of a value; none if it is not known how the part came there. What a
+    /// bit-field has no room for is not cut off here.
     pub fn range_of_part(&self, value: ValueId, path: &[Proj]) -> Option<Range> {
         if path.is_empty() {
             return Some(self.range_of_value(value));
@@ -245,7 +253,9 @@ impl Values<'_> {
             Op::If { then, other, .. } => {
                 let ValueDef::Result(_, number) = self.body.values[value].def else { return None };
                 let arm = |block| match &self.body.terminator(block)?.op {
-                    Op::Yield(values) => Some(self.part(*values.get(number as usize)?, path, depth - 1)),
+                    Op::Yield(values) => {
+                        Some(self.part(*values.get(number as usize)?, path, depth - 1))
+                    }
                     _ => None,
                 };
                 // An arm that does not yield is no way here; one whose part is not known decides.
@@ -307,12 +317,15 @@ impl Values<'_> {
                 return true;
             }
             let Some(Op::Cast(inner)) = self.body.def_op(seen) else { return false };
-            let (Type::Int { bits: to, signed: to_signed }, Type::Int { bits: from, signed: from_signed }) =
-                (self.body.ty(seen), self.body.ty(*inner))
+            let (
+                Type::Int { bits: to, signed: to_signed },
+                Type::Int { bits: from, signed: from_signed },
+            ) = (self.body.ty(seen), self.body.ty(*inner))
             else {
                 return false;
             };
-            let keeps = (to_signed == from_signed && to >= from) || (to_signed && !from_signed && to > from);
+            let keeps = (to_signed == from_signed && to >= from)
+                || (to_signed && !from_signed && to > from);
             if !keeps {
                 return false;
             }

@@ -1,8 +1,9 @@
 //! How a trip of a loop changes a place: a variable, or a member of one.
 //!
-//! A trip's way from the condition back to it changes the place by some sum of constants. [`Walk`] walks statements with the interval of
-//! that sum: arms of an `if` are joined, what stands behind `&&` may be left out, ways that leave the loop do not count. Whatever else
-//! changes the place, or might, has no interval.
+//! A trip's way from the condition back to it changes the place by some sum of constants. [`Walk`]
+//! walks statements with the interval of that sum: arms of an `if` are joined, what stands behind
+//! `&&` may be left out, ways that leave the loop do not count. Whatever else changes the place, or
+//! might, has no interval.
 
 use crate::ast::Node;
 use crate::bounds::has_continue;
@@ -16,7 +17,8 @@ pub struct Spot {
 }
 
 impl Spot {
-    /// The place of an expression, and whether it is all of it: an element of an array is some part of the array.
+    /// The place of an expression, and whether it is all of it: an element of an array is some part
+    /// of the array.
     pub fn of(node: &Node) -> Option<(Spot, bool)> {
         let node = node.strip_casts();
         match node.kind.as_str() {
@@ -32,7 +34,9 @@ impl Spot {
                 Some((spot, whole))
             }
             "ArraySubscriptExpr" => Some((Spot::of(node.inner.first()?)?.0, false)),
-            "UnaryOperator" if matches!(node.opcode.as_str(), "*" | "&") => Spot::of(node.inner.first()?),
+            "UnaryOperator" if matches!(node.opcode.as_str(), "*" | "&") => {
+                Spot::of(node.inner.first()?)
+            }
             "CStyleCastExpr" => Spot::of(node.inner.first()?),
             _ => None,
         }
@@ -58,17 +62,23 @@ enum Touch {
 }
 
 fn touch(node: &Node, spot: &Spot) -> Touch {
-    let overlapping = |target: &Node| Spot::of(target).is_some_and(|(target, _)| target.overlaps(spot));
+    let overlapping =
+        |target: &Node| Spot::of(target).is_some_and(|(target, _)| target.overlaps(spot));
     let assigns = match (node.kind.as_str(), node.opcode.as_str()) {
-        ("BinaryOperator", "=") | ("CompoundAssignOperator", _) | ("UnaryOperator", "++" | "--") => true,
+        ("BinaryOperator", "=")
+        | ("CompoundAssignOperator", _)
+        | ("UnaryOperator", "++" | "--") => true,
         ("UnaryOperator", "&") => false,
         ("CallExpr", _) => {
-            let handed = node.inner.iter().skip(1).any(|arg| arg.ty.ends_with('*') && overlapping(arg));
+            let handed =
+                node.inner.iter().skip(1).any(|arg| arg.ty.ends_with('*') && overlapping(arg));
             return if handed { Touch::Other } else { Touch::Nothing };
         }
         _ => return Touch::Nothing,
     };
-    let Some(target) = node.inner.first().filter(|target| overlapping(target)) else { return Touch::Nothing };
+    let Some(target) = node.inner.first().filter(|target| overlapping(target)) else {
+        return Touch::Nothing;
+    };
     let exact = Spot::counted(target).is_some_and(|target| target == *spot);
     if assigns && exact { Touch::Assigns } else { Touch::Other }
 }
@@ -198,7 +208,10 @@ impl Walk<'_> {
                 let mut joined = if arms.len() == 1 { end(NOTHING) } else { Flow::default() };
                 for arm in arms {
                     let arm = self.statement(arm)?;
-                    joined = Flow { end: join(joined.end, arm.end), again: join(joined.again, arm.again) };
+                    joined = Flow {
+                        end: join(joined.end, arm.end),
+                        again: join(joined.again, arm.again),
+                    };
                 }
                 let behind = |sum: Option<Range>| sum.map(|sum| add(cond, sum));
                 Ok(Flow { end: behind(joined.end), again: behind(joined.again) })

@@ -1,4 +1,5 @@
-//! Statements. One that fails has reported why; lowering goes on behind it, so that one run finds several errors.
+//! Statements. One that fails has reported why; lowering goes on behind it, so that one run finds
+//! several errors.
 
 use nicforge_ir::{Op, Type, UnOp};
 
@@ -68,8 +69,10 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     fn local(&mut self, node: &'a Node) -> Lowered<()> {
         if node.kind == "StaticAssertDecl" {
-            let text =
-                node.inner.iter().find_map(|n| n.value.as_deref().filter(|_| n.kind == "StringLiteral"));
+            let text = node
+                .inner
+                .iter()
+                .find_map(|n| n.value.as_deref().filter(|_| n.kind == "StringLiteral"));
             if text.is_some_and(|text| text.starts_with("\"nf.")) {
                 let help = "put it before the handler or the NF_TABLE";
                 let message = "this annotation stands inside a function";
@@ -165,7 +168,9 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     fn continue_stmt(&mut self) -> Lowered<()> {
         let is_loop = |kind: &ControlKind| matches!(kind, ControlKind::Loop { .. });
-        let Some(index) = self.controls.iter().rposition(|c| is_loop(&c.kind)) else { return Err(Failed) };
+        let Some(index) = self.controls.iter().rposition(|c| is_loop(&c.kind)) else {
+            return Err(Failed);
+        };
         if let ControlKind::Loop { step, condition } = self.controls[index].kind {
             if let Some(step) = step {
                 self.effect(step)?;
@@ -211,12 +216,20 @@ impl<'a> FnLower<'_, 'a, '_> {
                 let (condition, step) = (present(condition), present(step));
                 LoopParts { span: node.span, condition, step, body, is_do: false }
             }
-            ("WhileStmt", [condition, body]) => {
-                LoopParts { span: node.span, condition: Some(condition), step: None, body, is_do: false }
-            }
-            ("DoStmt", [body, condition]) => {
-                LoopParts { span: node.span, condition: Some(condition), step: None, body, is_do: true }
-            }
+            ("WhileStmt", [condition, body]) => LoopParts {
+                span: node.span,
+                condition: Some(condition),
+                step: None,
+                body,
+                is_do: false,
+            },
+            ("DoStmt", [body, condition]) => LoopParts {
+                span: node.span,
+                condition: Some(condition),
+                step: None,
+                body,
+                is_do: true,
+            },
             _ => return Err(Failed),
         };
         let parts = LoopParts { span: self.head_span(&parts), ..parts };
@@ -232,13 +245,18 @@ impl<'a> FnLower<'_, 'a, '_> {
         // Errors in the body are found even if the loop has no bound.
         let bound = self.bound(&parts);
         let failed = bound.is_err();
-        let trips = self.emit_loop(&parts, bound.unwrap_or(Bound { max_trips: 1, counters: Vec::new() }));
+        let trips =
+            self.emit_loop(&parts, bound.unwrap_or(Bound { max_trips: 1, counters: Vec::new() }));
         if failed { Err(Failed) } else { trips }
     }
 
     fn emit_loop(&mut self, parts: &LoopParts<'a>, bound: Bound) -> Lowered<()> {
-        let changing: Vec<&Node> =
-            parts.condition.into_iter().chain(parts.step).chain(std::iter::once(parts.body)).collect();
+        let changing: Vec<&Node> = parts
+            .condition
+            .into_iter()
+            .chain(parts.step)
+            .chain(std::iter::once(parts.body))
+            .collect();
         let carried = self.assigned_in(&changing);
         let behind = parts.condition.filter(|_| parts.is_do);
         let kind = ControlKind::Loop { step: parts.step, condition: behind };

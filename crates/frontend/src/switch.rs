@@ -1,9 +1,9 @@
 //! `switch`.
 //!
-//! The body is cut into *groups*: statements behind one or more labels. If every group ends by leaving (or is the last)
-//! and no other `break` is inside, the switch is a chain of `if`s. Otherwise it is a loop of one trip that `break`
-//! leaves, with a flag that says whether control falls through into the next group:
-//! `if (fall || value matches) { group; fall = 1; }`.
+//! The body is cut into *groups*: statements behind one or more labels. If every group ends by
+//! leaving (or is the last) and no other `break` is inside, the switch is a chain of `if`s.
+//! Otherwise it is a loop of one trip that `break` leaves, with a flag that says whether control
+//! falls through into the next group: `if (fall || value matches) { group; fall = 1; }`.
 
 use nicforge_ir::{BinOp, CmpOp, Op, Type, UnOp, ValueId};
 
@@ -48,17 +48,21 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
     }
 
-    /// Declares the variables of the switch's braces before the groups: they are in scope in all of them, wherever
-    /// they are declared.
+    /// Declares the variables of the switch's braces before the groups: they are in scope in all of
+    /// them, wherever they are declared.
     fn declare_scope(&mut self, body: &'a Node) {
         let mut decls = Vec::new();
         for stmt in &body.inner {
             let mut stmt = stmt;
-            while let ("CaseStmt" | "DefaultStmt", Some(inner)) = (stmt.kind.as_str(), stmt.inner.last()) {
+            while let ("CaseStmt" | "DefaultStmt", Some(inner)) =
+                (stmt.kind.as_str(), stmt.inner.last())
+            {
                 stmt = inner;
             }
             if stmt.kind == "DeclStmt" {
-                decls.extend(stmt.inner.iter().filter(|n| n.kind == "VarDecl" && n.storage.is_empty()));
+                decls.extend(
+                    stmt.inner.iter().filter(|n| n.kind == "VarDecl" && n.storage.is_empty()),
+                );
             }
         }
         for decl in decls {
@@ -112,7 +116,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         match (low, high) {
             (Some(low), Some(high)) => Ok(Label { node, values: Some((low, high)) }),
             _ => {
-                let help = "write a number, an enumerator or a constant; for network order NF_HTONS(...)";
+                let help =
+                    "write a number, an enumerator or a constant; for network order NF_HTONS(...)";
                 Err(self.refuse(
                     codes::SWITCH_SHAPE,
                     node.inner[0].span,
@@ -153,7 +158,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         self.op(Op::Bin(BinOp::And, above, below), Type::BOOL)
     }
 
-    /// Groups from `from` on as nested `if`s; the default group is the last `else`, wherever it stands.
+    /// Groups from `from` on as nested `if`s; the default group is the last `else`, wherever it
+    /// stands.
     fn chain(&mut self, value: ValueId, groups: &[Group<'a>], from: usize) -> Lowered<()> {
         let Some(next) = (from..groups.len()).find(|g| !groups[*g].is_default()) else {
             if let Some(default) = groups.iter().find(|g| g.is_default()) {
@@ -199,7 +205,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
         let Some(any) = none_matches else { return Ok(()) };
         let none = self.op(Op::Un(UnOp::Not, any), Type::BOOL);
-        // The flag is a variable like others, so that the merges below see it. Its id cannot be a declaration's.
+        // The flag is a variable like others, so that the merges below see it. Its id cannot be a
+        // declaration's.
         let start = self.b.int(0, Type::BOOL);
         let flag = self.declare(u64::MAX, "fall", Type::BOOL, VarKind::Local, start);
         let stmts: Vec<&Node> = vec![&node.inner[1]];
@@ -223,7 +230,8 @@ impl<'a> FnLower<'_, 'a, '_> {
                     }
                     Ok(Vec::new())
                 };
-                result = result.and(f.branch(enter, None, &[], body, |_| Ok(Vec::new())).map(|_| ()));
+                result =
+                    result.and(f.branch(enter, None, &[], body, |_| Ok(Vec::new())).map(|_| ()));
             }
             result
         });
@@ -238,7 +246,9 @@ fn is_chain(groups: &[Group]) -> bool {
         let leaves = group.stmts.last().is_some_and(|last| always_leaves(last));
         let inner_breaks = group.stmts.iter().any(|stmt| match stmt.kind.as_str() {
             "BreakStmt" => false,
-            "CompoundStmt" if ends_in_break(stmt) => stmt.inner[..stmt.inner.len() - 1].iter().any(has_break),
+            "CompoundStmt" if ends_in_break(stmt) => {
+                stmt.inner[..stmt.inner.len() - 1].iter().any(has_break)
+            }
             _ => has_break(stmt),
         });
         (leaves || number + 1 == groups.len()) && !inner_breaks

@@ -1,6 +1,9 @@
-//! Table operations: which table, keys and values of the right types, members for commutative updates.
+//! Table operations: which table, keys and values of the right types, members for commutative
+//! updates.
 
-use nicforge_ir::{BufSource, CommuteOp, Diagnostic, Direction, Op, Proj, TableId, TableKind, Type, ValueId};
+use nicforge_ir::{
+    BufSource, CommuteOp, Diagnostic, Direction, Op, Proj, TableId, TableKind, Type, ValueId,
+};
 
 use crate::ast::Node;
 use crate::calls::unpromoted;
@@ -64,7 +67,13 @@ impl<'a> FnLower<'_, 'a, '_> {
             "nf_lookup" => {
                 let target = self.target(&args[2])?;
                 if target.ty != value_ty {
-                    return Err(self.mismatch(codes::TABLE_VALUE, table, value_ty, target.ty, &args[2]));
+                    return Err(self.mismatch(
+                        codes::TABLE_VALUE,
+                        table,
+                        value_ty,
+                        target.ty,
+                        &args[2],
+                    ));
                 }
                 let (hit, value) = self.b.push2(Op::Lookup { table, key }, Type::BOOL, value_ty);
                 self.write(&target, value, node.span)?;
@@ -90,7 +99,8 @@ impl<'a> FnLower<'_, 'a, '_> {
             "nf_buf_read" => {
                 let off = self.unsigned(&args[2])?;
                 let target = self.target(&args[3])?;
-                let (ok, value) = self.b.push2(Op::BufRead { table, key, off }, Type::BOOL, target.ty);
+                let (ok, value) =
+                    self.b.push2(Op::BufRead { table, key, off }, Type::BOOL, target.ty);
                 self.write(&target, value, node.span)?;
                 Ok(Some(ok))
             }
@@ -110,7 +120,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
     }
 
-    /// A length, offset or port: any integer, as `u32`. Larger values saturate, so that they stay out of range.
+    /// A length, offset or port: any integer, as `u32`. Larger values saturate, so that they stay
+    /// out of range.
     fn unsigned(&mut self, node: &'a Node) -> Lowered<ValueId> {
         if let Some(value) = self.unit.eval(node) {
             let value = u32::try_from(value).unwrap_or(u32::MAX);
@@ -127,9 +138,12 @@ impl<'a> FnLower<'_, 'a, '_> {
                 Ok(self.op(Op::Select { cond: fits, then: low, other: largest }, Type::U32))
             }
             Type::Int { .. } => Ok(self.b.cast(value, Type::U32)),
-            _ => {
-                Err(self.refuse(codes::ARGUMENTS, node.span, "an integer is needed here", "pass an integer"))
-            }
+            _ => Err(self.refuse(
+                codes::ARGUMENTS,
+                node.span,
+                "an integer is needed here",
+                "pass an integer",
+            )),
         }
     }
 
@@ -146,7 +160,12 @@ impl<'a> FnLower<'_, 'a, '_> {
             }
         }
         let help = "pass `&name` of a table declared with NF_TABLE; a table cannot be a function's parameter";
-        Err(self.refuse(codes::TABLE_EXPECTED, node.span, "this is not the address of a table", help))
+        Err(self.refuse(
+            codes::TABLE_EXPECTED,
+            node.span,
+            "this is not the address of a table",
+            help,
+        ))
     }
 
     fn check_kind(&mut self, name: &str, table: TableId, node: &Node) -> Lowered<()> {
@@ -171,7 +190,8 @@ impl<'a> FnLower<'_, 'a, '_> {
             ),
             _ => return Ok(()),
         };
-        let message = format!("{label} is of kind `{}` and does not take this operation", kind.name());
+        let message =
+            format!("{label} is of kind `{}` and does not take this operation", kind.name());
         let diagnostic = Diagnostic::error(codes::TABLE_READ_ONLY.id, node.span, message)
             .also(span, "declared here")
             .note(note)
@@ -184,12 +204,20 @@ impl<'a> FnLower<'_, 'a, '_> {
         self.argument(table, node, ty, codes::TABLE_KEY)
     }
 
-    /// A key or value: a struct of just the declared type, or an integer that fits the declared one.
-    fn argument(&mut self, table: TableId, node: &'a Node, ty: Type, code: Code) -> Lowered<ValueId> {
+    /// A key or value: a struct of just the declared type, or an integer that fits the declared
+    /// one.
+    fn argument(
+        &mut self,
+        table: TableId,
+        node: &'a Node,
+        ty: Type,
+        code: Code,
+    ) -> Lowered<ValueId> {
         let node = unpromoted(node);
         let given = self.ctype(node);
         let Type::Int { bits, signed } = ty else {
-            if matches!(given, CType::Struct(_) | CType::Int { .. }) && self.unit.ir_type(&given) != Some(ty)
+            if matches!(given, CType::Struct(_) | CType::Int { .. })
+                && self.unit.ir_type(&given) != Some(ty)
             {
                 let given = self.type_of(node)?;
                 return Err(self.mismatch(code, table, ty, given, node));
@@ -212,11 +240,19 @@ impl<'a> FnLower<'_, 'a, '_> {
         self.expr_as(node, ty)
     }
 
-    fn mismatch(&mut self, code: Code, table: TableId, want: Type, given: Type, node: &Node) -> Failed {
+    fn mismatch(
+        &mut self,
+        code: Code,
+        table: TableId,
+        want: Type,
+        given: Type,
+        node: &Node,
+    ) -> Failed {
         let def = &self.unit.prog.tables[table];
         let (name, span) = (def.name.clone(), def.span);
         let what = if code.id == codes::TABLE_KEY.id { "key" } else { "value" };
-        let (want_name, given_name) = (self.unit.prog.type_name(want), self.unit.prog.type_name(given));
+        let (want_name, given_name) =
+            (self.unit.prog.type_name(want), self.unit.prog.type_name(given));
         let help = if matches!(self.unit.ctype(&node.ty), CType::Pointer { .. }) {
             format!(
                 "declare the variable as `{}`",
@@ -227,7 +263,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         } else {
             format!("pass a `{want_name}`")
         };
-        let message = format!("the {what} of table `{name}` is a `{want_name}`, this is a `{given_name}`");
+        let message =
+            format!("the {what} of table `{name}` is a `{want_name}`, this is a `{given_name}`");
         let diagnostic =
             Diagnostic::error(code.id, node.span, message).also(span, "declared here").help(help);
         self.report(diagnostic)
@@ -240,12 +277,23 @@ impl<'a> FnLower<'_, 'a, '_> {
         let key = self.key(table, &args[2])?;
         let (path, ty) = self.member_path(table, &args[1])?;
         let Type::Int { bits, .. } = ty else {
-            let help = "name an integer member; for integer values use nf_add_value(&table, key, amount)";
-            return Err(self.refuse(codes::TABLE_MEMBER, node.span, "only integers can be updated so", help));
+            let help =
+                "name an integer member; for integer values use nf_add_value(&table, key, amount)";
+            return Err(self.refuse(
+                codes::TABLE_MEMBER,
+                node.span,
+                "only integers can be updated so",
+                help,
+            ));
         };
         if ty == Type::BOOL || bits < 8 {
             let help = "use uint8_t to uint64_t";
-            return Err(self.refuse(codes::TABLE_MEMBER, node.span, "a _Bool cannot be updated so", help));
+            return Err(self.refuse(
+                codes::TABLE_MEMBER,
+                node.span,
+                "a _Bool cannot be updated so",
+                help,
+            ));
         }
         let amount = unpromoted(&args[3]);
         if !matches!(self.ctype(amount), CType::Int { .. }) {

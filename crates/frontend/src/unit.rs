@@ -1,11 +1,11 @@
-//! One translation unit while it is lowered: the program so far, the declarations by name and id, and what was
-//! reported.
+//! One translation unit while it is lowered: the program so far, the declarations by name and id,
+//! and what was reported.
 
 use std::collections::{HashMap, HashSet};
 
 use nicforge_ir::{
-    ConstId, Diagnostic, EventId, Field, FileId, FuncId, Param, Program, Span, StructDef, StructId, TableId,
-    Type,
+    ConstId, Diagnostic, EventId, Field, FileId, FuncId, Param, Program, Span, StructDef, StructId,
+    TableId, Type,
 };
 
 use crate::ast::Node;
@@ -27,7 +27,8 @@ pub type Lowered<T> = Result<T, Failed>;
 pub struct Index<'a> {
     pub records: HashMap<u64, &'a Node>,
     record_of_tag: HashMap<String, u64>,
-    /// Records by place: NF_TABLE's own one and a struct written inside its parentheses have the same.
+    /// Records by place: NF_TABLE's own one and a struct written inside its parentheses have the
+    /// same.
     record_places: HashMap<String, Vec<&'a Node>>,
     typedefs: HashMap<String, &'a Node>,
     /// Typedef names of records without a tag.
@@ -49,7 +50,8 @@ impl<'a> Index<'a> {
         index
     }
 
-    /// The record declared at `path:line:column`, as clang names records without a tag: NF_TABLE's or another.
+    /// The record declared at `path:line:column`, as clang names records without a tag: NF_TABLE's
+    /// or another.
     pub fn record_at(&self, place: &str, table: bool) -> Option<&'a Node> {
         let records = self.record_places.get(place)?;
         records.iter().copied().find(|record| is_table_record(record) == table)
@@ -197,7 +199,13 @@ impl<'a> Unit<'a> {
     }
 
     /// Reports an error with a remedy.
-    pub fn refuse(&mut self, code: Code, span: Span, message: impl Into<String>, help: &str) -> Failed {
+    pub fn refuse(
+        &mut self,
+        code: Code,
+        span: Span,
+        message: impl Into<String>,
+        help: &str,
+    ) -> Failed {
         let mut diagnostic = Diagnostic::error(code.id, span, message);
         if !help.is_empty() {
             diagnostic = diagnostic.help(help);
@@ -330,12 +338,15 @@ impl<'a> Unit<'a> {
             ),
             Refusal::Volatile => (
                 codes::VOLATILE,
-                "volatile and atomic objects do not exist here: handlers run one at a time".to_string(),
+                "volatile and atomic objects do not exist here: handlers run one at a time"
+                    .to_string(),
                 "remove the qualifier; state shared by packets belongs into a table (NF_TABLE)",
             ),
-            Refusal::WideInt => {
-                (codes::WIDE_INT, "integers have at most 64 bits".to_string(), "use two uint64_t members")
-            }
+            Refusal::WideInt => (
+                codes::WIDE_INT,
+                "integers have at most 64 bits".to_string(),
+                "use two uint64_t members",
+            ),
             Refusal::Unknown(name) => (
                 codes::NO_VALUE_TYPE,
                 format!("a value cannot have the type `{name}`"),
@@ -377,10 +388,20 @@ impl<'a> Unit<'a> {
 
     fn struct_def(&mut self, record: &'a Node, name: String) -> Lowered<StructDef> {
         let mut failed = false;
-        for attribute in record.inner.iter().filter(|n| n.kind.ends_with("Attr") && n.kind != "PackedAttr") {
-            if matches!(attribute.kind.as_str(), "AlignedAttr" | "MaxFieldAlignmentAttr" | "MSStructAttr") {
+        for attribute in
+            record.inner.iter().filter(|n| n.kind.ends_with("Attr") && n.kind != "PackedAttr")
+        {
+            if matches!(
+                attribute.kind.as_str(),
+                "AlignedAttr" | "MaxFieldAlignmentAttr" | "MSStructAttr"
+            ) {
                 let help = "use __attribute__((packed)) or no attribute";
-                self.refuse(codes::LAYOUT, record.name_span, "this layout attribute is not supported", help);
+                self.refuse(
+                    codes::LAYOUT,
+                    record.name_span,
+                    "this layout attribute is not supported",
+                    help,
+                );
                 failed = true;
             }
         }
@@ -398,7 +419,12 @@ impl<'a> Unit<'a> {
         }
         if bytes > MAX_VALUE_BYTES {
             let message = format!("this takes {bytes} bytes; values may take {MAX_VALUE_BYTES}");
-            self.refuse(codes::TOO_LARGE, record.name_span, message, "keep large data in a table (NF_TABLE)");
+            self.refuse(
+                codes::TOO_LARGE,
+                record.name_span,
+                message,
+                "keep large data in a table (NF_TABLE)",
+            );
             failed = true;
         }
         if failed {
@@ -411,7 +437,12 @@ impl<'a> Unit<'a> {
         let span = if node.name.is_empty() { node.span } else { node.name_span };
         if node.has("AlignedAttr") || node.has("PackedAttr") {
             let help = "put __attribute__((packed)) on the whole struct";
-            return Err(self.refuse(codes::LAYOUT, span, "a member cannot have a layout attribute", help));
+            return Err(self.refuse(
+                codes::LAYOUT,
+                span,
+                "a member cannot have a layout attribute",
+                help,
+            ));
         }
         let declared = self.ctype(&node.ty);
         let ty = self.value_type_of(&declared, span)?;
@@ -420,7 +451,12 @@ impl<'a> Unit<'a> {
             let width = node.inner.first().and_then(|n| self.eval(n)).unwrap_or(0);
             if width == 0 {
                 let help = "write the padding as a member with a width";
-                return Err(self.refuse(codes::LAYOUT, span, "a bit-field needs at least one bit", help));
+                return Err(self.refuse(
+                    codes::LAYOUT,
+                    span,
+                    "a bit-field needs at least one bit",
+                    help,
+                ));
             }
             bit_width = Some(width as u8);
         }
@@ -453,7 +489,12 @@ impl<'a> Unit<'a> {
                 borrowed: borrowed && *ty == Type::Packet,
             })
             .collect();
-        self.prog.events.push(nicforge_ir::Event { name: name.to_string(), direction, params, zeros: 0 })
+        self.prog.events.push(nicforge_ir::Event {
+            name: name.to_string(),
+            direction,
+            params,
+            zeros: 0,
+        })
     }
 }
 

@@ -1,17 +1,19 @@
 //! Members that are written before they are read (`NF_WRITE_FIRST`).
 //!
-//! Locals start at zero, so reading a member that nobody has set is no fault of the machine, but often one of the program. For
-//! members that are annotated, the way from a local's declaration to every read is looked at: through `if`s, loops, calls and queues.
-//! A value of an annotated struct has a set of *leaves* (members of members, arrays as a whole) that some way left unwritten; what
-//! meets has the union. `zero` misses all, `set` takes away, `get` asks. An element of an array is not the array: a write of one
-//! leaves it missing. Functions are walked for each set of missing leaves they are called with; handlers of queues until the sets
-//! that are enqueued grow no more, which they can only do leaf by leaf.
+//! Locals start at zero, so reading a member that nobody has set is no fault of the machine, but
+//! often one of the program. For members that are annotated, the way from a local's declaration to
+//! every read is looked at: through `if`s, loops, calls and queues. A value of an annotated struct
+//! has a set of *leaves* (members of members, arrays as a whole) that some way left unwritten; what
+//! meets has the union. `zero` misses all, `set` takes away, `get` asks. An element of an array is
+//! not the array: a write of one leaves it missing. Functions are walked for each set of missing
+//! leaves they are called with; handlers of queues until the sets that are enqueued grow no more,
+//! which they can only do leaf by leaf.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use nicforge_ir::{
-    BlockId, Body, Diagnostic, Direction, EventId, FuncId, Inst, Op, Program, Proj, Span, StructId, Type,
-    ValueId,
+    BlockId, Body, Diagnostic, Direction, EventId, FuncId, Inst, Op, Program, Proj, Span, StructId,
+    Type, ValueId,
 };
 
 use crate::diagnostics::codes;
@@ -114,7 +116,9 @@ impl<'p> Checker<'p> {
             Diagnostic::error(
                 codes::NOT_WRITTEN.id,
                 span,
-                format!("`{member}` of `struct {of}` is read, and on some way nobody has written it"),
+                format!(
+                    "`{member}` of `struct {of}` is read, and on some way nobody has written it"
+                ),
             )
             .label("read here")
             .note(format!("in `{}`", walk.name))
@@ -183,7 +187,8 @@ impl<'p> Checker<'p> {
         match op {
             Op::Zero => {
                 let leaves = self.leaves_of(walk.body.ty(results[0]));
-                let all = (0..).zip(leaves).filter(|(_, leaf)| leaf.guarded).map(|(at, _)| at).collect();
+                let all =
+                    (0..).zip(leaves).filter(|(_, leaf)| leaf.guarded).map(|(at, _)| at).collect();
                 walk.set(results, &[all]);
             }
             Op::Get { agg, path } => {
@@ -202,7 +207,8 @@ impl<'p> Checker<'p> {
                 let (mut missing, given) = (walk.of(*agg), walk.of(*value));
                 let (part, whole) = Self::members(path);
                 if whole {
-                    let under: Vec<u32> = Self::under(self.leaves_of(walk.body.ty(*agg)), &part).collect();
+                    let under: Vec<u32> =
+                        Self::under(self.leaves_of(walk.body.ty(*agg)), &part).collect();
                     for (inner, at) in (0..).zip(under) {
                         missing.remove(&at);
                         missing.extend(given.contains(&inner).then_some(at));
@@ -214,7 +220,9 @@ impl<'p> Checker<'p> {
                 let both = walk.of(*then).union(&walk.of(*other)).copied().collect();
                 walk.set(results, &[both]);
             }
-            Op::Generate { event, args } if self.program.events[*event].direction == Direction::Internal => {
+            Op::Generate { event, args }
+                if self.program.events[*event].direction == Direction::Internal =>
+            {
                 join(self.events.entry(*event).or_default(), &walk.all(args));
             }
             op => {
@@ -279,7 +287,8 @@ fn collect(
 ) {
     let def = &program.structs[of];
     for (at, field) in (0..).zip(&def.fields) {
-        let guarded = guarded || first.iter().any(|(s, member)| *s == def.name && *member == field.name);
+        let guarded =
+            guarded || first.iter().any(|(s, member)| *s == def.name && *member == field.name);
         path.push(at);
         match field.ty {
             Type::Struct(inner) => collect(program, first, inner, path, guarded, found),

@@ -1,5 +1,6 @@
-//! Text fixtures: `diag/*.c` with what the user sees, `lower/*.c` with the αIR, each beside a `.expect` file.
-//! `NICFORGE_BLESS=1` rewrites the `.expect` files; the diff is what there is to review.
+//! Text fixtures: `diag/*.c` with what the user sees, `lower/*.c` with the αIR, each beside a
+//! `.expect` file. `NICFORGE_BLESS=1` rewrites the `.expect` files; the diff is what there is to
+//! review.
 
 use std::path::{Path, PathBuf};
 
@@ -64,9 +65,11 @@ fn every_code_is_shown() {
     for path in sources("diag") {
         seen.push_str(&std::fs::read_to_string(path.with_extension("expect")).unwrap_or_default());
     }
-    // These are about the installation, the front end itself, and files that are no programs (opaque.rs).
+    // These are about the installation, the front end itself, and files that are no programs
+    // (opaque.rs).
     let outside = [codes::CLANG_MISSING.id, codes::INTERNAL.id, codes::OPAQUE.id];
-    let missing: Vec<&str> = codes::ALL.iter().map(|code| code.id).filter(|id| !seen.contains(*id)).collect();
+    let missing: Vec<&str> =
+        codes::ALL.iter().map(|code| code.id).filter(|id| !seen.contains(*id)).collect();
     assert_eq!(missing, outside);
 }
 
@@ -97,7 +100,8 @@ fn diagnostics_have_a_json_form() {
 fn broken_texts_are_refused() {
     for path in sources("lower") {
         let text = std::fs::read_to_string(&path).expect("fixtures are readable");
-        // Cut in the middle, and with a word missing: what editors send while a line is being typed.
+        // Cut in the middle, and with a word missing: what editors send while a line is being
+        // typed.
         let half: String = text.chars().take(text.chars().count() / 2).collect();
         for changed in [half, text.replacen("pkt", "", 3), text.replacen("uint32_t", "float", 2)] {
             let _ = compile_source("broken.c", &changed, &options());
@@ -109,7 +113,8 @@ fn broken_texts_are_refused() {
 #[test]
 fn examples_are_clean() {
     let examples = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples"));
-    let folders = examples.expect("there are examples").filter_map(|entry| Some(entry.ok()?.path()));
+    let folders =
+        examples.expect("there are examples").filter_map(|entry| Some(entry.ok()?.path()));
     let mut count = 0;
     for folder in folders {
         let name = folder.file_name().expect("a folder has a name").to_string_lossy().into_owned();
@@ -118,7 +123,8 @@ fn examples_are_clean() {
             continue;
         }
         count += 1;
-        let output = nicforge_frontend::compile(&path, &options()).unwrap_or_else(|d| panic!("{d}"));
+        let output =
+            nicforge_frontend::compile(&path, &options()).unwrap_or_else(|d| panic!("{d}"));
         assert_eq!(
             output.warnings,
             [],
@@ -141,6 +147,10 @@ fn lowering() {
         let verified = verify(output.program);
         let errors = verified.err().unwrap_or_default();
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        if errors.is_empty() { Ok(printed) } else { Err(format!("{}\n{printed}", errors.join("\n"))) }
+        if errors.is_empty() {
+            Ok(printed)
+        } else {
+            Err(format!("{}\n{printed}", errors.join("\n")))
+        }
     });
 }

@@ -95,11 +95,13 @@ fn what_opaque_code_cannot_do_is_refused_where_it_is() {
         let found = read(&format!("refused{number}"), body).unwrap_err();
         let first = &found.diagnostics[0];
         assert!(first.message.contains(expected), "{body}: {found}");
-        let (line, _) = first.primary.span.line_col(&found.files[first.primary.span.file.unwrap()].text);
+        let (line, _) =
+            first.primary.span.line_col(&found.files[first.primary.span.file.unwrap()].text);
         assert_eq!(line, 13, "{body}");
     }
     // One on each way, and what is only maybe a second time: who runs it sees.
-    for body in ["if (v) nf_called_log(1); else nf_called_log(2);", "while (v--) nf_called_log(v);"] {
+    for body in ["if (v) nf_called_log(1); else nf_called_log(2);", "while (v--) nf_called_log(v);"]
+    {
         assert!(read("once", body).is_ok(), "{body}");
     }
     assert!(read("none", "}\nstatic void other(void) {").is_ok());
@@ -107,6 +109,7 @@ fn what_opaque_code_cannot_do_is_refused_where_it_is() {
 
 #[test]
 fn variables_that_stay_are_named() {
-    let found = read("statics", "static int calls; static const int limit = 3; calls += limit;").unwrap();
+    let found =
+        read("statics", "static int calls; static const int limit = 3; calls += limit;").unwrap();
     assert_eq!(found.statics.len(), 1);
 }

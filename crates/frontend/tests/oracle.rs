@@ -1,6 +1,6 @@
-//! The oracle for C's meaning is clang itself: random functions are compiled natively and by this front end, and must
-//! give the same results. The programs avoid what C leaves undefined; signed overflow wraps in both.
-//! `NICFORGE_SEED=n` tries other programs.
+//! The oracle for C's meaning is clang itself: random functions are compiled natively and by this
+//! front end, and must give the same results. The programs avoid what C leaves undefined; signed
+//! overflow wraps in both. `NICFORGE_SEED=n` tries other programs.
 
 use std::io::Write;
 use std::path::Path;
@@ -80,8 +80,10 @@ impl Random {
     }
 }
 
-const TYPES: [&str; 9] =
-    ["uint8_t", "int8_t", "uint16_t", "int16_t", "uint32_t", "int32_t", "uint64_t", "int64_t", "bool"];
+const TYPES: [&str; 9] = [
+    "uint8_t", "int8_t", "uint16_t", "int16_t", "uint32_t", "int32_t", "uint64_t", "int64_t",
+    "bool",
+];
 const READABLE: [&str; 23] = [
     "x.a",
     "x.b",
@@ -108,8 +110,8 @@ const READABLE: [&str; 23] = [
     "(int)color",
 ];
 const WRITABLE: [&str; 15] = [
-    "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "flag", "s.bits", "s.more", "s.sign", "s.in.q",
-    "s.t", "x.e",
+    "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "flag", "s.bits", "s.more", "s.sign",
+    "s.in.q", "s.t", "x.e",
 ];
 const CONSTANTS: [&str; 14] = [
     "0",
@@ -152,16 +154,29 @@ impl Generator {
             0..=4 => format!("({a} {} {})", self.random.pick(&["+", "-", "*"]), small(self)),
             5 | 6 => format!("({a} {} {})", self.random.pick(&["&", "|", "^"]), small(self)),
             7 | 8 => {
-                format!("({a} {} {})", self.random.pick(&["<", "<=", ">", ">=", "==", "!="]), small(self))
+                format!(
+                    "({a} {} {})",
+                    self.random.pick(&["<", "<=", ">", ">=", "==", "!="]),
+                    small(self)
+                )
             }
             9 => format!("({a} {} {})", self.random.pick(&["&&", "||"]), small(self)),
-            // The promoted left operand has at least 32 bits. A signed left shift of a negative number is undefined.
+            // The promoted left operand has at least 32 bits. A signed left shift of a negative
+            // number is undefined.
             10 => format!("((uint32_t){a} << ({} & 31))", small(self)),
             11 => format!("({a} >> ({} & 31))", small(self)),
             12 => {
-                format!("((uint64_t){a} {} ((uint64_t){} | 1))", self.random.pick(&["/", "%"]), small(self))
+                format!(
+                    "((uint64_t){a} {} ((uint64_t){} | 1))",
+                    self.random.pick(&["/", "%"]),
+                    small(self)
+                )
             }
-            13 => format!("((int16_t){a} {} ((int16_t){} | 1))", self.random.pick(&["/", "%"]), small(self)),
+            13 => format!(
+                "((int16_t){a} {} ((int16_t){} | 1))",
+                self.random.pick(&["/", "%"]),
+                small(self)
+            ),
             14 => format!("(({})({a}))", self.random.pick(&TYPES)),
             15 => format!("({}({a}))", self.random.pick(&["-", "~", "!", "+"])),
             16 => format!("({a} ? {} : {})", small(self), small(self)),
@@ -196,12 +211,19 @@ impl Generator {
                 let op = self.random.pick(&["+=", "-=", "*=", "&=", "|=", "^="]);
                 out.push_str(&format!("{target} {op} {value};\n"));
             }
-            3 => out.push_str(&format!("out.r[2] += {target}{};\n", self.random.pick(&["++", "--"]))),
+            3 => {
+                out.push_str(&format!("out.r[2] += {target}{};\n", self.random.pick(&["++", "--"])))
+            }
             4 => out.push_str(&match self.random.below(4) {
                 0 => format!("bump(&u32, {value});\n"),
                 1 => format!("flag = fix(&s, &inners[{value} & 1]);\n"),
-                2 => format!("s = (struct local){{ .more = {value}, .in = {{ .r = {{ 1, {value} }} }} }};\n"),
-                _ => format!("out.r[3] ^= {target} {} ({value} & 7);\n", self.random.pick(&[">>=", ">>"])),
+                2 => format!(
+                    "s = (struct local){{ .more = {value}, .in = {{ .r = {{ 1, {value} }} }} }};\n"
+                ),
+                _ => format!(
+                    "out.r[3] ^= {target} {} ({value} & 7);\n",
+                    self.random.pick(&[">>=", ">>"])
+                ),
             }),
             5 => out.push_str(&format!("if ({value} && (u16 = {})) u64 += u16;\n", self.expr(2))),
             6..=8 => {
@@ -221,7 +243,10 @@ impl Generator {
             }
             12 | 13 => self.switch(&value, depth, out),
             14 => {
-                out.push_str(&format!("if ({value}) {{ out.r[0] = {}; return out; }}\n", self.expr(2)));
+                out.push_str(&format!(
+                    "if ({value}) {{ out.r[0] = {}; return out; }}\n",
+                    self.expr(2)
+                ));
             }
             _ => {
                 out.push_str("do {\n");
@@ -241,12 +266,17 @@ impl Generator {
                 "uint32_t n{name}_{depth} = {value}; if (n{name}_{depth} > 9) n{name}_{depth} = 9;\n\
                  for (uint16_t i{name} = 0; i{name} != n{name}_{depth}; i{name}++)"
             ),
-            3 => format!("for (int64_t i{name} = (uint8_t){value} & 7; i{name} >= -2; i{name} -= 2)"),
+            3 => {
+                format!("for (int64_t i{name} = (uint8_t){value} & 7; i{name} >= -2; i{name} -= 2)")
+            }
             4 => format!(
                 "for (int i{name} = (uint8_t){value} >> 5; i{name} < (int)(x.c & 7); i{name} = i{name} + 1)"
             ),
             _ => {
-                format!("for (uint32_t i{name} = 0, n = {} % 5; i{name} < n; i{name} += 1)", "(uint32_t)u64")
+                format!(
+                    "for (uint32_t i{name} = 0, n = {} % 5; i{name} < n; i{name} += 1)",
+                    "(uint32_t)u64"
+                )
             }
         };
         out.push_str(&format!("{{ {head} {{\n"));
@@ -282,7 +312,9 @@ impl Generator {
     fn function(&mut self, number: u32) -> String {
         let mut text = format!("static struct out f{number}(struct in x)\n{{\n");
         text.push_str("struct out out = {};\nuint8_t u8 = x.a; int8_t i8 = x.b; uint16_t u16 = x.c; int16_t i16 = x.d;\n");
-        text.push_str("uint32_t u32 = x.e; int32_t i32 = x.f; uint64_t u64 = x.g; int64_t i64 = x.h;\n");
+        text.push_str(
+            "uint32_t u32 = x.e; int32_t i32 = x.f; uint64_t u64 = x.g; int64_t i64 = x.h;\n",
+        );
         text.push_str("bool flag = x.a & 1; struct local s = { .bits = x.a, .w = { x.g, 1 } }; enum color color = GREEN;\n");
         for _ in 0..5 {
             self.stmt(3, &mut text);
@@ -311,12 +343,17 @@ fn program() -> String {
     text.push_str(
         "#ifdef __NICFORGE__\nvoid host_send(struct in message) { nf_host_msg(run(message)); }\n#else\n",
     );
-    text.push_str("int main(void)\n{\nstruct in x;\nwhile (fread(&x, sizeof x, 1, stdin) == 1) {\n");
-    text.push_str("struct out r = run(x);\nfwrite(&r, sizeof r, 1, stdout);\n}\nreturn 0;\n}\n#endif\n");
+    text.push_str(
+        "int main(void)\n{\nstruct in x;\nwhile (fread(&x, sizeof x, 1, stdin) == 1) {\n",
+    );
+    text.push_str(
+        "struct out r = run(x);\nfwrite(&r, sizeof r, 1, stdout);\n}\nreturn 0;\n}\n#endif\n",
+    );
     text
 }
 
-/// Inputs, 32 bytes each: random, with many small and extreme bytes; the last two bytes choose the function.
+/// Inputs, 32 bytes each: random, with many small and extreme bytes; the last two bytes choose the
+/// function.
 fn inputs() -> Vec<[u8; 32]> {
     let mut random = Random { seed: !seed(), count: 0 };
     let mut found = Vec::new();
@@ -371,10 +408,13 @@ fn random_functions_mean_what_clang_says() {
     let verified = verify(output.program).unwrap_or_else(|errors| panic!("{errors:#?}"));
     let mut interp = Interp::new(&verified);
     for (input, expected) in inputs.iter().zip(expected.chunks(32)) {
-        let event = InputEvent { time_ns: 0, seed: 0, input: Input::Host { message: input.to_vec() } };
+        let event =
+            InputEvent { time_ns: 0, seed: 0, input: Input::Host { message: input.to_vec() } };
         let outputs = interp.run(&event).unwrap_or_else(|e| panic!("{e}"));
         let which = u16::from_le_bytes([input[30], input[31]]);
-        let [Output::HostMessage { bytes }] = &outputs[..] else { panic!("f{which} sent {outputs:?}") };
+        let [Output::HostMessage { bytes }] = &outputs[..] else {
+            panic!("f{which} sent {outputs:?}")
+        };
         assert_eq!(bytes, expected, "f{which} of the program below, input {input:02x?}\n{source}");
     }
 }

@@ -1,22 +1,27 @@
 //! How many events one event from outside may lead to that are alive at once, outputs among them.
 //!
-//! Where events go from stage to stage and back, queues that wait when they are full could wait for one another. They never do if
-//! each has room for all events that can be alive: so many events from outside are let in that this is so, and nothing is lost. An
-//! event is alive until what it led to is sent, so the count of an event is 1, or the sum of what one way through its handler
-//! generates if that is more; loops count their trips. Handlers that lead to themselves have no such count.
+//! Where events go from stage to stage and back, queues that wait when they are full could wait for
+//! one another. They never do if each has room for all events that can be alive: so many events
+//! from outside are let in that this is so, and nothing is lost. An event is alive until what it
+//! led to is sent, so the count of an event is 1, or the sum of what one way through its handler
+//! generates if that is more; loops count their trips. Handlers that lead to themselves have no
+//! such count.
 //!
 //! Cost: linear in the program.
 
 use crate::ops::Op;
 use crate::program::{BlockId, Body, EventId, HandlerId, Program};
 
-/// With more events than these for one from outside nothing goes round: queues of 4,096 have room for 16 such.
+/// With more events than these for one from outside nothing goes round: queues of 4,096 have room
+/// for 16 such.
 pub const MOST_ROUND: u32 = 255;
 
-/// Most events that are alive at once for one event from outside (at least 1); none if handlers lead round.
+/// Most events that are alive at once for one event from outside (at least 1); none if handlers
+/// lead round.
 pub fn most_alive(program: &Program) -> Option<u32> {
     let mut counts = Counts { program, known: vec![Count::Unknown; program.events.len()] };
-    let each: Option<Vec<u32>> = program.handlers.keys().map(|handler| counts.handler(handler)).collect();
+    let each: Option<Vec<u32>> =
+        program.handlers.keys().map(|handler| counts.handler(handler)).collect();
     Some(each?.into_iter().max().unwrap_or(1))
 }
 
@@ -70,7 +75,9 @@ impl Counts<'_> {
                     return Some(ways);
                 }
                 op => {
-                    let Some(through) = self.regions(body, op, so_far, &mut ways)? else { return Some(ways) };
+                    let Some(through) = self.regions(body, op, so_far, &mut ways)? else {
+                        return Some(ways);
+                    };
                     so_far = through;
                 }
             }
@@ -80,7 +87,13 @@ impl Counts<'_> {
     }
 
     /// What an op with regions adds to what a way has so far, if one goes on behind it.
-    fn regions(&mut self, body: &Body, op: &Op, so_far: u32, ways: &mut Ways) -> Option<Option<u32>> {
+    fn regions(
+        &mut self,
+        body: &Body,
+        op: &Op,
+        so_far: u32,
+        ways: &mut Ways,
+    ) -> Option<Option<u32>> {
         let trips = if let Op::Loop { max_trips, .. } = op { Some(*max_trips) } else { None };
         let mut inner = Ways::default();
         let mut none = true;
@@ -105,7 +118,8 @@ impl Counts<'_> {
     }
 }
 
-/// Most events of ways through a region, by how they end: at its end, by a return, by a jump to a loop around; none if no way does.
+/// Most events of ways through a region, by how they end: at its end, by a return, by a jump to a
+/// loop around; none if no way does.
 #[derive(Default)]
 struct Ways {
     through: Option<u32>,
@@ -120,15 +134,15 @@ mod tests {
 
     const HEAD: &str = "program t ports 1\nevent net_recv(pkt: packet) in\nreason \"no\"\nevent up(pkt: packet) internal\n\
         event back(pkt: packet, n: u32) internal\nevent note(n: u32) internal\nevent net_send(pkt: packet, port: u32) out\n";
-    const UP: &str =
-        "handler up on up(%p: packet) { %n: u32 = 1 generate back(%p, %n) generate note(%n) return }\n";
-    const BACK: &str =
-        "handler back on back(%p: packet, %n: u32) { generate net_send(%p, %n) generate note(%n) return }\n";
+    const UP: &str = "handler up on up(%p: packet) { %n: u32 = 1 generate back(%p, %n) generate note(%n) return }\n";
+    const BACK: &str = "handler back on back(%p: packet, %n: u32) { generate net_send(%p, %n) generate note(%n) return }\n";
     const NOTE: &str = "handler note on note(%n: u32) { return }\n";
 
     fn alive(recv: &str, rest: &[&str]) -> Option<u32> {
-        let source =
-            format!("{HEAD}handler net_recv on net_recv(%p: packet) {{ {recv} }}\n{}", rest.concat());
+        let source = format!(
+            "{HEAD}handler net_recv on net_recv(%p: packet) {{ {recv} }}\n{}",
+            rest.concat()
+        );
         let program = verify(text::parse(&source).unwrap_or_else(|e| panic!("{e:?}")));
         most_alive(&program.unwrap_or_else(|e| panic!("{}", e[0])))
     }

@@ -1,10 +1,13 @@
 //! Building a body op by op.
 //!
-//! The builder appends to one region at a time: [`BodyBuilder::switch_to`] picks it. Result types that follow from
-//! the operands are worked out here, so that front ends and passes cannot get them wrong.
+//! The builder appends to one region at a time: [`BodyBuilder::switch_to`] picks it. Result types
+//! that follow from the operands are worked out here, so that front ends and passes cannot get them
+//! wrong.
 
 use crate::ops::{CmpOp, Op};
-use crate::program::{Block, BlockId, Body, Inst, InstId, Program, ReasonId, Value, ValueDef, ValueId};
+use crate::program::{
+    Block, BlockId, Body, Inst, InstId, Program, ReasonId, Value, ValueDef, ValueId,
+};
 use crate::span::Span;
 use crate::types::Type;
 
@@ -69,7 +72,11 @@ impl<'a> BodyBuilder<'a> {
             .iter()
             .enumerate()
             .map(|(i, &ty)| {
-                self.body.values.push(Value { ty, name: None, def: ValueDef::Result(inst, i as u32) })
+                self.body.values.push(Value {
+                    ty,
+                    name: None,
+                    def: ValueDef::Result(inst, i as u32),
+                })
             })
             .collect();
         self.body.insts[inst].results = results;
@@ -138,7 +145,8 @@ pub fn mask(value: u64, bits: u8) -> u64 {
 }
 
 impl Program {
-    /// The type at the end of a path into an aggregate, or `None` if the path does not fit the type.
+    /// The type at the end of a path into an aggregate, or `None` if the path does not fit the
+    /// type.
     pub fn project(&self, mut ty: Type, path: &[crate::ops::Proj]) -> Option<Type> {
         use crate::ops::Proj;
         for step in path {

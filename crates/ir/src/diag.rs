@@ -1,7 +1,8 @@
 //! Diagnostics as data: what went wrong, where, and what to write instead.
 //!
-//! Front ends, passes and targets all report in this form; rendering for people lives with the front end, which knows
-//! terminals. The JSON form is the `serde` one, with spans resolved by [`Diagnostic::to_json`].
+//! Front ends, passes and targets all report in this form; rendering for people lives with the
+//! front end, which knows terminals. The JSON form is the `serde` one, with spans resolved by
+//! [`Diagnostic::to_json`].
 
 use crate::program::Program;
 use crate::span::{FileId, SourceFile, Span};
@@ -121,8 +122,8 @@ impl Diagnostic {
     }
 }
 
-/// Sorts by place (files in the order they were read, compiler-made last), errors before warnings at one place, and
-/// removes exact repetitions.
+/// Sorts by place (files in the order they were read, compiler-made last), errors before warnings
+/// at one place, and removes exact repetitions.
 pub fn sort(diagnostics: &mut Vec<Diagnostic>) {
     diagnostics.sort_by_key(|d| {
         let span = d.primary.span;
@@ -160,7 +161,8 @@ mod tests {
     fn json_names_line_and_column() {
         let mut files = PrimaryMap::new();
         let file = files.push(SourceFile { path: "a.c".into(), text: "int\nx;\n".into() });
-        let value = Diagnostic::error("NF0001", Span::new(file, 4, 5), "no").label("here").to_json(&files);
+        let value =
+            Diagnostic::error("NF0001", Span::new(file, 4, 5), "no").label("here").to_json(&files);
         assert_eq!(value["primary"]["line"], 2);
         assert_eq!(value["primary"]["column"], 1);
         assert_eq!(value["primary"]["file"], "a.c");

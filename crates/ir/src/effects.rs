@@ -1,11 +1,13 @@
 //! What an op touches besides its operands and results.
 //!
-//! Two ops may change places if neither writes what the other reads or writes. Only an op with no effects at all may
-//! be merged with an equal one or dropped when unused; one that only reads may be dropped when unused.
+//! Two ops may change places if neither writes what the other reads or writes. Only an op with no
+//! effects at all may be merged with an equal one or dropped when unused; one that only reads may
+//! be dropped when unused.
 
 use crate::ops::Op;
 use crate::ops::row::{
-    COMMUTES, CONTROL, NOTHING, ORDERED, READS_ENTRY, READS_PACKET, Touch, WRITES_ENTRY, WRITES_PACKET,
+    COMMUTES, CONTROL, NOTHING, ORDERED, READS_ENTRY, READS_PACKET, Touch, WRITES_ENTRY,
+    WRITES_PACKET,
 };
 use crate::program::{TableId, ValueId};
 

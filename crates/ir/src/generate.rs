@@ -1,12 +1,13 @@
 //! Random verified programs, for differential tests of passes and code generators.
 //!
-//! A program is a function of a list of numbers, its *decisions*: whenever the generator must choose, it takes the
-//! next one, and 0 when there are none left, which always stands for the simplest choice. So every list gives a valid
-//! program, shorter lists give smaller programs, and [`shrink`] can make a failing program small by cutting the list
-//! without knowing anything about programs.
+//! A program is a function of a list of numbers, its *decisions*: whenever the generator must
+//! choose, it takes the next one, and 0 when there are none left, which always stands for the
+//! simplest choice. So every list gives a valid program, shorter lists give smaller programs, and
+//! [`shrink`] can make a failing program small by cutting the list without knowing anything about
+//! programs.
 //!
-//! Every program has one handler, of `net_recv`, everything in it is bounded, and what it computes shows: values are
-//! emitted, logged and stored in tables before the packet leaves.
+//! Every program has one handler, of `net_recv`, everything in it is bounded, and what it computes
+//! shows: values are emitted, logged and stored in tables before the packet leaves.
 
 mod body;
 mod ops;
@@ -32,8 +33,8 @@ pub struct Options {
     pub logs: bool,
     /// `random` and `now`.
     pub time_and_random: bool,
-    /// Nothing but arithmetic and aggregates on values from the packet, every one of which shows: for rules about
-    /// single ops, which control flow would hide.
+    /// Nothing but arithmetic and aggregates on values from the packet, every one of which shows:
+    /// for rules about single ops, which control flow would hide.
     pub arithmetic_only: bool,
 }
 
@@ -98,11 +99,12 @@ pub fn generate(seed: u64, options: Options) -> Verified<Program> {
 pub fn generate_from(list: &[u32], options: Options) -> Verified<Program> {
     let program = build(&mut Decisions::new(list), options);
     let text = crate::text::print(&program, crate::text::PrintOptions::default());
-    verify(program).unwrap_or_else(|errors| panic!("the generator made a bad program: {}\n{text}", errors[0]))
+    verify(program)
+        .unwrap_or_else(|errors| panic!("the generator made a bad program: {}\n{text}", errors[0]))
 }
 
-/// The smallest list found by cutting and zeroing decisions for which `fails` still holds. `fails` must hold for
-/// `list`. Takes at most some thousand calls of `fails`.
+/// The smallest list found by cutting and zeroing decisions for which `fails` still holds. `fails`
+/// must hold for `list`. Takes at most some thousand calls of `fails`.
 pub fn shrink(list: &[u32], mut fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
     let mut best = list.to_vec();
     let mut calls = 0;
@@ -128,7 +130,8 @@ pub fn shrink(list: &[u32], mut fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
     best
 }
 
-/// Random events for a random program: short and longer frames whose bytes are often small, so that keys repeat.
+/// Random events for a random program: short and longer frames whose bytes are often small, so that
+/// keys repeat.
 pub fn events(seed: u64, count: usize) -> Vec<InputEvent> {
     (0..count as u64)
         .map(|i| {
@@ -163,7 +166,8 @@ fn build(d: &mut Decisions, options: Options) -> Program {
             _ => (vec![Type::Packet], Vec::new(), true),
         };
         let mut func_body = Body::default();
-        body::Gen::new(&program, &mut func_body, d, options, &types).function(&params, &results, gives);
+        body::Gen::new(&program, &mut func_body, d, options, &types)
+            .function(&params, &results, gives);
         let name = ["mix", "peek", "finish"][i].to_string();
         program.funcs.push(Func { name, results, body: func_body, span: Span::default() });
     }
@@ -216,7 +220,10 @@ fn declare(program: &mut Program, options: Options) {
         name: "key".to_string(),
         packed: false,
         // Unused bits and a hole.
-        fields: vec![Field { bit_width: Some(11), ..field("lo", Type::U16) }, field("hi", Type::U32)],
+        fields: vec![
+            Field { bit_width: Some(11), ..field("lo", Type::U16) },
+            field("hi", Type::U32),
+        ],
     });
     let key = program.structs.keys().next_back().map(Type::Struct).unwrap_or(Type::U32);
     let mut table = |name: &str, kind, key, value, buf| {
@@ -288,13 +295,18 @@ mod tests {
         for seed in 0..400 {
             let program = generate(seed, Options::ALL);
             let text = print(&program, options);
-            let again = verify(parse(&text).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{text}"))).unwrap();
+            let again = verify(parse(&text).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{text}")))
+                .unwrap();
             assert_eq!(print(&again, options), text, "seed {seed}");
             insts += program.handlers.values().map(|h| h.body.insts.len()).max().unwrap_or(0);
             let (mut one, mut two) = (Interp::new(&program), Interp::new(&again));
             for event in events(seed, 8) {
                 let outputs = one.run(&event).unwrap();
-                assert_eq!(outputs, two.run(&event).unwrap(), "seed {seed}: the text form loses meaning");
+                assert_eq!(
+                    outputs,
+                    two.run(&event).unwrap(),
+                    "seed {seed}: the text form loses meaning"
+                );
                 sends += outputs.iter().filter(|o| matches!(o, Output::Send { .. })).count();
                 drops += outputs.iter().filter(|o| matches!(o, Output::Drop { .. })).count();
             }
@@ -330,6 +342,10 @@ mod tests {
         };
         let seed = (0..).find(|seed| fails(&decisions(*seed))).unwrap_or(0);
         let small = shrink(&decisions(seed), fails);
-        assert!(fails(&small) && small.len() < list.len() / 4, "{} decisions are left", small.len());
+        assert!(
+            fails(&small) && small.len() < list.len() / 4,
+            "{} decisions are left",
+            small.len()
+        );
     }
 }

@@ -1,23 +1,27 @@
 //! The reference interpreter: the definition of αIR's meaning.
 //!
-//! [`Interp::run`] takes one event from outside, runs its handler to completion, then the handlers of the internal
-//! events that were generated, in the order they were generated, and gives what went to outside, in order.
+//! [`Interp::run`] takes one event from outside, runs its handler to completion, then the handlers
+//! of the internal events that were generated, in the order they were generated, and gives what
+//! went to outside, in order.
 //!
 //! Where the descriptions of the ops leave something open, this is how it is:
 //!
-//! * Values read from packets, byte strings and outside have their padding, and the bits above an integer's width,
-//!   set to zero. A signed bit-field reads sign-extended; writing one cuts off what it has no room for.
+//! * Values read from packets, byte strings and outside have their padding, and the bits above an
+//!   integer's width, set to zero. A signed bit-field reads sign-extended; writing one cuts off
+//!   what it has no room for.
 //! * Indices and shift amounts are read as unsigned, so a negative index is beyond the end.
 //! * `trim` shortens the frame for good: `reset` does not bring the bytes back.
 //! * An `emit` that would make the packet longer than 65535 bytes does nothing.
 //! * `dma_write` copies the first `len` bytes of the unread rest, all of it if it is shorter.
 //! * A packet handed on by an internal event keeps its cursor and what was emitted.
-//! * In LRU tables every op that finds or makes an entry counts as a use, and commutative ops evict as `update` does.
-//!   Commutative ops that a full hash table refuses are counted like refused updates.
-//! * `update` of a present key keeps the entry's byte string; a new entry's is empty. `BufGenerate` of an empty
-//!   byte string sends an empty frame.
+//! * In LRU tables every op that finds or makes an entry counts as a use, and commutative ops evict
+//!   as `update` does. Commutative ops that a full hash table refuses are counted like refused
+//!   updates.
+//! * `update` of a present key keeps the entry's byte string; a new entry's is empty. `BufGenerate`
+//!   of an empty byte string sends an empty frame.
 //! * There is no kernel to ask, so `fib_lookup` always fails.
-//! * A run may take [`Interp::max_steps`] ops and generate as many internal events; more is an error.
+//! * A run may take [`Interp::max_steps`] ops and generate as many internal events; more is an
+//!   error.
 
 pub mod arith;
 pub mod bits;
@@ -115,7 +119,8 @@ impl<'p> Interp<'p> {
     /// The program with empty tables.
     pub fn new(program: &'p Verified<Program>) -> Interp<'p> {
         let shapes = Shapes::new(program);
-        let tables = program.tables.values().map(|t| Store::new(t.kind, t.capacity, shapes.size(t.value)));
+        let tables =
+            program.tables.values().map(|t| Store::new(t.kind, t.capacity, shapes.size(t.value)));
         let state = State {
             tables: tables.collect(),
             counters: Counters::default(),
@@ -128,7 +133,12 @@ impl<'p> Interp<'p> {
     /// Another one in the same state.
     pub fn fork(&self) -> Interp<'p> {
         let shapes = Shapes::new(self.program);
-        Interp { program: self.program, shapes, state: self.state.clone(), max_steps: self.max_steps }
+        Interp {
+            program: self.program,
+            shapes,
+            state: self.state.clone(),
+            max_steps: self.max_steps,
+        }
     }
 
     /// Entries in all tables.
@@ -157,7 +167,8 @@ impl<'p> Interp<'p> {
             Input::Net { .. } => "net_recv",
             Input::Host { .. } => "host_send",
         };
-        let handler = self.program.event_named(name).and_then(|event| self.program.handler_of(event));
+        let handler =
+            self.program.event_named(name).and_then(|event| self.program.handler_of(event));
         let handler = handler.ok_or(InterpError::NoHandler { event: name })?;
         let mut packets = Vec::new();
         let args = match &event.input {
@@ -184,14 +195,15 @@ impl<'p> Interp<'p> {
                 params.iter().map(|p| take(p.ty)).collect()
             }
         };
-        let mut exec = exec::Exec::new(self.program, &self.shapes, &mut self.state, packets, tracer);
+        let mut exec =
+            exec::Exec::new(self.program, &self.shapes, &mut self.state, packets, tracer);
         exec.set_event(event.time_ns, event.seed, self.max_steps);
         exec.run(handler, args)
     }
 
-    /// Decides what full hash tables refuse during the next event: the first insertions of a new key into each table, as
-    /// often as the table is named here, and no others, whatever its capacity. So what a target with several replicas
-    /// refused can be repeated.
+    /// Decides what full hash tables refuse during the next event: the first insertions of a new
+    /// key into each table, as often as the table is named here, and no others, whatever its
+    /// capacity. So what a target with several replicas refused can be repeated.
     pub fn refuse_next(&mut self, refused: &[TableId]) {
         for (at, store) in self.state.tables.iter_mut().enumerate() {
             let times = refused.iter().filter(|table| table.index() == at).count();
@@ -200,17 +212,20 @@ impl<'p> Interp<'p> {
         }
     }
 
-    /// Lets so many insertions of a new key into a table happen first, behind which those of [`Interp::refuse_next`] are refused.
+    /// Lets so many insertions of a new key into a table happen first, behind which those of
+    /// [`Interp::refuse_next`] are refused.
     pub fn refuse_behind(&mut self, table: TableId, inserted: u32) {
         self.state.tables[table.index()].accepting = inserted;
     }
 
-    /// Decides what LRU tables evict during the next event: the entries that are named here, each for the new key that took its place, in
-    /// this order; other new keys take none, whatever the capacity. So what a target evicted can be repeated.
+    /// Decides what LRU tables evict during the next event: the entries that are named here, each
+    /// for the new key that took its place, in this order; other new keys take none, whatever the
+    /// capacity. So what a target evicted can be repeated.
     pub fn evict_next(&mut self, evicted: &[Eviction]) {
         for (at, store) in self.state.tables.iter_mut().enumerate() {
             let here = evicted.iter().filter(|eviction| eviction.table.index() == at);
-            store.evicting = Some(here.map(|eviction| (eviction.by.clone(), eviction.key.clone())).collect());
+            store.evicting =
+                Some(here.map(|eviction| (eviction.by.clone(), eviction.key.clone())).collect());
         }
     }
 
@@ -218,7 +233,8 @@ impl<'p> Interp<'p> {
         &self.state.counters
     }
 
-    /// Bytes by which a frame of the last event grew at its head before it left, at most: what was emitted beyond what was read.
+    /// Bytes by which a frame of the last event grew at its head before it left, at most: what was
+    /// emitted beyond what was read.
     pub fn growth(&self) -> usize {
         self.state.growth
     }
@@ -247,7 +263,9 @@ impl<'p> Interp<'p> {
             return fail(format!("a key has {size} bytes, not {}", key.len()));
         }
         if !self.shapes.is_canonical(def.key, key) {
-            return fail("padding and bits above an integer's width must be zero in the key".to_string());
+            return fail(
+                "padding and bits above an integer's width must be zero in the key".to_string(),
+            );
         }
         if let Some(value) = value {
             let size = self.shapes.size(def.value);
@@ -256,7 +274,8 @@ impl<'p> Interp<'p> {
             }
             if !self.shapes.is_canonical(def.value, value) {
                 return fail(
-                    "padding and bits above an integer's width must be zero in the value".to_string(),
+                    "padding and bits above an integer's width must be zero in the value"
+                        .to_string(),
                 );
             }
         }
@@ -265,13 +284,19 @@ impl<'p> Interp<'p> {
         match (matching, def.kind) {
             (Match::Exact, _) => Ok(()),
             (Match::Prefix(bits), Lpm) if *bits as usize <= size * 8 => Ok(()),
-            (Match::Prefix(bits), Lpm) => fail(format!("a prefix of {bits} bits is longer than the key")),
+            (Match::Prefix(bits), Lpm) => {
+                fail(format!("a prefix of {bits} bits is longer than the key"))
+            }
             (Match::Mask { mask, .. }, Ternary) if mask.len() == size => Ok(()),
             (Match::Mask { mask, .. }, Ternary) => {
                 fail(format!("a mask has {size} bytes, not {}", mask.len()))
             }
-            (Match::Prefix(_), _) => fail(format!("{kind} tables do not match prefixes; lpm tables do")),
-            (Match::Mask { .. }, _) => fail(format!("{kind} tables do not match masks; ternary tables do")),
+            (Match::Prefix(_), _) => {
+                fail(format!("{kind} tables do not match prefixes; lpm tables do"))
+            }
+            (Match::Mask { .. }, _) => {
+                fail(format!("{kind} tables do not match masks; ternary tables do"))
+            }
         }
     }
 
@@ -286,7 +311,12 @@ impl<'p> Interp<'p> {
 }
 
 impl TableBackend for Interp<'_> {
-    fn get(&self, table: TableId, key: &[u8], matching: &Match) -> Result<Option<Entry>, TableError> {
+    fn get(
+        &self,
+        table: TableId,
+        key: &[u8],
+        matching: &Match,
+    ) -> Result<Option<Entry>, TableError> {
         self.check(table, key, matching, None)?;
         self.in_range(table, key)?;
         let with_buf = self.program.tables[table].buf.is_some();

@@ -1,4 +1,5 @@
-//! Events as they enter and leave a program: what the interpreter, every target and the test harnesses exchange.
+//! Events as they enter and leave a program: what the interpreter, every target and the test
+//! harnesses exchange.
 
 use nicforge_util::checksum;
 
@@ -42,15 +43,16 @@ pub enum Output {
     Log { text: String },
 }
 
-/// The `n`-th number (from 0) of the random stream that starts at `seed`: SplitMix64's output function, upper half.
-/// Generated code computes the same, so that a recorded seed replays a run.
+/// The `n`-th number (from 0) of the random stream that starts at `seed`: SplitMix64's output
+/// function, upper half. Generated code computes the same, so that a recorded seed replays a run.
 pub fn random(seed: u64, n: u64) -> u32 {
     (nicforge_util::random::nth(seed, n) >> 32) as u32
 }
 
-/// `nf_hash`: CRC-32C (Castagnoli, reflected, initial value ~0, final complement) of the seed's four little-endian bytes
-/// followed by the value's bytes, then MurmurHash3's 32-bit finaliser. CRC alone is linear: without the finaliser
-/// two keys that collide under one seed would collide under all.
+/// `nf_hash`: CRC-32C (Castagnoli, reflected, initial value ~0, final complement) of the seed's
+/// four little-endian bytes followed by the value's bytes, then MurmurHash3's 32-bit finaliser. CRC
+/// alone is linear: without the finaliser two keys that collide under one seed would collide under
+/// all.
 pub fn hash(seed: u32, bytes: &[u8]) -> u32 {
     let mut crc = !0u32;
     for byte in seed.to_le_bytes().iter().chain(bytes) {
@@ -84,14 +86,15 @@ pub const CRC32C: [u32; 256] = {
     table
 };
 
-/// Bytes at a string's end that do not cross between NIC and host: those behind the last word of 8 that is not zero.
+/// Bytes at a string's end that do not cross between NIC and host: those behind the last word of 8
+/// that is not zero.
 pub fn string_zeros(string: &[u8]) -> u32 {
     let counts = string.iter().rposition(|byte| *byte != 0).map_or(0, |last| (last / 8 + 1) * 8);
     string.len().saturating_sub(counts) as u32
 }
 
-/// Adds bytes to a ones-complement sum as 16-bit words in network order and folds it to 16 bits; an odd last byte is
-/// the high half of a word (RFC 1071).
+/// Adds bytes to a ones-complement sum as 16-bit words in network order and folds it to 16 bits; an
+/// odd last byte is the high half of a word (RFC 1071).
 pub fn checksum_add(sum: u32, bytes: &[u8]) -> u32 {
     checksum::fold(u64::from(sum) + checksum::sum(bytes)).into()
 }
@@ -113,8 +116,9 @@ mod tests {
     #[test]
     fn crc_table_is_castagnoli() {
         // CRC-32C of "123456789" is 0xE3069283 (RFC 3720, appendix B.4 lists others).
-        let crc =
-            b"123456789".iter().fold(!0u32, |c, b| (c >> 8) ^ CRC32C[((c ^ *b as u32) & 0xff) as usize]);
+        let crc = b"123456789"
+            .iter()
+            .fold(!0u32, |c, b| (c >> 8) ^ CRC32C[((c ^ *b as u32) & 0xff) as usize]);
         assert_eq!(!crc, 0xe306_9283);
     }
 

@@ -1,9 +1,10 @@
 //! Values, outputs and table entries as JSON: what `--json` prints and table files hold.
 //!
-//! Integers are numbers, as strings where they may exceed 2^53; members in network order are shown and read in host
-//! meaning. Structs are objects; a missing member is zero. Arrays of `u8` are hexadecimal strings, those of six
-//! bytes and `nf_mac` MAC addresses, `nf_ip6` an IPv6 address. A string of the form `10.0.0.1` stands for the four
-//! bytes in that order wherever an `nf_be32` member or a bare 32-bit integer (a table key, say) is expected.
+//! Integers are numbers, as strings where they may exceed 2^53; members in network order are shown
+//! and read in host meaning. Structs are objects; a missing member is zero. Arrays of `u8` are
+//! hexadecimal strings, those of six bytes and `nf_mac` MAC addresses, `nf_ip6` an IPv6 address. A
+//! string of the form `10.0.0.1` stands for the four bytes in that order wherever an `nf_be32`
+//! member or a bare 32-bit integer (a table key, say) is expected.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -32,14 +33,16 @@ pub fn value(program: &Program, ty: Type, bytes: &[u8]) -> Value {
             match def.elem {
                 Type::U8 if def.len == 6 => Value::String(mac_text(bytes)),
                 Type::U8 => Value::String(hex(bytes)),
-                elem => {
-                    bytes.chunks(program.size_of(elem) as usize).map(|b| value(program, elem, b)).collect()
-                }
+                elem => bytes
+                    .chunks(program.size_of(elem) as usize)
+                    .map(|b| value(program, elem, b))
+                    .collect(),
             }
         }
         Type::Struct(id) if is_address(program, id, "nf_mac", 6) => Value::String(mac_text(bytes)),
         Type::Struct(id) if is_address(program, id, "nf_ip6", 16) => Value::String(
-            <[u8; 16]>::try_from(bytes).map_or_else(|_| hex(bytes), |b| Ipv6Addr::from(b).to_string()),
+            <[u8; 16]>::try_from(bytes)
+                .map_or_else(|_| hex(bytes), |b| Ipv6Addr::from(b).to_string()),
         ),
         Type::Struct(id) => {
             let mut object = Map::new();
@@ -52,18 +55,21 @@ pub fn value(program: &Program, ty: Type, bytes: &[u8]) -> Value {
     }
 }
 
-/// A key of a table from its bytes. An integer in network order is shown as people write it: 32 bits as an IPv4 address,
-/// others as a number in host order.
+/// A key of a table from its bytes. An integer in network order is shown as people write it: 32
+/// bits as an IPv4 address, others as a number in host order.
 pub fn key_value(program: &Program, table: TableId, bytes: &[u8]) -> Value {
     let def = &program.tables[table];
     match (def.key_big_endian, <[u8; 4]>::try_from(bytes)) {
         (false, _) => value(program, def.key, bytes),
         (true, Ok(octets)) => Value::String(Ipv4Addr::from(octets).to_string()),
-        (true, Err(_)) => value(program, def.key, &bytes.iter().rev().copied().collect::<Vec<u8>>()),
+        (true, Err(_)) => {
+            value(program, def.key, &bytes.iter().rev().copied().collect::<Vec<u8>>())
+        }
     }
 }
 
-/// A key of a table from JSON, in the form of [`key_value`]; 32 bits may also be a number in host order.
+/// A key of a table from JSON, in the form of [`key_value`]; 32 bits may also be a number in host
+/// order.
 pub fn parse_key(program: &Program, table: TableId, json: &Value) -> Result<Vec<u8>, String> {
     let def = &program.tables[table];
     let mut bytes = parse_value(program, def.key, json)?;
@@ -93,15 +99,16 @@ fn member_value(program: &Program, field: &Field, part: Part, bytes: &[u8]) -> V
         Type::Int { bits: width, signed } => {
             let raw = bits::get(bytes, part.at, part.bits);
             let short = signed && part.bits < width as u32;
-            let raw = mask(if short { sign_extend(raw, part.bits as u8) as u64 } else { raw }, width);
+            let raw =
+                mask(if short { sign_extend(raw, part.bits as u8) as u64 } else { raw }, width);
             int_value(if field.big_endian { swapped(raw, width) } else { raw }, width, signed)
         }
         ty => value(program, ty, &in_host_order(program, field, &bytes[part_bytes(part)])),
     }
 }
 
-/// The bytes of a member that is no integer with the elements of an array in network order turned round; the other
-/// way too.
+/// The bytes of a member that is no integer with the elements of an array in network order turned
+/// round; the other way too.
 fn in_host_order(program: &Program, field: &Field, bytes: &[u8]) -> Vec<u8> {
     let mut turned = bytes.to_vec();
     if let (true, Type::Array(id)) = (field.big_endian, field.ty) {
@@ -119,7 +126,11 @@ fn swapped(raw: u64, width: u8) -> u64 {
 fn int_value(raw: u64, width: u8, signed: bool) -> Value {
     if signed {
         let value = sign_extend(raw, width);
-        return if value.unsigned_abs() > MAX_NUMBER { json!(value.to_string()) } else { json!(value) };
+        return if value.unsigned_abs() > MAX_NUMBER {
+            json!(value.to_string())
+        } else {
+            json!(value)
+        };
     }
     if raw > MAX_NUMBER { json!(raw.to_string()) } else { json!(raw) }
 }
@@ -154,8 +165,9 @@ pub fn parse_value(program: &Program, ty: Type, json: &Value) -> Result<Vec<u8>,
                     .ok_or_else(|| expected("a MAC address such as \"02:00:00:00:00:01\"", json))?;
             }
             Value::String(text) if is_address(program, id, "nf_ip6", 16) => {
-                let address: Ipv6Addr =
-                    text.parse().map_err(|_| expected("an IPv6 address such as \"2001:db8::1\"", json))?;
+                let address: Ipv6Addr = text
+                    .parse()
+                    .map_err(|_| expected("an IPv6 address such as \"2001:db8::1\"", json))?;
                 bytes.copy_from_slice(&address.octets());
             }
             Value::Object(object) => parse_struct(program, id, object, &mut bytes)?,
@@ -211,14 +223,17 @@ fn parse_struct(
     Ok(())
 }
 
-/// The JSON of a member, with dotted addresses in an array in network order as the numbers they mean.
+/// The JSON of a member, with dotted addresses in an array in network order as the numbers they
+/// mean.
 fn numbers(field: &Field, json: &Value) -> Value {
     let number = |element: &Value| match dotted(element, 32) {
         Some(raw) => json!(swapped(raw, 32)),
         None => element.clone(),
     };
     match (json, field.ty) {
-        (Value::Array(elements), Type::Array(_)) if field.big_endian => elements.iter().map(number).collect(),
+        (Value::Array(elements), Type::Array(_)) if field.big_endian => {
+            elements.iter().map(number).collect()
+        }
         _ => json.clone(),
     }
 }
@@ -250,7 +265,8 @@ fn parse_array(
     Ok(())
 }
 
-/// The little-endian reading of the bytes of a dotted IPv4 address, if `json` is one and the width is right.
+/// The little-endian reading of the bytes of a dotted IPv4 address, if `json` is one and the width
+/// is right.
 fn dotted(json: &Value, width: u8) -> Option<u64> {
     let address: Ipv4Addr = json.as_str().filter(|_| width == 32)?.parse().ok()?;
     Some(u32::from_le_bytes(address.octets()) as u64)
@@ -259,7 +275,9 @@ fn dotted(json: &Value, width: u8) -> Option<u64> {
 /// A number, or a string with a decimal or `0x` number; the low `width` bits hold it.
 fn parse_int(json: &Value, width: u8, signed: bool) -> Result<u64, String> {
     let number: Option<i128> = match json {
-        Value::Number(number) => number.as_u64().map(i128::from).or_else(|| number.as_i64().map(i128::from)),
+        Value::Number(number) => {
+            number.as_u64().map(i128::from).or_else(|| number.as_i64().map(i128::from))
+        }
         Value::Bool(truth) if width == 1 => Some(*truth as i128),
         Value::String(text) => match text.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16).ok().map(i128::from),
@@ -268,8 +286,11 @@ fn parse_int(json: &Value, width: u8, signed: bool) -> Result<u64, String> {
         _ => None,
     };
     let number = number.ok_or_else(|| expected("an integer", json))?;
-    let (least, most) =
-        if signed { (-(1i128 << (width - 1)), (1 << (width - 1)) - 1) } else { (0, (1i128 << width) - 1) };
+    let (least, most) = if signed {
+        (-(1i128 << (width - 1)), (1 << (width - 1)) - 1)
+    } else {
+        (0, (1i128 << width) - 1)
+    };
     if number < least || number > most {
         return Err(format!("{number} is not between {least} and {most}"));
     }
@@ -296,7 +317,9 @@ fn parse_mac(text: &str) -> Option<Vec<u8>> {
 /// One output as an object whose member `kind` says what it is; frames are in hexadecimal.
 pub fn output(program: &Program, output: &Output) -> Value {
     match output {
-        Output::Send { port, frame } => json!({ "kind": "net_send", "port": port, "frame": hex(frame) }),
+        Output::Send { port, frame } => {
+            json!({ "kind": "net_send", "port": port, "frame": hex(frame) })
+        }
         Output::Stack { frame } => json!({ "kind": "stack_recv", "frame": hex(frame) }),
         Output::HostPacket { frame } => json!({ "kind": "host_recv", "frame": hex(frame) }),
         Output::HostMessage { bytes } => {
@@ -317,8 +340,8 @@ pub fn output(program: &Program, output: &Output) -> Value {
     }
 }
 
-/// Entries of a table as an array of objects with `key`, `value` and, where there are such, `prefix` (bits), `mask`
-/// and `priority`, `buf` (hexadecimal).
+/// Entries of a table as an array of objects with `key`, `value` and, where there are such,
+/// `prefix` (bits), `mask` and `priority`, `buf` (hexadecimal).
 pub fn entries(program: &Program, table: TableId, entries: &[Entry]) -> Value {
     let def = &program.tables[table];
     let one = |entry: &Entry| {
@@ -379,9 +402,17 @@ mod tests {
             "net": [1, 0x0a00_0001]
         });
         let bytes = parse_value(&program, ty, &shown).unwrap();
-        assert_eq!(&bytes[..6], [10, 0, 0, 1, 0, 80], "network order in memory, host meaning outside");
+        assert_eq!(
+            &bytes[..6],
+            [10, 0, 0, 1, 0, 80],
+            "network order in memory, host meaning outside"
+        );
         assert_eq!(bytes[6], 0xfc);
-        assert_eq!(bytes[bytes.len() - 8..], [0, 0, 0, 1, 10, 0, 0, 1], "elements in network order too");
+        assert_eq!(
+            bytes[bytes.len() - 8..],
+            [0, 0, 0, 1, 10, 0, 0, 1],
+            "elements in network order too"
+        );
         assert_eq!(value(&program, ty, &bytes), shown);
         let dotted = parse_value(&program, ty, &json!({ "net": [1, "10.0.0.1"] })).unwrap();
         assert_eq!(dotted[dotted.len() - 8..], bytes[bytes.len() - 8..]);
@@ -408,7 +439,10 @@ mod tests {
             message(json!({ "sorce": 1 })),
             "struct flow has no member `sorce`; it has src, port, low, high, raw, mac, ip, big, list, flag, net"
         );
-        assert_eq!(message(json!({ "port": 65536 })), "member `port`: 65536 is not between 0 and 65535");
+        assert_eq!(
+            message(json!({ "port": 65536 })),
+            "member `port`: 65536 is not between 0 and 65535"
+        );
         assert_eq!(message(json!({ "low": 4 })), "member `low`: 4 is not between -4 and 3");
         assert_eq!(
             message(json!({ "high": "10.0.0.1" })),
@@ -418,7 +452,10 @@ mod tests {
         assert!(message(json!({ "ip": "x" })).contains("expected an IPv6 address"));
         assert!(message(json!({ "raw": "0é" })).contains("expected 3 bytes in hexadecimal"));
         assert!(message(json!({ "list": [1, 2, 3] })).contains("an array of up to 2 elements"));
-        assert!(message(json!({ "list": ["x"] })).contains("member `list`: element 0: expected an integer"));
+        assert!(
+            message(json!({ "list": ["x"] }))
+                .contains("member `list`: element 0: expected an integer")
+        );
         assert!(message(json!(5)).contains("an object with the members of flow"));
     }
 

@@ -1,8 +1,9 @@
 //! Sizes and offsets in bytes: one layout for every target.
 //!
-//! C's natural alignment on x86-64 with clang's bit-field rule (a bit-field goes into the next bits, unless it
-//! would cross a boundary of its declared type; then it starts at that boundary). Integers of widths that are not
-//! 8, 16, 32 or 64 occupy the next such size. Padding is part of the value and always zero.
+//! C's natural alignment on x86-64 with clang's bit-field rule (a bit-field goes into the next
+//! bits, unless it would cross a boundary of its declared type; then it starts at that boundary).
+//! Integers of widths that are not 8, 16, 32 or 64 occupy the next such size. Padding is part of
+//! the value and always zero.
 
 use crate::program::Program;
 use crate::types::{StructDef, StructId, Type};
@@ -69,7 +70,8 @@ impl Program {
                 Some(width) => {
                     let unit = own.size * 8;
                     let crosses = bit / unit != (bit + width as u32 - 1) / unit;
-                    let start = if crosses && !def.packed { bit.next_multiple_of(unit) } else { bit };
+                    let start =
+                        if crosses && !def.packed { bit.next_multiple_of(unit) } else { bit };
                     (start, width as u32)
                 }
                 None => (bit.next_multiple_of(field_align * 8), own.size * 8),

@@ -1,7 +1,9 @@
-//! Functions of C that programs call and that are not αIR: what [`Op::Extern`](crate::Op::Extern) names.
+//! Functions of C that programs call and that are not αIR: what [`Op::Extern`](crate::Op::Extern)
+//! names.
 //!
-//! Their code belongs to the process, as whatever loads shared objects does; so there is one list of them for the process. Whoever loads
-//! such code [`provide`]s it here, and the interpreter calls it by name.
+//! Their code belongs to the process, as whatever loads shared objects does; so there is one list
+//! of them for the process. Whoever loads such code [`provide`]s it here, and the interpreter calls
+//! it by name.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};

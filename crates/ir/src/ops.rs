@@ -185,7 +185,8 @@ impl Op {
 
     /// Whether the op says of itself that it is pure.
     pub(crate) fn says_pure(&self) -> bool {
-        self.first(|field| if let Arg::Pure(pure) = field { Some(pure) } else { None }).unwrap_or(false)
+        self.first(|field| if let Arg::Pure(pure) = field { Some(pure) } else { None })
+            .unwrap_or(false)
     }
 }
 

@@ -64,7 +64,8 @@ pub enum TableKind {
     Lru,
     /// Longest prefix match on the key's bytes, first byte first. Filled from outside only.
     Lpm,
-    /// Value-and-mask match on the key's bytes; the highest priority wins. Filled from outside only.
+    /// Value-and-mask match on the key's bytes; the highest priority wins. Filled from outside
+    /// only.
     Ternary,
 }
 
@@ -88,8 +89,8 @@ impl TableKind {
         }
     }
 
-    /// Whether handlers may insert and delete keys (`lpm` and `ternary` are filled by the control plane;
-    /// the entries of an `array` always exist).
+    /// Whether handlers may insert and delete keys (`lpm` and `ternary` are filled by the control
+    /// plane; the entries of an `array` always exist).
     pub fn takes_inserts(self) -> bool {
         matches!(self, TableKind::Hash | TableKind::Lru)
     }
@@ -101,7 +102,8 @@ pub struct Table {
     pub name: String,
     pub kind: TableKind,
     pub key: Type,
-    /// The key is an integer in network order (`nf_be16/32/64`); dumps and table files show and read it as people write it.
+    /// The key is an integer in network order (`nf_be16/32/64`); dumps and table files show and
+    /// read it as people write it.
     pub key_big_endian: bool,
     pub value: Type,
     /// Entries it holds at least.
@@ -109,7 +111,8 @@ pub struct Table {
     /// Capacity in bytes of the byte string (`nf_buf(N)`) each entry carries beside its value.
     pub buf: Option<u32>,
     pub max_replicas: Option<u32>,
-    /// Of arrays: events find the replica that has their entry by its number, in ranges, instead of by a hash (`NF_BY_NUMBER`).
+    /// Of arrays: events find the replica that has their entry by its number, in ranges, instead of
+    /// by a hash (`NF_BY_NUMBER`).
     pub by_number: bool,
     /// Of arrays: a program that attaches as the host side may map its memory (`NF_SHARED`).
     pub shared: bool,
@@ -131,7 +134,8 @@ pub struct ConstArray {
 pub enum Direction {
     /// From outside into the program (`net_recv`, `host_send`, `timer`).
     In,
-    /// From the program to outside (`net_send`, `stack_recv`, `host_recv`, `host_msg`, `dma_write`).
+    /// From the program to outside (`net_send`, `stack_recv`, `host_recv`, `host_msg`,
+    /// `dma_write`).
     Out,
     /// Between handlers.
     Internal,
@@ -143,8 +147,8 @@ pub struct Event {
     pub name: String,
     pub direction: Direction,
     pub params: Vec<Param>,
-    /// Bytes of zeros at the ends of its byte strings in the mean, as a capture showed; 0 where nothing was measured. They
-    /// do not cross from side to side.
+    /// Bytes of zeros at the ends of its byte strings in the mean, as a capture showed; 0 where
+    /// nothing was measured. They do not cross from side to side.
     pub zeros: u32,
 }
 
@@ -153,8 +157,8 @@ pub struct Event {
 pub struct Param {
     pub name: String,
     pub ty: Type,
-    /// For packets: generating the event copies from the packet and leaves its handle with the handler
-    /// (`dma_write`), instead of giving it away.
+    /// For packets: generating the event copies from the packet and leaves its handle with the
+    /// handler (`dma_write`), instead of giving it away.
     pub borrowed: bool,
 }
 
@@ -187,7 +191,8 @@ pub struct Handler {
     pub event: EventId,
     pub body: Body,
     pub max_replicas: Option<u32>,
-    /// `NF_UNORDERED`: the user gives up order between events of different keys and of the same key.
+    /// `NF_UNORDERED`: the user gives up order between events of different keys and of the same
+    /// key.
     pub unordered: bool,
     pub side: Option<Side>,
     /// Handlers of queues may say it; otherwise room is the target's.
@@ -266,7 +271,8 @@ impl Moved<'_> {
         let id = self.new.blocks.push(Block::default());
         let old = &self.old.blocks[block];
         let params = old.params.iter().zip(0..);
-        let params = params.map(|(param, at)| self.value(*param, ValueDef::Param(id, at))).collect();
+        let params =
+            params.map(|(param, at)| self.value(*param, ValueDef::Param(id, at))).collect();
         self.new.blocks[id].params = params;
         for inst in &old.insts {
             let old = &self.old.insts[*inst];
@@ -275,7 +281,8 @@ impl Moved<'_> {
             op.map_regions(&mut |region| self.block(region));
             let moved = self.new.insts.push(Inst { op, results: Vec::new(), span: old.span });
             let results = old.results.iter().zip(0..);
-            let results = results.map(|(r, at)| self.value(*r, ValueDef::Result(moved, at))).collect();
+            let results =
+                results.map(|(r, at)| self.value(*r, ValueDef::Result(moved, at))).collect();
             self.new.insts[moved].results = results;
             self.new.blocks[id].insts.push(moved);
         }
@@ -321,7 +328,8 @@ impl Body {
         self.entry = Some(entry);
     }
 
-    /// Calls `visit` on every instruction reachable from `block`, outer ones before the regions they own.
+    /// Calls `visit` on every instruction reachable from `block`, outer ones before the regions
+    /// they own.
     pub fn for_each_inst(&self, block: BlockId, visit: &mut dyn FnMut(InstId)) {
         for &inst in &self.blocks[block].insts {
             visit(inst);
@@ -336,8 +344,8 @@ impl Program {
     /// Bytes below which a string is none: looking for its end would cost more than they do.
     pub const SHORTEST_STRING: u32 = 16;
 
-    /// Whether values of a type are byte strings, of which what counts may end before they do: an array of bytes, or a
-    /// struct with nothing else in it.
+    /// Whether values of a type are byte strings, of which what counts may end before they do: an
+    /// array of bytes, or a struct with nothing else in it.
     pub fn is_string(&self, ty: Type) -> bool {
         let bytes = |ty: Type| matches!(ty, Type::Array(id) if self.arrays[id].elem == Type::U8);
         let string = match ty {
@@ -347,7 +355,8 @@ impl Program {
         string && self.size_of(ty) >= Program::SHORTEST_STRING
     }
 
-    /// Whether it calls functions of C that may have state of their own, so that all calls are made once and in order.
+    /// Whether it calls functions of C that may have state of their own, so that all calls are made
+    /// once and in order.
     pub fn calls_in_order(&self) -> bool {
         let calls = |body: &Body| {
             let mut found = false;
@@ -407,7 +416,9 @@ impl Program {
         match ty {
             Type::Int { bits, signed } => format!("{}{bits}", if signed { 'i' } else { 'u' }),
             Type::Struct(id) => self.structs[id].name.clone(),
-            Type::Array(id) => format!("{}[{}]", self.type_name(self.arrays[id].elem), self.arrays[id].len),
+            Type::Array(id) => {
+                format!("{}[{}]", self.type_name(self.arrays[id].elem), self.arrays[id].len)
+            }
             Type::Packet => "packet".to_string(),
         }
     }
@@ -420,7 +431,8 @@ impl Program {
         let tables = self.tables.values_mut().map(|table| &mut table.span);
         let arrays = self.consts.values_mut().map(|array| &mut array.span);
         let reasons = self.reasons.values_mut().map(|reason| &mut reason.span);
-        let handlers = self.handlers.values_mut().map(|handler| (&mut handler.span, &mut handler.body));
+        let handlers =
+            self.handlers.values_mut().map(|handler| (&mut handler.span, &mut handler.body));
         let funcs = self.funcs.values_mut().map(|func| (&mut func.span, &mut func.body));
         let bodies = handlers.chain(funcs).flat_map(|(span, body)| {
             std::iter::once(span).chain(body.insts.values_mut().map(|inst| &mut inst.span))

@@ -1,18 +1,21 @@
 //! Whether handlers can stand in stages one behind the other, each with a queue in front of it.
 //!
-//! Such a row takes an outside event, and what it leads to, from stage to stage: a stage runs the handlers of all events that are for it, one
-//! at a time, before the next stage does, and has the next outside event meanwhile. Queues keep order, tables belong to one stage, and what leaves is put
-//! in order by outside event and stage. The definition is first in, first out for all internal events of an outside event. Both are the
-//! same if
+//! Such a row takes an outside event, and what it leads to, from stage to stage: a stage runs the
+//! handlers of all events that are for it, one at a time, before the next stage does, and has the
+//! next outside event meanwhile. Queues keep order, tables belong to one stage, and what leaves is
+//! put in order by outside event and stage. The definition is first in, first out for all internal
+//! events of an outside event. Both are the same if
 //!
 //! * outside events enter at the first stage, and events go to later stages or stay in their own;
 //! * no two stages use a table that changes;
-//! * as long as one internal event waits at most: two stages draw random numbers only if the first one does so before it sends;
-//! * where several may wait: stages that do something ordered handle events that are equally far from the outside one, farther ones later;
-//!   a stage has one sender, and one stage draws random numbers.
+//! * as long as one internal event waits at most: two stages draw random numbers only if the first
+//!   one does so before it sends;
+//! * where several may wait: stages that do something ordered handle events that are equally far
+//!   from the outside one, farther ones later; a stage has one sender, and one stage draws random
+//!   numbers.
 //!
-//! The last point says more than it would have to; who merges stages until nothing is left has a row in any case, of one stage in the end.
-//! Cost: linear in the program, but for pairs of stages.
+//! The last point says more than it would have to; who merges stages until nothing is left has a
+//! row in any case, of one stage in the end. Cost: linear in the program, but for pairs of stages.
 
 use cranelift_entity::SecondaryMap;
 
@@ -69,13 +72,16 @@ struct Stage {
 
 /// The first two stages that have to be one; none if the row does what the program means.
 pub fn together(program: &Program, stages: &[Vec<HandlerId>]) -> Option<Together> {
-    let of = |handler: HandlerId| stages.iter().position(|stage| stage.contains(&handler)).unwrap_or(0);
+    let of =
+        |handler: HandlerId| stages.iter().position(|stage| stage.contains(&handler)).unwrap_or(0);
     let name = |handler: HandlerId| &program.handlers[handler].name;
-    let found =
-        |a: usize, b: usize, handler, why| Some(Together { stages: (a.min(b), a.max(b)), handler, why });
+    let found = |a: usize, b: usize, handler, why| {
+        Some(Together { stages: (a.min(b), a.max(b)), handler, why })
+    };
     for (at, stage) in stages.iter().enumerate().skip(1) {
-        let outside =
-            |h: &&HandlerId| program.events[program.handlers[**h].event].direction != Direction::Internal;
+        let outside = |h: &&HandlerId| {
+            program.events[program.handlers[**h].event].direction != Direction::Internal
+        };
         if let Some(handler) = stage.iter().find(outside) {
             return found(
                 0,
@@ -99,13 +105,16 @@ pub fn together(program: &Program, stages: &[Vec<HandlerId>]) -> Option<Together
             }
         }
         if let Some(to) = stage.to.iter().find(|to| **to < a) {
-            let why = format!("`{}` sends events back to `{}`", name(stages[a][0]), name(stages[*to][0]));
+            let why =
+                format!("`{}` sends events back to `{}`", name(stages[a][0]), name(stages[*to][0]));
             return found(a, *to, stages[a][0], why);
         }
     }
     let any = |event: EventId| program.events[event].direction == Direction::Internal;
-    let several =
-        program.handlers.values().any(|handler| most(&handler.body, handler.body.entry(), &any) > 1);
+    let several = program
+        .handlers
+        .values()
+        .any(|handler| most(&handler.body, handler.body.entry(), &any) > 1);
     let depths = depths(program, stages);
     for (b, second) in rows.iter().enumerate() {
         for (a, first) in rows.iter().enumerate().take(b) {
@@ -141,7 +150,8 @@ pub fn together(program: &Program, stages: &[Vec<HandlerId>]) -> Option<Together
     None
 }
 
-/// How far from the outside event the events of each stage are, least and most; what goes round has no most.
+/// How far from the outside event the events of each stage are, least and most; what goes round has
+/// no most.
 fn depths(program: &Program, stages: &[Vec<HandlerId>]) -> Vec<(u32, u32)> {
     let sends: Vec<(HandlerId, HandlerId)> = program
         .handlers
@@ -151,7 +161,8 @@ fn depths(program: &Program, stages: &[Vec<HandlerId>]) -> Vec<(u32, u32)> {
         })
         .filter_map(|(from, event)| Some((from, program.handler_of(event)?)))
         .collect();
-    let outside = |handler: &Handler| program.events[handler.event].direction != Direction::Internal;
+    let outside =
+        |handler: &Handler| program.events[handler.event].direction != Direction::Internal;
     let mut depth: SecondaryMap<HandlerId, Option<(u32, u32)>> = SecondaryMap::new();
     for (id, handler) in &program.handlers {
         depth[id] = outside(handler).then_some((0, 0));
@@ -189,7 +200,9 @@ fn summary(program: &Program, handlers: &[HandlerId], of: &impl Fn(HandlerId) ->
         // In the order in which they stand; a loop may come to the first again.
         let mut loops = false;
         body.for_each_inst(body.entry(), &mut |inst| match &body.insts[inst].op {
-            Op::Generate { event, .. } if program.events[*event].direction == Direction::Internal => {
+            Op::Generate { event, .. }
+                if program.events[*event].direction == Direction::Internal =>
+            {
                 sent = true;
                 stage.to.extend(program.handler_of(*event).map(of));
             }
@@ -216,10 +229,12 @@ fn summary(program: &Program, handlers: &[HandlerId], of: &impl Fn(HandlerId) ->
     stage
 }
 
-/// Most events that wait in a stage because its own handlers sent them, for one outside event; none if no bound below `limit` is found.
+/// Most events that wait in a stage because its own handlers sent them, for one outside event; none
+/// if no bound below `limit` is found.
 ///
-/// Waves are counted: what one wave leads to is the next. Two neighbours wait together at most. Where events go round, waves that have not grown past
-/// the limit in so many waves never do: their number is linear in a number that decides nothing.
+/// Waves are counted: what one wave leads to is the next. Two neighbours wait together at most.
+/// Where events go round, waves that have not grown past the limit in so many waves never do: their
+/// number is linear in a number that decides nothing.
 pub fn waiting(program: &Program, stages: &[Vec<HandlerId>], at: usize, limit: u32) -> Option<u32> {
     let sends = |from: HandlerId, to: HandlerId| -> u32 {
         let list = generated(program, &program.handlers[from].body);
@@ -236,7 +251,9 @@ pub fn waiting(program: &Program, stages: &[Vec<HandlerId>], at: usize, limit: u
     let mut arrived: Vec<u32> = own
         .iter()
         .map(|handler| {
-            u32::from(program.events[program.handlers[*handler].event].direction != Direction::Internal)
+            u32::from(
+                program.events[program.handlers[*handler].event].direction != Direction::Internal,
+            )
         })
         .collect();
     if at > 0 {
@@ -262,7 +279,8 @@ fn runs(
     for (at, stage) in stages.iter().enumerate().take(before) {
         let arrived = stage.iter().map(|to| {
             let outside = u32::from(
-                at == 0 && program.events[program.handlers[*to].event].direction != Direction::Internal,
+                at == 0
+                    && program.events[program.handlers[*to].event].direction != Direction::Internal,
             );
             list.iter().fold(outside, |sum, (from, times)| {
                 sum.saturating_add(times.saturating_mul(sends(*from, *to)))
@@ -318,11 +336,13 @@ mod tests {
         event one(pkt: packet, n: u32) internal\nevent two(pkt: packet, n: u32) internal\nevent note(n: u32) internal\n\
         event net_send(pkt: packet, port: u32) out\n";
     const ONE: &str = "handler one on one(%p: packet, %n: u32) { generate two(%p, %n) return }\n";
-    const TWO: &str = "handler two on two(%p: packet, %n: u32) { generate net_send(%p, %n) return }\n";
+    const TWO: &str =
+        "handler two on two(%p: packet, %n: u32) { generate net_send(%p, %n) return }\n";
     const NOTE: &str = "handler note on note(%n: u32) { %h: u1, %v: u32 = lookup seen[%n] %u: u1 = update seen[%n], %n return }\n";
 
     fn program(recv: &str, rest: &[&str]) -> Program {
-        let recv = format!("handler net_recv on net_recv(%p: packet) {{ %n: u32 = 1 {recv} return }}\n");
+        let recv =
+            format!("handler net_recv on net_recv(%p: packet) {{ %n: u32 = 1 {recv} return }}\n");
         let source = format!("{HEAD}{recv}{}", rest.concat());
         verify(text::parse(&source).unwrap_or_else(|e| panic!("{e:?}")))
             .unwrap_or_else(|e| panic!("{}", e[0]))
@@ -343,7 +363,10 @@ mod tests {
     fn a_chain_may_stand_in_a_row() {
         assert_eq!(why("generate one(%p, %n)", &[ONE, TWO]), None);
         // What is sent behind by one handler is handled behind.
-        assert_eq!(why("generate note(%n) generate note(%n) generate one(%p, %n)", &[ONE, TWO, NOTE]), None);
+        assert_eq!(
+            why("generate note(%n) generate note(%n) generate one(%p, %n)", &[ONE, TWO, NOTE]),
+            None
+        );
     }
 
     #[test]
@@ -352,7 +375,11 @@ mod tests {
         let found = why("generate note(%n) generate two(%p, %n)", &[TWO, note_sends]).unwrap();
         assert!(found.contains("both do what can be seen"), "{found}");
         let back = "handler two on two(%p: packet, %n: u32) { generate one(%p, %n) return }\n";
-        assert!(why("generate one(%p, %n)", &[ONE, back]).unwrap().contains("sends events back to `one`"));
+        assert!(
+            why("generate one(%p, %n)", &[ONE, back])
+                .unwrap()
+                .contains("sends events back to `one`")
+        );
         let same = "handler two on two(%p: packet, %n: u32) { %u: u1 = update seen[%n], %n generate net_send(%p, %n) return }\n";
         assert!(
             why("generate note(%n) generate two(%p, %n)", &[NOTE, same])
@@ -360,8 +387,7 @@ mod tests {
                 .contains("share table `seen`")
         );
         let late = "generate one(%p, %n) %r: u32 = random %u: u1 = update seen[%r], %n";
-        let draws =
-            "handler two on two(%p: packet, %n: u32) { %r: u32 = random generate net_send(%p, %r) return }\n";
+        let draws = "handler two on two(%p: packet, %n: u32) { %r: u32 = random generate net_send(%p, %r) return }\n";
         assert!(why(late, &[ONE, draws]).unwrap().contains("draw random numbers"));
     }
 
@@ -374,8 +400,7 @@ mod tests {
         };
         assert_eq!(count("generate net_send(%p, %n)", &[]), Some(0));
         assert_eq!(count("generate note(%n) generate one(%p, %n)", &[ONE, TWO, NOTE]), Some(3));
-        let round =
-            "handler one on one(%p: packet, %n: u32) { generate note(%n) generate one(%p, %n) return }\n";
+        let round = "handler one on one(%p: packet, %n: u32) { generate note(%n) generate one(%p, %n) return }\n";
         assert_eq!(count("generate one(%p, %n)", &[round, NOTE]), Some(4));
         let more = "handler note on note(%n: u32) { generate note(%n) generate note(%n) return }\n";
         assert_eq!(count("generate note(%n) generate net_send(%p, %n)", &[more]), None);

@@ -1,5 +1,5 @@
-//! Table contents from outside: the one interface that the interpreter and every running target offer to the control
-//! plane (`nicforge table`, `--tables`).
+//! Table contents from outside: the one interface that the interpreter and every running target
+//! offer to the control plane (`nicforge table`, `--tables`).
 
 use crate::program::TableId;
 
@@ -10,7 +10,8 @@ pub enum Match {
     Exact,
     /// `lpm`: the first so many bits, first byte first, most significant bit first.
     Prefix(u32),
-    /// `ternary`: the key's bits where `mask` has ones. The highest priority wins, then the entry set first.
+    /// `ternary`: the key's bits where `mask` has ones. The highest priority wins, then the entry
+    /// set first.
     Mask { mask: Vec<u8>, priority: u32 },
 }
 
@@ -38,7 +39,12 @@ pub enum TableError {
 /// Reads and writes tables of a running or interpreted program.
 pub trait TableBackend {
     /// The value (and byte string) stored under exactly this key and match.
-    fn get(&self, table: TableId, key: &[u8], matching: &Match) -> Result<Option<Entry>, TableError>;
+    fn get(
+        &self,
+        table: TableId,
+        key: &[u8],
+        matching: &Match,
+    ) -> Result<Option<Entry>, TableError>;
     /// Inserts or overwrites.
     fn set(&mut self, table: TableId, entry: &Entry) -> Result<(), TableError>;
     /// Whether there was such an entry. Entries of arrays are zeroed.

@@ -1,7 +1,8 @@
 //! The text form of αIR: what tests, bug reports and people read.
 //!
-//! [`print()`] and [`parse()`] round-trip: printing what was parsed from a print gives the same text. With
-//! [`PrintOptions::spans`] source places survive too (file names and byte ranges, not the files' texts).
+//! [`print()`] and [`parse()`] round-trip: printing what was parsed from a print gives the same
+//! text. With [`PrintOptions::spans`] source places survive too (file names and byte ranges, not
+//! the files' texts).
 //!
 //! ```text
 //! program nf_chain ports 2
@@ -33,10 +34,12 @@
 //! }
 //! ```
 //!
-//! * A value is `%name`, `%name.1` if the body has another one of that name, `%0`, `%1`, … if it has none. Names that
-//!   are not C identifiers are in quotes: `%"a name"`.
-//! * When two structs (tables, reasons, …) have one name, the second is referred to as `name#1`, and so on.
-//! * A region of an `if` that ends with a `yield` of nothing may leave it out; so may an empty `else`.
+//! * A value is `%name`, `%name.1` if the body has another one of that name, `%0`, `%1`, … if it
+//!   has none. Names that are not C identifiers are in quotes: `%"a name"`.
+//! * When two structs (tables, reasons, …) have one name, the second is referred to as `name#1`,
+//!   and so on.
+//! * A region of an `if` that ends with a `yield` of nothing may leave it out; so may an empty
+//!   `else`.
 //! * `@0:12-34` is a span: bytes 12 to 34 of the first `file`.
 //! * `//` starts a comment. Line breaks mean nothing.
 
@@ -51,18 +54,19 @@ pub(crate) use names::is_identifier;
 pub use parse::{ParseError, parse};
 pub use print::{PrintOptions, inst_text, print};
 
-/// Regions (and array types) nest at most this deep: the parser, the verifier and the passes recurse over them.
+/// Regions (and array types) nest at most this deep: the parser, the verifier and the passes
+/// recurse over them.
 pub const MAX_NESTING: usize = 256;
 
-/// Fuzz target: any bytes must parse or be refused with a message, and what parses must round-trip. Panics only if
-/// one of these is broken.
+/// Fuzz target: any bytes must parse or be refused with a message, and what parses must round-trip.
+/// Panics only if one of these is broken.
 pub fn fuzz(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(program) = parse(text) else { return };
     let options = PrintOptions { spans: true };
     let printed = print(&program, options);
-    let again =
-        parse(&printed).unwrap_or_else(|error| panic!("the printed text does not parse: {error}\n{printed}"));
+    let again = parse(&printed)
+        .unwrap_or_else(|error| panic!("the printed text does not parse: {error}\n{printed}"));
     assert_eq!(print(&again, options), printed, "the text form does not round-trip");
     // Verifying may refuse the program, but must come to an end without a panic.
     let _ = crate::verify::verify(program);

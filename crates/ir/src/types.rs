@@ -79,10 +79,12 @@ pub struct Field {
     /// Empty for an unnamed bit-field, which is padding.
     pub name: String,
     pub ty: Type,
-    /// Width of a bit-field (clang's x86 layout: least significant bits first); `None` for an ordinary member.
+    /// Width of a bit-field (clang's x86 layout: least significant bits first); `None` for an
+    /// ordinary member.
     pub bit_width: Option<u8>,
-    /// Declared `nf_be16/32/64`: the bytes are in network order. The value an op sees is still the little-endian
-    /// reading of those bytes; only dumps, table files and the byte-order warnings look at this.
+    /// Declared `nf_be16/32/64`: the bytes are in network order. The value an op sees is still the
+    /// little-endian reading of those bytes; only dumps, table files and the byte-order warnings
+    /// look at this.
     pub big_endian: bool,
 }
 

@@ -1,10 +1,12 @@
 //! Whether a program means something: what every later part may rely on without looking again.
 //!
-//! Three rounds, each only if the one before found nothing, so that a broken type does not cause a page of errors:
+//! Three rounds, each only if the one before found nothing, so that a broken type does not cause a
+//! page of errors:
 //!
-//! 1. declarations (`decls`): types have a size, tables, events and constants fit together, no function calls itself;
-//! 2. bodies (`body`, `ops`): every region ends in one terminator that fits its owner, values are used where they are
-//!    visible, every op's operands and results have the types it demands;
+//! 1. declarations (`decls`): types have a size, tables, events and constants fit together, no
+//!    function calls itself;
+//! 2. bodies (`body`, `ops`): every region ends in one terminator that fits its owner, values are
+//!    used where they are visible, every op's operands and results have the types it demands;
 //! 3. packets (`packets`): each packet is given away exactly once on every path.
 
 mod body;

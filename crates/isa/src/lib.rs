@@ -1,7 +1,7 @@
 //! Machine code of the targets: decoding and semantics.
 //!
-//! Architecture invariant: nothing here knows αIR, files or the operating system. What a program calls (helpers, maps) is
-//! handed in by whoever runs it.
+//! Architecture invariant: nothing here knows αIR, files or the operating system. What a program
+//! calls (helpers, maps) is handed in by whoever runs it.
 
 pub mod ebpf;
 pub mod lower;

@@ -1,8 +1,9 @@
 //! `cse`: computes equal things once.
 //!
-//! A walk in order of execution remembers every op without effects by what it is and what it works on. A later equal
-//! op is replaced by the earlier result, if that is visible: what a region computed is forgotten at its end. Names of
-//! operands are replaced before looking, so one walk finds chains too.
+//! A walk in order of execution remembers every op without effects by what it is and what it works
+//! on. A later equal op is replaced by the earlier result, if that is visible: what a region
+//! computed is forgotten at its end. Names of operands are replaced before looking, so one walk
+//! finds chains too.
 
 use std::collections::HashMap;
 
@@ -32,7 +33,8 @@ impl Pass for Cse {
 }
 
 struct Walk {
-    /// Text of the op, and the type of its result: `Op` holds a probability and so has no hash of its own.
+    /// Text of the op, and the type of its result: `Op` holds a probability and so has no hash of
+    /// its own.
     known: HashMap<(String, Type), ValueId>,
     replaced: Replacements,
 }
@@ -53,7 +55,8 @@ impl Walk {
                 match self.known.get(&key) {
                     Some(&earlier) => {
                         if matches!(body.insts[inst].op, Op::Int(_) | Op::Zero) {
-                            // The name of one variable would mislead where the constant is another's.
+                            // The name of one variable would mislead where the constant is
+                            // another's.
                             body.values[earlier].name = None;
                         }
                         self.replaced.add(body, result, earlier);

@@ -1,16 +1,17 @@
 //! `dce`: removes what nothing needs.
 //!
-//! Marking starts from ops with effects (an `extract` moves the cursor, so it stays even when nobody uses what it
-//! read) and from `return`, and follows operands. A value that an `if` gives marks that operand of both `yield`s; a
-//! value that a loop carries marks that place in the initial values, in every `continue` and `break` of the loop and
-//! in the results, as these come and go together. An op that is needed makes the `if` or loop around it needed, and a
-//! needed loop needs its `break`s and `continue`s. All else goes, loops too: they are bounded, so dropping one cannot
+//! Marking starts from ops with effects (an `extract` moves the cursor, so it stays even when
+//! nobody uses what it read) and from `return`, and follows operands. A value that an `if` gives
+//! marks that operand of both `yield`s; a value that a loop carries marks that place in the initial
+//! values, in every `continue` and `break` of the loop and in the results, as these come and go
+//! together. An op that is needed makes the `if` or loop around it needed, and a needed loop needs
+//! its `break`s and `continue`s. All else goes, loops too: they are bounded, so dropping one cannot
 //! turn a program that ends into one that does not or the other way round.
 //!
 //! Marking visits every value and instruction at most once, and stays linear.
 //!
-//! Reads of tables may go when unused, except of LRU tables, where a read counts as a use and decides what is
-//! evicted.
+//! Reads of tables may go when unused, except of LRU tables, where a read counts as a use and
+//! decides what is evicted.
 
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
@@ -84,7 +85,9 @@ impl Marks {
                 Op::Yield(_) | Op::Break { .. } | Op::Continue { .. } => {}
                 _ => {
                     let effects = op.effects();
-                    let lru = effects.table_read.is_some_and(|t| program.tables[t].kind == TableKind::Lru);
+                    let lru = effects
+                        .table_read
+                        .is_some_and(|t| program.tables[t].kind == TableKind::Lru);
                     if !effects.only_reads() || lru {
                         self.inst(inst);
                     }
@@ -139,7 +142,9 @@ impl Marks {
                 match body.insts[inst].op {
                     Op::If { then, other, .. } => {
                         for region in [then, other] {
-                            if let Some(Op::Yield(values)) = body.terminator(region).map(|last| &last.op) {
+                            if let Some(Op::Yield(values)) =
+                                body.terminator(region).map(|last| &last.op)
+                            {
                                 self.value(values[index as usize]);
                             }
                         }
@@ -189,7 +194,8 @@ fn sweep(marks: &Marks, body: &mut Body, block: BlockId) -> bool {
         kept.push(inst);
         match op.clone() {
             Op::If { then, other, .. } => {
-                let keep: Vec<bool> = body.insts[inst].results.iter().map(|v| marks.values[*v]).collect();
+                let keep: Vec<bool> =
+                    body.insts[inst].results.iter().map(|v| marks.values[*v]).collect();
                 changed |= sweep(marks, body, then) | sweep(marks, body, other);
                 if keep.contains(&false) {
                     changed = true;

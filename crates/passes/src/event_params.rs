@@ -1,24 +1,26 @@
 //! `event-params`: internal events carry what their handler needs, and no more.
 //!
-//! For every event between handlers, one parameter after the other, until none of the rules applies. A parameter
-//! goes if
+//! For every event between handlers, one parameter after the other, until none of the rules
+//! applies. A parameter goes if
 //!
 //! * the handler does not use it;
-//! * every place that generates the event gives it the same constant: the handler makes the constant itself;
+//! * every place that generates the event gives it the same constant: the handler makes the
+//!   constant itself;
 //! * every place gives it the value that it gives another parameter too;
-//! * every place computes it by the same cheap pure op from other parameters and constants: the handler computes
-//!   it (a tenth of a cycle against bytes to carry);
-//! * the handler uses it only in cheap pure ops with constants besides, and their results take fewer bytes than it
-//!   does: the places compute the results, which are carried instead. So a struct of which two members are read
-//!   becomes these two.
+//! * every place computes it by the same cheap pure op from other parameters and constants: the
+//!   handler computes it (a tenth of a cycle against bytes to carry);
+//! * the handler uses it only in cheap pure ops with constants besides, and their results take
+//!   fewer bytes than it does: the places compute the results, which are carried instead. So a
+//!   struct of which two members are read becomes these two.
 //!
-//! Each rule takes bytes away from an event, so repeating them ends. Greedy: rules are tried in this order,
-//! parameters in theirs; the smallest set of values to carry is found when the handler is cut, this pass only
-//! follows what simplifying uncovers later, across any number of cuts. Packets always stay.
+//! Each rule takes bytes away from an event, so repeating them ends. Greedy: rules are tried in
+//! this order, parameters in theirs; the smallest set of values to carry is found when the handler
+//! is cut, this pass only follows what simplifying uncovers later, across any number of cuts.
+//! Packets always stay.
 
 use nicforge_ir::{
-    BinOp, BlockId, Body, Direction, EventId, FuncId, HandlerId, Inst, InstId, Op, Param, Program, Span,
-    Type, Value, ValueDef, ValueId,
+    BinOp, BlockId, Body, Direction, EventId, FuncId, HandlerId, Inst, InstId, Op, Param, Program,
+    Span, Type, Value, ValueDef, ValueId,
 };
 
 use crate::Pass;
@@ -180,7 +182,9 @@ enum Operand {
 /// The recipe that holds at every place.
 fn recipe(program: &Program, sites: &[Site], at: usize) -> Option<Recipe> {
     let first = recipes(program, &sites[0], at);
-    first.into_iter().find(|recipe| sites[1..].iter().all(|site| recipes(program, site, at).contains(recipe)))
+    first
+        .into_iter()
+        .find(|recipe| sites[1..].iter().all(|site| recipes(program, site, at).contains(recipe)))
 }
 
 /// The recipes that hold at one place.
@@ -199,7 +203,9 @@ fn recipes(program: &Program, site: &Site, at: usize) -> Vec<Recipe> {
     let Some(op) = body.def_op(value).filter(|op| is_cheap(op)) else { return found };
     let operand = |operand: ValueId| match constant(body, operand) {
         Some(raw) => Some(Operand::Constant(raw, body.ty(operand))),
-        None => args.iter().position(|arg| *arg == operand).filter(|p| *p != at).map(Operand::Param),
+        None => {
+            args.iter().position(|arg| *arg == operand).filter(|p| *p != at).map(Operand::Param)
+        }
     };
     let operands: Option<Vec<Operand>> = op.operands().map(operand).collect();
     if let Some(operands) = operands.filter(|operands| !operands.is_empty()) {
@@ -256,7 +262,8 @@ fn compute_in_handler(program: &mut Program, handler: HandlerId, at: usize, reci
     replaced.apply(body);
 }
 
-/// Whether all users are pure ops of this parameter and constants, with results of fewer bytes than it has.
+/// Whether all users are pure ops of this parameter and constants, with results of fewer bytes than
+/// it has.
 fn results_are_smaller(program: &Program, handler: HandlerId, at: usize, users: &[InstId]) -> bool {
     let body = &program.handlers[handler].body;
     let param = body.blocks[body.entry()].params[at];
@@ -268,11 +275,13 @@ fn results_are_smaller(program: &Program, handler: HandlerId, at: usize, users: 
     if !users.iter().all(computable) {
         return false;
     }
-    let bytes: u32 = users.iter().map(|inst| program.size_of(body.ty(body.insts[*inst].results[0]))).sum();
+    let bytes: u32 =
+        users.iter().map(|inst| program.size_of(body.ty(body.insts[*inst].results[0]))).sum();
     bytes < program.size_of(body.ty(param))
 }
 
-/// Moves the users of a parameter to the places that generate the event; their results become parameters.
+/// Moves the users of a parameter to the places that generate the event; their results become
+/// parameters.
 fn compute_at_sites(
     program: &mut Program,
     event: EventId,
@@ -286,8 +295,10 @@ fn compute_at_sites(
         let entry = body.entry();
         let param = body.blocks[entry].params[at];
         let Inst { op, results, span } = body.insts[user].clone();
-        let constants: Vec<Option<(u64, Type)>> =
-            op.operands().map(|value| constant(body, value).map(|raw| (raw, body.ty(value)))).collect();
+        let constants: Vec<Option<(u64, Type)>> = op
+            .operands()
+            .map(|value| constant(body, value).map(|raw| (raw, body.ty(value))))
+            .collect();
         let Value { ty, name, .. } = body.values[results[0]].clone();
         for site in sites {
             let arg = args(program, site)[at];
@@ -314,7 +325,8 @@ fn compute_at_sites(
                 args.push(value);
             }
         }
-        let taken = |word: &str| program.events[event].params.iter().any(|param| param.name == word);
+        let taken =
+            |word: &str| program.events[event].params.iter().any(|param| param.name == word);
         let base = name.clone().unwrap_or_else(|| "value".to_string());
         let mut word = base.clone();
         let mut number = 2;
@@ -344,7 +356,13 @@ fn remove_inst(body: &mut Body, block: BlockId, inst: InstId) {
 }
 
 /// Takes a parameter that is not used any more out of the event, its handler and all places.
-pub(crate) fn remove(program: &mut Program, event: EventId, handler: HandlerId, sites: &[Site], at: usize) {
+pub(crate) fn remove(
+    program: &mut Program,
+    event: EventId,
+    handler: HandlerId,
+    sites: &[Site],
+    at: usize,
+) {
     program.events[event].params.remove(at);
     let body = &mut program.handlers[handler].body;
     let entry = body.entry();

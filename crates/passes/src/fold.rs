@@ -1,10 +1,11 @@
 //! `fold`: what can be known without running.
 //!
-//! One walk in order of execution. Each op is looked at with its operands already simplified and becomes a constant,
-//! another value, or a simpler op. The rules are in `integers` and `aggregates`; every one holds for all inputs under
-//! αIR's own arithmetic (division by zero is 0, wide shifts are 0), and constants are computed by the interpreter's
-//! functions, so folding and running cannot disagree. The walk terminates as it visits each instruction once, and
-//! rules that make a new op look at that again only while it gets simpler.
+//! One walk in order of execution. Each op is looked at with its operands already simplified and
+//! becomes a constant, another value, or a simpler op. The rules are in `integers` and
+//! `aggregates`; every one holds for all inputs under αIR's own arithmetic (division by zero is 0,
+//! wide shifts are 0), and constants are computed by the interpreter's functions, so folding and
+//! running cannot disagree. The walk terminates as it visits each instruction once, and rules that
+//! make a new op look at that again only while it gets simpler.
 
 mod aggregates;
 mod integers;
@@ -82,7 +83,8 @@ impl Folder<'_> {
     /// Simplifies one instruction; whether nothing of it is left.
     fn inst(&mut self, inst: InstId) -> bool {
         let [result] = self.body.insts[inst].results[..] else { return false };
-        // Rules lower the number of ops that the value hangs on or turn constants to the right, so few suffice.
+        // Rules lower the number of ops that the value hangs on or turn constants to the right, so
+        // few suffice.
         for _ in 0..16 {
             let op = self.body.insts[inst].op.clone();
             let ty = self.body.ty(result);

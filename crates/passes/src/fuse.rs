@@ -1,16 +1,21 @@
-//! `fuse`: handlers of internal events run where the events are generated, so that what was several handlers becomes one.
+//! `fuse`: handlers of internal events run where the events are generated, so that what was several
+//! handlers becomes one.
 //!
-//! Targets whose programs are one stage (a BPF program on an interface, a design on an FPGA, one image) have no queues between handlers.
-//! An internal event is queued behind the handler that generates it, so its handler may run at once only if nobody can tell: for
-//! every place that generates it, what may still run in that handler
+//! Targets whose programs are one stage (a BPF program on an interface, a design on an FPGA, one
+//! image) have no queues between handlers. An internal event is queued behind the handler that
+//! generates it, so its handler may run at once only if nobody can tell: for every place that
+//! generates it, what may still run in that handler
 //!
-//! * writes no table entry the other reads or writes (commuting writes on both sides are fine), and reads none it writes;
-//! * does nothing ordered (outputs, logs, random numbers) if the other does, where an internal event counts only if the other one
-//!   generates some itself: those would be queued in another order;
+//! * writes no table entry the other reads or writes (commuting writes on both sides are fine), and
+//!   reads none it writes;
+//! * does nothing ordered (outputs, logs, random numbers) if the other does, where an internal
+//!   event counts only if the other one generates some itself: those would be queued in another
+//!   order;
 //!
-//! and the place is in no loop. Where several internal events may wait at a time the same must hold between the handler and those of the
-//! other events, as it no longer waits its turn. Handlers of another side of the host link stay by themselves. It is no part of the default pipeline:
-//! plans want handlers apart.
+//! and the place is in no loop. Where several internal events may wait at a time the same must hold
+//! between the handler and those of the other events, as it no longer waits its turn. Handlers of
+//! another side of the host link stay by themselves. It is no part of the default pipeline: plans
+//! want handlers apart.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +55,8 @@ pub fn fuse(program: Verified<Program>) -> Result<Verified<Program>, PassError> 
             }
         }
         let handlers = std::mem::take(&mut open.handlers);
-        open.handlers = handlers.into_iter().filter(|(id, _)| *id != handler).map(|(_, kept)| kept).collect();
+        open.handlers =
+            handlers.into_iter().filter(|(id, _)| *id != handler).map(|(_, kept)| kept).collect();
         program = manager.reverify("fuse", open)?;
         program = manager.run(program, &["inline"])?;
     }
@@ -62,9 +68,12 @@ fn most_queued(program: &Program, body: &Body, block: BlockId) -> u32 {
     let mut total = 0;
     for &inst in &body.blocks[block].insts {
         let op = &body.insts[inst].op;
-        let inner = op.regions().map(|region| most_queued(program, body, region)).max().unwrap_or(0);
+        let inner =
+            op.regions().map(|region| most_queued(program, body, region)).max().unwrap_or(0);
         total += match op {
-            Op::Generate { event, .. } => u32::from(program.events[*event].direction == Direction::Internal),
+            Op::Generate { event, .. } => {
+                u32::from(program.events[*event].direction == Direction::Internal)
+            }
             Op::Loop { max_trips, .. } if *max_trips > 1 => inner * 2,
             _ => inner,
         };
@@ -74,7 +83,8 @@ fn most_queued(program: &Program, body: &Body, block: BlockId) -> u32 {
 
 /// A handler that can be fused, and the places that generate its event.
 fn next(program: &Program) -> Option<(HandlerId, Vec<(HandlerId, InstId)>)> {
-    let queued = |handler: &nicforge_ir::Handler| most_queued(program, &handler.body, handler.body.entry());
+    let queued =
+        |handler: &nicforge_ir::Handler| most_queued(program, &handler.body, handler.body.entry());
     let several = program.handlers.values().any(|handler| queued(handler) > 1);
     program.handlers.keys().find_map(|handler| {
         let event = program.handlers[handler].event;
@@ -88,7 +98,9 @@ fn next(program: &Program) -> Option<(HandlerId, Vec<(HandlerId, InstId)>)> {
             program.events[of.event].direction == Direction::Internal && *other != handler
         };
         let mut others = program.handlers.keys().filter(waits);
-        if several && others.any(|other| Summary::of(program, &program.handlers[other].body).conflicts(&own))
+        if several
+            && others
+                .any(|other| Summary::of(program, &program.handlers[other].body).conflicts(&own))
         {
             return None;
         }
@@ -98,7 +110,9 @@ fn next(program: &Program) -> Option<(HandlerId, Vec<(HandlerId, InstId)>)> {
             let side = program.handlers[owner].side == program.handlers[handler].side;
             sites.extend(found.iter().map(|place| (owner, place.inst)));
             found.is_empty()
-                || (owner != handler && side && found.iter().all(|place| place.allows(program, owner, &own)))
+                || (owner != handler
+                    && side
+                    && found.iter().all(|place| place.allows(program, owner, &own)))
         });
         (fusable && !sites.is_empty()).then_some((handler, sites))
     })
@@ -215,7 +229,8 @@ mod tests {
     use nicforge_ir::{Input, InputEvent, Interp, TableBackend, text, verify};
 
     fn read(source: &str) -> Verified<Program> {
-        verify(text::parse(source).unwrap_or_else(|e| panic!("{e:?}"))).unwrap_or_else(|e| panic!("{}", e[0]))
+        verify(text::parse(source).unwrap_or_else(|e| panic!("{e:?}")))
+            .unwrap_or_else(|e| panic!("{}", e[0]))
     }
 
     const HEAD: &str = "program t ports 2\ntable seen: array[u32 -> u64] capacity 4\ntable sums: hash[u32 -> u64] capacity 4\n\
@@ -241,8 +256,11 @@ mod tests {
         let (mut before, mut after) = (Interp::new(&program), Interp::new(&fused));
         for number in 0..20u8 {
             let frame = vec![number; 20];
-            let event =
-                InputEvent { input: Input::Net { port: 0, frame }, time_ns: 5, seed: u64::from(number) };
+            let event = InputEvent {
+                input: Input::Net { port: 0, frame },
+                time_ns: 5,
+                seed: u64::from(number),
+            };
             assert_eq!(before.run(&event).unwrap(), after.run(&event).unwrap());
         }
         for table in program.tables.keys() {

@@ -1,12 +1,13 @@
 //! `inline`: puts the bodies of functions where they are called.
 //!
-//! Callees first, so that every body is copied when it has no calls left; without recursion (the verifier's word)
-//! that ends. A body whose only `return` is its last instruction is spliced in place of the call. One that returns
-//! early becomes a loop of one trip which `return` leaves by `break`, at the depth that the loops around it inside
-//! the function demand; `simplify-control` turns most of these into nested `if`s.
+//! Callees first, so that every body is copied when it has no calls left; without recursion (the
+//! verifier's word) that ends. A body whose only `return` is its last instruction is spliced in
+//! place of the call. One that returns early becomes a loop of one trip which `return` leaves by
+//! `break`, at the depth that the loops around it inside the function demand; `simplify-control`
+//! turns most of these into nested `if`s.
 //!
-//! Chains of functions that call each other several times grow exponentially: a body that would exceed
-//! [`MAX_INSTS`] keeps its remaining calls.
+//! Chains of functions that call each other several times grow exponentially: a body that would
+//! exceed [`MAX_INSTS`] keeps its remaining calls.
 
 use std::collections::HashMap;
 
@@ -54,7 +55,9 @@ impl Pass for Inline {
 
 fn has_calls(body: &Body) -> bool {
     let mut found = false;
-    body.for_each_inst(body.entry(), &mut |inst| found |= matches!(body.insts[inst].op, Op::Call { .. }));
+    body.for_each_inst(body.entry(), &mut |inst| {
+        found |= matches!(body.insts[inst].op, Op::Call { .. })
+    });
     found
 }
 
@@ -110,7 +113,15 @@ fn inline_block(
             *total += size(callee, callee.entry());
             if *total <= MAX_INSTS {
                 let args = args.clone();
-                inline_call(callee, &program.funcs[*func].results, body, inst, &args, replaced, &mut insts);
+                inline_call(
+                    callee,
+                    &program.funcs[*func].results,
+                    body,
+                    inst,
+                    &args,
+                    replaced,
+                    &mut insts,
+                );
                 changed = true;
                 continue;
             }
@@ -135,7 +146,8 @@ fn inline_call(
     insts: &mut Vec<InstId>,
 ) {
     let params = &callee.blocks[callee.entry()].params;
-    let mut values: HashMap<ValueId, ValueId> = params.iter().copied().zip(args.iter().copied()).collect();
+    let mut values: HashMap<ValueId, ValueId> =
+        params.iter().copied().zip(args.iter().copied()).collect();
     let copy = copy_region(Some(callee), callee.entry(), body, &mut values);
     let mut returns = Vec::new();
     find_returns(body, copy, 0, &mut returns);

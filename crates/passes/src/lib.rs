@@ -1,9 +1,10 @@
 //! Transformations of αIR.
 //!
-//! A [`Pass`] changes a program without changing what it means: for the same events and initial tables the
-//! interpreter gives the same outputs and final tables. Passes are plain functions of a program; what they are
-//! called and in which order they run by default is in [`registry`]. The [`PassManager`] runs them, verifies what
-//! each one leaves, and can show programs and times in between.
+//! A [`Pass`] changes a program without changing what it means: for the same events and initial
+//! tables the interpreter gives the same outputs and final tables. Passes are plain functions of a
+//! program; what they are called and in which order they run by default is in [`registry`]. The
+//! [`PassManager`] runs them, verifies what each one leaves, and can show programs and times in
+//! between.
 //!
 //! Architecture invariant: a pass knows no target and reads no source text.
 

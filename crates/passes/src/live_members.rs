@@ -1,10 +1,12 @@
-//! `live-members`: of a struct that an event carries, the members that live behind it cross, and the handler makes the struct again.
+//! `live-members`: of a struct that an event carries, the members that live behind it cross, and
+//! the handler makes the struct again.
 //!
-//! Where stacks are small, members apart (`split-structs`) take more of them than the struct that they were. So nothing changes in
-//! the handler but its beginning: zero, with the members that came. Which of them live is what `split-structs` would leave after
-//! simplifying, tried on a copy of the program: a member that is written on all ways before it is read does not. If a struct is
-//! used as a whole, all do, and it crosses as it is; an argument of another event is none once that event carries members. Every
-//! change takes bytes away from an event, so repeating it ends.
+//! Where stacks are small, members apart (`split-structs`) take more of them than the struct that
+//! they were. So nothing changes in the handler but its beginning: zero, with the members that
+//! came. Which of them live is what `split-structs` would leave after simplifying, tried on a copy
+//! of the program: a member that is written on all ways before it is read does not. If a struct is
+//! used as a whole, all do, and it crosses as it is; an argument of another event is none once that
+//! event carries members. Every change takes bytes away from an event, so repeating it ends.
 
 use nicforge_ir::{Body, EventId, HandlerId, Op, Program, Proj, Span, Type, ValueDef};
 
@@ -56,7 +58,8 @@ fn narrow(program: &mut Program, event: EventId, handler: HandlerId, at: usize) 
         return false;
     }
     let fields = program.structs[of].fields.iter().map(|field| (field.name.clone(), field.ty));
-    let members: Vec<(u32, (String, Type))> = (0..).zip(fields).filter(|(n, _)| live[*n as usize]).collect();
+    let members: Vec<(u32, (String, Type))> =
+        (0..).zip(fields).filter(|(n, _)| live[*n as usize]).collect();
     carry_members(program, event, at, &members);
     let mut body = std::mem::take(&mut program.handlers[handler].body);
     make_again(&mut body, at, Type::Struct(of), &members);
@@ -106,7 +109,8 @@ fn make_again(body: &mut Body, at: usize, ty: Type, members: &[(u32, (String, Ty
     for (number, (name, member)) in members {
         let index = body.blocks[entry].params.len() as u32;
         let def = ValueDef::Param(entry, index);
-        let value = body.values.push(nicforge_ir::Value { ty: *member, name: Some(name.clone()), def });
+        let value =
+            body.values.push(nicforge_ir::Value { ty: *member, name: Some(name.clone()), def });
         body.blocks[entry].params.push(value);
         let agg = body.insts[insts[insts.len() - 1]].results[0];
         let set = Op::Set { agg, path: vec![Proj::Field(*number)], value };

@@ -55,7 +55,10 @@ impl<'a> PassManager<'a> {
     }
 
     /// Runs the default pipeline: see [`crate::registry`].
-    pub fn run_default(&mut self, program: Verified<Program>) -> Result<Verified<Program>, PassError> {
+    pub fn run_default(
+        &mut self,
+        program: Verified<Program>,
+    ) -> Result<Verified<Program>, PassError> {
         let mut program = self.run(program, &PREPARE)?;
         program = self.simplify(program)?;
         for name in EXPAND {
@@ -66,7 +69,10 @@ impl<'a> PassManager<'a> {
     }
 
     /// Runs the simplifying passes until nothing changes.
-    pub fn simplify(&mut self, mut program: Verified<Program>) -> Result<Verified<Program>, PassError> {
+    pub fn simplify(
+        &mut self,
+        mut program: Verified<Program>,
+    ) -> Result<Verified<Program>, PassError> {
         for _ in 0..MAX_ROUNDS {
             let mut changed = false;
             for name in SIMPLIFY {

@@ -1,23 +1,26 @@
 //! `merge-checksums`: several words change, one checksum update folds once.
 //!
-//! A ones-complement sum is folded to 16 bits by adding its upper to its lower half until nothing is above (RFC 1071).
-//! Helpers that update a checksum for one changed word (RFC 1624) fold each time:
+//! A ones-complement sum is folded to 16 bits by adding its upper to its lower half until nothing
+//! is above (RFC 1071). Helpers that update a checksum for one changed word (RFC 1624) fold each
+//! time:
 //!
 //! ```text
 //! fold(fold(c + a) + b)   ==>   fold(c + a + b)
 //! ```
 //!
-//! Why that is the same number, bit for bit: a *step* `(x & 0xffff) + (x >> 16)` keeps x modulo 65535, since 65536 ≡ 1,
-//! and is zero only for x = 0. So a chain of steps that provably ends at or below 0xffff (call it complete) is
-//! determined by its base: zero for zero, else the representative of the base's residue in 1..=65535. Putting the inner
-//! chain's base in the place of the inner chain changes neither the outer base's residue nor whether it is zero,
-//! provided no sum wraps, which the ranges below prove (64 bits are taken where 32 do not suffice). The steps are then made anew, as many as the range of the new
-//! base needs.
+//! Why that is the same number, bit for bit: a *step* `(x & 0xffff) + (x >> 16)` keeps x modulo
+//! 65535, since 65536 ≡ 1, and is zero only for x = 0. So a chain of steps that provably ends at or
+//! below 0xffff (call it complete) is determined by its base: zero for zero, else the
+//! representative of the base's residue in 1..=65535. Putting the inner chain's base in the place
+//! of the inner chain changes neither the outer base's residue nor whether it is zero, provided no
+//! sum wraps, which the ranges below prove (64 bits are taken where 32 do not suffice). The steps
+//! are then made anew, as many as the range of the new base needs.
 //!
-//! Between the chains stand casts and complements, `(u16)~(u16)~x`, of which only an even number counts.
+//! Between the chains stand casts and complements, `(u16)~(u16)~x`, of which only an even number
+//! counts.
 //!
-//! A step whose upper half is zero adds nothing and is left out. Each rewrite takes a step or one chain out of another
-//! one's base, so repeating them ends.
+//! A step whose upper half is zero adds nothing and is left out. Each rewrite takes a step or one
+//! chain out of another one's base, so repeating them ends.
 
 use nicforge_ir::build::mask;
 use nicforge_ir::{BinOp, BlockId, Body, InstId, Op, Program, Type, UnOp, ValueId};
@@ -73,7 +76,8 @@ impl Merge {
         body.blocks[block].insts = kept;
     }
 
-    /// Leaves out a step that has nothing to add. Else replaces `result` by a chain over a base without chains in it, if it is a complete chain over one with.
+    /// Leaves out a step that has nothing to add. Else replaces `result` by a chain over a base
+    /// without chains in it, if it is a complete chain over one with.
     fn merge(&mut self, body: &mut Body, inst: InstId, result: ValueId, kept: &mut Vec<InstId>) {
         let ty = body.ty(result);
         if let Some(base) = step(body, result).filter(|base| most(body, *base, DEPTH) <= FOLDED) {
@@ -83,13 +87,15 @@ impl Merge {
         let Some(base) = complete(body, result) else { return };
         let mut terms = Vec::new();
         collect_terms(body, base, &mut terms, DEPTH);
-        let inner: Vec<Option<ValueId>> = terms.iter().map(|term| inner_base(body, *term)).collect();
+        let inner: Vec<Option<ValueId>> =
+            terms.iter().map(|term| inner_base(body, *term)).collect();
         if inner.iter().all(Option::is_none) {
             return;
         }
         let bases: Vec<ValueId> =
             terms.iter().zip(&inner).map(|(term, inner)| inner.unwrap_or(*term)).collect();
-        let total = bases.iter().try_fold(0u64, |sum, base| sum.checked_add(most(body, *base, DEPTH)));
+        let total =
+            bases.iter().try_fold(0u64, |sum, base| sum.checked_add(most(body, *base, DEPTH)));
         let Some(total) = total else { return };
         let wide = if total > limit(ty) { Type::U64 } else { ty };
         let span = body.insts[inst].span;
@@ -131,7 +137,8 @@ fn step(body: &Body, value: ValueId) -> Option<ValueId> {
     [(*a, *b), (*b, *a)].into_iter().find_map(|(lower, upper)| {
         let Some(Op::Bin(BinOp::And, x, low)) = body.def_op(lower) else { return None };
         let Some(Op::Bin(BinOp::Shr, y, half)) = body.def_op(upper) else { return None };
-        (x == y && constant(body, *low) == Some(FOLDED) && constant(body, *half) == Some(16)).then_some(*x)
+        (x == y && constant(body, *low) == Some(FOLDED) && constant(body, *half) == Some(16))
+            .then_some(*x)
     })
 }
 
@@ -147,7 +154,8 @@ fn complete(body: &Body, value: ValueId) -> Option<ValueId> {
     Some(base)
 }
 
-/// The base of the complete chain that a term equals, through casts and an even number of complements.
+/// The base of the complete chain that a term equals, through casts and an even number of
+/// complements.
 fn inner_base(body: &Body, term: ValueId) -> Option<ValueId> {
     if most(body, term, DEPTH) > FOLDED {
         return None;
@@ -209,8 +217,8 @@ fn most(body: &Body, value: ValueId, depth: u32) -> u64 {
     if bound > limit { limit } else { bound }
 }
 
-/// The most that a step gives for values up to `most`: the largest upper half with what it leaves for the lower one, or
-/// one less with a full lower one.
+/// The most that a step gives for values up to `most`: the largest upper half with what it leaves
+/// for the lower one, or one less with a full lower one.
 fn most_after_step(most: u64) -> u64 {
     match most >> 16 {
         0 => most,

@@ -14,8 +14,9 @@ use crate::split_structs::SplitStructs;
 use crate::thread_branches::ThreadBranches;
 use crate::unroll::{Unroll, UnrollShort};
 
-/// All passes, in the order in which they are listed to users. `split-structs`, `live-members` and `event-params` are for
-/// programs with several stages; the planner runs them behind each cut, or before all.
+/// All passes, in the order in which they are listed to users. `split-structs`, `live-members` and
+/// `event-params` are for programs with several stages; the planner runs them behind each cut, or
+/// before all.
 pub const PASSES: [&dyn Pass; 13] = [
     &Inline,
     &Fold,
@@ -39,7 +40,8 @@ pub const PREPARE: [&str; 1] = ["inline"];
 pub const SIMPLIFY: [&str; 6] =
     ["fold", "merge-checksums", "thread-branches", "simplify-control", "cse", "dce"];
 
-/// What makes the program larger where code for it becomes faster, once, when it is simple; then it is simplified again.
+/// What makes the program larger where code for it becomes faster, once, when it is simple; then it
+/// is simplified again.
 pub const EXPAND: [&str; 2] = ["unroll-short", "split-paths"];
 
 /// Each round makes the program smaller or simpler; this many are far more than programs need.

@@ -7,7 +7,10 @@ use cranelift_entity::packed_option::PackedOption;
 use nicforge_ir::{BlockId, Body, Inst, InstId, Op, Program, Span, Type, Value, ValueDef, ValueId};
 
 /// Calls `change` on every body; whether one of the calls said so.
-pub fn for_each_body(program: &mut Program, mut change: impl FnMut(&Program, &mut Body) -> bool) -> bool {
+pub fn for_each_body(
+    program: &mut Program,
+    mut change: impl FnMut(&Program, &mut Body) -> bool,
+) -> bool {
     let mut changed = false;
     let funcs: Vec<_> = program.funcs.keys().collect();
     for id in funcs {
@@ -32,8 +35,8 @@ pub struct Replacements {
 }
 
 impl Replacements {
-    /// Replaces `from` by `to`. A name that `from` has and `to` lacks moves over, but not to a constant: that may
-    /// stand for many variables.
+    /// Replaces `from` by `to`. A name that `from` has and `to` lacks moves over, but not to a
+    /// constant: that may stand for many variables.
     pub fn add(&mut self, body: &mut Body, from: ValueId, to: ValueId) {
         let to = self.get(to);
         if from == to {
@@ -99,8 +102,9 @@ pub fn constant(body: &Body, value: ValueId) -> Option<u64> {
     }
 }
 
-/// Copies region `block` of `from` (or of the body itself, if that is `None`) into `body`, with everything in it.
-/// `values` maps operands: parameters must be in it already, results are added; what is not in it stays as it is.
+/// Copies region `block` of `from` (or of the body itself, if that is `None`) into `body`, with
+/// everything in it. `values` maps operands: parameters must be in it already, results are added;
+/// what is not in it stays as it is.
 pub fn copy_region(
     from: Option<&Body>,
     block: BlockId,
@@ -154,8 +158,8 @@ fn copy_value(
     copy
 }
 
-/// Calls `visit` on every `break` and `continue` in a region and the regions inside, with how many loops lie between
-/// the region and the terminator.
+/// Calls `visit` on every `break` and `continue` in a region and the regions inside, with how many
+/// loops lie between the region and the terminator.
 pub fn for_each_exit(body: &Body, block: BlockId, inside: u32, visit: &mut dyn FnMut(InstId, u32)) {
     for &inst in &body.blocks[block].insts {
         match &body.insts[inst].op {

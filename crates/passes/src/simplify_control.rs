@@ -2,18 +2,21 @@
 //!
 //! Working from the inside out, in every region:
 //!
-//! * an `if` on a constant becomes the arm it takes; so does one on a condition that an `if` around it or before it
-//!   decided;
-//! * when one arm of an `if` leaves (a loop or the body), the other one's content moves behind the `if`:
-//!   `if c { break v } else { A; yield a }; B` becomes `if c { break v }; A; B`, as a person would write it;
+//! * an `if` on a constant becomes the arm it takes; so does one on a condition that an `if` around
+//!   it or before it decided;
+//! * when one arm of an `if` leaves (a loop or the body), the other one's content moves behind the
+//!   `if`: `if c { break v } else { A; yield a }; B` becomes `if c { break v }; A; B`, as a person
+//!   would write it;
 //! * when both arms leave, what follows is unreachable and goes;
-//! * a result for which both arms yield the same value is that value; an `if` that then does nothing goes;
-//! * a loop of no trips gives its initial values; in a loop of one trip `continue` is `break`; a loop that no
-//!   `continue` runs again has one trip;
-//! * a loop of one trip whose `break`s are in tail position becomes nested `if`s (early returns of inlined functions
-//!   are such loops): what follows an `if` with a `break` in one arm moves into the other arm, `break` becomes
-//!   `yield`. That needs no copy of anything unless both arms go on, in which case the loop stays. It also stays if
-//!   regions would nest deeper than is good for readers and for the walks of other passes.
+//! * a result for which both arms yield the same value is that value; an `if` that then does
+//!   nothing goes;
+//! * a loop of no trips gives its initial values; in a loop of one trip `continue` is `break`; a
+//!   loop that no `continue` runs again has one trip;
+//! * a loop of one trip whose `break`s are in tail position becomes nested `if`s (early returns of
+//!   inlined functions are such loops): what follows an `if` with a `break` in one arm moves into
+//!   the other arm, `break` becomes `yield`. That needs no copy of anything unless both arms go on,
+//!   in which case the loop stays. It also stays if regions would nest deeper than is good for
+//!   readers and for the walks of other passes.
 //!
 //! Each step removes a region, an instruction or a loop, so repeating them ends.
 
@@ -62,7 +65,8 @@ impl Pass for SimplifyControl {
 struct Simplify {
     replaced: Replacements,
     changed: bool,
-    /// Conditions that are known where we are: in the arms of an `if` on them, and behind one with an arm that leaves.
+    /// Conditions that are known where we are: in the arms of an `if` on them, and behind one with
+    /// an arm that leaves.
     facts: HashMap<ValueId, bool>,
     /// How deep the region being looked at is nested.
     depth: usize,
@@ -126,8 +130,8 @@ impl Simplify {
         self.facts.remove(&cond);
     }
 
-    /// Puts the content of `region` in front of what follows. Its `yield` gives `inst`'s results; if it leaves
-    /// instead, nothing of what follows is reached.
+    /// Puts the content of `region` in front of what follows. Its `yield` gives `inst`'s results;
+    /// if it leaves instead, nothing of what follows is reached.
     fn splice(&mut self, body: &mut Body, inst: InstId, region: BlockId, queue: &mut Vec<InstId>) {
         let mut insts = std::mem::take(&mut body.blocks[region].insts);
         let last = insts.last().map(|last| body.insts[*last].op.clone());
@@ -143,7 +147,13 @@ impl Simplify {
     }
 
     /// Whether the `if` stays.
-    fn if_inst(&mut self, body: &mut Body, inst: InstId, cond: ValueId, queue: &mut Vec<InstId>) -> bool {
+    fn if_inst(
+        &mut self,
+        body: &mut Body,
+        inst: InstId,
+        cond: ValueId,
+        queue: &mut Vec<InstId>,
+    ) -> bool {
         let Op::If { then, other, .. } = body.insts[inst].op else { return true };
         let known = constant(body, cond).map(|value| value != 0).or(self.facts.get(&cond).copied());
         if let Some(holds) = known {
@@ -173,7 +183,13 @@ impl Simplify {
     }
 
     /// Moves the content of one arm behind the `if`, whose other arm leaves.
-    fn move_behind(&mut self, body: &mut Body, inst: InstId, arm: BlockId, queue: &mut Vec<InstId>) {
+    fn move_behind(
+        &mut self,
+        body: &mut Body,
+        inst: InstId,
+        arm: BlockId,
+        queue: &mut Vec<InstId>,
+    ) {
         self.splice(body, inst, arm, queue);
         body.insts[inst].results.clear();
         let span = body.insts[inst].span;
@@ -186,9 +202,12 @@ impl Simplify {
     fn same_results(&mut self, body: &mut Body, inst: InstId, then: BlockId, other: BlockId) {
         let ends = [then, other].map(|region| body.blocks[region].insts.last().copied());
         let [Some(first), Some(second)] = ends else { return };
-        let (Op::Yield(a), Op::Yield(b)) = (&body.insts[first].op, &body.insts[second].op) else { return };
+        let (Op::Yield(a), Op::Yield(b)) = (&body.insts[first].op, &body.insts[second].op) else {
+            return;
+        };
         let same = |(x, y)| self.replaced.get(x) == self.replaced.get(y);
-        let keep: Vec<bool> = a.iter().copied().zip(b.iter().copied()).map(|pair| !same(pair)).collect();
+        let keep: Vec<bool> =
+            a.iter().copied().zip(b.iter().copied()).map(|pair| !same(pair)).collect();
         if !keep.contains(&false) {
             return;
         }
@@ -214,7 +233,9 @@ impl Simplify {
 
     /// Whether the loop stays.
     fn loop_inst(&mut self, body: &mut Body, inst: InstId, queue: &mut Vec<InstId>) -> bool {
-        let Op::Loop { init, max_trips, body: region } = body.insts[inst].op.clone() else { return true };
+        let Op::Loop { init, max_trips, body: region } = body.insts[inst].op.clone() else {
+            return true;
+        };
         if max_trips == 0 {
             for (result, value) in body.insts[inst].results.clone().into_iter().zip(init) {
                 self.replaced.add(body, result, value);
@@ -267,8 +288,8 @@ impl Simplify {
         false
     }
 
-    /// Turns the region of a loop of one trip into one that yields the results: what follows an `if` with a `break`
-    /// in one arm moves into the arm that goes on, and `break` becomes `yield`.
+    /// Turns the region of a loop of one trip into one that yields the results: what follows an
+    /// `if` with a `break` in one arm moves into the arm that goes on, and `break` becomes `yield`.
     fn nest(&mut self, body: &mut Body, block: BlockId, types: &[Type]) {
         let insts = &body.blocks[block].insts;
         let Some(at) = insts.iter().position(|inst| has_breaks(body, *inst)) else {
@@ -335,8 +356,9 @@ fn has_breaks(body: &Body, inst: InstId) -> bool {
     })
 }
 
-/// Whether every `break` of the loop whose region this is can become a `yield` without copying code: none is inside
-/// another loop, and of every `if` that has one at most one arm goes on behind it.
+/// Whether every `break` of the loop whose region this is can become a `yield` without copying
+/// code: none is inside another loop, and of every `if` that has one at most one arm goes on behind
+/// it.
 fn breaks_in_tail_position(body: &Body, region: BlockId) -> bool {
     let mut inside_loops = false;
     for_each_exit(body, region, 0, &mut |exit, inside| {

@@ -1,23 +1,25 @@
 //! `split-paths`: headers of different lengths go separate ways.
 //!
-//! Where the arms of an `if` read different headers (IPv4 or IPv6, TCP or UDP), the packet's cursor behind it is no longer
-//! a constant, and a code generator has to compute every address, check every bound again and move emitted headers
-//! byte by byte. If what follows still needs the cursor, one arm gets a copy of it and leaves:
+//! Where the arms of an `if` read different headers (IPv4 or IPv6, TCP or UDP), the packet's cursor
+//! behind it is no longer a constant, and a code generator has to compute every address, check
+//! every bound again and move emitted headers byte by byte. If what follows still needs the cursor,
+//! one arm gets a copy of it and leaves:
 //!
 //! ```text
 //! %r = if %tcp { extract 20; yield } else { extract 8; yield }       if %tcp { extract 20; rest; return }
 //! rest; return                                                  ==>  extract 8; rest; return
 //! ```
 //!
-//! The same is done for a short rest (at most [`MOST_FOR_STORES`] instructions) if a header that is emitted in it is not the
-//! same from both arms: each copy then stores only the members that its own path changed, instead of all that any path
-//! changed.
+//! The same is done for a short rest (at most [`MOST_FOR_STORES`] instructions) if a header that is
+//! emitted in it is not the same from both arms: each copy then stores only the members that its
+//! own path changed, instead of all that any path changed.
 //!
-//! What was known in an arm (the condition, members that are zero) is then known in its copy of the rest as well, which
-//! `fold` and `simplify-control` make use of. Only what follows up to a `return` is copied, so no value has to be
-//! carried out of the copy. A copy may have at most [`MOST_COPIED`] instructions and the whole body at most
-//! [`MOST_IN_ALL`]; each step removes a place where different cursors meet and no step is taken beyond that size, so
-//! repeating them ends.
+//! What was known in an arm (the condition, members that are zero) is then known in its copy of the
+//! rest as well, which `fold` and `simplify-control` make use of. Only what follows up to a
+//! `return` is copied, so no value has to be carried out of the copy. A copy may have at most
+//! [`MOST_COPIED`] instructions and the whole body at most [`MOST_IN_ALL`]; each step removes a
+//! place where different cursors meet and no step is taken beyond that size, so repeating them
+//! ends.
 
 use std::collections::HashMap;
 
@@ -73,7 +75,8 @@ fn worth_splitting(program: &Program, body: &Body, block: BlockId, at: usize) ->
         return false;
     }
     let (a, b) = (moves(program, body, then), moves(program, body, other));
-    let apart = a != b && (a.is_some() || b.is_some()) && needs_cursor(body, block, at + 1) == Some(true);
+    let apart =
+        a != b && (a.is_some() || b.is_some()) && needs_cursor(body, block, at + 1) == Some(true);
     let most = if apart {
         MOST_COPIED
     } else if emits_result(body, block, at) {
@@ -136,7 +139,9 @@ fn moves(program: &Program, body: &Body, block: BlockId) -> Option<Moves> {
     for &inst in &body.blocks[block].insts {
         let data = &body.insts[inst];
         match &data.op {
-            Op::Extract { .. } => all.cursor += u64::from(program.size_of(body.ty(data.results[1]))),
+            Op::Extract { .. } => {
+                all.cursor += u64::from(program.size_of(body.ty(data.results[1])))
+            }
             Op::Skip { len, .. } => all.cursor += constant(body, *len)?,
             Op::Emit { value, .. } => all.emitted += u64::from(program.size_of(body.ty(*value))),
             Op::Reset { .. } => all = Moves { reset: true, ..Moves::default() },
@@ -160,7 +165,9 @@ fn moves(program: &Program, body: &Body, block: BlockId) -> Option<Moves> {
                     None => {}
                 }
             }
-            Op::Loop { body: region, .. } if moves(program, body, *region) != Some(Moves::default()) => {
+            Op::Loop { body: region, .. }
+                if moves(program, body, *region) != Some(Moves::default()) =>
+            {
                 return None;
             }
             _ => {}
@@ -169,8 +176,8 @@ fn moves(program: &Program, body: &Body, block: BlockId) -> Option<Moves> {
     Some(all)
 }
 
-/// Whether something from `from` on in a region depends on where the cursor is: `Some(false)` if all paths forget it or end
-/// before, `None` if the region's end is reached without either.
+/// Whether something from `from` on in a region depends on where the cursor is: `Some(false)` if
+/// all paths forget it or end before, `None` if the region's end is reached without either.
 fn needs_cursor(body: &Body, block: BlockId, from: usize) -> Option<bool> {
     for &inst in &body.blocks[block].insts[from..] {
         match &body.insts[inst].op {
@@ -207,7 +214,9 @@ fn split(body: &mut Body, block: BlockId, at: usize) {
     let Op::Yield(values) = body.insts[end].op.clone() else { return };
     let results = body.insts[insts[at]].results.clone();
     let mut map: HashMap<_, _> = results.into_iter().zip(values).collect();
-    let rest = body.blocks.push(nicforge_ir::Block { params: Vec::new(), insts: insts[at + 1..].to_vec() });
+    let rest = body
+        .blocks
+        .push(nicforge_ir::Block { params: Vec::new(), insts: insts[at + 1..].to_vec() });
     let copy = copy_region(None, rest, body, &mut map);
     let copied = std::mem::take(&mut body.blocks[copy].insts);
     body.blocks[then].insts.extend(copied);

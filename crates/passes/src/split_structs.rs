@@ -1,21 +1,25 @@
-//! `split-structs`: a struct that an event carries becomes its members, where its handler changes some of them.
+//! `split-structs`: a struct that an event carries becomes its members, where its handler changes
+//! some of them.
 //!
-//! `event-params` takes away the members that a handler does not read, if it sees nothing but reads. A handler that writes one on
-//! some ways (`if (c) state->a = 9;`) makes a new struct of the one that came and lets both meet behind the `if`, and then all
-//! members seem to be needed. So, for a parameter whose values only flow through `set`, `select`, `if`s and loops and end in `get`s:
-//! every such value gets a value for each member beside it, the event carries the members, and the simplifying passes and `event-params`
-//! remove what nobody needs then. The members that stay are those that live on some way, and a write on some ways does
-//! not end a life.
+//! `event-params` takes away the members that a handler does not read, if it sees nothing but
+//! reads. A handler that writes one on some ways (`if (c) state->a = 9;`) makes a new struct of the
+//! one that came and lets both meet behind the `if`, and then all members seem to be needed. So,
+//! for a parameter whose values only flow through `set`, `select`, `if`s and loops and end in
+//! `get`s: every such value gets a value for each member beside it, the event carries the members,
+//! and the simplifying passes and `event-params` remove what nobody needs then. The members that
+//! stay are those that live on some way, and a write on some ways does not end a life.
 //!
-//! Values that meet are found by closure in both directions, so each is split or none. A value that is used as a whole (a table's
-//! entry, an argument of another event) keeps the struct together; another event's argument comes apart when that event was
-//! split, and the planner asks again. Members that are structs are parameters then, and split the next time. Each run gets rid
-//! of one struct parameter, so that ends.
+//! Values that meet are found by closure in both directions, so each is split or none. A value that
+//! is used as a whole (a table's entry, an argument of another event) keeps the struct together;
+//! another event's argument comes apart when that event was split, and the planner asks again.
+//! Members that are structs are parameters then, and split the next time. Each run gets rid of one
+//! struct parameter, so that ends.
 
 use std::collections::{HashMap, HashSet};
 
 use nicforge_ir::{
-    BlockId, Body, EventId, HandlerId, InstId, Op, Param, Program, Proj, Span, Type, Value, ValueDef, ValueId,
+    BlockId, Body, EventId, HandlerId, InstId, Op, Param, Program, Proj, Span, Type, Value,
+    ValueDef, ValueId,
 };
 
 use crate::Pass;
@@ -64,7 +68,8 @@ pub(crate) fn split(program: &mut Program, event: EventId, handler: HandlerId, a
     let mut fields = Vec::new();
     for (name, ty) in &members {
         let number = body.blocks[entry].params.len() as u32;
-        let value = Value { ty: *ty, name: Some(name.clone()), def: ValueDef::Param(entry, number) };
+        let value =
+            Value { ty: *ty, name: Some(name.clone()), def: ValueDef::Param(entry, number) };
         let value = body.values.push(value);
         body.blocks[entry].params.push(value);
         fields.push(value);
@@ -92,7 +97,8 @@ fn hand_on(body: &mut Body) {
             let (params, results) = (&body.blocks[*region].params, &body.insts[*inst].results);
             let mut same = vec![true; init.len()];
             for_each_exit(body, *region, 0, &mut |exit, inside| {
-                let (Op::Break { depth, values } | Op::Continue { depth, values }) = &body.insts[exit].op
+                let (Op::Break { depth, values } | Op::Continue { depth, values }) =
+                    &body.insts[exit].op
                 else {
                     return;
                 };
@@ -128,7 +134,12 @@ pub(crate) fn carry_members(
         let span = body.insts[site.inst].span;
         let mut gets = Vec::new();
         for (number, (_, ty)) in members {
-            gets.push(new_inst(body, Op::Get { agg: arg, path: vec![Proj::Field(*number)] }, &[*ty], span));
+            gets.push(new_inst(
+                body,
+                Op::Get { agg: arg, path: vec![Proj::Field(*number)] },
+                &[*ty],
+                span,
+            ));
         }
         let values: Vec<ValueId> = gets.iter().map(|inst| body.insts[*inst].results[0]).collect();
         let insts = &mut body.blocks[site.block].insts;
@@ -252,7 +263,11 @@ impl Splitter {
         for value in values.iter().filter(|value| self.values.contains(value)) {
             let mut fields = Vec::new();
             for (name, ty) in &self.members {
-                fields.push(body.values.push(Value { ty: *ty, name: Some(name.clone()), def: def(at) }));
+                fields.push(body.values.push(Value {
+                    ty: *ty,
+                    name: Some(name.clone()),
+                    def: def(at),
+                }));
                 at += 1;
             }
             all.extend(&fields);
@@ -265,7 +280,12 @@ impl Splitter {
     fn source(&mut self, body: &mut Body, value: ValueId, span: Span) -> Vec<InstId> {
         let mut gets = Vec::new();
         for (number, (_, ty)) in (0..).zip(&self.members) {
-            gets.push(new_inst(body, Op::Get { agg: value, path: vec![Proj::Field(number)] }, &[*ty], span));
+            gets.push(new_inst(
+                body,
+                Op::Get { agg: value, path: vec![Proj::Field(number)] },
+                &[*ty],
+                span,
+            ));
         }
         self.fields.insert(value, gets.iter().map(|inst| body.insts[*inst].results[0]).collect());
         gets
@@ -289,7 +309,8 @@ impl Splitter {
         let span = body.insts[inst].span;
         match &mut op {
             Op::Get { agg, path } => {
-                if let (Some(fields), Some(Proj::Field(at))) = (self.fields.get(agg), path.first()) {
+                if let (Some(fields), Some(Proj::Field(at))) = (self.fields.get(agg), path.first())
+                {
                     let field = fields[*at as usize];
                     if path.len() == 1 {
                         self.replaced.add(body, results[0], field);
@@ -301,7 +322,9 @@ impl Splitter {
                 }
             }
             Op::Set { agg, path, value } if self.values.contains(&results[0]) => {
-                let (mut fields, Proj::Field(at)) = (self.fields[agg].clone(), path[0]) else { return };
+                let (mut fields, Proj::Field(at)) = (self.fields[agg].clone(), path[0]) else {
+                    return;
+                };
                 let at = at as usize;
                 if path.len() == 1 {
                     fields[at] = *value;
@@ -317,7 +340,8 @@ impl Splitter {
                 let mut fields = Vec::new();
                 for (at, (_, ty)) in self.members.iter().enumerate() {
                     let (then, other) = (self.fields[then][at], self.fields[other][at]);
-                    let part = new_inst(body, Op::Select { cond: *cond, then, other }, &[*ty], span);
+                    let part =
+                        new_inst(body, Op::Select { cond: *cond, then, other }, &[*ty], span);
                     done.push(part);
                     fields.push(body.insts[part].results[0]);
                 }

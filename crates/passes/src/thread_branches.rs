@@ -1,18 +1,21 @@
 //! `thread-branches`: leaves early where the outcome of a later `if` is known.
 //!
-//! `a || b` in C is an `if` that yields true in one arm. When the next thing that happens is an `if` on that result whose
-//! arm leaves the handler, function or loop, the arm that yields the constant may leave right there:
+//! `a || b` in C is an `if` that yields true in one arm. When the next thing that happens is an
+//! `if` on that result whose arm leaves the handler, function or loop, the arm that yields the
+//! constant may leave right there:
 //!
 //! ```text
 //! %r = if %a { yield true } else { …; yield %b }        if %a { drop; return } else { …; yield %b } -> %r
 //! if %r { drop; return }                          ==>   if %r { drop; return }
 //! ```
 //!
-//! `simplify-control` then moves the other arm's content behind the `if`. What this buys is one path per header check
-//! instead of paths that meet with different packet cursors, so the code generator keeps constant offsets.
+//! `simplify-control` then moves the other arm's content behind the `if`. What this buys is one
+//! path per header check instead of paths that meet with different packet cursors, so the code
+//! generator keeps constant offsets.
 //!
-//! The leaving arm is copied, so it may have at most [`MOST_COPIED`] instructions; what stands between the two `if`s is
-//! copied too and must be pure. Every step removes a `yield` of a constant, so repeating them ends.
+//! The leaving arm is copied, so it may have at most [`MOST_COPIED`] instructions; what stands
+//! between the two `if`s is copied too and must be pure. Every step removes a `yield` of a
+//! constant, so repeating them ends.
 
 use std::collections::HashMap;
 
@@ -63,7 +66,9 @@ fn find(body: &Body, block: BlockId) -> Option<Step> {
     let insts = &body.blocks[block].insts;
     for (second, &inst) in insts.iter().enumerate() {
         let Op::If { cond, then, other, .. } = body.insts[inst].op else { continue };
-        let Some(first) = (0..second).rev().find(|at| !body.insts[insts[*at]].op.effects().is_pure()) else {
+        let Some(first) =
+            (0..second).rev().find(|at| !body.insts[insts[*at]].op.effects().is_pure())
+        else {
             continue;
         };
         let Op::If { then: a, other: b, .. } = body.insts[insts[first]].op else { continue };
@@ -71,7 +76,8 @@ fn find(body: &Body, block: BlockId) -> Option<Step> {
             let Some(Op::Yield(values)) = body.terminator(arm).map(|t| &t.op) else { continue };
             let Some(holds) = outcome(body, cond, insts[first], values) else { continue };
             let leaving = if holds { then } else { other };
-            let leaves = !matches!(body.terminator(leaving).map(|t| &t.op), Some(Op::Yield(_)) | None);
+            let leaves =
+                !matches!(body.terminator(leaving).map(|t| &t.op), Some(Op::Yield(_)) | None);
             if leaves && size(body, leaving) + second - first <= MOST_COPIED {
                 return Some(Step { first, second, arm, leaving });
             }
@@ -93,16 +99,18 @@ fn outcome(body: &Body, cond: ValueId, source: InstId, values: &[ValueId]) -> Op
     }
 }
 
-/// Puts copies of what stands between the `if`s and of the leaving arm in the place of the arm's `yield`.
+/// Puts copies of what stands between the `if`s and of the leaving arm in the place of the arm's
+/// `yield`.
 fn apply(body: &mut Body, block: BlockId, step: &Step) {
     let insts = body.blocks[block].insts.clone();
     let Some(end) = body.blocks[step.arm].insts.pop() else { return };
     let Op::Yield(values) = body.insts[end].op.clone() else { return };
     let results = body.insts[insts[step.first]].results.clone();
     let mut map: HashMap<ValueId, ValueId> = results.into_iter().zip(values).collect();
-    let between = body
-        .blocks
-        .push(nicforge_ir::Block { params: Vec::new(), insts: insts[step.first + 1..step.second].to_vec() });
+    let between = body.blocks.push(nicforge_ir::Block {
+        params: Vec::new(),
+        insts: insts[step.first + 1..step.second].to_vec(),
+    });
     for region in [between, step.leaving] {
         let copy = copy_region(None, region, body, &mut map);
         let copied = std::mem::take(&mut body.blocks[copy].insts);

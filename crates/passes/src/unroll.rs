@@ -1,12 +1,14 @@
 //! `unroll`: writes short loops out, trip by trip.
 //!
-//! A loop of n ≤ 8 trips becomes a loop of one trip that holds n copies of the region, one behind the other, each in
-//! a loop of one trip of its own: `continue` leaves the inner one with the carried values for the next copy, `break`
-//! leaves the outer one with the results. `simplify-control` removes the frames. Inner loops first; a loop whose
-//! copies would have more than [`MAX_COPIED`] instructions, or nest too deep, stays.
+//! A loop of n ≤ 8 trips becomes a loop of one trip that holds n copies of the region, one behind
+//! the other, each in a loop of one trip of its own: `continue` leaves the inner one with the
+//! carried values for the next copy, `break` leaves the outer one with the results.
+//! `simplify-control` removes the frames. Inner loops first; a loop whose copies would have more
+//! than [`MAX_COPIED`] instructions, or nest too deep, stays.
 //!
-//! `unroll-short` does the same for loops of up to [`FEW_TRIPS`] trips that stay below [`MAX_SHORT`] instructions: where the index becomes a constant, table
-//! keys, hash seeds and checksum words do.
+//! `unroll-short` does the same for loops of up to [`FEW_TRIPS`] trips that stay below
+//! [`MAX_SHORT`] instructions: where the index becomes a constant, table keys, hash seeds and
+//! checksum words do.
 
 use std::collections::HashMap;
 
@@ -87,7 +89,8 @@ fn unroll(body: &mut Body, inst: InstId, trips: u32, region: BlockId) {
     for _ in 0..trips {
         let mut values = HashMap::new();
         let copy = {
-            // The parameters need their copies before the region is copied, and the region's id after it.
+            // The parameters need their copies before the region is copied, and the region's id
+            // after it.
             let copies: Vec<ValueId> =
                 params.iter().map(|param| body.values.push(body.values[*param].clone())).collect();
             values.extend(params.iter().copied().zip(copies.iter().copied()));
@@ -99,7 +102,8 @@ fn unroll(body: &mut Body, inst: InstId, trips: u32, region: BlockId) {
             copy
         };
         redirect_exits(body, copy);
-        let trip = new_inst(body, Op::Loop { init: carried, max_trips: 1, body: copy }, &types, span);
+        let trip =
+            new_inst(body, Op::Loop { init: carried, max_trips: 1, body: copy }, &types, span);
         body.blocks[outer].insts.push(trip);
         carried = body.insts[trip].results.clone();
     }
@@ -118,15 +122,20 @@ fn copy_param(body: &mut Body, block: BlockId, index: usize, like: ValueId) -> V
     value
 }
 
-/// In a copy of the region: `continue` leaves the inner loop, everything else has one more loop to leave.
+/// In a copy of the region: `continue` leaves the inner loop, everything else has one more loop to
+/// leave.
 fn redirect_exits(body: &mut Body, region: BlockId) {
     let mut exits = Vec::new();
     for_each_exit(body, region, 0, &mut |inst, inside| exits.push((inst, inside)));
     for (inst, inside) in exits {
         let op = match body.insts[inst].op.clone() {
             Op::Continue { depth, values } if depth == inside => Op::Break { depth, values },
-            Op::Continue { depth, values } if depth > inside => Op::Continue { depth: depth + 1, values },
-            Op::Break { depth, values } if depth >= inside => Op::Break { depth: depth + 1, values },
+            Op::Continue { depth, values } if depth > inside => {
+                Op::Continue { depth: depth + 1, values }
+            }
+            Op::Break { depth, values } if depth >= inside => {
+                Op::Break { depth: depth + 1, values }
+            }
             other => other,
         };
         body.insts[inst].op = op;

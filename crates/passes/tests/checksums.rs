@@ -1,5 +1,5 @@
-//! `merge-checksums` on chains of checksum updates: every bit of the result stays, also for the two representations of
-//! zero and for sums that need more than 32 bits.
+//! `merge-checksums` on chains of checksum updates: every bit of the result stays, also for the two
+//! representations of zero and for sums that need more than 32 bits.
 
 use std::fmt::Write;
 
@@ -7,8 +7,8 @@ use nicforge_ir::text::parse;
 use nicforge_ir::{Input, InputEvent, Interp, Output, Program, Verified, verify};
 use nicforge_passes::PassManager;
 
-/// A handler that reads a checksum and the words of these widths, and emits the checksum after `replace` by each word, as
-/// nicforge.h computes it.
+/// A handler that reads a checksum and the words of these widths, and emits the checksum after
+/// `replace` by each word, as nicforge.h computes it.
 fn program(widths: &[u8]) -> Verified<Program> {
     let mut text = String::from(
         "program sums ports 1 event net_recv(pkt: packet) in event net_send(pkt: packet, port: u32) out
@@ -32,8 +32,11 @@ fn program(widths: &[u8]) -> Verified<Program> {
         let next = i + 1;
         let _ = write!(text, "%i{i}: u64 = not {sum} %c{next}: u16 = cast %i{i} ");
     }
-    let _ =
-        write!(text, "emit %pkt, %c{} %port: u32 = 0 generate net_send(%pkt, %port) return }}", widths.len());
+    let _ = write!(
+        text,
+        "emit %pkt, %c{} %port: u32 = 0 generate net_send(%pkt, %port) return }}",
+        widths.len()
+    );
     verify(parse(&text).unwrap()).unwrap()
 }
 
@@ -59,7 +62,12 @@ fn merged_updates_give_the_same_bits() {
             });
             count
         };
-        assert!(shifts(&after) <= 3, "{widths:?}: {} steps are left of {}", shifts(&after), shifts(&before));
+        assert!(
+            shifts(&after) <= 3,
+            "{widths:?}: {} steps are left of {}",
+            shifts(&after),
+            shifts(&before)
+        );
         let (mut old, mut new) = (Interp::new(&before), Interp::new(&after));
         let bytes = 2 + widths.iter().map(|width| *width as usize / 8).sum::<usize>();
         // Words of all zeroes, all ones and anything.
@@ -67,7 +75,8 @@ fn merged_updates_give_the_same_bits() {
         for round in 0..4000u32 {
             let frame: Vec<u8> = (0..bytes / 2)
                 .flat_map(|_| {
-                    state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    state =
+                        state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                     let random = (state >> 33) as u16;
                     let word = match (random ^ round as u16) % 4 {
                         0 => 0,

@@ -35,7 +35,13 @@ fn difference(list: &[u32], options: Options, seed: u64, passes: &[&str]) -> Opt
     let (before, now) = (behaviour(&program, seed), behaviour(&after, seed));
     let first = before.iter().zip(&now).find(|(a, b)| a != b)?;
     let text = |program| print(program, PrintOptions::default());
-    Some(format!("{}\nbecame\n{}\n\n{}\nbecame\n{}", first.0, first.1, text(&program), text(&after)))
+    Some(format!(
+        "{}\nbecame\n{}\n\n{}\nbecame\n{}",
+        first.0,
+        first.1,
+        text(&program),
+        text(&after)
+    ))
 }
 
 fn check(passes: &[&str], options: Options, seeds: std::ops::Range<u64>) {
@@ -44,7 +50,9 @@ fn check(passes: &[&str], options: Options, seeds: std::ops::Range<u64>) {
         if difference(&list, options, seed, passes).is_some() {
             let small = shrink(&list, |list| difference(list, options, seed, passes).is_some());
             let what = difference(&small, options, seed, passes).unwrap_or_default();
-            panic!("{passes:?} change the meaning of the program of seed {seed}, made small:\n{what}");
+            panic!(
+                "{passes:?} change the meaning of the program of seed {seed}, made small:\n{what}"
+            );
         }
     }
 }
@@ -74,7 +82,16 @@ fn the_default_pipeline_keeps_the_meaning() {
 #[test]
 fn passes_work_on_what_other_passes_leave() {
     check(
-        &["inline", "unroll", "simplify-control", "fold", "cse", "simplify-control", "dce", "unroll"],
+        &[
+            "inline",
+            "unroll",
+            "simplify-control",
+            "fold",
+            "cse",
+            "simplify-control",
+            "dce",
+            "unroll",
+        ],
         Options::ALL,
         0..seeds(),
     );
@@ -91,8 +108,9 @@ fn the_default_pipeline_makes_programs_smaller() {
     };
     let (mut before, mut after) = (0, 0);
     for seed in 0..200 {
-        let program =
-            PassManager::new().run(generate_from(&decisions(seed), Options::ALL), &["inline"]).unwrap();
+        let program = PassManager::new()
+            .run(generate_from(&decisions(seed), Options::ALL), &["inline"])
+            .unwrap();
         before += count(&program);
         after += count(&PassManager::new().run_default(program).unwrap());
     }

@@ -14,8 +14,10 @@ fn programs_become_the_same_code() {
     let mut lines = Vec::new();
     for (name, path) in programs() {
         let Ok(output) = nicforge_frontend::compile(&path, &options) else { continue };
-        let program = nicforge_ir::verify(output.program).unwrap_or_else(|e| panic!("{name}: {}", e[0]));
-        let made = PassManager::new().run_default(program).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let program =
+            nicforge_ir::verify(output.program).unwrap_or_else(|e| panic!("{name}: {}", e[0]));
+        let made =
+            PassManager::new().run_default(program).unwrap_or_else(|e| panic!("{name}: {e}"));
         let text = print(&made, PrintOptions { spans: false });
         lines.push(format!("{name:40} {}", digest(&text)));
     }

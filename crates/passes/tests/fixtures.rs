@@ -1,5 +1,5 @@
-//! `tests/fixtures/NAME.air` says on its first line which passes to run; `NAME.expect` is what must come out.
-//! `NICFORGE_BLESS=1` writes what comes out.
+//! `tests/fixtures/NAME.air` says on its first line which passes to run; `NAME.expect` is what must
+//! come out. `NICFORGE_BLESS=1` writes what comes out.
 
 use nicforge_ir::text::{PrintOptions, parse, print};
 use nicforge_ir::verify;
@@ -7,8 +7,11 @@ use nicforge_passes::PassManager;
 
 /// The text after the passes that the first line, `// -p fold -p dce` or `// default`, asks for.
 fn run(text: &str) -> Result<String, String> {
-    let command =
-        text.lines().next().and_then(|line| line.strip_prefix("// ")).ok_or("no command on line 1")?;
+    let command = text
+        .lines()
+        .next()
+        .and_then(|line| line.strip_prefix("// "))
+        .ok_or("no command on line 1")?;
     let words: Vec<&str> = command.split_whitespace().filter(|word| *word != "-p").collect();
     let program = parse(text).map_err(|e| e.to_string())?;
     let program = verify(program).map_err(|errors| errors[0].to_string())?;
@@ -33,7 +36,8 @@ fn fixtures() {
             continue;
         }
         count += 1;
-        let found = run(&std::fs::read_to_string(&path).unwrap()).unwrap_or_else(|e| format!("error: {e}\n"));
+        let found = run(&std::fs::read_to_string(&path).unwrap())
+            .unwrap_or_else(|e| format!("error: {e}\n"));
         let expect = path.with_extension("expect");
         if bless {
             std::fs::write(&expect, &found).unwrap();

@@ -51,11 +51,15 @@ fn comparisons_of_casts() {
                     let constant = if over == "i1" { -constant } else { constant };
                     check(
                         from,
-                        &format!("%y: {over} = cast %x %c: {over} = {constant} %out: u1 = {op} %y, %c"),
+                        &format!(
+                            "%y: {over} = cast %x %c: {over} = {constant} %out: u1 = {op} %y, %c"
+                        ),
                     );
                     check(
                         from,
-                        &format!("%y: {over} = cast %x %c: {over} = {constant} %out: u1 = {op} %c, %y"),
+                        &format!(
+                            "%y: {over} = cast %x %c: {over} = {constant} %out: u1 = {op} %c, %y"
+                        ),
                     );
                 }
             }
@@ -76,7 +80,10 @@ fn arithmetic_with_constants() {
             for c in constants {
                 check(ty, &format!("%c: {ty} = {c} %out: {ty} = {op} %x, %c"));
                 check(ty, &format!("%c: {ty} = {c} %out: {ty} = {op} %c, %x"));
-                check(ty, &format!("%c: {ty} = {c} %y: {ty} = {op} %x, %c %out: {ty} = {op} %y, %c"));
+                check(
+                    ty,
+                    &format!("%c: {ty} = {c} %y: {ty} = {op} %x, %c %out: {ty} = {op} %y, %c"),
+                );
             }
             check(ty, &format!("%out: {ty} = {op} %x, %x"));
         }
@@ -89,11 +96,18 @@ fn masks_of_casts() {
         for over in ["u16", "i16", "u64", "i64"] {
             for op in ["and", "or", "xor"] {
                 for c in [0, 1, 15, 255, 4096, 32767] {
-                    check(from, &format!("%y: {over} = cast %x %c: {over} = {c} %out: {over} = {op} %y, %c"));
+                    check(
+                        from,
+                        &format!(
+                            "%y: {over} = cast %x %c: {over} = {c} %out: {over} = {op} %y, %c"
+                        ),
+                    );
                     let zero = format!("%z: {over} = 0 %out: u1 = ne %m, %z");
                     check(
                         from,
-                        &format!("%y: {over} = cast %x %c: {over} = {c} %m: {over} = {op} %y, %c {zero}"),
+                        &format!(
+                            "%y: {over} = cast %x %c: {over} = {c} %m: {over} = {op} %y, %c {zero}"
+                        ),
                     );
                 }
             }

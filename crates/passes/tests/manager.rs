@@ -14,7 +14,11 @@ fn program(text: &str) -> Verified<Program> {
 #[test]
 fn every_pass_has_a_name_of_its_own_and_a_description() {
     for (i, pass) in PASSES.iter().enumerate() {
-        assert!(pass.name().bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{}", pass.name());
+        assert!(
+            pass.name().bytes().all(|b| b.is_ascii_lowercase() || b == b'-'),
+            "{}",
+            pass.name()
+        );
         assert!(!pass.description().is_empty());
         assert!(PASSES[..i].iter().all(|other| other.name() != pass.name()));
     }
@@ -32,8 +36,7 @@ fn an_unknown_pass_is_refused_with_those_there_are() {
 #[test]
 fn hooks_see_every_run_and_times_add_up() {
     let mut seen = Vec::new();
-    let text =
-        "handler h on net_recv(%pkt: packet) { %a: u8 = 1 %b: u8 = add %a, %a drop %pkt, \"no\" return }";
+    let text = "handler h on net_recv(%pkt: packet) { %a: u8 = 1 %b: u8 = add %a, %a drop %pkt, \"no\" return }";
     let mut manager = PassManager::new();
     manager.print_after(|name, program| seen.push((name, program.handlers.len())));
     manager.run_default(program(text)).unwrap();
@@ -63,8 +66,10 @@ fn deep_and_long_programs_stay_within_the_verifiers_limits() {
     );
     PassManager::new().run_default(program(&early)).unwrap();
     // Loops as deep as they may nest.
-    let loops = format!("{} continue 0 }} {}", "loop 2 { ".repeat(250), "continue 0 } ".repeat(249));
-    let deep = format!("handler h on net_recv(%pkt: packet) {{ {loops} drop %pkt, \"no\" return }}");
+    let loops =
+        format!("{} continue 0 }} {}", "loop 2 { ".repeat(250), "continue 0 } ".repeat(249));
+    let deep =
+        format!("handler h on net_recv(%pkt: packet) {{ {loops} drop %pkt, \"no\" return }}");
     PassManager::new().run(program(&deep), &["unroll", "simplify-control", "unroll"]).unwrap();
 }
 

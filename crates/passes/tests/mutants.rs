@@ -1,5 +1,5 @@
-//! Random programs with a few words of their text exchanged: parser and verifier refuse most with a message; what they
-//! accept must run and must survive the passes, however odd it is.
+//! Random programs with a few words of their text exchanged: parser and verifier refuse most with a
+//! message; what they accept must run and must survive the passes, however odd it is.
 
 use nicforge_ir::generate::{Options, events, generate};
 use nicforge_ir::io::random;
@@ -37,18 +37,31 @@ fn mutate(text: &str, seed: u64) -> String {
 
 #[test]
 fn odd_programs_are_refused_or_work() {
-    let count = std::env::var("NICFORGE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3000u64);
+    let count =
+        std::env::var("NICFORGE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3000u64);
     let mut accepted = 0;
     for seed in 0..count {
-        let text = mutate(&print(&generate(seed % 500, Options::ALL), PrintOptions::default()), seed);
+        let text =
+            mutate(&print(&generate(seed % 500, Options::ALL), PrintOptions::default()), seed);
         fuzz(text.as_bytes());
-        let Some(program) = parse(&text).ok().and_then(|program| verify(program).ok()) else { continue };
+        let Some(program) = parse(&text).ok().and_then(|program| verify(program).ok()) else {
+            continue;
+        };
         accepted += 1;
         let before = behaviour(&program, seed);
-        let names =
-            ["unroll", "inline", "unroll", "simplify-control", "fold", "cse", "dce", "simplify-control"];
-        let after =
-            PassManager::new().run(program, &names).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{text}"));
+        let names = [
+            "unroll",
+            "inline",
+            "unroll",
+            "simplify-control",
+            "fold",
+            "cse",
+            "dce",
+            "simplify-control",
+        ];
+        let after = PassManager::new()
+            .run(program, &names)
+            .unwrap_or_else(|e| panic!("seed {seed}: {e}\n{text}"));
         let now = behaviour(&after, seed);
         for (a, b) in before.iter().zip(&now) {
             // The passes may bring a run that took too long to its end.

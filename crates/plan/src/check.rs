@@ -30,20 +30,27 @@ pub fn parse(file: &str, content: &str) -> Result<Plan, PlanError> {
     if plan.schema != "nicforge/plan" || plan.version != VERSION {
         return refuse(
             file,
-            format!("this is `{}` version {}, not a plan of version {VERSION}", plan.schema, plan.version),
+            format!(
+                "this is `{}` version {}, not a plan of version {VERSION}",
+                plan.schema, plan.version
+            ),
         );
     }
     Ok(plan)
 }
 
-/// Compares a plan with its target and gives its program: every stage a handler, every replica a unit that exists and runs
-/// nothing else, every table in a memory that holds it.
+/// Compares a plan with its target and gives its program: every stage a handler, every replica a
+/// unit that exists and runs nothing else, every table in a memory that holds it.
 pub fn check(file: &str, plan: &Plan, target: &Target) -> Result<Program, PlanError> {
     if plan.target != target.name {
-        return refuse(file, format!("the plan is for `{}`, not for `{}`", plan.target, target.name));
+        return refuse(
+            file,
+            format!("the plan is for `{}`, not for `{}`", plan.target, target.name),
+        );
     }
-    let program = text::parse(&plan.air)
-        .or_else(|e| refuse(file, format!("the planned program: line {}: {}", e.line, e.message)))?;
+    let program = text::parse(&plan.air).or_else(|e| {
+        refuse(file, format!("the planned program: line {}: {}", e.line, e.message))
+    })?;
     for handler in program.handlers.values() {
         if !plan.stages.iter().any(|stage| stage.handlers.contains(&handler.name)) {
             return refuse(
@@ -57,22 +64,36 @@ pub fn check(file: &str, plan: &Plan, target: &Target) -> Result<Program, PlanEr
         let name = &stage.name;
         let known = |name: &String| program.handlers.values().any(|handler| &handler.name == name);
         if let Some(missing) = stage.handlers.iter().find(|handler| !known(handler)) {
-            return refuse(file, format!("stage `{name}`: the planned program has no handler `{missing}`"));
+            return refuse(
+                file,
+                format!("stage `{name}`: the planned program has no handler `{missing}`"),
+            );
         }
         let Some(group) = target.units.iter().find(|group| group.name == stage.group) else {
-            return refuse(file, format!("stage `{name}`: `{}` has no units `{}`", target.name, stage.group));
+            return refuse(
+                file,
+                format!("stage `{name}`: `{}` has no units `{}`", target.name, stage.group),
+            );
         };
         if stage.replicas == 0 || stage.units.len() != stage.replicas as usize {
             return refuse(
                 file,
-                format!("stage `{name}`: {} replicas but {} units", stage.replicas, stage.units.len()),
+                format!(
+                    "stage `{name}`: {} replicas but {} units",
+                    stage.replicas,
+                    stage.units.len()
+                ),
             );
         }
         if let (crate::Replication::Single { reason }, 2..) = (&stage.replication, stage.replicas) {
-            return refuse(file, format!("stage `{name}` cannot have {} replicas: {reason}", stage.replicas));
+            return refuse(
+                file,
+                format!("stage `{name}` cannot have {} replicas: {reason}", stage.replicas),
+            );
         }
         for unit in &stage.units {
-            let number = unit.strip_prefix(&format!("{}.", group.name)).and_then(|n| n.parse::<u32>().ok());
+            let number =
+                unit.strip_prefix(&format!("{}.", group.name)).and_then(|n| n.parse::<u32>().ok());
             if number.is_none_or(|n| n >= group.count) {
                 return refuse(
                     file,
@@ -94,7 +115,10 @@ pub fn check(file: &str, plan: &Plan, target: &Target) -> Result<Program, PlanEr
         let Some(memory) = target.memories.iter().find(|memory| memory.name == table.memory) else {
             return refuse(
                 file,
-                format!("table `{}`: `{}` has no memory `{}`", table.name, target.name, table.memory),
+                format!(
+                    "table `{}`: `{}` has no memory `{}`",
+                    table.name, target.name, table.memory
+                ),
             );
         };
         if table.bytes as f64 > memory.size.value {
@@ -113,7 +137,8 @@ pub fn check(file: &str, plan: &Plan, target: &Target) -> Result<Program, PlanEr
 fn context(file: &str, plan: &Plan, target: &Target) -> Result<(), PlanError> {
     let room = target.context.as_ref().map_or(0, |size| size.value as u32);
     if plan.context_bytes > room {
-        let reason = format!("a context of {} bytes; `{}` has {room}", plan.context_bytes, target.name);
+        let reason =
+            format!("a context of {} bytes; `{}` has {room}", plan.context_bytes, target.name);
         return refuse(file, reason);
     }
     for edge in &plan.edges {
@@ -129,8 +154,10 @@ fn context(file: &str, plan: &Plan, target: &Target) -> Result<(), PlanError> {
                 return refuse(file, reason);
             }
             if let Some((_, _, other)) = taken.iter().find(|(a, b, _)| from < *b && *a < to) {
-                let reason =
-                    format!("event `{}`: `{}` and `{other}` overlap in the context", edge.event, value.name);
+                let reason = format!(
+                    "event `{}`: `{}` and `{other}` overlap in the context",
+                    edge.event, value.name
+                );
                 return refuse(file, reason);
             }
             taken.push((from, to, &value.name));

@@ -1,10 +1,12 @@
-//! Plans: which handlers a program was cut into, how often each is replicated, where its tables live, and how events find their
-//! replica.
+//! Plans: which handlers a program was cut into, how often each is replicated, where its tables
+//! live, and how events find their replica.
 //!
-//! A plan is an explicit object that people read, edit and give back (`nicforge plan --json`, `--plan FILE`). It holds the planned
-//! program as αIR text, so that a plan file is complete by itself; [`check()`] compares it with program and target.
+//! A plan is an explicit object that people read, edit and give back (`nicforge plan --json`,
+//! `--plan FILE`). It holds the planned program as αIR text, so that a plan file is complete by
+//! itself; [`check()`] compares it with program and target.
 //!
-//! Architecture invariant: types, reading and checking only. How plans are found is the planner's business.
+//! Architecture invariant: types, reading and checking only. How plans are found is the planner's
+//! business.
 
 pub mod check;
 
@@ -36,7 +38,8 @@ pub struct Plan {
     /// Bytes of the context that stays with each packet.
     #[serde(default)]
     pub context_bytes: u32,
-    /// Packets are put back into arrival order where they leave, since the replicas that send them mix them.
+    /// Packets are put back into arrival order where they leave, since the replicas that send them
+    /// mix them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ordered_output: bool,
     pub predicted: Predicted,
@@ -153,16 +156,18 @@ pub enum Steering {
     One,
     /// Any replica will do; in turn.
     RoundRobin,
-    /// By a parameter of the event: by its hash, or, where it is a number below `instances`, by that. Instance `i` is then on replica
-    /// `i * replicas / instances`.
+    /// By a parameter of the event: by its hash, or, where it is a number below `instances`, by
+    /// that. Instance `i` is then on replica `i * replicas / instances`.
     Key {
         param: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         instances: Option<u32>,
     },
-    /// By fields of the packet, found by generated code or logic: byte offset and length of each, per port.
+    /// By fields of the packet, found by generated code or logic: byte offset and length of each,
+    /// per port.
     Header { fields: Vec<PortFields> },
-    /// By the NIC's receive-side scaling: these fields are its input set, and these its Toeplitz keys (hexadecimal), one per port.
+    /// By the NIC's receive-side scaling: these fields are its input set, and these its Toeplitz
+    /// keys (hexadecimal), one per port.
     Rss { keys: Vec<String>, fields: Vec<PortFields> },
 }
 
@@ -259,7 +264,11 @@ impl Edge {
     }
 
     fn in_context(&self, which: impl Fn(&Slot) -> bool) -> u32 {
-        self.values.iter().filter(|value| value.context.as_ref().is_some_and(&which)).map(|v| v.bytes).sum()
+        self.values
+            .iter()
+            .filter(|value| value.context.as_ref().is_some_and(&which))
+            .map(|v| v.bytes)
+            .sum()
     }
 }
 

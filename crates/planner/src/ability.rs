@@ -1,11 +1,14 @@
-//! What is in every key that a stage uses, which decides whether its tables can be divided among replicas.
+//! What is in every key that a stage uses, which decides whether its tables can be divided among
+//! replicas.
 //!
-//! Two events meet in an entry if their keys are equal member by member. So what decides the replica must be the same member of every
-//! key of one table; between tables it only has to be the same value. An array's index has no members, but it may be made of two
-//! numbers, `group * SIZE + within`: then the group counts as one ([`group`]).
+//! Two events meet in an entry if their keys are equal member by member. So what decides the
+//! replica must be the same member of every key of one table; between tables it only has to be the
+//! same value. An array's index has no members, but it may be made of two numbers, `group * SIZE +
+//! within`: then the group counts as one ([`group`]).
 //!
-//! Handlers that share tables make one stage. Each has an event of its own; the stage can be divided if each event has one part that is
-//! in the same member of the keys of all tables, and that whoever sends the event can compute.
+//! Handlers that share tables make one stage. Each has an event of its own; the stage can be
+//! divided if each event has one part that is in the same member of the keys of all tables, and
+//! that whoever sends the event can compute.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +56,9 @@ pub fn ability(program: &Program, handlers: &[HandlerId]) -> Ability {
         handlers.iter().map(|h| (*h, touched(*h))).filter(|(_, sites)| !sites.is_empty()).collect();
     let decided = match &with_state[..] {
         [] => return Ability::Free,
-        [(handler, sites)] => keys(program, *handler, sites).and_then(|keys| alone(program, *handler, keys)),
+        [(handler, sites)] => {
+            keys(program, *handler, sites).and_then(|keys| alone(program, *handler, keys))
+        }
         several => meeting(program, several),
     };
     decided.unwrap_or_else(Ability::Single)
@@ -80,7 +85,9 @@ fn keys(
             let both = [Some((1, leaf.clone())), grouped];
             parts.extend(both.into_iter().flatten().map(|(size, part)| ((at, size), part)));
         }
-        parts.retain(|(_, part)| !matches!(part, Origin::Const(_)) && part.is_pure() && site.trusts(part));
+        parts.retain(|(_, part)| {
+            !matches!(part, Origin::Const(_)) && part.is_pure() && site.trusts(part)
+        });
         let name = &program.tables[table].name;
         if parts.is_empty() {
             let constant = key.leaves().iter().all(|leaf| matches!(leaf, Origin::Const(_)));
@@ -89,7 +96,10 @@ fn keys(
             } else {
                 "by a key that is not a function of the event"
             };
-            return Err(format!("`{name}` is accessed {why} ({})", place(program, body, site.inst)));
+            return Err(format!(
+                "`{name}` is accessed {why} ({})",
+                place(program, body, site.inst)
+            ));
         }
         match of_table.get_mut(&table) {
             None => {
@@ -111,11 +121,16 @@ fn keys(
 }
 
 /// One handler with state: all that its keys have in common.
-fn alone(program: &Program, handler: HandlerId, keys: BTreeMap<TableId, Common>) -> Result<Ability, String> {
+fn alone(
+    program: &Program,
+    handler: HandlerId,
+    keys: BTreeMap<TableId, Common>,
+) -> Result<Ability, String> {
     let body = &program.handlers[handler].body;
     let mut common: Option<(BTreeSet<Origin>, TableId, InstId)> = None;
     for (table, Common { parts, first: inst }) in keys {
-        let leaves: BTreeSet<Origin> = parts.into_iter().map(|(_, leaf)| leaf.undressed().clone()).collect();
+        let leaves: BTreeSet<Origin> =
+            parts.into_iter().map(|(_, leaf)| leaf.undressed().clone()).collect();
         common = Some(match common {
             None => (leaves, table, inst),
             Some((known, other, first)) => {
@@ -135,7 +150,8 @@ fn alone(program: &Program, handler: HandlerId, keys: BTreeMap<TableId, Common>)
     }
     let Some((leaves, ..)) = common else { return Ok(Ability::Free) };
     if !leaves.iter().any(|leaf| varied(program, handler, leaf)) {
-        let names: Vec<String> = leaves.iter().map(|leaf| describe(program, &[handler], leaf)).collect();
+        let names: Vec<String> =
+            leaves.iter().map(|leaf| describe(program, &[handler], leaf)).collect();
         return Err(format!(
             "all that its keys have in common is {}, which has few values",
             names.join(", ")
@@ -148,9 +164,13 @@ fn alone(program: &Program, handler: HandlerId, keys: BTreeMap<TableId, Common>)
 fn meeting(program: &Program, several: &[(HandlerId, Vec<Site>)]) -> Result<Ability, String> {
     let name = |n: usize| &program.handlers[several[n].0].name;
     let shared = |why: &str| format!("`{}` and `{}` share tables{why}", name(0), name(1));
-    if let Some((ordered, _)) = several.iter().find(|(handler, _)| !program.handlers[*handler].unordered) {
+    if let Some((ordered, _)) =
+        several.iter().find(|(handler, _)| !program.handlers[*handler].unordered)
+    {
         let ordered = &program.handlers[*ordered].name;
-        return Err(shared(&format!(", and `{ordered}` wants events in order (it has no NF_UNORDERED)")));
+        return Err(shared(&format!(
+            ", and `{ordered}` wants events in order (it has no NF_UNORDERED)"
+        )));
     }
     let mut all = Vec::new();
     for (handler, sites) in several {
@@ -164,7 +184,8 @@ fn meeting(program: &Program, several: &[(HandlerId, Vec<Site>)]) -> Result<Abil
     }
 }
 
-/// A part for each of the handlers, so that the parts are in the same member of every table. `known`: members that are left.
+/// A part for each of the handlers, so that the parts are in the same member of every table.
+/// `known`: members that are left.
 fn choose(
     program: &Program,
     handlers: &[(HandlerId, BTreeMap<TableId, Common>)],
@@ -174,20 +195,22 @@ fn choose(
     let Some(((handler, keys), rest)) = handlers.split_first() else { return true };
     let parts: BTreeSet<&Origin> =
         keys.values().flat_map(|c| &c.parts).map(|(_, part)| part.widened()).collect();
-    parts.into_iter().filter(|part| varied(program, *handler, part) && computable(part)).any(|part| {
-        let mut left = known.clone();
-        for (table, common) in keys {
-            let of_part = common.parts.iter().filter(|(_, other)| other.widened() == part);
-            let here: BTreeSet<Member> = of_part.map(|(member, _)| *member).collect();
-            let both = known.get(table).map_or(here.clone(), |known| known & &here);
-            if both.is_empty() {
-                return false;
+    parts.into_iter().filter(|part| varied(program, *handler, part) && computable(part)).any(
+        |part| {
+            let mut left = known.clone();
+            for (table, common) in keys {
+                let of_part = common.parts.iter().filter(|(_, other)| other.widened() == part);
+                let here: BTreeSet<Member> = of_part.map(|(member, _)| *member).collect();
+                let both = known.get(table).map_or(here.clone(), |known| known & &here);
+                if both.is_empty() {
+                    return false;
+                }
+                left.insert(*table, both);
             }
-            left.insert(*table, both);
-        }
-        chosen.insert(*handler, part.clone());
-        choose(program, rest, &left, chosen)
-    })
+            chosen.insert(*handler, part.clone());
+            choose(program, rest, &left, chosen)
+        },
+    )
 }
 
 /// A product with a constant: the constant, the other factor, and the bits that it has.
@@ -195,7 +218,9 @@ fn times(origin: &Origin) -> Option<(u64, &Origin, u8)> {
     let Origin::Op { name, bits, of } = origin.widened() else { return None };
     match (*name, &of[..]) {
         ("mul", [a, b]) => match (&**a, &**b) {
-            (group, Origin::Const(size)) | (Origin::Const(size), group) => Some((*size, group, *bits)),
+            (group, Origin::Const(size)) | (Origin::Const(size), group) => {
+                Some((*size, group, *bits))
+            }
             _ => None,
         },
         ("shl", [group, by]) => match **by {
@@ -206,7 +231,8 @@ fn times(origin: &Origin) -> Option<(u64, &Origin, u8)> {
     }
 }
 
-/// An index `group * size + within`, where `within` is below `size` and the sum does not wrap: the size, and the group.
+/// An index `group * size + within`, where `within` is below `size` and the sum does not wrap: the
+/// size, and the group.
 fn group(index: &Origin) -> Option<(u64, Origin)> {
     let Origin::Op { name, bits, of } = index.widened() else { return None };
     let fits = |size: u64, group: &Origin, bits: u8| {
@@ -249,7 +275,8 @@ fn limit(origin: &Origin) -> Option<u64> {
     }
 }
 
-/// Whether a part of events is different enough between flows to spread them: types of protocols are not.
+/// Whether a part of events is different enough between flows to spread them: types of protocols
+/// are not.
 fn varied(program: &Program, handler: HandlerId, leaf: &Origin) -> bool {
     match leaf {
         Origin::Frame { offset, bits, .. } => *bits >= 16 && *offset != 12,
@@ -258,7 +285,9 @@ fn varied(program: &Program, handler: HandlerId, leaf: &Origin) -> bool {
             name: "eq" | "ne" | "ult" | "ule" | "ugt" | "uge" | "slt" | "sle" | "sgt" | "sge",
             ..
         } => false,
-        Origin::Op { name: "select", of, .. } => of[1..].iter().any(|part| varied(program, handler, part)),
+        Origin::Op { name: "select", of, .. } => {
+            of[1..].iter().any(|part| varied(program, handler, part))
+        }
         Origin::Op { bits, .. } => *bits >= 16,
         Origin::Param { index, path } => {
             let event = &program.events[program.handlers[handler].event];

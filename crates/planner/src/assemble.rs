@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use cranelift_entity::PrimaryMap;
 use nicforge_ir::{Direction, FileId, Program, SourceFile, Type, Verified, text, verify};
 use nicforge_plan::{
-    Carried, Edge, HeaderField, Objective, Plan, PortFields, Predicted, Rejected, Replication, Stage,
-    Steering, TablePlan, VERSION,
+    Carried, Edge, HeaderField, Objective, Plan, PortFields, Predicted, Rejected, Replication,
+    Stage, Steering, TablePlan, VERSION,
 };
 use nicforge_target::{Device, Scope, SpreadKind, Target};
 
@@ -40,13 +40,15 @@ pub fn plan(
         .filter_map(|s| target.units.iter().find(|g| g.name == s.group))
         .map(|g| g.device)
         .collect();
-    let room = target.context.as_ref().filter(|_| devices.len() == 1).map_or(0, |size| size.value as u32);
+    let room =
+        target.context.as_ref().filter(|_| devices.len() == 1).map_or(0, |size| size.value as u32);
     let context_bytes = match config.context {
         ContextUse::None => 0,
         ContextUse::Own => context::assign(&program, &mut edges, room, false),
         ContextUse::Shared => context::assign(&program, &mut edges, room, true),
     };
-    let sorted = |(s, steer): (usize, &shard::Steer)| steer.sorted_output && mapping.replicas[s] > 1;
+    let sorted =
+        |(s, steer): (usize, &shard::Steer)| steer.sorted_output && mapping.replicas[s] > 1;
     let ordered_output = candidate.steers.iter().enumerate().any(sorted);
     // What was added was built from verified parts; the test of all examples checks it.
     program.prune_files();
@@ -97,18 +99,21 @@ pub fn program_of(plan: &Plan) -> Result<Verified<Program>, String> {
     read(plan, &PrimaryMap::new())
 }
 
-/// The verified program of a plan with the texts of the source it was made of, so that places have lines.
+/// The verified program of a plan with the texts of the source it was made of, so that places have
+/// lines.
 pub fn program_with(plan: &Plan, source: &Program) -> Result<Verified<Program>, String> {
     read(plan, &source.files)
 }
 
 fn read(plan: &Plan, files: &PrimaryMap<FileId, SourceFile>) -> Result<Verified<Program>, String> {
-    let mut program = text::parse(&plan.air).map_err(|e| format!("line {}: {}", e.line, e.message))?;
+    let mut program =
+        text::parse(&plan.air).map_err(|e| format!("line {}: {}", e.line, e.message))?;
     for file in program.files.values_mut() {
         // The same program may have been named by another path.
         let name = |file: &SourceFile| file.path.rsplit('/').next().map(str::to_string);
         let same = files.values().find(|known| known.path == file.path);
-        if let Some(known) = same.or_else(|| files.values().find(|known| name(known) == name(file))) {
+        if let Some(known) = same.or_else(|| files.values().find(|known| name(known) == name(file)))
+        {
             file.text.clone_from(&known.text);
         }
     }
@@ -130,11 +135,17 @@ fn stages(candidate: &Candidate, target: &Target) -> Vec<Stage> {
             let need = &candidate.instance.stages[s];
             let replication = match &steer.ability {
                 _ if mapping.locked[s] => Replication::Locked {
-                    tables: names(program, &candidate.stages[s], |t| !candidate.instance.tables[t].read_only),
+                    tables: names(program, &candidate.stages[s], |t| {
+                        !candidate.instance.tables[t].read_only
+                    }),
                 },
                 Ability::Free => Replication::Free,
                 Ability::Sharded(_) => Replication::Sharded {
-                    by: steer.by.iter().map(|leaf| shard::describe(program, handlers, leaf)).collect(),
+                    by: steer
+                        .by
+                        .iter()
+                        .map(|leaf| shard::describe(program, handlers, leaf))
+                        .collect(),
                 },
                 Ability::Meeting(parts) => {
                     let mut by: Vec<String> = parts
@@ -188,13 +199,16 @@ fn tables(candidate: &Candidate, target: &Target) -> Vec<TablePlan> {
             let chosen = mapping.memories[t];
             let memory = &target.memories[chosen];
             let users = || {
-                (0..candidate.stages.len()).filter(|s| instance.stages[*s].uses.iter().any(|(u, _)| *u == t))
+                (0..candidate.stages.len())
+                    .filter(|s| instance.stages[*s].uses.iter().any(|(u, _)| *u == t))
             };
             let replicated = users().any(|s| mapping.replicas[s] > 1);
             let rejected = (0..target.memories.len()).filter(|m| *m != chosen).map(|m| {
-                let placed: Vec<Option<usize>> = mapping.memories.iter().map(|m| Some(*m)).collect();
-                let reason = mapping::rejection(instance, &mapping.groups, &mapping.locked, &placed, t, m)
-                    .unwrap_or_else(|| slower(candidate, t, m));
+                let placed: Vec<Option<usize>> =
+                    mapping.memories.iter().map(|m| Some(*m)).collect();
+                let reason =
+                    mapping::rejection(instance, &mapping.groups, &mapping.locked, &placed, t, m)
+                        .unwrap_or_else(|| slower(candidate, t, m));
                 Rejected { memory: target.memories[m].name.clone(), reason }
             });
             TablePlan {
@@ -214,7 +228,8 @@ fn slower(candidate: &Candidate, table: usize, memory: usize) -> String {
     let mapping = &candidate.mapping;
     let mut memories = mapping.memories.clone();
     memories[table] = memory;
-    let other = mapping::evaluate(&candidate.instance, &mapping.groups, &memories, &mapping.replicas);
+    let other =
+        mapping::evaluate(&candidate.instance, &mapping.groups, &memories, &mapping.replicas);
     match other {
         Some(other) if other.rate < mapping.rate * 0.999 => {
             format!("{:.2} Mpps instead of {:.2}", other.rate / 1e6, mapping.rate / 1e6)
@@ -244,7 +259,9 @@ fn edges(program: &mut Program, candidate: &Candidate, target: &Target) -> Vec<E
                 .stages
                 .iter()
                 .enumerate()
-                .filter(|(from, _)| candidate.instance.edges.iter().any(|e| e.from == *from && e.to == s))
+                .filter(|(from, _)| {
+                    candidate.instance.edges.iter().any(|e| e.from == *from && e.to == s)
+                })
                 .map(|(_, handlers)| program.handlers[handlers[0]].name.clone())
                 .collect();
             let steering = if replicas == 1 {
@@ -272,8 +289,10 @@ fn edges(program: &mut Program, candidate: &Candidate, target: &Target) -> Vec<E
                 })
                 .collect();
             let reorder = steer.reorder;
-            let kind =
-                target.links.iter().find(|link| link.from == target.units[candidate.mapping.groups[s]].name);
+            let kind = target
+                .links
+                .iter()
+                .find(|link| link.from == target.units[candidate.mapping.groups[s]].name);
             list.push(Edge {
                 event: program.events[event].name.clone(),
                 from: if inside { sender_names } else { vec![] },
@@ -295,7 +314,11 @@ fn edges(program: &mut Program, candidate: &Candidate, target: &Target) -> Vec<E
 }
 
 /// Steering of packets at the ports.
-fn spread(program: &Program, by: &std::collections::BTreeSet<Origin>, kind: SpreadKind) -> Steering {
+fn spread(
+    program: &Program,
+    by: &std::collections::BTreeSet<Origin>,
+    kind: SpreadKind,
+) -> Steering {
     let of_port = |port: u32| {
         let mut fields: Vec<HeaderField> = by
             .iter()
@@ -318,7 +341,8 @@ fn spread(program: &Program, by: &std::collections::BTreeSet<Origin>, kind: Spre
     }
 }
 
-/// Port to port, nothing else going on: the frame in and out, processing, waiting and messages on the longest way.
+/// Port to port, nothing else going on: the frame in and out, processing, waiting and messages on
+/// the longest way.
 fn latency_ns(candidate: &Candidate, target: &Target, config: &Config) -> f64 {
     let mapping = &candidate.mapping;
     let own = |s: usize| {
@@ -327,8 +351,10 @@ fn latency_ns(candidate: &Candidate, target: &Target, config: &Config) -> f64 {
     };
     let mut at: Vec<f64> = (0..candidate.stages.len()).map(own).collect();
     for edge in &candidate.instance.edges {
-        let (from, to) =
-            (&target.units[mapping.groups[edge.from]].name, &target.units[mapping.groups[edge.to]].name);
+        let (from, to) = (
+            &target.units[mapping.groups[edge.from]].name,
+            &target.units[mapping.groups[edge.to]].name,
+        );
         let link = target.links.iter().find(|link| &link.from == from && &link.to == to);
         let arrives = at[edge.from] + link.map_or(0.0, |link| link.latency.value);
         at[edge.to] = at[edge.to].max(arrives + own(edge.to));
@@ -349,8 +375,10 @@ fn watts(candidate: &Candidate, target: &Target) -> f64 {
         total += target.power.host_base.value;
     }
     for (g, group) in groups.iter().enumerate() {
-        let busy: u32 =
-            (0..mapping.groups.len()).filter(|s| mapping.groups[*s] == g).map(|s| mapping.replicas[s]).sum();
+        let busy: u32 = (0..mapping.groups.len())
+            .filter(|s| mapping.groups[*s] == g)
+            .map(|s| mapping.replicas[s])
+            .sum();
         total += f64::from(busy) * group.active_power.value;
         total += f64::from(group.count - busy) * group.idle_power.value;
     }

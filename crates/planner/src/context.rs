@@ -1,22 +1,26 @@
 //! Which values travel with their event and which wait in the packet's context, and where there.
 //!
-//! A value that a stage only hands on is copied at every edge it crosses if it is a parameter. In the context, memory that stays with
-//! the packet, it is written once by who makes it and read by who uses it; stages between leave it alone. The
-//! interpreter knows nothing of this: αIR passes everything as parameters, and a plan says which of them a code generator
-//! may leave behind (Alkali calls this the choice between pass-by-event and pass-by-context).
+//! A value that a stage only hands on is copied at every edge it crosses if it is a parameter. In
+//! the context, memory that stays with the packet, it is written once by who makes it and read by
+//! who uses it; stages between leave it alone. The interpreter knows nothing of this: αIR passes
+//! everything as parameters, and a plan says which of them a code generator may leave behind
+//! (Alkali calls this the choice between pass-by-event and pass-by-context).
 //!
 //! # Which values
 //!
-//! Parameters that are handed on unchanged are joined into one *value* by union-find over (event, parameter). A value goes to the context if
-//! that takes fewer copies: a copy by event costs sender and receiver, a copy by context only those who make it and those
-//! who use it. What an event is steered by stays a parameter, and so does a value of which one event carries two copies, since these
-//! may differ on other ways.
+//! Parameters that are handed on unchanged are joined into one *value* by union-find over (event,
+//! parameter). A value goes to the context if that takes fewer copies: a copy by event costs sender
+//! and receiver, a copy by context only those who make it and those who use it. What an event is
+//! steered by stays a parameter, and so does a value of which one event carries two copies, since
+//! these may differ on other ways.
 //!
 //! # Where
 //!
-//! Two values may share bytes if no event carries both: a value that is alive between two handlers is a parameter of the event between
-//! them, so events are all places where values meet. Handlers read what they use before they write anything. Slots are
-//! given largest value first, each at the lowest aligned offset that is free, which is greedy and not always the least room. Order of events and parameters decides ties, so equal programs get equal slots.
+//! Two values may share bytes if no event carries both: a value that is alive between two handlers
+//! is a parameter of the event between them, so events are all places where values meet. Handlers
+//! read what they use before they write anything. Slots are given largest value first, each at the
+//! lowest aligned offset that is free, which is greedy and not always the least room. Order of
+//! events and parameters decides ties, so equal programs get equal slots.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,21 +30,25 @@ use nicforge_plan::{Edge, Slot, Steering};
 /// A parameter of an event.
 type Place = (EventId, usize);
 
-/// Puts values of a planned program into the context where that is cheaper, as far as `room` bytes go; the bytes used.
-/// `share`: values that never meet may have the same bytes.
+/// Puts values of a planned program into the context where that is cheaper, as far as `room` bytes
+/// go; the bytes used. `share`: values that never meet may have the same bytes.
 pub fn assign(program: &Program, edges: &mut [Edge], room: u32, share: bool) -> u32 {
-    let mut values: Vec<Value> = joined(program).into_iter().filter(|v| v.pays(program, edges)).collect();
+    let mut values: Vec<Value> =
+        joined(program).into_iter().filter(|v| v.pays(program, edges)).collect();
     values.sort_by_key(|value| (std::cmp::Reverse(value.bytes), value.places.first().copied()));
     let mut placed: Vec<(Value, u32)> = Vec::new();
     for value in values {
-        let meets = |other: &Value| !share || other.events().any(|event| value.events().any(|e| e == event));
+        let meets = |other: &Value| {
+            !share || other.events().any(|event| value.events().any(|e| e == event))
+        };
         let taken: Vec<(u32, u32)> = placed
             .iter()
             .filter(|(other, _)| meets(other))
             .map(|(other, at)| (*at, at + other.bytes))
             .collect();
         let align = value.bytes.next_power_of_two().min(8);
-        let free = |at: &u32| taken.iter().all(|(from, to)| at + value.bytes <= *from || *to <= *at);
+        let free =
+            |at: &u32| taken.iter().all(|(from, to)| at + value.bytes <= *from || *to <= *at);
         let at = (0..room).step_by(align as usize).find(free);
         if let Some(at) = at.filter(|at| at + value.bytes <= room) {
             placed.push((value, at));
@@ -50,7 +58,8 @@ pub fn assign(program: &Program, edges: &mut [Edge], room: u32, share: bool) -> 
         value.place(program, edges, *at);
     }
     for edge in edges.iter_mut() {
-        edge.bytes = edge.values.iter().filter(|value| value.context.is_none()).map(|v| v.bytes).sum();
+        edge.bytes =
+            edge.values.iter().filter(|value| value.context.is_none()).map(|v| v.bytes).sum();
     }
     placed.iter().map(|(value, at)| at + value.bytes).max().unwrap_or(0)
 }
@@ -113,7 +122,8 @@ fn joined(program: &Program) -> Vec<Value> {
     for (event, data) in &program.events {
         let packet = data.params.iter().any(|param| param.ty == Type::Packet);
         if data.direction == Direction::Internal && packet {
-            let plain = data.params.iter().enumerate().filter(|(_, param)| param.ty != Type::Packet);
+            let plain =
+                data.params.iter().enumerate().filter(|(_, param)| param.ty != Type::Packet);
             root.extend(plain.map(|(at, _)| ((event, at), (event, at))));
         }
     }
@@ -164,7 +174,9 @@ impl Uses {
         let data = &program.handlers[handler];
         let body = &data.body;
         let params = &body.blocks[body.entry()].params;
-        let own = |value: ValueId| params.iter().position(|param| *param == value).map(|at| (data.event, at));
+        let own = |value: ValueId| {
+            params.iter().position(|param| *param == value).map(|at| (data.event, at))
+        };
         let mut uses = Uses { handed_on: Vec::new(), made: Vec::new(), used: Vec::new() };
         body.for_each_inst(body.entry(), &mut |inst| {
             let Op::Generate { event, args } = &body.insts[inst].op else {
@@ -172,7 +184,10 @@ impl Uses {
                 return;
             };
             for (at, arg) in args.iter().enumerate() {
-                match (known.contains(&(*event, at)), own(*arg).filter(|place| known.contains(place))) {
+                match (
+                    known.contains(&(*event, at)),
+                    own(*arg).filter(|place| known.contains(place)),
+                ) {
                     (true, Some(from)) => uses.handed_on.push((from, (*event, at))),
                     (true, None) => uses.made.push((*event, at)),
                     (false, from) => uses.used.extend(from),
@@ -215,7 +230,8 @@ mod tests {
     }
 
     fn chain() -> Program {
-        let program = text::parse(CHAIN).unwrap_or_else(|e| panic!("{}:{}: {}", e.line, e.col, e.message));
+        let program =
+            text::parse(CHAIN).unwrap_or_else(|e| panic!("{}:{}: {}", e.line, e.col, e.message));
         verify(program).unwrap_or_else(|e| panic!("{}", e[0])).into_inner()
     }
 

@@ -1,29 +1,33 @@
 //! Cutting a handler in two: the same program with one more stage.
 //!
-//! A *cut* divides what a handler does into an upstream part, which keeps its name and event, and a downstream
-//! part. They are joined by an internal event whose parameters are the values that cross, and the packet. What the
-//! program means does not change: outputs, tables and counters are the same for any input.
+//! A *cut* divides what a handler does into an upstream part, which keeps its name and event, and a
+//! downstream part. They are joined by an internal event whose parameters are the values that
+//! cross, and the packet. What the program means does not change: outputs, tables and counters are
+//! the same for any input.
 //!
 //! The steps, each in its own file:
 //!
 //! 1. `nodes` takes the body apart: nodes, the conditions under which each runs, the ways out;
 //! 2. `graph` states which divisions are right and what they carry, as a network;
 //! 3. `choose` finds the division: balanced by an [`Objective`], with the fewest bytes carried;
-//! 4. `project` makes the two handlers, `restart` lets packets start over where that is allowed or needed;
+//! 4. `project` makes the two handlers, `restart` lets packets start over where that is allowed or
+//!    needed;
 //! 5. the pass `event-params` and the simplifying passes clean up across the cut.
 //!
-//! Internal events are queued behind the handler that generates them and see the time and the random stream of the
-//! event from outside, so `now` may be asked in any stage. Random numbers are all drawn in one stage, in order,
-//! because a target has a stream per stage.
+//! Internal events are queued behind the handler that generates them and see the time and the
+//! random stream of the event from outside, so `now` may be asked in any stage. Random numbers are
+//! all drawn in one stage, in order, because a target has a stream per stage.
 //!
 //! # No if-conversion
 //!
-//! The published method (Alkali, NSDI '25, section 5) first turns control flow into guarded straight-line code,
-//! cuts that, and has to find the branches again; its prototype loses conditions on the way back. Here nodes stay
-//! where they are in the nested `if`s and conditions are dependences like others, so there is nothing to turn
-//! back: early returns are points in `nodes`, several exits are several places that generate the event, a loop is
-//! one node. What if-conversion would add is freedom to compute an op upstream although its condition is known
-//! downstream only; that freedom buys wasted work, except for table accesses, which must not be speculated anyway.
+//! The published method (Alkali, NSDI '25, section 5) first turns control flow into guarded
+//! straight-line code, cuts that, and has to find the branches again; its prototype loses
+//! conditions on the way back. Here nodes stay where they are in the nested `if`s and conditions
+//! are dependences like others, so there is nothing to turn back: early returns are points in
+//! `nodes`, several exits are several places that generate the event, a loop is one node. What
+//! if-conversion would add is freedom to compute an op upstream although its condition is known
+//! downstream only; that freedom buys wasted work, except for table accesses, which must not be
+//! speculated anyway.
 
 mod choose;
 mod crossing;
@@ -84,11 +88,11 @@ pub struct Options {
     pub balance: f64,
     /// Shares this far from it are as good; among them the fewest bytes win.
     pub tolerance: f64,
-    /// The event may go without the packet, behind what was done with it: for targets whose stages need not pass
-    /// packets.
+    /// The event may go without the packet, behind what was done with it: for targets whose stages
+    /// need not pass packets.
     pub without_packet: bool,
-    /// Downstream may read the packet's headers again instead of being given them, where nothing changed the
-    /// packet before. Each read counts as this many carried bytes; `None`: never.
+    /// Downstream may read the packet's headers again instead of being given them, where nothing
+    /// changed the packet before. Each read counts as this many carried bytes; `None`: never.
     pub reread_bytes: Option<u32>,
     /// Both parts are simplified, and the event carries only what is left.
     pub clean: bool,
@@ -123,9 +127,13 @@ pub struct Cut {
 /// Why a handler is not cut.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum NoCut {
-    #[error("handler `{handler}` calls functions; prepare the program first (`cut::prepare` inlines them)")]
+    #[error(
+        "handler `{handler}` calls functions; prepare the program first (`cut::prepare` inlines them)"
+    )]
     Calls { handler: String },
-    #[error("handler `{handler}` takes more than one packet, and an event between stages carries one")]
+    #[error(
+        "handler `{handler}` takes more than one packet, and an event between stages carries one"
+    )]
     Packets { handler: String },
     #[error(
         "handler `{handler}` accesses {tables}, so stages cannot share its {what}; cut it by instructions"
@@ -134,12 +142,14 @@ pub enum NoCut {
     #[error("handler `{handler}` cannot be divided: {reason}")]
     Indivisible { handler: String, reason: String },
     /// A bug here.
-    #[error("internal error: cutting handler `{handler}` left a program that does not verify: {error}")]
+    #[error(
+        "internal error: cutting handler `{handler}` left a program that does not verify: {error}"
+    )]
     Broken { handler: String, error: String },
 }
 
-/// Brings a program into the form that cuts well: functions inlined and everything simplified, but nothing copied
-/// for speed, as copies of a table access would have to stay together.
+/// Brings a program into the form that cuts well: functions inlined and everything simplified, but
+/// nothing copied for speed, as copies of a table access would have to stay together.
 ///
 /// # Errors
 ///
@@ -150,7 +160,8 @@ pub fn prepare(program: &Verified<Program>) -> Result<Verified<Program>, PassErr
     manager.simplify(program)
 }
 
-/// As [`prepare`], and queues carry the members of structs that live behind them; there they are structs again.
+/// As [`prepare`], and queues carry the members of structs that live behind them; there they are
+/// structs again.
 ///
 /// # Errors
 ///

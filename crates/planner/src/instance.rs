@@ -25,7 +25,8 @@ pub struct Config {
     /// Handler name to the greatest number of replicas.
     pub pin_replicas: BTreeMap<String, u32>,
     pub context: ContextUse,
-    /// Keys are taken to spread evenly over replicas, whatever the hash: `traffic.flows` then only limits how many are of use.
+    /// Keys are taken to spread evenly over replicas, whatever the hash: `traffic.flows` then only
+    /// limits how many are of use.
     pub evenly: bool,
     pub optimisations: Optimisations,
 }
@@ -61,7 +62,8 @@ impl Default for Optimisations {
 
 /// Frames per second that all ports a program uses take together.
 pub fn line_rate(target: &Target, ports: u32, traffic: Traffic) -> f64 {
-    let frame = f64::from(traffic.frame_bytes.max(target.ports.min_frame) + target.ports.overhead_bytes);
+    let frame =
+        f64::from(traffic.frame_bytes.max(target.ports.min_frame) + target.ports.overhead_bytes);
     // What comes in by one port is what one port can carry away again.
     let used = f64::from(ports.min(target.ports.count).div_ceil(2));
     let rate = used * target.ports.rate.value / (8.0 * frame);
@@ -99,8 +101,8 @@ pub fn handler_costs(
         .collect()
 }
 
-/// Events of every handler per packet that enters. Events that come from elsewhere than the network are taken to be as
-/// frequent as packets.
+/// Events of every handler per packet that enters. Events that come from elsewhere than the network
+/// are taken to be as frequent as packets.
 pub fn handler_weights(program: &Program, costs: &[Vec<HandlerCost>]) -> Vec<f64> {
     let mut weights: Vec<f64> = program
         .handlers
@@ -119,9 +121,11 @@ pub fn handler_weights(program: &Program, costs: &[Vec<HandlerCost>]) -> Vec<f64
                     .handlers
                     .keys()
                     .map(|sender| {
-                        let sent =
-                            costs[sender.as_u32() as usize].first().map_or(&[][..], |cost| &cost.generates);
-                        let rate: f64 = sent.iter().filter(|(e, _)| *e == data.event).map(|(_, r)| r).sum();
+                        let sent = costs[sender.as_u32() as usize]
+                            .first()
+                            .map_or(&[][..], |cost| &cost.generates);
+                        let rate: f64 =
+                            sent.iter().filter(|(e, _)| *e == data.event).map(|(_, r)| r).sum();
                         weights[sender.as_u32() as usize] * rate
                     })
                     .sum();
@@ -150,7 +154,8 @@ pub fn instance(
             group.count = group.count.max(pinned.min(spec.count));
         }
     }
-    // A design has one pipe, or an engine for each of its stages. Whether handlers are engines instead, of which there may be several, their generator says afterwards.
+    // A design has one pipe, or an engine for each of its stages. Whether handlers are engines
+    // instead, of which there may be several, their generator says afterwards.
     for group in groups.iter_mut().filter(|group| group.codegen == Generator::Rtl) {
         group.count = group.count.min(stages.len() as u32);
     }
@@ -163,7 +168,8 @@ pub fn instance(
     let flows = config.traffic.flows.max(1);
     let largest = groups.iter().map(|group| group.count).max().unwrap_or(1);
     let worth = if config.evenly { Vec::new() } else { skew::worth(flows, largest) };
-    let stage_of = |handler: HandlerId| stages.iter().position(|handlers| handlers.contains(&handler));
+    let stage_of =
+        |handler: HandlerId| stages.iter().position(|handlers| handlers.contains(&handler));
     let needs: Vec<StageNeed> = stages
         .iter()
         .zip(steers)
@@ -171,7 +177,8 @@ pub fn instance(
             let weight = handlers.iter().map(|h| weights[of(*h)]).fold(0.0, f64::max);
             let share = |h: HandlerId| weights[of(h)] / weight;
             let per_group = groups.iter().enumerate().map(|(g, group)| {
-                let allowed = handlers.iter().all(|h| may_run(program, *h, target, group)) && group.count > 0;
+                let allowed =
+                    handlers.iter().all(|h| may_run(program, *h, target, group)) && group.count > 0;
                 allowed.then(|| {
                     let prices = &target.costs[&group.costs];
                     let (mut cycles, mut wait_ns, mut waits) = (0.0, 0.0, 0.0);
@@ -186,7 +193,8 @@ pub fn instance(
                             }
                         }
                         for (event, rate) in &costs[of(*handler)][g].generates {
-                            let to = program.handler_of(*event).and_then(|to| Some((to, stage_of(to)?)));
+                            let to =
+                                program.handler_of(*event).and_then(|to| Some((to, stage_of(to)?)));
                             own += to.map_or(0.0, |(handler, to)| {
                                 rate * steering_cycles(&steers[to], handler, prices)
                             });
@@ -195,9 +203,9 @@ pub fn instance(
                         wait_ns += costs[of(*handler)][g].wait_ns * share(*handler);
                         waits += costs[of(*handler)][g].waits * share(*handler);
                     }
-                    let updates = handlers
-                        .iter()
-                        .any(|h| !shard::tables_of(program, *h).iter().all(|t| !mutable.contains(t)));
+                    let updates = handlers.iter().any(|h| {
+                        !shard::tables_of(program, *h).iter().all(|t| !mutable.contains(t))
+                    });
                     UnitCost { cycles, updates, wait_ns, waits }
                 })
             });
@@ -214,24 +222,27 @@ pub fn instance(
                     uses.push((access.table.as_u32() as usize, access));
                 }
             }
-            let pinned =
-                handlers.iter().filter_map(|h| config.pin_replicas.get(&program.handlers[*h].name)).min();
+            let pinned = handlers
+                .iter()
+                .filter_map(|h| config.pin_replicas.get(&program.handlers[*h].name))
+                .min();
             // A flow stays with one replica.
             let by_flows = match steer.ability {
                 Ability::Sharded(_) | Ability::Meeting(_) => flows,
                 _ => u32::MAX,
             };
             // Threads of the host are what a program asks for; units of a NIC are what it may use.
-            let instances = handlers
-                .iter()
-                .map(|h| &program.handlers[*h])
-                .filter_map(|handler| handler.max_replicas.filter(|_| handler.side == Some(Side::Host)));
+            let instances = handlers.iter().map(|h| &program.handlers[*h]).filter_map(|handler| {
+                handler.max_replicas.filter(|_| handler.side == Some(Side::Host))
+            });
             let unordered = handlers.iter().all(|h| program.handlers[*h].unordered);
             let served = |g: usize| {
                 let mut list = Vec::new();
                 for handler in handlers {
                     let own = costs[of(*handler)][g].served.iter();
-                    list.extend(own.map(|(accelerator, seconds)| (*accelerator, seconds * share(*handler))));
+                    list.extend(
+                        own.map(|(accelerator, seconds)| (*accelerator, seconds * share(*handler))),
+                    );
                 }
                 list
             };
@@ -277,7 +288,8 @@ pub fn instance(
     }
 }
 
-/// Cycles of a sender for the number that steers one event to a replica. A receiver that may have several is taken to have them.
+/// Cycles of a sender for the number that steers one event to a replica. A receiver that may have
+/// several is taken to have them.
 fn steering_cycles(steer: &Steer, handler: HandlerId, prices: &OpCosts) -> f64 {
     let parts = if steer.most > 1 { steer.hashed(handler) } else { 0 };
     parts as f64 * (prices.field + prices.hash + prices.hash_byte * 8.0)
@@ -290,7 +302,9 @@ fn may_run(program: &Program, handler: HandlerId, target: &Target, group: &UnitG
     match data.side {
         Some(Side::Nic) => group.device == primary,
         Some(Side::Host) => group.device == Device::Host,
-        None => program.events[data.event].direction == Direction::Internal || group.device == primary,
+        None => {
+            program.events[data.event].direction == Direction::Internal || group.device == primary
+        }
     }
 }
 
@@ -310,7 +324,8 @@ fn table_need(
         read_only: read_only.contains(&table),
         commutative: !mutable.contains(&table) && !read_only.contains(&table),
         buffers: data.buf.is_some(),
-        only: pinned.and_then(|name| target.memories.iter().position(|memory| &memory.name == name)),
+        only: pinned
+            .and_then(|name| target.memories.iter().position(|memory| &memory.name == name)),
     }
 }
 
@@ -337,7 +352,8 @@ fn laid_out(program: &Program, data: &Table, layout: &TableLayout) -> u64 {
         }
 }
 
-/// Bytes of a table: entries times key, value and byte string, each aligned to 4, or as the target lays tables out.
+/// Bytes of a table: entries times key, value and byte string, each aligned to 4, or as the target
+/// lays tables out.
 pub fn table_bytes(program: &Program, table: TableId, target: &Target) -> u64 {
     let data = &program.tables[table];
     if let Some(layout) = &target.table_layout {
@@ -347,8 +363,8 @@ pub fn table_bytes(program: &Program, table: TableId, target: &Target) -> u64 {
         TableKind::Array => 0,
         _ => program.size_of(data.key),
     };
-    let entry =
-        u64::from(key.next_multiple_of(4)) + u64::from(program.size_of(data.value).next_multiple_of(4));
+    let entry = u64::from(key.next_multiple_of(4))
+        + u64::from(program.size_of(data.value).next_multiple_of(4));
     u64::from(data.capacity) * (entry + u64::from(data.buf.unwrap_or(0)))
 }
 
@@ -375,23 +391,32 @@ fn edges(
     costs: &[Vec<HandlerCost>],
     traffic: Traffic,
 ) -> Vec<Edge> {
-    let stage_of = |handler: HandlerId| stages.iter().position(|handlers| handlers.contains(&handler));
+    let stage_of =
+        |handler: HandlerId| stages.iter().position(|handlers| handlers.contains(&handler));
     let mut list = Vec::new();
     for (handler, data) in program.handlers.iter() {
         let event = &program.events[data.event];
-        let Some(to) = stage_of(handler).filter(|_| event.direction == Direction::Internal) else { continue };
+        let Some(to) = stage_of(handler).filter(|_| event.direction == Direction::Internal) else {
+            continue;
+        };
         for sender in program.handlers.keys() {
             let cost = &costs[sender.as_u32() as usize][0];
-            let rate: f64 = cost.generates.iter().filter(|(e, _)| *e == data.event).map(|(_, r)| r).sum();
-            let Some(from) = stage_of(sender).filter(|from| *from != to && rate > 0.0) else { continue };
+            let rate: f64 =
+                cost.generates.iter().filter(|(e, _)| *e == data.event).map(|(_, r)| r).sum();
+            let Some(from) = stage_of(sender).filter(|from| *from != to && rate > 0.0) else {
+                continue;
+            };
             let by = &steers[to];
             let steered = if by.most > 1 && by.hashed(handler) > 0 { steer::BYTES } else { 0 };
-            let bytes = event.params.iter().map(|param| program.size_of(param.ty)).sum::<u32>() + steered;
+            let bytes =
+                event.params.iter().map(|param| program.size_of(param.ty)).sum::<u32>() + steered;
             let has_packet = event.params.iter().any(|param| param.ty == nicforge_ir::Type::Packet);
             let sends = costs[handler.as_u32() as usize][0].sends;
-            let packet = if has_packet { f64::from(traffic.frame_bytes) * (1.0 + sends) } else { 0.0 };
+            let packet =
+                if has_packet { f64::from(traffic.frame_bytes) * (1.0 + sends) } else { 0.0 };
             let weight = weights[sender.as_u32() as usize] * rate;
-            // No more than its strings have, whatever passes made of the event since it was measured.
+            // No more than its strings have, whatever passes made of the event since it was
+            // measured.
             let strings = event.params.iter().filter(|param| program.is_string(param.ty));
             let zeros = event.zeros.min(strings.map(|param| program.size_of(param.ty)).sum());
             let reorder = steers[to].reorder;
@@ -402,11 +427,19 @@ fn edges(
 }
 
 /// Cycles of an op with everything it accesses in the target's usual memory, for balancing cuts.
-pub fn op_weight(program: &Program, body: &Body, inst: InstId, target: &Target, traffic: Traffic) -> f64 {
+pub fn op_weight(
+    program: &Program,
+    body: &Body,
+    inst: InstId,
+    target: &Target,
+    traffic: Traffic,
+) -> f64 {
     let group = &target.units[0];
     let costs = &target.costs[&group.costs];
     let own = match accelerate::served(program, body, inst, target, group, traffic) {
-        Some(one) => one.issue_cycles + one.wait_ns * 1e-9 * group.clock.value / f64::from(group.threads),
+        Some(one) => {
+            one.issue_cycles + one.wait_ns * 1e-9 * group.clock.value / f64::from(group.threads)
+        }
         None => cost::op_cycles(program, body, inst, costs, traffic),
     };
     let table = shard::table_of(&body.insts[inst].op).map_or(0.0, |_| {

@@ -1,7 +1,8 @@
 //! From a program and a target to a plan: cut into stages, replicate them, place their tables.
 //!
-//! [`cut`] divides a handler in two, [`shard`] says what may be replicated and how events find their replica, [`mapping`] chooses
-//! replicas, unit groups and memories, [`search`] puts them together, and [`assemble`] writes the answer down as a plan.
+//! [`cut`] divides a handler in two, [`shard`] says what may be replicated and how events find
+//! their replica, [`mapping`] chooses replicas, unit groups and memories, [`search`] puts them
+//! together, and [`assemble`] writes the answer down as a plan.
 //!
 //! Architecture invariant: the planner never reads source text and generates no code.
 

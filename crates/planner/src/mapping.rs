@@ -1,34 +1,42 @@
-//! Mapping: replicas per stage, a unit group per stage, a memory per table, so that the slowest part is as fast as can be.
+//! Mapping: replicas per stage, a unit group per stage, a memory per table, so that the slowest
+//! part is as fast as can be.
 //!
 //! # The problem
 //!
-//! Stages `s` see `w_s` events per packet and cost `c_s` cycles of a unit each; `c_s` depends on the unit group, on the memories of the
-//! stage's tables, on how many senders it polls (incast) and, under locks, on how many replicas contend. With `n_s` replicas at
-//! clock `f_s` the program keeps up with
+//! Stages `s` see `w_s` events per packet and cost `c_s` cycles of a unit each; `c_s` depends on
+//! the unit group, on the memories of the stage's tables, on how many senders it polls (incast)
+//! and, under locks, on how many replicas contend. With `n_s` replicas at clock `f_s` the program
+//! keeps up with
 //!
 //! ```text
 //! R = min( min_s  v_s(n_s) · f_s / (w_s · c_s),   min_t  k_t / (w_s · h_t),   min_m  operations_m / operations per packet on m,
 //!          ceiling of the ports )
 //! ```
 //!
-//! What `n` replicas are worth, `v(n)`, is `n` where events go to them in turn and less where keys choose ([`skew`](crate::skew)). `h_t` is
-//! how long an event keeps an entry of a table that it writes, and `k_t` how many entries are in use: one flow is served no faster
-//! than its entry, however many threads and replicas there are.
+//! What `n` replicas are worth, `v(n)`, is `n` where events go to them in turn and less where keys
+//! choose ([`skew`](crate::skew)). `h_t` is how long an event keeps an entry of a table that it
+//! writes, and `k_t` how many entries are in use: one flow is served no faster than its entry,
+//! however many threads and replicas there are.
 //!
-//! subject to units per group, memory sizes, entries of associative memories, and what may be replicated (Alkali, NSDI'25, section 5,
-//! states the problem; it hands it to an SMT solver with a target to reach).
+//! subject to units per group, memory sizes, entries of associative memories, and what may be
+//! replicated (Alkali, NSDI'25, section 5, states the problem; it hands it to an SMT solver with a
+//! target to reach).
 //!
 //! # Why this is exact
 //!
-//! Units of one group are interchangeable, so only counts matter. For a given rate `R` the fewest replicas of a stage follow from
-//! the counts of the stages that feed it; going through the stages in event order, each as small as possible, gives the smallest
-//! vector of counts, because every cost grows with the counts before it. So `R` is reachable with given memories if and only if that
-//! least vector fits. The best `R` is found by starting from one replica each and asking again and again for "a little more than what
-//! this vector reaches": every answer has more replicas, so this ends, and no rate in between is missed, since between two least
-//! vectors the rate cannot change. Memories, groups and locks are enumerated depth first; a branch is left when even the fastest
-//! memory for every open table, capacities ignored, would not beat the best answer. (Long pipelines have too many assignments to groups; see `MOST_ASSIGNMENTS`.) With capacities that do not matter (the usual case)
-//! the first descent meets the bound and ends the search. Ties are broken by fewest units, then least cycles, then first in order: the
-//! answer is the same on every run.
+//! Units of one group are interchangeable, so only counts matter. For a given rate `R` the fewest
+//! replicas of a stage follow from the counts of the stages that feed it; going through the stages
+//! in event order, each as small as possible, gives the smallest vector of counts, because every
+//! cost grows with the counts before it. So `R` is reachable with given memories if and only if
+//! that least vector fits. The best `R` is found by starting from one replica each and asking again
+//! and again for "a little more than what this vector reaches": every answer has more replicas, so
+//! this ends, and no rate in between is missed, since between two least vectors the rate cannot
+//! change. Memories, groups and locks are enumerated depth first; a branch is left when even the
+//! fastest memory for every open table, capacities ignored, would not beat the best answer. (Long
+//! pipelines have too many assignments to groups; see `MOST_ASSIGNMENTS`.) With capacities that do
+//! not matter (the usual case) the first descent meets the bound and ends the search. Ties are
+//! broken by fewest units, then least cycles, then first in order: the answer is the same on every
+//! run.
 //!
 //! Counts are then made for [`HEADROOM`] times what ports and memories take, as far as units reach.
 //!
@@ -59,7 +67,8 @@ pub struct Instance {
     pub accelerators: Vec<u32>,
     /// Packets per second beyond which more is of no use.
     pub ceiling: f64,
-    /// A shard is as large as its table, and memories that replicas share must have room for all of them.
+    /// A shard is as large as its table, and memories that replicas share must have room for all of
+    /// them.
     pub whole_shards: bool,
 }
 
@@ -89,7 +98,8 @@ pub struct Edge {
     pub bytes: u32,
     /// Of these what does not cross to another device, in the mean.
     pub zeros: u32,
-    /// Bytes that cross the link if the stages are on different devices: the packet, back again if it is sent from there.
+    /// Bytes that cross the link if the stages are on different devices: the packet, back again if
+    /// it is sent from there.
     pub wire_bytes: f64,
     /// Order is restored before `to`.
     pub reorder: bool,
@@ -104,7 +114,8 @@ pub struct StageNeed {
     /// Events per packet.
     pub weight: f64,
     pub max_replicas: u32,
-    /// Replicas it is to have even if fewer keep up, as far as there are units: instances that the program asks for.
+    /// Replicas it is to have even if fewer keep up, as far as there are units: instances that the
+    /// program asks for.
     pub asked_replicas: u32,
     /// What 1, 2, ... replicas are worth; counts beyond the list are worth themselves.
     pub worth: Vec<f64>,
@@ -175,8 +186,9 @@ pub struct Mapping {
     pub limit: Limit,
 }
 
-/// Stages get so much more than what ports and memories take if units are there: what they cost is a mean, queues need some slack,
-/// and a memory near its limit answers late, which takes more threads to hide (the simulator shows both).
+/// Stages get so much more than what ports and memories take if units are there: what they cost is
+/// a mean, queues need some slack, and a memory near its limit answers late, which takes more
+/// threads to hide (the simulator shows both).
 pub const HEADROOM: f64 = 1.25;
 
 /// What is wanted of a mapping.
@@ -200,7 +212,8 @@ struct Partial {
     memories: Vec<Option<usize>>,
 }
 
-/// Assignments of stages to groups that are tried all; with more, stages are moved one at a time and the answer may not be the best.
+/// Assignments of stages to groups that are tried all; with more, stages are moved one at a time
+/// and the answer may not be the best.
 const MOST_ASSIGNMENTS: usize = 1 << 14;
 
 /// The best mapping, or nothing if the program does not fit.
@@ -217,7 +230,8 @@ fn map_within(instance: &Instance, goal: Goal, most: usize) -> Option<Mapping> {
         memories: vec![None; instance.tables.len()],
     };
     let ways = search.ways();
-    let assignments: usize = ways.iter().fold(1, |product, here| product.saturating_mul(here.len()));
+    let assignments: usize =
+        ways.iter().fold(1, |product, here| product.saturating_mul(here.len()));
     if assignments <= most {
         search.all(&mut partial, &ways, 0);
     } else {
@@ -235,7 +249,12 @@ pub fn evaluate(
 ) -> Option<Mapping> {
     let partial = Partial {
         groups: groups.to_vec(),
-        locked: instance.stages.iter().zip(replicas).map(|(stage, n)| *n > stage.max_replicas).collect(),
+        locked: instance
+            .stages
+            .iter()
+            .zip(replicas)
+            .map(|(stage, n)| *n > stage.max_replicas)
+            .collect(),
         memories: memories.iter().map(|memory| Some(*memory)).collect(),
     };
     let view = View::new(instance, &partial)?;
@@ -267,9 +286,13 @@ impl Search<'_> {
     /// Groups in which every stage may be, without and with locks.
     fn ways(&self) -> Vec<Vec<(usize, bool)>> {
         let of = |need: &StageNeed| {
-            let groups = (0..self.instance.groups.len()).filter(|group| need.cost[*group].is_some());
+            let groups =
+                (0..self.instance.groups.len()).filter(|group| need.cost[*group].is_some());
             let locks = need.lockable && self.instance.locks.is_some();
-            groups.flat_map(|group| [(group, false), (group, true)]).filter(|way| locks || !way.1).collect()
+            groups
+                .flat_map(|group| [(group, false), (group, true)])
+                .filter(|way| locks || !way.1)
+                .collect()
         };
         self.instance.stages.iter().map(of).collect()
     }
@@ -286,11 +309,14 @@ impl Search<'_> {
         }
     }
 
-    /// From all stages in one group as far as they can be there, one stage is moved at a time, as long as that makes the best one better.
+    /// From all stages in one group as far as they can be there, one stage is moved at a time, as
+    /// long as that makes the best one better.
     fn descend(&mut self, partial: &mut Partial, ways: &[Vec<(usize, bool)>]) {
         for start in 0..self.instance.groups.len() {
             for (stage, here) in ways.iter().enumerate() {
-                let Some(first) = here.iter().find(|way| way.0 == start).or(here.first()) else { return };
+                let Some(first) = here.iter().find(|way| way.0 == start).or(here.first()) else {
+                    return;
+                };
                 (partial.groups[stage], partial.locked[stage]) = *first;
             }
             self.tables(partial, 0);
@@ -340,7 +366,8 @@ impl Search<'_> {
         partial.memories[table] = None;
     }
 
-    /// Time that all stages together spend on a table in a memory, for the order in which memories are tried.
+    /// Time that all stages together spend on a table in a memory, for the order in which memories
+    /// are tried.
     fn table_time(&self, partial: &Partial, table: usize, memory: usize) -> f64 {
         let uses = self.instance.stages.iter().enumerate().flat_map(|(s, stage)| {
             stage
@@ -386,7 +413,8 @@ pub fn score(instance: &Instance, goal: Goal, mapping: &Mapping) -> Score {
         Goal::Energy { base } => {
             let power: f64 = (0..mapping.groups.len())
                 .map(|s| {
-                    f64::from(mapping.replicas[s]) * instance.groups[mapping.groups[s]].active_power.value
+                    f64::from(mapping.replicas[s])
+                        * instance.groups[mapping.groups[s]].active_power.value
                 })
                 .sum();
             [-(base + power) / mapping.rate.max(1.0), mapping.rate, -units]
@@ -396,7 +424,8 @@ pub fn score(instance: &Instance, goal: Goal, mapping: &Mapping) -> Score {
 
 /// Whether a table may live in a memory, with the tables placed so far.
 fn fits(instance: &Instance, partial: &Partial, table: usize, memory: usize) -> bool {
-    rejection(instance, &partial.groups, &partial.locked, &partial.memories, table, memory).is_none()
+    rejection(instance, &partial.groups, &partial.locked, &partial.memories, table, memory)
+        .is_none()
 }
 
 /// Why a table may not live in a memory; `memories` holds where it and the others are.
@@ -410,8 +439,9 @@ pub fn rejection(
 ) -> Option<String> {
     let need = &instance.tables[table];
     let place = &instance.memories[memory];
-    let users =
-        || instance.stages.iter().enumerate().filter(|(_, s)| s.uses.iter().any(|(t, _)| *t == table));
+    let users = || {
+        instance.stages.iter().enumerate().filter(|(_, s)| s.uses.iter().any(|(t, _)| *t == table))
+    };
     if need.only.is_some_and(|only| only != memory) {
         return Some("it is pinned elsewhere".to_string());
     }
@@ -422,7 +452,11 @@ pub fn rejection(
         return Some(format!("{} bytes do not fit into {}", need.bytes, place.size));
     }
     if place.max_entries.is_some_and(|most| need.entries > most) {
-        return Some(format!("{} entries, it holds {}", need.entries, place.max_entries.unwrap_or(0)));
+        return Some(format!(
+            "{} entries, it holds {}",
+            need.entries,
+            place.max_entries.unwrap_or(0)
+        ));
     }
     for (s, _) in users() {
         if device(instance, groups[s]) != place.device {
@@ -447,9 +481,12 @@ pub fn rejection(
             place.size
         ));
     }
-    let entries: u32 = others.iter().map(|t| instance.tables[*t].entries).sum::<u32>() + need.entries;
+    let entries: u32 =
+        others.iter().map(|t| instance.tables[*t].entries).sum::<u32>() + need.entries;
     if place.max_entries.is_some_and(|most| entries > most) {
-        return Some(format!("with the tables placed there before it would have {entries} entries"));
+        return Some(format!(
+            "with the tables placed there before it would have {entries} entries"
+        ));
     }
     None
 }

@@ -57,7 +57,11 @@ fn instance(r: &mut Random) -> Instance {
                 scope: scopes[m],
                 size: Size::of(if m == 2 { 1e9 } else { 1000.0 * (1 + r.below(4)) as f64 }),
                 max_entries: (m == 0 && r.flip()).then_some(16),
-                access: vec![Access { bytes: 8, read: Time::of(fast), write: Time::of(fast / 2.0) }],
+                access: vec![Access {
+                    bytes: 8,
+                    read: Time::of(fast),
+                    write: Time::of(fast / 2.0),
+                }],
                 operations: limited.then(|| Rate::of(1e6 * (20 + r.below(400)) as f64)),
                 operation_bytes: limited.then_some(8),
                 associative: m == 0,
@@ -96,7 +100,11 @@ fn instance(r: &mut Random) -> Instance {
             worth: if r.flip() { crate::skew::worth(1 + r.below(60) as u32, 12) } else { vec![] },
             flows: if r.flip() { f64::INFINITY } else { (1 + r.below(16)) as f64 },
             served: (0..group_count)
-                .map(|_| if r.below(3) == 0 { vec![(0, 1e-9 * r.below(300) as f64)] } else { vec![] })
+                .map(
+                    |_| {
+                        if r.below(3) == 0 { vec![(0, 1e-9 * r.below(300) as f64)] } else { vec![] }
+                    },
+                )
                 .collect(),
             lockable: r.below(3) == 0,
             by_entry: if r.flip() { vec![0, 1] } else { vec![] },
@@ -138,7 +146,8 @@ fn instance(r: &mut Random) -> Instance {
         reorder: r.below(20) as f64,
         max_bytes: if r.below(6) == 0 { 20 } else { 1000 },
     };
-    let links = (0..group_count).map(|_| (0..group_count).map(|_| Some(link())).collect()).collect();
+    let links =
+        (0..group_count).map(|_| (0..group_count).map(|_| Some(link())).collect()).collect();
     Instance {
         links,
         edges,
@@ -164,13 +173,16 @@ fn exhaustive(instance: &Instance) -> Option<f64> {
         }
         for locks in product(n, 2) {
             let locked: Vec<bool> = locks.iter().map(|l| *l == 1).collect();
-            if (0..n).any(|s| locked[s] && !(instance.stages[s].lockable && instance.locks.is_some())) {
+            if (0..n)
+                .any(|s| locked[s] && !(instance.stages[s].lockable && instance.locks.is_some()))
+            {
                 continue;
             }
             for memories in product(instance.tables.len(), instance.memories.len()) {
                 let placed: Vec<Option<usize>> = memories.iter().map(|m| Some(*m)).collect();
-                let allowed = (0..memories.len())
-                    .all(|t| rejection(instance, &groups, &locked, &placed, t, memories[t]).is_none());
+                let allowed = (0..memories.len()).all(|t| {
+                    rejection(instance, &groups, &locked, &placed, t, memories[t]).is_none()
+                });
                 if !allowed {
                     continue;
                 }
@@ -195,7 +207,10 @@ fn exhaustive(instance: &Instance) -> Option<f64> {
 fn product(digits: usize, base: usize) -> Vec<Vec<usize>> {
     let mut all = vec![vec![]];
     for _ in 0..digits {
-        all = all.into_iter().flat_map(|v| (0..base).map(move |d| [v.clone(), vec![d]].concat())).collect();
+        all = all
+            .into_iter()
+            .flat_map(|v| (0..base).map(move |d| [v.clone(), vec![d]].concat()))
+            .collect();
     }
     all
 }
@@ -213,8 +228,9 @@ fn count_up(replicas: &mut [u32], instance: &Instance, groups: &[usize]) -> bool
 }
 
 fn enough(replicas: &[u32], instance: &Instance, groups: &[usize]) -> bool {
-    let used =
-        |g: usize| -> u32 { (0..replicas.len()).filter(|s| groups[*s] == g).map(|s| replicas[s]).sum() };
+    let used = |g: usize| -> u32 {
+        (0..replicas.len()).filter(|s| groups[*s] == g).map(|s| replicas[s]).sum()
+    };
     (0..instance.groups.len()).all(|g| used(g) <= instance.groups[g].count)
 }
 
@@ -236,7 +252,8 @@ fn rate(
             return None;
         }
         let mut load = Load { cycles: unit.cycles, wait_ns: unit.wait_ns, waits: unit.waits };
-        served += stage.weight * stage.served[groups[s]].iter().map(|(_, seconds)| seconds).sum::<f64>();
+        served +=
+            stage.weight * stage.served[groups[s]].iter().map(|(_, seconds)| seconds).sum::<f64>();
         let mut extra = 0.0;
         let (mut inside, mut at_once) = (0.0, f64::INFINITY);
         for (t, access) in &stage.uses {
@@ -246,7 +263,8 @@ fn rate(
             if !instance.tables[*t].read_only && (group.threads > 1 || locked[s]) {
                 let time = &memory.access[0];
                 let pieces = (f64::from(access.bytes) / 8.0).ceil();
-                let memory_ns = pieces * (access.reads * time.read.value + access.writes * time.write.value);
+                let memory_ns =
+                    pieces * (access.reads * time.read.value + access.writes * time.write.value);
                 let held = access.held_cycles / group.clock.value + memory_ns * 1e-9;
                 let whole = locked[s] && !stage.by_entry.contains(t);
                 let keys = if access.one_entry || whole {
@@ -269,13 +287,18 @@ fn rate(
                 match memory.scope {
                     Scope::Device => operations[memories[*t]] += stage.weight * each,
                     Scope::Island => {
-                        slowest =
-                            slowest.min(f64::from(n.div_ceil(island)) * limit.value / (stage.weight * each));
+                        slowest = slowest.min(
+                            f64::from(n.div_ceil(island)) * limit.value / (stage.weight * each),
+                        );
                     }
-                    Scope::Unit => slowest = slowest.min(f64::from(n) * limit.value / (stage.weight * each)),
+                    Scope::Unit => {
+                        slowest = slowest.min(f64::from(n) * limit.value / (stage.weight * each))
+                    }
                 }
             }
-            if let (true, false, Some(locks)) = (locked[s], instance.tables[*t].read_only, &instance.locks) {
+            if let (true, false, Some(locks)) =
+                (locked[s], instance.tables[*t].read_only, &instance.locks)
+            {
                 load.cycles += locks.cycles;
                 let others = f64::from(n - 1);
                 let wait = if stage.by_entry.contains(t) { others / f64::from(n) } else { others };
@@ -292,7 +315,8 @@ fn rate(
             if edge.from == s {
                 load.cycles += share * (link.send + each);
             } else {
-                load.cycles += share * (link.receive + each + if edge.reorder { link.reorder } else { 0.0 });
+                load.cycles +=
+                    share * (link.receive + each + if edge.reorder { link.reorder } else { 0.0 });
                 extra += share * link.incast * f64::from(replicas[edge.from] - 1);
             }
         }
@@ -330,15 +354,23 @@ fn mapping_is_as_good_as_trying_everything() {
                 mapped += 1;
                 several += usize::from(ours.replicas.iter().any(|n| *n > 1));
                 let same = (ours.rate - best).abs() <= 1e-6 * best;
-                assert!(same, "instance {number}: {} instead of {best}\n{instance:#?}\n{ours:#?}", ours.rate);
+                assert!(
+                    same,
+                    "instance {number}: {} instead of {best}\n{instance:#?}\n{ours:#?}",
+                    ours.rate
+                );
                 // What is claimed is what the answer gives.
-                let given = rate(&instance, &ours.groups, &ours.locked, &ours.memories, &ours.replicas);
+                let given =
+                    rate(&instance, &ours.groups, &ours.locked, &ours.memories, &ours.replicas);
                 assert!((given.unwrap() - ours.rate).abs() <= 1e-6 * best, "instance {number}");
             }
             _ => panic!("instance {number}: {ours:?} against {best:?}\n{instance:#?}"),
         }
     }
-    assert!(mapped > 300 && several > 200, "{mapped} mapped, {several} replicated: too few to mean anything");
+    assert!(
+        mapped > 300 && several > 200,
+        "{mapped} mapped, {several} replicated: too few to mean anything"
+    );
 }
 
 #[test]
@@ -349,7 +381,8 @@ fn a_footprint_is_the_smallest_that_reaches_the_rate() {
         let instance = instance(&mut random);
         let Some(full) = map(&instance, Goal::Rate) else { continue };
         let wanted = full.rate / 2.0;
-        let small = map(&instance, Goal::Footprint(wanted)).expect("half of the best rate is reachable");
+        let small =
+            map(&instance, Goal::Footprint(wanted)).expect("half of the best rate is reachable");
         assert!(small.unlimited >= wanted * (1.0 - 1e-6));
         let units: u32 = small.replicas.iter().sum();
         assert!(units <= full.replicas.iter().sum(), "more units for less rate");
@@ -367,7 +400,8 @@ fn the_same_instance_gives_the_same_mapping() {
     }
 }
 
-/// Stages moved one at a time, as in pipelines with too many assignments to try: on small instances as good as trying all.
+/// Stages moved one at a time, as in pipelines with too many assignments to try: on small instances
+/// as good as trying all.
 #[test]
 fn one_at_a_time_is_as_good_where_there_is_little() {
     let mut random = Random(nicforge_util::Random::new(4));
@@ -387,5 +421,8 @@ fn one_at_a_time_is_as_good_where_there_is_little() {
             }
         }
     }
-    assert!(mapped > 300 && missed == 0 && worse == 0, "{mapped} mapped, {missed} not found, {worse} worse");
+    assert!(
+        mapped > 300 && missed == 0 && worse == 0,
+        "{mapped} mapped, {missed} not found, {worse} worse"
+    );
 }

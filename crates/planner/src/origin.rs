@@ -1,11 +1,13 @@
 //! Origins: what a value of a handler is, as a function of the event that started it.
 //!
-//! Steering needs to know that two keys are the same part of a packet although different handlers computed them along different
-//! ways. So every value gets an *origin*: an expression over bytes of the frame, the port and constants if it is a pure function of
-//! the event, and otherwise an opaque name (a value read from a table stays equal to itself wherever it is carried). Equal origins
+//! Steering needs to know that two keys are the same part of a packet although different handlers
+//! computed them along different ways. So every value gets an *origin*: an expression over bytes of
+//! the frame, the port and constants if it is a pure function of the event, and otherwise an opaque
+//! name (a value read from a table stays equal to itself wherever it is carried). Equal origins
 //! mean equal values for one event; the reverse need not hold.
 //!
-//! Aggregates are taken apart into their integer members, so that a key struct and the header it was filled from compare.
+//! Aggregates are taken apart into their integer members, so that a key struct and the header it
+//! was filled from compare.
 
 mod walk;
 
@@ -80,7 +82,9 @@ impl Origin {
     /// Without operations that lose nothing: what is equal dressed is equal undressed.
     pub fn undressed(&self) -> &Origin {
         match self {
-            Origin::Op { name: "bswap" | "zext" | "sext" | "not" | "neg", of, .. } => of[0].undressed(),
+            Origin::Op { name: "bswap" | "zext" | "sext" | "not" | "neg", of, .. } => {
+                of[0].undressed()
+            }
             other => other,
         }
     }
@@ -212,14 +216,18 @@ fn shape_of(
         Type::Packet => Shape::Other,
         Type::Struct(id) => {
             let fields = &program.structs[id].fields;
-            Shape::Members(members(fields.len(), path, |n, path| shape_of(program, fields[n].ty, path, leaf)))
+            Shape::Members(members(fields.len(), path, |n, path| {
+                shape_of(program, fields[n].ty, path, leaf)
+            }))
         }
         Type::Array(id) => {
             let def = program.arrays[id];
             if def.len > MAX_ELEMENTS {
                 return Shape::Whole(leaf(path));
             }
-            Shape::Members(members(def.len as usize, path, |_, path| shape_of(program, def.elem, path, leaf)))
+            Shape::Members(members(def.len as usize, path, |_, path| {
+                shape_of(program, def.elem, path, leaf)
+            }))
         }
     }
 }

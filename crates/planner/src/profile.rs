@@ -1,18 +1,22 @@
-//! Branch frequencies of a program on a capture, in place of guesses, and how much of byte strings counts.
+//! Branch frequencies of a program on a capture, in place of guesses, and how much of byte strings
+//! counts.
 //!
-//! The interpreter runs the capture once and counts which way every `if` goes; the shares are written into the program as the
-//! probabilities it is cut and mapped by. What the user said with `NF_LIKELY` stays. A branch that was seen always or never one way keeps a
-//! small share for the other one: a capture is a sample, and (n + 1) / (m + 2) is what one expects after n of m (Laplace).
+//! The interpreter runs the capture once and counts which way every `if` goes; the shares are
+//! written into the program as the probabilities it is cut and mapped by. What the user said with
+//! `NF_LIKELY` stays. A branch that was seen always or never one way keeps a small share for the
+//! other one: a capture is a sample, and (n + 1) / (m + 2) is what one expects after n of m
+//! (Laplace).
 
 use std::collections::HashMap;
 
 use nicforge_ir::interp::{BodyOf, Tracer, Val};
 use nicforge_ir::{
-    Entry, Handler, HandlerId, InputEvent, InstId, Interp, Op, Program, TableBackend, TableId, Verified, io,
-    verify,
+    Entry, Handler, HandlerId, InputEvent, InstId, Interp, Op, Program, TableBackend, TableId,
+    Verified, io, verify,
 };
 
-/// The program with the frequencies that `events` show, with `entries` in its tables and after `before`, which does not count.
+/// The program with the frequencies that `events` show, with `entries` in its tables and after
+/// `before`, which does not count.
 ///
 /// # Errors
 /// A table that does not take an entry, an event that cannot be run; in words.

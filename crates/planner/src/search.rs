@@ -1,11 +1,12 @@
 //! The search for a pipeline: map, find what limits, cut that, and again.
 //!
-//! The program as it is, one stage per event, is the first candidate. Each step takes the best candidate that was not tried yet, cuts the
-//! handler that limits its rate in every way the cutter offers, and maps what comes out. A cut may make things worse before a
-//! second one makes them better (a parser on its own costs a hand-over; only the next cut gives stages that replicate), so candidates are
-//! never thrown away for being slow: the search ends when nothing is left to cut, at the ports' rate, or at a limit on
-//! candidates or time. It is deterministic but for the time limit. (Alkali, NSDI'25, section 5; its prototype stops at the first
-//! cut that does not help.)
+//! The program as it is, one stage per event, is the first candidate. Each step takes the best
+//! candidate that was not tried yet, cuts the handler that limits its rate in every way the cutter
+//! offers, and maps what comes out. A cut may make things worse before a second one makes them
+//! better (a parser on its own costs a hand-over; only the next cut gives stages that replicate),
+//! so candidates are never thrown away for being slow: the search ends when nothing is left to cut,
+//! at the ports' rate, or at a limit on candidates or time. It is deterministic but for the time
+//! limit. (Alkali, NSDI'25, section 5; its prototype stops at the first cut that does not help.)
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Instant;
@@ -87,7 +88,10 @@ pub fn search(
     let prepared = verify(prepared).map_err(|errors| NoPlan::DoesNotFit {
         program: program.name.clone(),
         target: target.name.clone(),
-        reason: format!("internal error: {}", errors.first().map_or(String::new(), ToString::to_string)),
+        reason: format!(
+            "internal error: {}",
+            errors.first().map_or(String::new(), ToString::to_string)
+        ),
     })?;
     let mut search = Search {
         target,
@@ -142,7 +146,12 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Maps a program and keeps it, unless it was there before or does not fit.
-    fn add(&mut self, program: Verified<Program>, parent: Option<usize>, action: String) -> Option<usize> {
+    fn add(
+        &mut self,
+        program: Verified<Program>,
+        parent: Option<usize>,
+        action: String,
+    ) -> Option<usize> {
         if !self.seen.insert(text::print(&program, text::PrintOptions { spans: false })) {
             return None;
         }
@@ -185,12 +194,14 @@ impl Search<'_> {
         Some(number)
     }
 
-    /// Whether an edge to an earlier stage leads from the host's side to the NIC, as in the answers that a cache learns from. Where queues
-    /// lose what does not fit, nothing waits. Elsewhere so many packets are let in that there is room for all they lead to, which has to
-    /// have a bound ([`alive`]).
+    /// Whether an edge to an earlier stage leads from the host's side to the NIC, as in the answers
+    /// that a cache learns from. Where queues lose what does not fit, nothing waits. Elsewhere so
+    /// many packets are let in that there is room for all they lead to, which has to have a bound
+    /// ([`alive`]).
     fn way_back(&self, program: &Program, stages: &[Vec<HandlerId>], edge: &Edge) -> bool {
-        let pinned =
-            |stage: usize| stages[stage].iter().all(|h| program.handlers[*h].side == Some(Side::Host));
+        let pinned = |stage: usize| {
+            stages[stage].iter().all(|h| program.handlers[*h].side == Some(Side::Host))
+        };
         let bounded = || alive::most_alive(program).is_some_and(|most| most <= alive::MOST_ROUND);
         pinned(edge.from) && !pinned(edge.to) && (self.loses() || bounded())
     }
@@ -210,7 +221,8 @@ impl Search<'_> {
         )
     }
 
-    /// Order is restored by what stages say they will send no more, which nobody can say where events come back.
+    /// Order is restored by what stages say they will send no more, which nobody can say where
+    /// events come back.
     fn wants_order(
         &self,
         program: &Program,
@@ -218,7 +230,8 @@ impl Search<'_> {
         steers: &[Steer],
         edge: &Edge,
     ) -> Option<String> {
-        let stage = (!self.loses()).then(|| steers.iter().rposition(|steer| steer.reorder)).flatten()?;
+        let stage =
+            (!self.loses()).then(|| steers.iter().rposition(|steer| steer.reorder)).flatten()?;
         let name = |stage: usize| &program.handlers[stages[stage][0]].name;
         Some(format!(
             "events reach `{}` by several ways, and nothing puts them in order again where events come back, as from `{}` to `{}`; \
@@ -232,7 +245,8 @@ impl Search<'_> {
     /// Better for the goal; fewer stages where rates hardly differ.
     fn beats(&self, a: usize, b: usize) -> bool {
         let (a, b) = (&self.candidates[a], &self.candidates[b]);
-        let close = (a.score[0] - b.score[0]).abs() <= 1e-3 * a.score[0].abs().max(b.score[0].abs());
+        let close =
+            (a.score[0] - b.score[0]).abs() <= 1e-3 * a.score[0].abs().max(b.score[0].abs());
         if close && a.stages.len() != b.stages.len() {
             return a.stages.len() < b.stages.len();
         }
@@ -240,9 +254,9 @@ impl Search<'_> {
     }
 
     fn most_promising(&self, open: &BTreeSet<usize>) -> Option<usize> {
-        open.iter()
-            .copied()
-            .reduce(|a, b| if better(self.candidates[b].score, self.candidates[a].score) { b } else { a })
+        open.iter().copied().reduce(|a, b| {
+            if better(self.candidates[b].score, self.candidates[a].score) { b } else { a }
+        })
     }
 
     /// Nothing is faster than the ports.
@@ -254,7 +268,8 @@ impl Search<'_> {
 
     /// Cuts what limits a candidate in every way; gives what is new.
     fn expand(&mut self, number: usize, most: u32) -> Vec<usize> {
-        // What handlers cost as hardware only their generator knows: it replicates engines where cutting would help.
+        // What handlers cost as hardware only their generator knows: it replicates engines where
+        // cutting would help.
         if self.target.in_a_row() {
             return vec![];
         }
@@ -266,7 +281,9 @@ impl Search<'_> {
             instance::op_weight(program, body, inst, target, traffic)
         };
         let weights = Weights { op: &op };
-        let Ok(mut cutter) = Cutter::new(&candidate.program, handler, &weights) else { return vec![] };
+        let Ok(mut cutter) = Cutter::new(&candidate.program, handler, &weights) else {
+            return vec![];
+        };
         let mut fresh = Vec::new();
         for objective in Objective::ALL {
             for balance in BALANCES {
@@ -274,7 +291,8 @@ impl Search<'_> {
                     return fresh;
                 }
                 // Packets stay with their events where frames cannot be sent from elsewhere.
-                let without_packet = self.target.links.iter().all(|link| link.kind != LinkKind::Cpumap);
+                let without_packet =
+                    self.target.links.iter().all(|link| link.kind != LinkKind::Cpumap);
                 let on = self.config.optimisations;
                 let options = Options {
                     objective,
@@ -285,8 +303,11 @@ impl Search<'_> {
                     ..Options::default()
                 };
                 let Ok(cut) = cutter.cut(&options) else { continue };
-                let action =
-                    format!("cut `{name}` by {}, {:.0} % upstream", objective.name(), balance * 100.0);
+                let action = format!(
+                    "cut `{name}` by {}, {:.0} % upstream",
+                    objective.name(),
+                    balance * 100.0
+                );
                 fresh.extend(self.add(cut.program, Some(number), action));
             }
         }
@@ -360,13 +381,16 @@ fn why_not(program: &Verified<Program>, target: &Target, config: &Config) -> Str
         }
     }
     for stage in stages::on(program, target) {
-        let outside = |h: &HandlerId| program.events[program.handlers[*h].event].direction == Direction::In;
+        let outside =
+            |h: &HandlerId| program.events[program.handlers[*h].event].direction == Direction::In;
         let side = |h: &HandlerId| program.handlers[*h].side.or(outside(h).then_some(Side::Nic));
         let on = |wanted: Side| stage.iter().find(|h| side(h) == Some(wanted));
         if let (Some(nic), Some(host)) = (on(Side::Nic), on(Side::Host)) {
             let tables = shard::tables_of(program, *nic);
-            let both = shard::tables_of(program, *host).into_iter().find(|table| tables.contains(table));
-            let what = both.map_or("tables".to_string(), |table| format!("`{}`", program.tables[table].name));
+            let both =
+                shard::tables_of(program, *host).into_iter().find(|table| tables.contains(table));
+            let what = both
+                .map_or("tables".to_string(), |table| format!("`{}`", program.tables[table].name));
             return format!(
                 "`{}` must run on the NIC and `{}` on the host, but they share {what}, and a table that changes lives on one \
                  side; keep it on one side and enqueue to a handler there",
@@ -377,7 +401,9 @@ fn why_not(program: &Verified<Program>, target: &Target, config: &Config) -> Str
     let stages = stages::on(program, target);
     let steers = shard::steer(program, &stages, target);
     let can_reorder = target.links.iter().any(|link| link.reorder != Reorder::None);
-    if let Some((stage, _)) = stages.iter().zip(&steers).find(|(_, steer)| steer.reorder && !can_reorder) {
+    if let Some((stage, _)) =
+        stages.iter().zip(&steers).find(|(_, steer)| steer.reorder && !can_reorder)
+    {
         let last = stage[stage.len() - 1];
         return format!(
             "events reach `{}` by several ways, and nothing there puts them in order again; write NF_UNORDERED before \

@@ -1,20 +1,24 @@
 //! Which stages may be replicated, and by what their events are steered.
 //!
-//! A stage may have several replicas if every table it writes is only added to (commutative), or if some part of the event is in the
-//! key of *every* access to every table that handlers write: then events with different values of that part never meet in a table,
-//! and each replica owns a shard. The common part may be smaller than any one key (a source address shards a 5-tuple table too), and it
-//! may be computed (the client's side of a connection, whichever way the packet goes). Maestro (NSDI'24) derives such conditions by
-//! symbolic execution; here equal [origins](crate::origin) say it.
+//! A stage may have several replicas if every table it writes is only added to (commutative), or if
+//! some part of the event is in the key of *every* access to every table that handlers write: then
+//! events with different values of that part never meet in a table, and each replica owns a shard.
+//! The common part may be smaller than any one key (a source address shards a 5-tuple table too),
+//! and it may be computed (the client's side of a connection, whichever way the packet goes).
+//! Maestro (NSDI'24) derives such conditions by symbolic execution; here equal
+//! [origins](crate::origin) say it.
 //!
 //! # Order
 //!
-//! Events with the same key must meet a table in arrival order. A stage `Q` with state sees them so if every replicated stage before
-//! it keeps them together, that is, if what *it* is steered by is part of `Q`'s keys. Otherwise a reorder point is needed in front of `Q`
-//! (a price), or the stages before it stay single. Handlers with `NF_UNORDERED` give that up.
+//! Events with the same key must meet a table in arrival order. A stage `Q` with state sees them so
+//! if every replicated stage before it keeps them together, that is, if what *it* is steered by is
+//! part of `Q`'s keys. Otherwise a reorder point is needed in front of `Q` (a price), or the stages
+//! before it stay single. Handlers with `NF_UNORDERED` give that up.
 //!
-//! Where one stage sends all packets, those of a key also leave in arrival order: if packets reach it by several ways it needs such a
-//! point too, with or without state, on targets that have any. Where that stage is replicated by something that is not in the keys of
-//! an earlier stage with state, its replicas would mix what that stage saw in order, so order is restored at the ports.
+//! Where one stage sends all packets, those of a key also leave in arrival order: if packets reach
+//! it by several ways it needs such a point too, with or without state, on targets that have any.
+//! Where that stage is replicated by something that is not in the keys of an earlier stage with
+//! state, its replicas would mix what that stage saw in order, so order is restored at the ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -70,7 +74,8 @@ pub fn read_only(program: &Program) -> BTreeSet<TableId> {
 }
 
 fn for_each_op(program: &Program, mut visit: impl FnMut(&Op)) {
-    let bodies = program.handlers.values().map(|h| &h.body).chain(program.funcs.values().map(|f| &f.body));
+    let bodies =
+        program.handlers.values().map(|h| &h.body).chain(program.funcs.values().map(|f| &f.body));
     for body in bodies {
         body.for_each_inst(body.entry(), &mut |inst| visit(&body.insts[inst].op));
     }
@@ -90,11 +95,13 @@ pub struct Steer {
     pub by: BTreeSet<Origin>,
     /// `by` is the number of an instance, of so many, and replicas have ranges of them.
     pub instances: Option<u32>,
-    /// Where handlers have events of their own: what those of each are steered by, always by a hash.
+    /// Where handlers have events of their own: what those of each are steered by, always by a
+    /// hash.
     pub each: BTreeMap<HandlerId, BTreeSet<Origin>>,
     /// `by` in terms of the packet that entered, where it can be said so.
     pub entry: BTreeSet<Origin>,
-    /// Events must be put back into arrival order before it; a target that cannot do that cannot run the pipeline.
+    /// Events must be put back into arrival order before it; a target that cannot do that cannot
+    /// run the pipeline.
     pub reorder: bool,
     /// What its replicas send must be put back into arrival order at the ports.
     pub sorted_output: bool,
@@ -108,7 +115,8 @@ impl Steer {
         self.each.get(&handler).unwrap_or(&self.by)
     }
 
-    /// Parts that a sender hashes for each event of a handler; none where a whole parameter steers as it is.
+    /// Parts that a sender hashes for each event of a handler; none where a whole parameter steers
+    /// as it is.
     pub fn hashed(&self, handler: HandlerId) -> usize {
         if self.each.is_empty() { crate::steer::hashed(&self.by) } else { self.of(handler).len() }
     }
@@ -119,7 +127,8 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
     let (sending, mut known) = (Sending::of(program, stages), BTreeMap::new());
     let arguments: Vec<Rc<Vec<Shape>>> =
         stages.iter().map(|handlers| sending.to(program, handlers[0], &mut known)).collect();
-    let abilities: Vec<Ability> = stages.iter().map(|handlers| ability(program, handlers)).collect();
+    let abilities: Vec<Ability> =
+        stages.iter().map(|handlers| ability(program, handlers)).collect();
     let unordered = |s: usize| stages[s].iter().any(|h| program.handlers[*h].unordered);
     let asked = |s: usize| stages[s].iter().filter_map(|h| program.handlers[*h].max_replicas).min();
     let limit = |s: usize| {
@@ -133,13 +142,18 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
     for (s, ability) in abilities.iter().enumerate() {
         if let Ability::Sharded(leaves) = ability {
             let here: BTreeSet<Origin> = leaves.iter().map(|leaf| global(s, leaf)).collect();
-            shared = Some(shared.map_or(here.clone(), |known| known.intersection(&here).cloned().collect()));
+            shared = Some(
+                shared.map_or(here.clone(), |known| known.intersection(&here).cloned().collect()),
+            );
         }
     }
     let shared = shared.unwrap_or_default();
-    let reorder = target.links.iter().any(|link| link.from == link.to && link.reorder != Reorder::None);
-    // The network block of an NFP puts what leaves in order by itself, and stages of RTL stand in a row.
-    let sorted = target.units.iter().any(|group| matches!(group.codegen, Generator::Nfp | Generator::Rtl));
+    let reorder =
+        target.links.iter().any(|link| link.from == link.to && link.reorder != Reorder::None);
+    // The network block of an NFP puts what leaves in order by itself, and stages of RTL stand in a
+    // row.
+    let sorted =
+        target.units.iter().any(|group| matches!(group.codegen, Generator::Nfp | Generator::Rtl));
     let only_exit = only_exit(program, stages, &abilities).filter(|_| reorder && !sorted);
     let one_sender = target.links.iter().any(|link| link.kind == LinkKind::AfXdp);
     let mut list: Vec<Steer> = Vec::new();
@@ -149,15 +163,21 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
         let mut each = BTreeMap::new();
         let (mut ability, mut by) = match ability {
             Ability::Sharded(leaves) => {
-                let chosen: BTreeSet<Origin> =
-                    leaves.iter().filter(|leaf| shared.contains(&global(s, leaf))).cloned().collect();
+                let chosen: BTreeSet<Origin> = leaves
+                    .iter()
+                    .filter(|leaf| shared.contains(&global(s, leaf)))
+                    .cloned()
+                    .collect();
                 (ability.clone(), if chosen.is_empty() { leaves.clone() } else { chosen })
             }
-            // Without state of its own it may as well keep together what later stages want together.
+            // Without state of its own it may as well keep together what later stages want
+            // together.
             Ability::Free if entry => (Ability::Free, shared.clone()),
             Ability::Meeting(parts) => {
-                each =
-                    parts.iter().map(|(handler, part)| (*handler, BTreeSet::from([part.clone()]))).collect();
+                each = parts
+                    .iter()
+                    .map(|(handler, part)| (*handler, BTreeSet::from([part.clone()])))
+                    .collect();
                 (ability.clone(), each.values().next().cloned().unwrap_or_default())
             }
             other => (other.clone(), BTreeSet::new()),
@@ -166,18 +186,22 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
         if !entry {
             by.retain(crate::steer::computable);
             if by.is_empty() && matches!(ability, Ability::Sharded(_)) {
-                ability =
-                    Ability::Single("what its tables are keyed by is computed here, not before".to_string());
+                ability = Ability::Single(
+                    "what its tables are keyed by is computed here, not before".to_string(),
+                );
             }
             let numbered = crate::number::of_stage(program, &stages[s], &ability);
-            if let Some((number, count)) = numbered.filter(|(number, _)| crate::steer::computable(number)) {
+            if let Some((number, count)) =
+                numbered.filter(|(number, _)| crate::steer::computable(number))
+            {
                 (by, instances) = (BTreeSet::from([number]), Some(count));
             }
         }
         if entry {
             by.retain(|leaf| steerable(leaf, program.ports, target.spread.kind));
             if target.spread.kind == SpreadKind::Rss {
-                // A Toeplitz key that sees one address and nothing else exists for every port; see `toeplitz`.
+                // A Toeplitz key that sees one address and nothing else exists for every port; see
+                // `toeplitz`.
                 by = by.into_iter().take(1).collect();
             }
             if by.is_empty() && matches!(ability, Ability::Sharded(_)) {
@@ -188,10 +212,12 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
             }
         }
         if one_sender && gives_to_host(program, &stages[s]) {
-            // Whatever its keys allow: the ring of an AF_XDP socket has one producer, and events that are handed over get one order.
+            // Whatever its keys allow: the ring of an AF_XDP socket has one producer, and events
+            // that are handed over get one order.
             let name = &program.handlers[stages[s][0]].name;
-            ability =
-                Ability::Single(format!("`{name}` hands packets to AF_XDP sockets, which take one sender"));
+            ability = Ability::Single(format!(
+                "`{name}` hands packets to AF_XDP sockets, which take one sender"
+            ));
             by.clear();
             instances = None;
             each.clear();
@@ -203,15 +229,18 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
             // Meeting: its handlers want no order.
             _ => BTreeSet::new(),
         };
-        let together =
-            |before: &Steer| before.most == 1 || (!before.entry.is_empty() && before.entry.is_subset(&keys));
-        // Events that come by ways of different lengths overtake one another whatever they are steered by.
+        let together = |before: &Steer| {
+            before.most == 1 || (!before.entry.is_empty() && before.entry.is_subset(&keys))
+        };
+        // Events that come by ways of different lengths overtake one another whatever they are
+        // steered by.
         let one_way = senders(program, stages, s) <= 1;
         let ordered = unordered(s) || !state || (one_way && list.iter().all(together));
         if !ordered && !reorder && one_way {
             // No reorder point here: what comes before must not be replicated.
             for before in &mut list {
-                let single = before.most == 1 || (!before.entry.is_empty() && before.entry.is_subset(&keys));
+                let single =
+                    before.most == 1 || (!before.entry.is_empty() && before.entry.is_subset(&keys));
                 if !single {
                     before.most = 1;
                     before.by.clear();
@@ -230,29 +259,43 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
         };
         let entry_terms = by.iter().map(|leaf| global(s, leaf)).collect();
         let (reorder, sorted_output) = (!ordered, false);
-        list.push(Steer { ability, by, instances, each, entry: entry_terms, reorder, sorted_output, most });
+        list.push(Steer {
+            ability,
+            by,
+            instances,
+            each,
+            entry: entry_terms,
+            reorder,
+            sorted_output,
+            most,
+        });
         keys_of.push(keys);
     }
     // Who talks to the ports has a core of its own there, and puts packets in order.
-    let sorts =
-        target.units.iter().all(|group| matches!(group.codegen, Generator::Dpdk | Generator::Threads));
+    let sorts = target
+        .units
+        .iter()
+        .all(|group| matches!(group.codegen, Generator::Dpdk | Generator::Threads));
     if let Some(exit) = only_exit.filter(|_| sorts) {
         let inside = !takes_packets(program, &stages[exit]) && list[exit].most > 1;
-        let mixes = |k: usize| k != exit && !unordered(k) && !list[exit].entry.is_subset(&keys_of[k]);
+        let mixes =
+            |k: usize| k != exit && !unordered(k) && !list[exit].entry.is_subset(&keys_of[k]);
         let stateful = |k: &usize| !matches!(abilities[*k], Ability::Free);
         let keyed = stateful(&exit) && !list[exit].entry.is_empty() && !unordered(exit);
-        let back =
-            |to: usize| (to + 1..stages.len()).any(|from| sends_to(program, &stages[from], &stages[to]));
+        let back = |to: usize| {
+            (to + 1..stages.len()).any(|from| sends_to(program, &stages[from], &stages[to]))
+        };
         let forward = !(0..stages.len()).any(back);
-        list[exit].sorted_output = inside && keyed && forward && (0..exit).filter(stateful).any(mixes);
+        list[exit].sorted_output =
+            inside && keyed && forward && (0..exit).filter(stateful).any(mixes);
     }
     // Whether events reach a stage from several senders.
     let mixed = |list: &[Steer], s: usize| {
         let replicated = |b: usize| list[b].most > 1 && sends_to(program, &stages[b], &stages[s]);
         senders(program, stages, s) > 1 || (0..s).any(replicated)
     };
-    // Order is restored by comparing the heads of queues, so each queue must be in order itself: a stage in between that mixes what
-    // several senders give it has to sort it too.
+    // Order is restored by comparing the heads of queues, so each queue must be in order itself: a
+    // stage in between that mixes what several senders give it has to sort it too.
     for s in (0..stages.len()).rev() {
         list[s].reorder |= list[s].sorted_output && mixed(&list, s);
         if !list[s].reorder && !list[s].sorted_output {
@@ -267,7 +310,8 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
     list
 }
 
-/// The one stage that sends packets, if there is just one and some stage has state by which they are told apart.
+/// The one stage that sends packets, if there is just one and some stage has state by which they
+/// are told apart.
 fn only_exit(program: &Program, stages: &[Vec<HandlerId>], abilities: &[Ability]) -> Option<usize> {
     let keyed = abilities.iter().any(|ability| !matches!(ability, Ability::Free));
     let mut exits = (0..stages.len()).filter(|&s| sends_out(program, &stages[s]));
@@ -301,7 +345,9 @@ impl Sending {
         for handler in stages.iter().flatten() {
             let mut by_event: BTreeMap<EventId, Vec<Site>> = BTreeMap::new();
             for site in sites(program, *handler, &inside) {
-                if let Op::Generate { event, .. } = program.handlers[*handler].body.insts[site.inst].op {
+                if let Op::Generate { event, .. } =
+                    program.handlers[*handler].body.insts[site.inst].op
+                {
                     by_event.entry(event).or_default().push(site);
                 }
             }
@@ -310,7 +356,8 @@ impl Sending {
         Sending { by_handler }
     }
 
-    /// What the parameters of a handler's internal event are, in terms of the packet that entered, if all senders agree.
+    /// What the parameters of a handler's internal event are, in terms of the packet that entered,
+    /// if all senders agree.
     fn to(
         &self,
         program: &Program,
@@ -326,10 +373,12 @@ impl Sending {
         known.insert(event, Rc::default());
         for (_, sender, sites) in self.by_handler.iter().filter(|(to, _, _)| *to == event) {
             let outer = self.to(program, *sender, known);
-            let inside = program.events[program.handlers[*sender].event].direction == Direction::Internal;
+            let inside =
+                program.events[program.handlers[*sender].event].direction == Direction::Internal;
             let comes_round = inside && outer.is_empty();
             for site in sites {
-                let of = |shape| if comes_round { Shape::Other } else { compose(shape, &outer, site) };
+                let of =
+                    |shape| if comes_round { Shape::Other } else { compose(shape, &outer, site) };
                 let args: Vec<Shape> = site.operands.iter().map(of).collect();
                 agreed = Some(match agreed {
                     None => args,
@@ -349,7 +398,9 @@ fn compose(shape: &Shape, outer: &[Shape], site: &Site) -> Shape {
         Shape::Int(origin) | Shape::Whole(origin) if !site.trusts(origin) => Shape::Other,
         Shape::Whole(origin) => Shape::Whole(origin.with_params(outer)),
         Shape::Int(origin) => Shape::Int(origin.with_params(outer)),
-        Shape::Members(members) => Shape::Members(members.iter().map(|m| compose(m, outer, site)).collect()),
+        Shape::Members(members) => {
+            Shape::Members(members.iter().map(|m| compose(m, outer, site)).collect())
+        }
         Shape::Other => Shape::Other,
     }
 }
@@ -375,7 +426,8 @@ fn steerable(leaf: &Origin, ports: u32, spread: SpreadKind) -> bool {
     }
 }
 
-/// The field that receive-side scaling hashes which holds these bytes: IPv4 without options, or IPv6, after Ethernet.
+/// The field that receive-side scaling hashes which holds these bytes: IPv4 without options, or
+/// IPv6, after Ethernet.
 pub fn rss_field(offset: u32, bits: u32) -> Option<&'static str> {
     let end = offset + bits / 8;
     match (offset, end) {
@@ -412,7 +464,9 @@ pub fn describe(program: &Program, handlers: &[HandlerId], origin: &Origin) -> S
         Origin::Port => "port".to_string(),
         Origin::Param { index, path } => {
             let event = &program.events[program.handlers[handlers[0]].event];
-            let Some(param) = event.params.get(*index as usize) else { return format!("parameter {index}") };
+            let Some(param) = event.params.get(*index as usize) else {
+                return format!("parameter {index}");
+            };
             let mut name = param.name.clone();
             let mut ty = param.ty;
             for step in path {
@@ -433,17 +487,26 @@ pub fn describe(program: &Program, handlers: &[HandlerId], origin: &Origin) -> S
         }
         Origin::Value { value, .. } => format!("%{value}"),
         Origin::Op { name: "select", of, .. } => {
-            format!("({} or {})", describe(program, handlers, &of[1]), describe(program, handlers, &of[2]))
+            format!(
+                "({} or {})",
+                describe(program, handlers, &of[1]),
+                describe(program, handlers, &of[2])
+            )
         }
         // Of its seed, its size and one value as a whole.
         Origin::Op { name: "hash", of, .. } if of.len() == 3 => {
             format!("hash({})", describe(program, handlers, &of[2]))
         }
         Origin::Op { name: "urem", of, .. } => {
-            format!("{} % {}", describe(program, handlers, &of[0]), describe(program, handlers, &of[1]))
+            format!(
+                "{} % {}",
+                describe(program, handlers, &of[0]),
+                describe(program, handlers, &of[1])
+            )
         }
         Origin::Op { name, of, .. } => {
-            let parts: Vec<String> = of.iter().map(|part| describe(program, handlers, part)).collect();
+            let parts: Vec<String> =
+                of.iter().map(|part| describe(program, handlers, part)).collect();
             format!("{name}({})", parts.join(", "))
         }
     }
@@ -477,7 +540,8 @@ handler net_recv on net_recv(%pkt: packet) {{
         assert_eq!((program("add"), program("max")), (0, 1));
     }
 
-    /// Packets of a flow go straight to where they are sent, or past `aside`, which `sends` packets of its own or not.
+    /// Packets of a flow go straight to where they are sent, or past `aside`, which `sends` packets
+    /// of its own or not.
     fn restored(target: &str, sends: &str) -> bool {
         let text = format!(
             "program ways ports 2
@@ -514,7 +578,8 @@ handler away on away(%pkt: packet) {{
 "
         );
         let program = parse(&text).unwrap_or_else(|e| panic!("{e}"));
-        let stages: Vec<Vec<HandlerId>> = program.handlers.keys().map(|handler| vec![handler]).collect();
+        let stages: Vec<Vec<HandlerId>> =
+            program.handlers.keys().map(|handler| vec![handler]).collect();
         let target = nicforge_target::find(target).unwrap_or_else(|e| panic!("{e}"));
         steer(&program, &stages, &target)[2].reorder
     }

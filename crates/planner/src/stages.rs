@@ -21,7 +21,8 @@ pub(crate) fn calls_c(program: &Program, handler: HandlerId) -> Option<&str> {
     found
 }
 
-/// Handlers that run together because they share tables, or whatever state functions of C have, in event order.
+/// Handlers that run together because they share tables, or whatever state functions of C have, in
+/// event order.
 pub fn stages(program: &Program) -> Vec<Vec<HandlerId>> {
     let mutable = mutable(program);
     let mut groups: Vec<(Vec<HandlerId>, BTreeSet<Option<TableId>>)> = Vec::new();
@@ -29,10 +30,13 @@ pub fn stages(program: &Program) -> Vec<Vec<HandlerId>> {
         let body = &program.handlers[handler].body;
         let mut tables = BTreeSet::new();
         body.for_each_inst(body.entry(), &mut |inst| {
-            tables.extend(table_of(&body.insts[inst].op).filter(|table| mutable.contains(table)).map(Some));
+            tables.extend(
+                table_of(&body.insts[inst].op).filter(|table| mutable.contains(table)).map(Some),
+            );
         });
         tables.extend(calls_c(program, handler).map(|_| None));
-        // The first group that shares a table takes this handler, and every other such group with it.
+        // The first group that shares a table takes this handler, and every other such group with
+        // it.
         let mut merged = (vec![], tables);
         let mut at = None;
         let mut n = 0;
@@ -57,7 +61,8 @@ pub fn on(program: &Program, target: &Target) -> Vec<Vec<HandlerId>> {
     if target.in_a_row() { in_a_row(program) } else { stages(program) }
 }
 
-/// Stages for a target whose stages stand in a row ([`nicforge_ir::row`]): those that have to be one are.
+/// Stages for a target whose stages stand in a row ([`nicforge_ir::row`]): those that have to be
+/// one are.
 pub fn in_a_row(program: &Program) -> Vec<Vec<HandlerId>> {
     let mut stages = stages(program);
     while let Some(found) = together(program, &stages) {
@@ -68,18 +73,21 @@ pub fn in_a_row(program: &Program) -> Vec<Vec<HandlerId>> {
     stages
 }
 
-/// Stages so that events go to later ones, which merging may have undone; ways back from the host do not count. Where events go
-/// round on one side there is no such order, and the rest stays as it is.
+/// Stages so that events go to later ones, which merging may have undone; ways back from the host
+/// do not count. Where events go round on one side there is no such order, and the rest stays as it
+/// is.
 fn forward(program: &Program, mut stages: Vec<Vec<HandlerId>>) -> Vec<Vec<HandlerId>> {
-    let on_host = |stage: &[HandlerId]| stage.iter().all(|h| program.handlers[*h].side == Some(Side::Host));
+    let on_host =
+        |stage: &[HandlerId]| stage.iter().all(|h| program.handlers[*h].side == Some(Side::Host));
     let leads = |from: &[HandlerId], to: &[HandlerId]| {
         let back = on_host(from) && !on_host(to);
         !back && sends_to(program, from, to)
     };
     let mut ordered = Vec::with_capacity(stages.len());
     while !stages.is_empty() {
-        let first = (0..stages.len())
-            .find(|to| (0..stages.len()).all(|from| from == *to || !leads(&stages[from], &stages[*to])));
+        let first = (0..stages.len()).find(|to| {
+            (0..stages.len()).all(|from| from == *to || !leads(&stages[from], &stages[*to]))
+        });
         ordered.push(stages.remove(first.unwrap_or(0)));
     }
     ordered
@@ -103,13 +111,15 @@ fn order(program: &Program) -> Vec<HandlerId> {
                 next.extend(program.handler_of(*event));
             }
         });
-        // What comes first is visited last, so that it stays first among equals when the list is turned round.
+        // What comes first is visited last, so that it stays first among equals when the list is
+        // turned round.
         for receiver in next.into_iter().rev() {
             visit(program, receiver, seen, last);
         }
         last.push(handler);
     }
-    let outside = |h: &HandlerId| program.events[program.handlers[*h].event].direction != Direction::Internal;
+    let outside =
+        |h: &HandlerId| program.events[program.handlers[*h].event].direction != Direction::Internal;
     let entries: Vec<HandlerId> = program.handlers.keys().filter(outside).collect();
     let (mut seen, mut last) = (BTreeSet::new(), Vec::new());
     for handler in entries.into_iter().rev() {
@@ -127,7 +137,10 @@ fn order(program: &Program) -> Vec<HandlerId> {
 pub(crate) fn gives_to_host(program: &Program, stage: &[HandlerId]) -> bool {
     let pinned = |h: &HandlerId| program.handlers[*h].side == Some(Side::Host);
     let takes = |h: &HandlerId| {
-        program.events[program.handlers[*h].event].params.iter().any(|param| param.ty == Type::Packet)
+        program.events[program.handlers[*h].event]
+            .params
+            .iter()
+            .any(|param| param.ty == Type::Packet)
     };
     let hosts: Vec<HandlerId> = program.handlers.keys().filter(pinned).filter(takes).collect();
     !stage.iter().any(pinned) && sends_to(program, stage, &hosts)
@@ -135,7 +148,9 @@ pub(crate) fn gives_to_host(program: &Program, stage: &[HandlerId]) -> bool {
 
 /// Whether one stage sends events to another.
 pub(crate) fn sends_to(program: &Program, from: &[HandlerId], to: &[HandlerId]) -> bool {
-    generates(program, from, |event| program.handler_of(event).is_some_and(|handler| to.contains(&handler)))
+    generates(program, from, |event| {
+        program.handler_of(event).is_some_and(|handler| to.contains(&handler))
+    })
 }
 
 /// Whether a stage sends packets to the network.
@@ -160,8 +175,8 @@ fn generates(program: &Program, stage: &[HandlerId], like: impl Fn(EventId) -> b
 /// Stages that send to a stage; the outside counts as one.
 pub(crate) fn senders(program: &Program, stages: &[Vec<HandlerId>], s: usize) -> usize {
     let outside = takes_packets(program, &stages[s]);
-    let others =
-        (0..stages.len()).filter(|other| *other != s && sends_to(program, &stages[*other], &stages[s]));
+    let others = (0..stages.len())
+        .filter(|other| *other != s && sends_to(program, &stages[*other], &stages[s]));
     others.count() + usize::from(outside)
 }
 

@@ -1,15 +1,17 @@
-//! Steering parameters: an internal event whose receiver is sharded by something gets that something as a parameter.
+//! Steering parameters: an internal event whose receiver is sharded by something gets that
+//! something as a parameter.
 //!
-//! Where the receiver is steered by one whole parameter nothing is added. Otherwise every place that generates the event computes a hash
-//! of the parts, from the event's own arguments, and sends it along as `steer`: code generators then only look at one integer. Numbers
-//! of instances go along as they are.
+//! Where the receiver is steered by one whole parameter nothing is added. Otherwise every place
+//! that generates the event computes a hash of the parts, from the event's own arguments, and sends
+//! it along as `steer`: code generators then only look at one integer. Numbers of instances go
+//! along as they are.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use nicforge_ir::{
-    BinOp, BlockId, Body, CmpOp, EventId, Inst, InstId, Op, Param, Program, Proj, Span, Type, UnOp, Value,
-    ValueDef, ValueId,
+    BinOp, BlockId, Body, CmpOp, EventId, Inst, InstId, Op, Param, Program, Proj, Span, Type, UnOp,
+    Value, ValueDef, ValueId,
 };
 
 use crate::origin::Origin;
@@ -52,8 +54,14 @@ pub fn hashed(by: &BTreeSet<Origin>) -> usize {
     }
 }
 
-/// Makes `event` say by one integer parameter what its receiver is steered by; the parameter's name. With `hash` it is always a hash.
-pub fn by_param(program: &mut Program, event: EventId, by: &BTreeSet<Origin>, hash: bool) -> String {
+/// Makes `event` say by one integer parameter what its receiver is steered by; the parameter's
+/// name. With `hash` it is always a hash.
+pub fn by_param(
+    program: &mut Program,
+    event: EventId,
+    by: &BTreeSet<Origin>,
+    hash: bool,
+) -> String {
     if let (false, Some(Origin::Param { index, .. })) = (hash, by.first()) {
         return program.events[event].params[*index as usize].name.clone();
     }
@@ -95,8 +103,13 @@ fn add_param(
         let mut body = std::mem::take(&mut program.handlers[handler].body);
         for (block, at, inst) in generating(&body, event) {
             let Op::Generate { args, .. } = &body.insts[inst].op else { continue };
-            let mut builder =
-                Builder { program, args: args.clone(), params: &params, body: &mut body, insts: vec![] };
+            let mut builder = Builder {
+                program,
+                args: args.clone(),
+                params: &params,
+                body: &mut body,
+                insts: vec![],
+            };
             let span = builder.body.insts[inst].span;
             let made = make(&mut builder, span);
             let insts = builder.insts;
@@ -120,7 +133,8 @@ fn add_param(
     NAME.to_string()
 }
 
-/// Where an event is generated, last place of a block first, so that insertion does not move the others.
+/// Where an event is generated, last place of a block first, so that insertion does not move the
+/// others.
 fn generating(body: &Body, event: EventId) -> Vec<(BlockId, usize, InstId)> {
     let mut list = Vec::new();
     for (block, data) in body.blocks.iter() {
@@ -215,7 +229,9 @@ impl Builder<'_> {
                 let mask = self.add(Op::Int((1u64 << bits) - 1), U64, span);
                 self.add(Op::Bin(BinOp::And, value, mask), U64, span)
             }
-            Origin::Frame { .. } | Origin::Port | Origin::Value { .. } => self.add(Op::Int(0), U64, span),
+            Origin::Frame { .. } | Origin::Port | Origin::Value { .. } => {
+                self.add(Op::Int(0), U64, span)
+            }
         }
     }
 

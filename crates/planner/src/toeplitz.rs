@@ -1,32 +1,38 @@
 //! Receive-side scaling keys.
 //!
-//! A NIC that spreads by hash computes a Toeplitz hash of the fields chosen as its input set (Microsoft's receive-side scaling
-//! specification; input sets by `rte_flow` or `ethtool -U`, such as source address only): the exclusive or of key windows `k[i .. i+32]`
-//! over the input bits `x_i` that are set. The low bits of the hash choose the queue.
+//! A NIC that spreads by hash computes a Toeplitz hash of the fields chosen as its input set
+//! (Microsoft's receive-side scaling specification; input sets by `rte_flow` or `ethtool -U`, such
+//! as source address only): the exclusive or of key windows `k[i .. i+32]` over the input bits
+//! `x_i` that are set. The low bits of the hash choose the queue.
 //!
-//! Which packets meet is therefore decided twice: by the input set, which is the steering key and may differ between ports (so that both
-//! directions of a connection meet), and by the key, which is synthesised so that the low seven bits, an indirection table of
-//! 128 entries, depend on every bit of the input: consecutive addresses of one subnet and addresses of far subnets both spread. One whole-frame
-//! key that is blind to other fields does not do: a window has 32 bits, so a blind neighbour leaves one key bit, and the low bits of the
-//! hash would be the high bits of the address.
+//! Which packets meet is therefore decided twice: by the input set, which is the steering key and
+//! may differ between ports (so that both directions of a connection meet), and by the key, which
+//! is synthesised so that the low seven bits, an indirection table of 128 entries, depend on every
+//! bit of the input: consecutive addresses of one subnet and addresses of far subnets both spread.
+//! One whole-frame key that is blind to other fields does not do: a window has 32 bits, so a blind
+//! neighbour leaves one key bit, and the low bits of the hash would be the high bits of the
+//! address.
 
 use nicforge_plan::PortFields;
 
 /// Bytes of a key.
 pub const KEY: usize = 40;
 
-/// A key per port, hexadecimal. All ports have the same one: equal fields hash equally by whatever port they come.
+/// A key per port, hexadecimal. All ports have the same one: equal fields hash equally by whatever
+/// port they come.
 pub fn keys(fields: &[PortFields]) -> Vec<String> {
     fields.iter().map(|_| hex(&key())).collect()
 }
 
-/// Every stretch of seven bits from the 26th on has some and lacks some, and no two such stretches in a row are equal: the low seven
-/// bits of windows `i`, which are `k[i+25 .. i+32]`, are different from their neighbours'.
+/// Every stretch of seven bits from the 26th on has some and lacks some, and no two such stretches
+/// in a row are equal: the low seven bits of windows `i`, which are `k[i+25 .. i+32]`, are
+/// different from their neighbours'.
 fn key() -> [u8; KEY] {
     let mut key = [0u8; KEY];
     let mut state = 0x6d5a_56da_255b_0ec2u64;
     for byte in &mut key {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         *byte = (state >> 56) as u8;
     }
     key
@@ -47,7 +53,8 @@ mod tests {
         PortFields { port: 0, fields: vec![field] }
     }
 
-    /// Queues that inputs go to, of eight, by the indirection table; a queue counts with at least half of its share.
+    /// Queues that inputs go to, of eight, by the indirection table; a queue counts with at least
+    /// half of its share.
     fn spread(addresses: impl Iterator<Item = u32>) -> usize {
         let fields = by_source();
         let key = Toeplitz::parse(&keys(std::slice::from_ref(&fields))[0]).unwrap();

@@ -1,5 +1,5 @@
-//! Every example, cut by every objective at three balances and again into up to four stages: on its own traffic,
-//! the interpreter gives what the uncut program gives.
+//! Every example, cut by every objective at three balances and again into up to four stages: on its
+//! own traffic, the interpreter gives what the uncut program gives.
 
 mod common;
 
@@ -30,7 +30,8 @@ impl Example {
         let program = verify(output.program).unwrap_or_else(|errors| panic!("{name}: {errors:?}"));
         let mut captures = Vec::new();
         for port in 0..program.ports {
-            let file = if port == 0 { "traffic.pcap".to_string() } else { format!("traffic.{port}.pcap") };
+            let file =
+                if port == 0 { "traffic.pcap".to_string() } else { format!("traffic.{port}.pcap") };
             captures.push((SourceKind::Port(port), folder.join(file)));
         }
         captures.push((SourceKind::Host, folder.join("traffic.host.pcap")));
@@ -60,7 +61,8 @@ fn root() -> PathBuf {
 
 fn examples() -> Vec<Example> {
     let folder = root().join("examples");
-    let entries = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let entries =
+        std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let mut folders: Vec<PathBuf> =
         entries.flatten().map(|e| e.path()).filter(|p| p.join("traffic.py").is_file()).collect();
     folders.sort();
@@ -101,18 +103,27 @@ fn cut_examples_mean_the_same() {
         for objective in Objective::ALL {
             for balance in [0.25, 0.5, 0.75] {
                 let mut current = prepared.clone();
-                let mut next = current.event_named("net_recv").and_then(|e| current.handler_of(e)).unwrap();
+                let mut next =
+                    current.event_named("net_recv").and_then(|e| current.handler_of(e)).unwrap();
                 for stage in 1..4 {
                     // Headers may be read again in some of the cuts.
                     let reread_bytes = (balance == 0.5 || stage == 2).then_some(2);
-                    let options =
-                        cut::Options { objective, balance, reread_bytes, ..cut::Options::default() };
+                    let options = cut::Options {
+                        objective,
+                        balance,
+                        reread_bytes,
+                        ..cut::Options::default()
+                    };
                     let cut = match cut_with(&current, next, &options) {
                         Ok(cut) => cut,
                         Err(NoCut::Broken { error, .. }) => panic!("{}: {error}", example.name),
                         Err(why) => {
                             if stage == 1 {
-                                not_cut.push(format!("{} {}: {why}", example.name, objective.name()));
+                                not_cut.push(format!(
+                                    "{} {}: {why}",
+                                    example.name,
+                                    objective.name()
+                                ));
                             }
                             break;
                         }

@@ -1,5 +1,6 @@
-//! `tests/fixtures/NAME.air` says on its first line which cuts to make, one behind the other; `NAME.expect` is
-//! what must come out. Each is also run, before and after. `NICFORGE_BLESS=1` writes what comes out.
+//! `tests/fixtures/NAME.air` says on its first line which cuts to make, one behind the other;
+//! `NAME.expect` is what must come out. Each is also run, before and after. `NICFORGE_BLESS=1`
+//! writes what comes out.
 
 mod common;
 
@@ -9,10 +10,11 @@ use nicforge_ir::text::parse;
 use nicforge_ir::verify;
 use nicforge_planner::cut::{Objective, Options, crossing, cursor_at_event, prepare};
 
-/// The text after the cuts that the first line asks for: `// cut objective=tables balance=0.5 handler=net_recv
-/// packet=always reread=2; cut …`.
+/// The text after the cuts that the first line asks for: `// cut objective=tables balance=0.5
+/// handler=net_recv packet=always reread=2; cut …`.
 fn run(text_before: &str) -> Result<String, String> {
-    let command = text_before.lines().next().and_then(|line| line.strip_prefix("// ")).ok_or("no command")?;
+    let command =
+        text_before.lines().next().and_then(|line| line.strip_prefix("// ")).ok_or("no command")?;
     let program = parse(text_before).map_err(|e| e.to_string())?;
     let program = verify(program).map_err(|errors| errors[0].to_string())?;
     let input = events(7, 300);
@@ -24,11 +26,17 @@ fn run(text_before: &str) -> Result<String, String> {
         for word in step.split_whitespace().filter(|word| *word != "cut") {
             match word.split_once('=').ok_or_else(|| format!("what is {word}?"))? {
                 ("objective", name) => {
-                    options.objective =
-                        Objective::ALL.into_iter().find(|o| o.name() == name).ok_or("no such objective")?;
+                    options.objective = Objective::ALL
+                        .into_iter()
+                        .find(|o| o.name() == name)
+                        .ok_or("no such objective")?;
                 }
-                ("balance", share) => options.balance = share.parse().map_err(|_| "no such share")?,
-                ("reread", bytes) => options.reread_bytes = Some(bytes.parse().map_err(|_| "how many?")?),
+                ("balance", share) => {
+                    options.balance = share.parse().map_err(|_| "no such share")?
+                }
+                ("reread", bytes) => {
+                    options.reread_bytes = Some(bytes.parse().map_err(|_| "how many?")?)
+                }
                 ("packet", "always") => options.without_packet = false,
                 ("handler", name) => handler = name,
                 (other, _) => return Err(format!("what is {other}?")),
@@ -44,7 +52,9 @@ fn run(text_before: &str) -> Result<String, String> {
                 break;
             }
         };
-        if let Some(wrong) = difference(&want, &cut.program, &input, &|_| {}).or(shared_table(&cut.program)) {
+        if let Some(wrong) =
+            difference(&want, &cut.program, &input, &|_| {}).or(shared_table(&cut.program))
+        {
             return Err(wrong);
         }
         let twice = cut_with(&again, id, &options).map_err(|e| e.to_string())?;
@@ -82,7 +92,8 @@ fn fixtures() {
             continue;
         }
         count += 1;
-        let found = run(&std::fs::read_to_string(&path).unwrap()).unwrap_or_else(|e| format!("error: {e}\n"));
+        let found = run(&std::fs::read_to_string(&path).unwrap())
+            .unwrap_or_else(|e| format!("error: {e}\n"));
         let expect = path.with_extension("expect");
         if bless {
             std::fs::write(&expect, &found).unwrap();

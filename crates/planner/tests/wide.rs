@@ -49,7 +49,11 @@ fn many_branches_are_divided_evenly_and_always_alike() {
         let cut = cut_with(&prepared, handler, &options).unwrap();
         assert_eq!(difference(&want, &cut.program, &input, &|_| {}), None);
         assert_eq!(shared_table(&cut.program), None);
-        assert!((cut.shares.0 - balance).abs() <= options.tolerance, "{balance} became {:?}", cut.shares);
+        assert!(
+            (cut.shares.0 - balance).abs() <= options.tolerance,
+            "{balance} became {:?}",
+            cut.shares
+        );
         // The conditions all follow from the key.
         assert_eq!(cut.bytes, 4, "{}", text(&cut.program));
         let again = cut_with(&prepared, handler, &options).unwrap();

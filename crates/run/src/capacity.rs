@@ -4,9 +4,9 @@ use nicforge_ir::{Entry, InputEvent, Interp, Program, TableId, TableKind, Verifi
 
 use crate::control;
 
-/// Capacities with which none of these tables is ever full with these inputs, by table number; the program's own elsewhere and where
-/// they are enough. Replicas that run side by side decide by luck which key finds a table full, and shards of an LRU table evict later
-/// than one table would.
+/// Capacities with which none of these tables is ever full with these inputs, by table number; the
+/// program's own elsewhere and where they are enough. Replicas that run side by side decide by luck
+/// which key finds a table full, and shards of an LRU table evict later than one table would.
 ///
 /// Doubling ends: there are no more entries than events and what tables are filled with.
 pub fn roomy(
@@ -36,8 +36,14 @@ pub fn roomy(
 }
 
 /// Whether a hash table refuses a key with these inputs.
-pub fn refuses(program: &Verified<Program>, entries: &[(TableId, Entry)], events: &[InputEvent]) -> bool {
-    full(program, entries, events).iter().any(|table| program.tables[*table].kind == TableKind::Hash)
+pub fn refuses(
+    program: &Verified<Program>,
+    entries: &[(TableId, Entry)],
+    events: &[InputEvent],
+) -> bool {
+    full(program, entries, events)
+        .iter()
+        .any(|table| program.tables[*table].kind == TableKind::Hash)
 }
 
 /// A program with other capacities, by table number.
@@ -49,12 +55,21 @@ pub fn with_capacities(
     capacities: &[u32],
 ) -> Result<Verified<Program>, Vec<nicforge_ir::VerifyError>> {
     let mut program = program.clone().into_inner();
-    program.tables.values_mut().zip(capacities).for_each(|(table, capacity)| table.capacity = *capacity);
+    program
+        .tables
+        .values_mut()
+        .zip(capacities)
+        .for_each(|(table, capacity)| table.capacity = *capacity);
     nicforge_ir::verify(program)
 }
 
-/// Tables that refuse or evict entries. None is known of programs whose functions of C have state, since that would be used up here.
-fn full(program: &Verified<Program>, entries: &[(TableId, Entry)], events: &[InputEvent]) -> Vec<TableId> {
+/// Tables that refuse or evict entries. None is known of programs whose functions of C have state,
+/// since that would be used up here.
+fn full(
+    program: &Verified<Program>,
+    entries: &[(TableId, Entry)],
+    events: &[InputEvent],
+) -> Vec<TableId> {
     let mut interp = Interp::new(program);
     if program.calls_in_order() || control::apply(&mut interp, entries).is_err() {
         return Vec::new();
@@ -66,7 +81,8 @@ fn full(program: &Verified<Program>, entries: &[(TableId, Entry)], events: &[Inp
     }
     let counters = interp.counters();
     let full = |table: &TableId| {
-        program.tables[*table].kind.takes_inserts() && counters.refused[*table] + counters.evicted[*table] > 0
+        program.tables[*table].kind.takes_inserts()
+            && counters.refused[*table] + counters.evicted[*table] > 0
     };
     program.tables.keys().filter(full).collect()
 }

@@ -63,18 +63,23 @@ impl CompileError {
     /// Generated code must compile, so what fails here is the installation (or us).
     pub fn fault(&self) -> Fault {
         match self {
-            CompileError::Internal { .. } | CompileError::Stack { .. } | CompileError::Source { .. } => {
-                Fault::User
-            }
+            CompileError::Internal { .. }
+            | CompileError::Stack { .. }
+            | CompileError::Source { .. } => Fault::User,
             _ => Fault::Environment,
         }
     }
 }
 
-/// Flags about warnings for generated code. What a compiler finds odd about it is ours to see, in our tests, where
-/// `NICFORGE_STRICT` is set; users' programs are compiled whatever a compiler warns of.
+/// Flags about warnings for generated code. What a compiler finds odd about it is ours to see, in
+/// our tests, where `NICFORGE_STRICT` is set; users' programs are compiled whatever a compiler
+/// warns of.
 pub fn warnings() -> &'static [&'static str] {
-    if std::env::var_os("NICFORGE_STRICT").is_some() { &["-Wall", "-Wextra", "-Werror"] } else { &["-w"] }
+    if std::env::var_os("NICFORGE_STRICT").is_some() {
+        &["-Wall", "-Wextra", "-Werror"]
+    } else {
+        &["-w"]
+    }
 }
 
 /// C in one form or in several that mean the same.
@@ -101,8 +106,9 @@ impl Forms for XdpSource {
     }
 }
 
-/// Compiles C for the kernel's BPF virtual machine. Where there are several forms it is the first one that the compiler has room
-/// for and this machine's kernel takes, if it can be asked; if it takes none, the last that compiles, which asks least of it.
+/// Compiles C for the kernel's BPF virtual machine. Where there are several forms it is the first
+/// one that the compiler has room for and this machine's kernel takes, if it can be asked; if it
+/// takes none, the last that compiles, which asks least of it.
 ///
 /// # Errors
 /// What is wrong with the first form.
@@ -129,10 +135,15 @@ pub fn compile_bpf(
 
 /// Compiles one form.
 ///
-/// `name` becomes the file name (without `.c`), `includes` are searched for headers in their order. The object is
-/// returned as bytes. The compiler reads and writes pipes, so no file stays behind even if this process is killed;
-/// only when it refuses the source are source and messages kept.
-fn compile_form(name: &str, source: &str, mode: Mode, includes: &[PathBuf]) -> Result<Vec<u8>, CompileError> {
+/// `name` becomes the file name (without `.c`), `includes` are searched for headers in their order.
+/// The object is returned as bytes. The compiler reads and writes pipes, so no file stays behind
+/// even if this process is killed; only when it refuses the source are source and messages kept.
+fn compile_form(
+    name: &str,
+    source: &str,
+    mode: Mode,
+    includes: &[PathBuf],
+) -> Result<Vec<u8>, CompileError> {
     let unit = bpf_unit(name, source, mode, includes);
     if let Some(object) = units::taken(&unit) {
         return Ok(object);
@@ -144,8 +155,8 @@ fn compile_form(name: &str, source: &str, mode: Mode, includes: &[PathBuf]) -> R
     let no_clang = |source| CompileError::NoClang { source };
     let mut child = clang.spawn().map_err(no_clang)?;
     let stdin = child.stdin.take();
-    // Written from a thread of its own: clang may fill its output pipe before it has read all its input. That it reads
-    // no more is no error of ours; its messages say why.
+    // Written from a thread of its own: clang may fill its output pipe before it has read all its
+    // input. That it reads no more is no error of ours; its messages say why.
     let ran = std::thread::scope(|scope| {
         scope.spawn(|| stdin.map(|mut pipe| pipe.write_all(text.as_bytes())));
         child.wait_with_output()
@@ -156,12 +167,17 @@ fn compile_form(name: &str, source: &str, mode: Mode, includes: &[PathBuf]) -> R
     }
 
     let messages = String::from_utf8_lossy(&ran.stderr).into_owned();
-    let first =
-        messages.lines().find(|line| line.contains("error:")).unwrap_or("(it gave no reason)").to_string();
+    let first = messages
+        .lines()
+        .find(|line| line.contains("error:"))
+        .unwrap_or("(it gave no reason)")
+        .to_string();
     if first.contains("file not found") {
         return Err(CompileError::NoHeader { missing: first });
     }
-    if let Some((place, _)) = first.split_once(": error: Looks like the BPF stack limit is exceeded") {
+    if let Some((place, _)) =
+        first.split_once(": error: Looks like the BPF stack limit is exceeded")
+    {
         return Err(CompileError::Stack { place: place.to_string() });
     }
     // What it cannot do in place for want of functions to call: values too large for the stack.
@@ -207,7 +223,8 @@ pub fn compile_bpf_ahead(
     units::ahead(units.collect(), Around::default())
 }
 
-/// Compiles plain XDP C as its author wrote it: includes are looked for beside it, `defines` are `NAME=VALUE`.
+/// Compiles plain XDP C as its author wrote it: includes are looked for beside it, `defines` are
+/// `NAME=VALUE`.
 ///
 /// # Errors
 /// [`CompileError::Source`] has clang's messages.
@@ -227,17 +244,21 @@ pub fn compile_xdp(path: &Path, defines: &[String]) -> Result<Vec<u8>, CompileEr
     Err(CompileError::Source { messages: first_errors(&ran, path) })
 }
 
-/// The first errors that clang reports, a line each, with how many more there are; or how it ended, if it said nothing.
+/// The first errors that clang reports, a line each, with how many more there are; or how it ended,
+/// if it said nothing.
 fn first_errors(ran: &Output, path: &Path) -> String {
     const SHOWN: usize = 5;
     let messages = String::from_utf8_lossy(&ran.stderr);
     let errors: Vec<&str> = messages.lines().filter(|line| line.contains("error: ")).collect();
     if errors.is_empty() {
         let why = match ran.status.signal() {
-            Some(signal) => format!("it crashed (signal {signal}); something may be nested too deeply"),
+            Some(signal) => {
+                format!("it crashed (signal {signal}); something may be nested too deeply")
+            }
             None => format!("{}", ran.status),
         };
-        let said = messages.lines().find(|line| !line.trim().is_empty()).unwrap_or("it gave no reason");
+        let said =
+            messages.lines().find(|line| !line.trim().is_empty()).unwrap_or("it gave no reason");
         let clang = nicforge_clang::name();
         return format!("{}: {clang} does not compile this: {why}: {said}", path.display());
     }
@@ -250,11 +271,13 @@ fn first_errors(ran: &Output, path: &Path) -> String {
 
 /// Keeps what clang refused, for a report.
 fn keep(name: &str, source: &str, messages: &str) -> Result<(PathBuf, PathBuf), CompileError> {
-    let dir =
-        Folder::new("refused").map_err(|source| CompileError::Io { path: temp::place(), source })?.keep();
+    let dir = Folder::new("refused")
+        .map_err(|source| CompileError::Io { path: temp::place(), source })?
+        .keep();
     let (source_path, messages_path) = (dir.join(format!("{name}.c")), dir.join("messages.txt"));
     for (path, text) in [(&source_path, source), (&messages_path, messages)] {
-        std::fs::write(path, text).map_err(|source| CompileError::Io { path: path.clone(), source })?;
+        std::fs::write(path, text)
+            .map_err(|source| CompileError::Io { path: path.clone(), source })?;
     }
     Ok((source_path, messages_path))
 }
@@ -265,9 +288,15 @@ mod tests {
 
     #[test]
     fn refused_code_is_kept_and_named() {
-        let error = compile_bpf("broken", "int f(void) { return x; }\n", Mode::Live, &[]).unwrap_err();
-        let CompileError::Internal { first, source_path, messages_path } = &error else { panic!("{error}") };
-        assert!(first.contains("broken.c:1:22: error: use of undeclared identifier 'x'"), "{first}");
+        let error =
+            compile_bpf("broken", "int f(void) { return x; }\n", Mode::Live, &[]).unwrap_err();
+        let CompileError::Internal { first, source_path, messages_path } = &error else {
+            panic!("{error}")
+        };
+        assert!(
+            first.contains("broken.c:1:22: error: use of undeclared identifier 'x'"),
+            "{first}"
+        );
         assert_eq!(std::fs::read_to_string(source_path).unwrap(), "int f(void) { return x; }\n");
         assert!(messages_path.exists());
         std::fs::remove_dir_all(source_path.parent().unwrap()).unwrap();
@@ -275,10 +304,12 @@ mod tests {
 
     #[test]
     fn too_much_stack_is_said_on_the_line() {
-        let source =
-            "void use(void *); int f(void)\n{\n    char big[600];\n    use(big);\n    return 0;\n}\n";
+        let source = "void use(void *); int f(void)\n{\n    char big[600];\n    use(big);\n    return 0;\n}\n";
         let error = compile_bpf("big", source, Mode::Live, &[]).unwrap_err();
-        assert!(matches!(&error, CompileError::Stack { place } if place.starts_with("big.c:")), "{error}");
+        assert!(
+            matches!(&error, CompileError::Stack { place } if place.starts_with("big.c:")),
+            "{error}"
+        );
         assert_eq!(error.fault(), Fault::User);
     }
 
@@ -309,7 +340,8 @@ mod tests {
 
     #[test]
     fn objects_are_elf() {
-        let object = compile_bpf("ok", "int f(void) { return NF_MODE; }\n", Mode::Replay, &[]).unwrap();
+        let object =
+            compile_bpf("ok", "int f(void) { return NF_MODE; }\n", Mode::Replay, &[]).unwrap();
         assert_eq!(&object[..4], b"\x7fELF");
     }
 }

@@ -1,10 +1,11 @@
 //! Building, loading, feeding and reading generated programs on this machine.
 //!
-//! What enters is an [artifact](nicforge_codegen::XdpArtifact) of the code generator, events from captures and tables
-//! from files; what leaves are the program's output events, its tables, counters and rates.
+//! What enters is an [artifact](nicforge_codegen::XdpArtifact) of the code generator, events from
+//! captures and tables from files; what leaves are the program's output events, its tables,
+//! counters and rates.
 //!
-//! Architecture invariant: nothing here parses programs, decides placement or prints. Errors are typed, say what to do
-//! about them, and each knows [whose fault](fault::Fault) it is.
+//! Architecture invariant: nothing here parses programs, decides placement or prints. Errors are
+//! typed, say what to do about them, and each knows [whose fault](fault::Fault) it is.
 
 pub mod attach;
 pub mod balance;

@@ -1,8 +1,9 @@
-//! Functions of C files and libraries that programs call (`extern`, `--with`): compiled and linked to one shared object with a
-//! wrapper for each, and loaded so that generated code finds them by name and the interpreter by [`nicforge_ir::native`].
+//! Functions of C files and libraries that programs call (`extern`, `--with`): compiled and linked
+//! to one shared object with a wrapper for each, and loaded so that generated code finds them by
+//! name and the interpreter by [`nicforge_ir::native`].
 //!
-//! What is loaded stays: a function may have state and threads of its own. A function that crashes takes the process with it; the last
-//! thing it says is which one that was.
+//! What is loaded stays: a function may have state and threads of its own. A function that crashes
+//! takes the process with it; the last thing it says is which one that was.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_int, c_void};
@@ -21,7 +22,9 @@ use crate::host::{HostError, fresh_dir, write_files};
 /// Why functions of C cannot be called.
 #[derive(Debug, thiserror::Error)]
 pub enum NativeError {
-    #[error("--with {0}: there is no such file; name a .c, .o, .a or .so file, or a library as -lNAME")]
+    #[error(
+        "--with {0}: there is no such file; name a .c, .o, .a or .so file, or a library as -lNAME"
+    )]
     NoFile(String),
     #[error("--with: {clang} refuses what was given: {first}\n{all}", clang = nicforge_clang::name())]
     Refused { first: String, all: String },
@@ -49,7 +52,8 @@ impl NativeError {
     }
 }
 
-/// What was loaded: the shared object's bytes, for applications that are processes of their own, and the functions' names.
+/// What was loaded: the shared object's bytes, for applications that are processes of their own,
+/// and the functions' names.
 struct Loaded {
     object: Vec<u8>,
     names: Vec<String>,
@@ -70,11 +74,12 @@ struct Prototype {
     place: String,
 }
 
-/// Compiles and loads what programs' calls of C need, from source files, objects and libraries (`-lNAME`). `headers` is the folder
-/// with `nicforge.h`, whose types source files may name.
+/// Compiles and loads what programs' calls of C need, from source files, objects and libraries
+/// (`-lNAME`). `headers` is the folder with `nicforge.h`, whose types source files may name.
 ///
 /// # Errors
-/// [`NativeError::Missing`] for a function that nothing has; the compiler's words if it refuses a file.
+/// [`NativeError::Missing`] for a function that nothing has; the compiler's words if it refuses a
+/// file.
 pub fn load(programs: &[&Program], with: &[String], headers: &Path) -> Result<(), NativeError> {
     let prototypes = prototypes(programs)?;
     if prototypes.is_empty() && with.is_empty() {
@@ -124,7 +129,8 @@ pub fn load(programs: &[&Program], with: &[String], headers: &Path) -> Result<()
             _ => NativeError::Refused { first, all },
         }
     })?;
-    let bytes = std::fs::read(&object).map_err(|source| HostError::Io { path: object.clone(), source })?;
+    let bytes =
+        std::fs::read(&object).map_err(|source| HostError::Io { path: object.clone(), source })?;
     let problem = |error: libloading::Error| HostError::Load { reason: error.to_string() };
     let open = |path: &Path, scope| {
         // SAFETY: the user's own code, which the user asked for; initialisers and all.
@@ -163,9 +169,12 @@ pub fn check(program: &Program) -> Result<(), NativeError> {
 
 /// What to say of a process that crashed: that it calls functions of C, if it does.
 pub(crate) fn suspects() -> String {
-    let names = LOADED.get().map(|loaded| loaded.names.join(", ")).filter(|names| !names.is_empty());
+    let names =
+        LOADED.get().map(|loaded| loaded.names.join(", ")).filter(|names| !names.is_empty());
     names.map_or(String::new(), |names| {
-        format!("; it calls these functions of C, which are the program's author's to look at: {names}")
+        format!(
+            "; it calls these functions of C, which are the program's author's to look at: {names}"
+        )
     })
 }
 
@@ -251,8 +260,11 @@ type Wrapper = unsafe extern "C" fn(*const u64, *const *mut c_void) -> u64;
 fn wrappers(prototypes: &BTreeMap<String, Prototype>) -> String {
     let mut out = "#include <stdint.h>\n".to_string();
     for (name, prototype) in prototypes {
-        let params =
-            if prototype.params.is_empty() { "void".to_string() } else { prototype.params.join(", ") };
+        let params = if prototype.params.is_empty() {
+            "void".to_string()
+        } else {
+            prototype.params.join(", ")
+        };
         let list: Vec<String> = prototype
             .params
             .iter()
@@ -265,7 +277,8 @@ fn wrappers(prototypes: &BTreeMap<String, Prototype>) -> String {
         let call = format!("{name}({})", list.join(", "));
         let gives = prototype.result.as_deref().unwrap_or("void");
         let _ = writeln!(out, "extern {gives} {name}({params});");
-        let _ = writeln!(out, "uint64_t nf_call_{name}(const uint64_t *words, void *const *at)\n{{");
+        let _ =
+            writeln!(out, "uint64_t nf_call_{name}(const uint64_t *words, void *const *at)\n{{");
         match prototype.result {
             Some(_) => _ = writeln!(out, "    return (uint64_t){call};\n}}"),
             None => _ = writeln!(out, "    {call};\n    return 0;\n}}"),
@@ -286,7 +299,8 @@ fn native(wrapper: Wrapper) -> Native {
                 Arg::Word(_) => std::ptr::null_mut(),
             })
             .collect();
-        // SAFETY: as many words and addresses as the wrapper has parameters; what the function does is its author's.
+        // SAFETY: as many words and addresses as the wrapper has parameters; what the function does
+        // is its author's.
         unsafe { wrapper(words.as_ptr(), at.as_ptr()) }
     })
 }
@@ -314,11 +328,13 @@ fn watch_for_crashes() {
 }
 
 extern "C" fn crashed(signal: c_int, _info: *mut libc::siginfo_t, context: *mut c_void) {
-    let meaning = CRASHES.iter().find(|(known, _)| *known == signal).map_or("?", |(_, meaning)| meaning);
+    let meaning =
+        CRASHES.iter().find(|(known, _)| *known == signal).map_or("?", |(_, meaning)| meaning);
     // SAFETY: the kernel gave the context; names that dladdr finds are C strings of loaded objects.
     let place = unsafe {
         let mut found: libc::Dl_info = std::mem::zeroed();
-        let name = libc::dladdr(instruction(context), &raw mut found) != 0 && !found.dli_sname.is_null();
+        let name =
+            libc::dladdr(instruction(context), &raw mut found) != 0 && !found.dli_sname.is_null();
         name.then(|| CStr::from_ptr(found.dli_sname).to_string_lossy().into_owned())
     };
     let place = place.map_or(String::new(), |name| format!(" in `{name}`"));

@@ -1,13 +1,16 @@
-//! How many packets a second the kernel gets through a program, fed by a generator inside the kernel.
+//! How many packets a second the kernel gets through a program, fed by a generator inside the
+//! kernel.
 //!
-//! The kernel's test run in its mode "live frames" sends frames out of the wire side as fast as it can, without a socket
-//! and without memory of its own; a small program turns each into the next frame of the traffic. They arrive at the NIC
-//! side like any others. What the program sends back is counted and ended on the wire side. Generator, program and
-//! receiver share one CPU, in turns of 64 frames, so nothing queues up and the rate is the price of all three: the same
-//! run with an empty program is the ceiling to compare with.
+//! The kernel's test run in its mode "live frames" sends frames out of the wire side as fast as it
+//! can, without a socket and without memory of its own; a small program turns each into the next
+//! frame of the traffic. They arrive at the NIC side like any others. What the program sends back
+//! is counted and ended on the wire side. Generator, program and receiver share one CPU, in turns
+//! of 64 frames, so nothing queues up and the rate is the price of all three: the same run with an
+//! empty program is the ceiling to compare with.
 //!
-//! Starting and ending a generator costs milliseconds (the kernel waits for all CPUs) in which nothing is sent; calls
-//! that send one turn only tell how many, and that is subtracted from the time of each long call.
+//! Starting and ending a generator costs milliseconds (the kernel waits for all CPUs) in which
+//! nothing is sent; calls that send one turn only tell how many, and that is subtracted from the
+//! time of each long call.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -22,9 +25,12 @@ use crate::compile::{Mode, compile_bpf};
 use crate::netns::{Sandbox, StatsReader, XdpStats, xdp_stats};
 use crate::pin::Pinned;
 use crate::xdp::bench::{harness_contract, load_harness, load_harness_for};
-use crate::xdp::{Attached, LoadOptions, Loaded, SMALLEST_FRAME, XdpError, attach, attach::set_ports};
+use crate::xdp::{
+    Attached, LoadOptions, Loaded, SMALLEST_FRAME, XdpError, attach, attach::set_ports,
+};
 
-/// Longest frame the generator takes: a page less headroom, the kernel's data behind the frame and that of the generator.
+/// Longest frame the generator takes: a page less headroom, the kernel's data behind the frame and
+/// that of the generator.
 pub const LARGEST_RATE_FRAME: usize = 3264;
 
 /// Most different frames.
@@ -34,7 +40,8 @@ pub const MOST_FRAMES: usize = 4096;
 const BATCH: u32 = 64;
 /// Calls that measure what starting and ending the generator costs.
 const CALIBRATIONS: u32 = 4;
-/// Frames of the first call, many enough that starting it hardly counts; it tells how many make half a second.
+/// Frames of the first call, many enough that starting it hardly counts; it tells how many make
+/// half a second.
 const FIRST_CALL: u32 = 1 << 20;
 const CALL: Duration = Duration::from_millis(500);
 
@@ -103,7 +110,14 @@ impl RateSession {
             Ok((attached.collect::<Result<Vec<_>, _>>()?, stats.collect::<Result<Vec<_>, _>>()?))
         })?;
         attached.extend(inner);
-        Ok(RateSession { _attached: attached, loaded, stats, harness, includes: includes.to_vec(), sandbox })
+        Ok(RateSession {
+            _attached: attached,
+            loaded,
+            stats,
+            harness,
+            includes: includes.to_vec(),
+            sandbox,
+        })
     }
 
     /// The program.
@@ -111,8 +125,8 @@ impl RateSession {
         &self.loaded
     }
 
-    /// Offers frames (port, bytes; at most [`MOST_FRAMES`]), in order and over again, for about `duration` or until
-    /// `keep_going`, asked twice a second, says no.
+    /// Offers frames (port, bytes; at most [`MOST_FRAMES`]), in order and over again, for about
+    /// `duration` or until `keep_going`, asked twice a second, says no.
     pub fn run(
         &mut self,
         frames: &[(u32, &[u8])],
@@ -183,13 +197,15 @@ impl RateSession {
 
     /// Gives the generator its frames: `{ u32 ifindex, length; u8 bytes[]; }`.
     fn fill(&self, generator: &libbpf_rs::Object, frames: &[(u32, &[u8])]) -> Result<(), XdpError> {
-        let map = generator.maps().find(|map| map.name() == "nf_frames").ok_or_else(harness_contract)?;
+        let map =
+            generator.maps().find(|map| map.name() == "nf_frames").ok_or_else(harness_contract)?;
         for (index, (port, frame)) in (0u32..).zip(frames) {
             let mut record = self.sandbox.ports[*port as usize].wire_ifindex.to_ne_bytes().to_vec();
             record.extend((frame.len() as u32).to_ne_bytes());
             record.extend(*frame);
             record.resize(map.value_size() as usize, 0);
-            map.update(&index.to_ne_bytes(), &record, MapFlags::ANY).map_err(|_| harness_contract())?;
+            map.update(&index.to_ne_bytes(), &record, MapFlags::ANY)
+                .map_err(|_| harness_contract())?;
         }
         Ok(())
     }
@@ -209,23 +225,34 @@ impl RateSession {
 
     /// Frames the receivers have counted, on all CPUs.
     fn arrived(&self) -> Result<u64, XdpError> {
-        let map = self.harness.maps().find(|map| map.name() == "nf_received").ok_or_else(harness_contract)?;
-        let counts = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
+        let map = self
+            .harness
+            .maps()
+            .find(|map| map.name() == "nf_received")
+            .ok_or_else(harness_contract)?;
+        let counts = map
+            .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .ok()
+            .flatten()
+            .unwrap_or_default();
         let count = |one: &Vec<u8>| one.as_slice().try_into().map(u64::from_ne_bytes).unwrap_or(0);
         Ok(counts.iter().map(count).sum())
     }
 }
 
 fn program_of<'a>(object: &'a libbpf_rs::Object, name: &str) -> Result<BorrowedFd<'a>, XdpError> {
-    let program = object.progs().find(|program| program.name() == name).ok_or_else(harness_contract)?;
+    let program =
+        object.progs().find(|program| program.name() == name).ok_or_else(harness_contract)?;
     let fd = program.as_fd().as_raw_fd();
     // SAFETY: the object owns the descriptor and outlives the borrow.
     Ok(unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// Runs the generator `repeat` times in the calling thread's network namespace, on frames that came by `ifindex`.
+/// Runs the generator `repeat` times in the calling thread's network namespace, on frames that came
+/// by `ifindex`.
 fn send(generate: BorrowedFd, ifindex: u32, frame: &[u8], repeat: u32) -> Result<(), XdpError> {
-    // struct xdp_md { u32 data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex; }
+    // struct xdp_md { u32 data, data_end, data_meta, ingress_ifindex, rx_queue_index,
+    // egress_ifindex; }
     let mut context = [0, frame.len() as u32, 0, ifindex, 0, 0];
     // SAFETY: all-zero is the defined initial state of the options.
     let mut opts: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };

@@ -1,8 +1,9 @@
-//! Reading a BPF ring buffer: a page with the reader's position, a page with the writer's, and the data mapped twice in
-//! a row so that no record has a seam (kernel/bpf/ringbuf.c).
+//! Reading a BPF ring buffer: a page with the reader's position, a page with the writer's, and the
+//! data mapped twice in a row so that no record has a seam (kernel/bpf/ringbuf.c).
 //!
-//! A record is a `u32` length, whose top bits say "being written" and "given up", a `u32` of the kernel's, and the bytes,
-//! padded to eight. The reader moves its position on only past finished records, so order is the order of reservation.
+//! A record is a `u32` length, whose top bits say "being written" and "given up", a `u32` of the
+//! kernel's, and the bytes, padded to eight. The reader moves its position on only past finished
+//! records, so order is the order of reservation.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -28,9 +29,20 @@ impl Ring {
         let map = |length, protection, offset| {
             // SAFETY: fresh mappings, owned by the result.
             let at = unsafe {
-                libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, fd.as_raw_fd(), offset)
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    length,
+                    protection,
+                    libc::MAP_SHARED,
+                    fd.as_raw_fd(),
+                    offset,
+                )
             };
-            if at == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(at.cast::<u8>()) }
+            if at == libc::MAP_FAILED {
+                Err(std::io::Error::last_os_error())
+            } else {
+                Ok(at.cast::<u8>())
+            }
         };
         let consumer = map(PAGE, libc::PROT_READ | libc::PROT_WRITE, 0)?;
         match map(PAGE + 2 * size, libc::PROT_READ, PAGE as libc::off_t) {
@@ -45,13 +57,16 @@ impl Ring {
 
     /// Gives every finished record to `take`, oldest first; returns how many there were.
     pub(crate) fn drain(&mut self, mut take: impl FnMut(&[u8])) -> usize {
-        // SAFETY: the first word of each page is the position, aligned, and alive as long as the mapping.
-        let (read, written) =
-            unsafe { (&*self.consumer.cast::<AtomicUsize>(), &*self.producer.cast::<AtomicUsize>()) };
+        // SAFETY: the first word of each page is the position, aligned, and alive as long as the
+        // mapping.
+        let (read, written) = unsafe {
+            (&*self.consumer.cast::<AtomicUsize>(), &*self.producer.cast::<AtomicUsize>())
+        };
         let mut at = read.load(Ordering::Relaxed);
         let mut count = 0;
         while at < written.load(Ordering::Acquire) {
-            // SAFETY: positions are multiples of 8, the data is mapped twice, so header and bytes are inside.
+            // SAFETY: positions are multiples of 8, the data is mapped twice, so header and bytes
+            // are inside.
             let (length, bytes) = unsafe {
                 let header = self.producer.add(PAGE + (at & (self.size - 1)));
                 ((*header.cast::<AtomicU32>()).load(Ordering::Acquire), header.add(HEADER))
@@ -61,7 +76,8 @@ impl Ring {
             }
             let size = (length & !(BUSY | DISCARDED)) as usize;
             if length & DISCARDED == 0 {
-                // SAFETY: the kernel does not touch a finished record until the position moves past it.
+                // SAFETY: the kernel does not touch a finished record until the position moves past
+                // it.
                 take(unsafe { std::slice::from_raw_parts(bytes, size) });
                 count += 1;
             }

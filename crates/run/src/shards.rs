@@ -23,9 +23,14 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// One table of the entries `found` in all parts, each of which began with `filled`. An entry belongs to the part that changed it, the
-    /// others still have what it was filled with; where all only ever applied one commutative op, their results are combined.
-    pub fn merged(&self, filled: &BTreeMap<Place, Entry>, found: impl Iterator<Item = Entry>) -> Vec<Entry> {
+    /// One table of the entries `found` in all parts, each of which began with `filled`. An entry
+    /// belongs to the part that changed it, the others still have what it was filled with; where
+    /// all only ever applied one commutative op, their results are combined.
+    pub fn merged(
+        &self,
+        filled: &BTreeMap<Place, Entry>,
+        found: impl Iterator<Item = Entry>,
+    ) -> Vec<Entry> {
         let mut by_place: BTreeMap<Place, Vec<Entry>> = BTreeMap::new();
         for entry in found {
             by_place.entry((entry.key.clone(), entry.matching.clone())).or_default().push(entry);
@@ -36,7 +41,8 @@ impl Parts<'_> {
         for (place, mut found) in by_place {
             let was = filled.get(&place);
             if was.is_some() && found.len() < self.owners {
-                // Somebody deleted it: those that did not touch it still have it. Of arrays zeroes are left out.
+                // Somebody deleted it: those that did not touch it still have it. Of arrays zeroes
+                // are left out.
                 if table.kind != TableKind::Array {
                     continue;
                 }
@@ -54,7 +60,8 @@ impl Parts<'_> {
                     let changed = |e: &&Entry| match was {
                         Some(was) => {
                             e.value != was.value
-                                || e.buf.as_deref().unwrap_or(&[]) != was.buf.as_deref().unwrap_or(&[])
+                                || e.buf.as_deref().unwrap_or(&[])
+                                    != was.buf.as_deref().unwrap_or(&[])
                         }
                         None => e.value != zero || e.buf.as_ref().is_some_and(|b| !b.is_empty()),
                     };
@@ -75,7 +82,10 @@ impl Parts<'_> {
         let mut merged = found[0].clone();
         for (at, size, signed) in integers(self.program, self.program.tables[self.table].value, 0) {
             let read = |bytes: &[u8]| {
-                let raw = bytes[at..at + size].iter().rev().fold(0u64, |word, byte| word << 8 | *byte as u64);
+                let raw = bytes[at..at + size]
+                    .iter()
+                    .rev()
+                    .fold(0u64, |word, byte| word << 8 | *byte as u64);
                 let shift = 64 - 8 * size as u32;
                 if signed { ((raw << shift) as i64 >> shift) as i128 } else { raw as i128 }
             };
@@ -107,7 +117,9 @@ fn integers(program: &Program, ty: Type, base: usize) -> Vec<(usize, usize, bool
         Type::Array(id) => {
             let def = program.arrays[id];
             let size = program.size_of(def.elem) as usize;
-            (0..def.len as usize).flat_map(|i| integers(program, def.elem, base + i * size)).collect()
+            (0..def.len as usize)
+                .flat_map(|i| integers(program, def.elem, base + i * size))
+                .collect()
         }
         Type::Packet => Vec::new(),
     }

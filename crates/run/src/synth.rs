@@ -1,8 +1,10 @@
-//! Area and logic depth of designs: yosys maps them to the cells of an UltraScale+ device, and its netlist is counted here.
+//! Area and logic depth of designs: yosys maps them to the cells of an UltraScale+ device, and its
+//! netlist is counted here.
 //!
-//! yosys places and routes nothing, and 0.23 maps carry chains to the older device's cells, so all figures are estimates. LUTs are given twice: as
-//! cells, and as sites, since a site holds two small ones that share inputs (yosys' own estimate). Depth is counted in
-//! the netlist: LUTs one behind the other between two registers, memories or ports; a carry chain counts as one.
+//! yosys places and routes nothing, and 0.23 maps carry chains to the older device's cells, so all
+//! figures are estimates. LUTs are given twice: as cells, and as sites, since a site holds two
+//! small ones that share inputs (yosys' own estimate). Depth is counted in the netlist: LUTs one
+//! behind the other between two registers, memories or ports; a carry chain counts as one.
 
 mod netlist;
 
@@ -36,7 +38,9 @@ impl SynthError {
     /// Who has to act.
     pub fn fault(&self) -> Fault {
         match self {
-            SynthError::NoYosys(_) | SynthError::TooLong(_) | SynthError::Io { .. } => Fault::Environment,
+            SynthError::NoYosys(_) | SynthError::TooLong(_) | SynthError::Io { .. } => {
+                Fault::Environment
+            }
             _ => Fault::User,
         }
     }
@@ -83,7 +87,8 @@ fn within(command: &mut Command, limit: Option<Duration>) -> Result<ExitStatus, 
     }
 }
 
-/// Synthesizes the SystemVerilog files of a folder. `hidden` are outputs of the top that hardware does not have.
+/// Synthesizes the SystemVerilog files of a folder. `hidden` are outputs of the top that hardware
+/// does not have.
 ///
 /// # Errors
 /// yosys is missing, refuses the design or takes longer than `limit`.
@@ -106,7 +111,8 @@ pub fn synthesize(
     sources.sort();
     let work = Folder::new("synth").map_err(io(&temp::place()))?;
     let blif = work.path().join("netlist.blif");
-    let hide: String = hidden.iter().map(|port| format!("delete -output {top}/w:{port}; ")).collect();
+    let hide: String =
+        hidden.iter().map(|port| format!("delete -output {top}/w:{port}; ")).collect();
     let script = format!(
         "read_verilog -sv {}; hierarchy -check -top {top}; {hide}synth_xilinx -family xcup -flatten -nosrl -nowidelut -noiopad \
          -noclkbuf -top {top}; tee -o {stat} stat -tech xilinx; write_blif {blif}",
@@ -117,7 +123,13 @@ pub fn synthesize(
     // Its messages go to a file: nobody reads a pipe meanwhile.
     let messages = work.path().join("messages");
     let mut command = Command::new("yosys");
-    command.arg("-q").arg("-p").arg(script).current_dir(dir).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+        .arg("-q")
+        .arg("-p")
+        .arg(script)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
     command.stderr(File::create(&messages).map_err(io(&messages))?);
     if !within(&mut command, limit)?.success() {
         let text = std::fs::read(&messages).map_err(io(&messages))?;

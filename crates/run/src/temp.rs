@@ -1,14 +1,16 @@
 //! Temporary folders: one place for all of them, and none that stays behind.
 //!
-//! They lie in `nicforge-UID` in the system's temporary folder (TMPDIR), which is this user's alone, so names in it need not be
-//! guarded against others. A folder goes when its value is dropped, by [`remove_all`] where a signal ends the process, and
-//! else, where it was killed, at the start of the next one: while a process lives it holds a lock on each of its folders, so those
-//! that nobody has locked are left over. The place itself goes with the last folder.
+//! They lie in `nicforge-UID` in the system's temporary folder (TMPDIR), which is this user's
+//! alone, so names in it need not be guarded against others. A folder goes when its value is
+//! dropped, by [`remove_all`] where a signal ends the process, and else, where it was killed, at
+//! the start of the next one: while a process lives it holds a lock on each of its folders, so
+//! those that nobody has locked are left over. The place itself goes with the last folder.
 //!
-//! What is kept on purpose (code that a compiler refused, a verifier's log) lies there too, and goes after a day.
+//! What is kept on purpose (code that a compiler refused, a verifier's log) lies there too, and
+//! goes after a day.
 //!
-//! *No race:* folders are made, removed and swept with the place locked, and who finds the place gone after it got the lock
-//! (another process removed it as empty) makes it again.
+//! *No race:* folders are made, removed and swept with the place locked, and who finds the place
+//! gone after it got the lock (another process removed it as empty) makes it again.
 
 use std::fs::File;
 use std::io;
@@ -46,8 +48,8 @@ impl Folder {
         Folder::filled(kind, |_| Ok(()))
     }
 
-    /// Makes one with something in it. A signal waits until it is whole: what is half there could be missed, or written again behind
-    /// the removal.
+    /// Makes one with something in it. A signal waits until it is whole: what is half there could
+    /// be missed, or written again behind the removal.
     ///
     /// # Errors
     /// As [`Folder::new`], and what `fill` gives.
@@ -110,7 +112,8 @@ pub fn keep_file(kind: &str, name: &str, text: &str) -> io::Result<PathBuf> {
     Ok(folder.keep().join(name))
 }
 
-/// Removes all folders of this process, which is about to end. Nobody makes another one behind this.
+/// Removes all folders of this process, which is about to end. Nobody makes another one behind
+/// this.
 pub fn remove_all() {
     let live = live();
     for path in live.iter() {
@@ -216,7 +219,8 @@ mod tests {
         std::fs::create_dir(root.join("host-abc")).unwrap();
         std::fs::create_dir(root.join("kept-log")).unwrap();
         sweep(&root);
-        let names: Vec<_> = std::fs::read_dir(&root).unwrap().map(|e| e.unwrap().file_name()).collect();
+        let names: Vec<_> =
+            std::fs::read_dir(&root).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, ["kept-log"]);
         let old = std::time::SystemTime::now() - KEPT_FOR - Duration::from_secs(60);
         File::open(root.join("kept-log")).unwrap().set_modified(old).unwrap();

@@ -1,8 +1,9 @@
-//! Generated files of C compiled to objects: one by one when they are needed, or many ahead of that by one process.
+//! Generated files of C compiled to objects: one by one when they are needed, or many ahead of that
+//! by one process.
 //!
-//! Starting clang costs as much as compiling a small file. Who runs many programs has their files compiled together ([`ahead`]);
-//! each is then found where it is needed. An object is the same either way: clang's compiler proper takes several files, and
-//! begins each anew.
+//! Starting clang costs as much as compiling a small file. Who runs many programs has their files
+//! compiled together ([`ahead`]); each is then found where it is needed. An object is the same
+//! either way: clang's compiler proper takes several files, and begins each anew.
 
 use std::collections::HashMap;
 use std::io;
@@ -38,8 +39,8 @@ pub(crate) fn taken(unit: &Unit) -> Option<Vec<u8>> {
     AHEAD.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.remove(unit)
 }
 
-/// Compiles units of the same flags in one process. What clang refuses is not told here: nothing is kept then, and whoever needs
-/// a unit compiles it alone.
+/// Compiles units of the same flags in one process. What clang refuses is not told here: nothing is
+/// kept then, and whoever needs a unit compiles it alone.
 ///
 /// # Errors
 /// A file cannot be written or read, or clang not be started.
@@ -54,15 +55,18 @@ pub fn ahead(units: Vec<Unit>, around: Around) -> io::Result<()> {
     let mut flags = first.flags.clone();
     if !around.headers.is_empty() {
         write(folder.path(), [("headers.h", around.headers)].into_iter())?;
-        let ran = clang(folder.path(), &flags, &["-x", "c-header", "headers.h", "-o", "headers.pch"])?;
+        let ran =
+            clang(folder.path(), &flags, &["-x", "c-header", "headers.h", "-o", "headers.pch"])?;
         if ran.status.success() {
             flags.extend(["-include-pch", "headers.pch"].map(String::from));
         }
     }
-    // The compiler proper's command for one file; with others in its place it compiles them one after the other.
+    // The compiler proper's command for one file; with others in its place it compiles them one
+    // after the other.
     let shown = clang(folder.path(), &flags, &["-I.", "-x", "c", "-c", "-", "-###"])?;
     let shown = String::from_utf8_lossy(&shown.stderr).into_owned();
-    let Some(mut command) = shown.lines().find(|line| line.contains("\"-cc1\"")).and_then(words) else {
+    let Some(mut command) = shown.lines().find(|line| line.contains("\"-cc1\"")).and_then(words)
+    else {
         return Ok(());
     };
     for (option, values) in [("-main-file-name", 1), ("-o", 1)] {
@@ -97,8 +101,8 @@ fn clang(dir: &Path, flags: &[String], more: &[&str]) -> io::Result<Output> {
     clang.current_dir(dir).stdin(Stdio::null()).args(flags).args(more).output()
 }
 
-/// Links in a folder as `clang` with these arguments does. What clang would tell the linker it is asked once: files have the same
-/// names in every folder.
+/// Links in a folder as `clang` with these arguments does. What clang would tell the linker it is
+/// asked once: files have the same names in every folder.
 ///
 /// # Errors
 /// Clang or the linker cannot be started.
@@ -112,7 +116,9 @@ pub(crate) fn link(dir: &Path, args: &[String]) -> io::Result<Output> {
             let shown = clang(dir, args, &["-###"])?;
             let text = String::from_utf8_lossy(&shown.stderr).into_owned();
             // Where it would do more than link, it does all of that itself.
-            let Some(command) = text.lines().rev().find_map(words).filter(|_| shown.status.success()) else {
+            let Some(command) =
+                text.lines().rev().find_map(words).filter(|_| shown.status.success())
+            else {
                 return clang(dir, args, &[]);
             };
             known().push((args.to_vec(), command.clone()));
@@ -128,7 +134,8 @@ fn write<'a>(dir: &Path, files: impl Iterator<Item = (&'a str, &'a str)>) -> io:
     files.into_iter().try_for_each(|(name, text)| std::fs::write(dir.join(name), text))
 }
 
-/// The words of a command as clang shows it: in quotes, in which a backslash keeps the next character.
+/// The words of a command as clang shows it: in quotes, in which a backslash keeps the next
+/// character.
 fn words(line: &str) -> Option<Vec<String>> {
     let (mut words, mut word) = (Vec::new(), None::<String>);
     let mut chars = line.chars();
@@ -151,7 +158,10 @@ mod tests {
     fn unit(text: &str) -> Unit {
         let files = vec![
             ("own.h".to_string(), format!("{text}\n")),
-            ("unit.c".to_string(), "#include <stddef.h>\n#include \"own.h\"\n#include \"common.h\"\n".into()),
+            (
+                "unit.c".to_string(),
+                "#include <stddef.h>\n#include \"own.h\"\n#include \"common.h\"\n".into(),
+            ),
         ];
         Unit {
             flags: vec!["-O2".into(), "-w".into(), "-DQUOTE=\"a b\"".into()],

@@ -1,4 +1,5 @@
-//! What programs beside a run get from it: Unix sockets, descriptors sent over them, files in memory.
+//! What programs beside a run get from it: Unix sockets, descriptors sent over them, files in
+//! memory.
 
 use std::ffi::CStr;
 use std::io::Error;
@@ -19,7 +20,8 @@ pub enum ListenError {
     Running(PathBuf),
 }
 
-/// Listens at a path without waiting, for programs of this user. A socket that nobody listens to is replaced.
+/// Listens at a path without waiting, for programs of this user. A socket that nobody listens to is
+/// replaced.
 ///
 /// # Errors
 /// The path is taken or cannot be made.
@@ -57,7 +59,8 @@ pub fn pass(stream: &UnixStream, bytes: &[u8], files: &[&OwnedFd]) -> std::io::R
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
-    // SAFETY: the macros compute sizes and addresses within `control`, which is aligned and has room for the descriptors.
+    // SAFETY: the macros compute sizes and addresses within `control`, which is aligned and has
+    // room for the descriptors.
     unsafe {
         message.msg_controllen = libc::CMSG_SPACE(size as u32) as usize;
         let header = libc::CMSG_FIRSTHDR(&raw const message);
@@ -113,8 +116,8 @@ impl AsRawFd for Event {
     }
 }
 
-/// A file in memory, mapped here and by whoever gets its descriptor. Nobody can change its size, so no access to the mapping fails; its
-/// bytes may be changed by others at any time.
+/// A file in memory, mapped here and by whoever gets its descriptor. Nobody can change its size, so
+/// no access to the mapping fails; its bytes may be changed by others at any time.
 #[derive(Debug)]
 pub struct SharedFile {
     at: NonNull<u8>,
@@ -132,7 +135,9 @@ impl SharedFile {
     /// No memory or no descriptors are left.
     pub fn new(name: &CStr, bytes: usize) -> std::io::Result<SharedFile> {
         // SAFETY: a C string and flags; the result is checked.
-        let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+        let fd = unsafe {
+            libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)
+        };
         if fd < 0 {
             return Err(Error::last_os_error());
         }
@@ -141,14 +146,16 @@ impl SharedFile {
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: an open descriptor, a size and flags.
         let sized = unsafe {
-            libc::ftruncate(fd, bytes as libc::off_t) == 0 && libc::fcntl(fd, libc::F_ADD_SEALS, seals) == 0
+            libc::ftruncate(fd, bytes as libc::off_t) == 0
+                && libc::fcntl(fd, libc::F_ADD_SEALS, seals) == 0
         };
         if !sized {
             return Err(Error::last_os_error());
         }
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping of a file of this size.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, fd, 0) };
+        let at =
+            unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, fd, 0) };
         match NonNull::new(at.cast::<u8>()) {
             Some(found) if at != libc::MAP_FAILED => Ok(SharedFile { at: found, bytes, file }),
             _ => Err(Error::last_os_error()),

@@ -20,7 +20,15 @@ fn client(place: &Path) -> PathBuf {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let program = place.join("attach");
     let mut gcc = Command::new("gcc");
-    gcc.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", "-I"]);
+    gcc.args([
+        "-std=gnu11",
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fsanitize=address,undefined",
+        "-I",
+    ]);
     gcc.arg(repository.join("runtime/host")).arg(repository.join("tests/link/attach.c"));
     let made = gcc.arg("-o").arg(&program).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -36,7 +44,8 @@ impl Client {
     /// Starts it, and serves until it says its first line.
     fn start(program: &Path, socket: &mut HostSocket, path: &Path, most: u64) -> (Client, String) {
         let mut command = Command::new(program);
-        let mut process = command.arg(path).arg(most.to_string()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut process =
+            command.arg(path).arg(most.to_string()).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(process.stdout.take().unwrap());
         let reader = std::thread::spawn(move || {
             let mut line = String::new();
@@ -71,14 +80,16 @@ fn number(value: u64) -> Output {
     Output::HostMessage { bytes: value.to_ne_bytes().to_vec() }
 }
 
-/// Sleeps as a run does, for so long at most, and gives the numbers that came back; whether something woke it.
+/// Sleeps as a run does, for so long at most, and gives the numbers that came back; whether
+/// something woke it.
 fn answers(socket: &mut HostSocket, milliseconds: i32) -> (Vec<u64>, bool) {
     let mut awake = true;
     if socket.sleeps() {
         let mut list: Vec<libc::pollfd> =
             socket.fds().map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
         // SAFETY: an array and its length.
-        awake = unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, milliseconds) > 0 };
+        awake =
+            unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, milliseconds) > 0 };
     }
     let bytes = socket.serve().into_iter();
     (bytes.map(|bytes| u64::from_ne_bytes(bytes.try_into().unwrap())).collect(), awake)
@@ -129,7 +140,8 @@ fn the_next_program_gets_what_the_last_one_left() {
     let mut back = Vec::new();
     for most in [300, 1, 723] {
         let mut command = Command::new(&binary);
-        let mut process = command.arg(&path).arg(most.to_string()).stdout(Stdio::null()).spawn().unwrap();
+        let mut process =
+            command.arg(&path).arg(most.to_string()).stdout(Stdio::null()).spawn().unwrap();
         until("it ends by itself", || {
             back.extend(answers(&mut socket, 10).0);
             process.try_wait().unwrap().is_some()
@@ -145,7 +157,10 @@ fn what_is_no_message_is_counted_and_nothing_else_happens() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("socket");
     let mut socket = HostSocket::new(&path, &program()).unwrap();
-    assert!(matches!(HostSocket::new(&path, &program()), Err(AttachError::Listen(_))), "one run a path");
+    assert!(
+        matches!(HostSocket::new(&path, &program()), Err(AttachError::Listen(_))),
+        "one run a path"
+    );
     let too_long = Output::HostPacket { frame: vec![0; 60_000] };
     socket.give(&too_long);
     socket.give(&Output::Stack { frame: vec![1] });
@@ -156,6 +171,8 @@ fn what_is_no_message_is_counted_and_nothing_else_happens() {
     assert!(HostSocket::new(&path, &program()).is_err());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
     let silent = nicforge_ir::text::parse("program p ports 1").unwrap();
-    let Err(error) = HostSocket::new(&place.path().join("other"), &silent) else { panic!("it listens") };
+    let Err(error) = HostSocket::new(&place.path().join("other"), &silent) else {
+        panic!("it listens")
+    };
     assert!(error.to_string().contains("`p` has nothing for a host side"), "{error}");
 }

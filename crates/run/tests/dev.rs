@@ -20,7 +20,9 @@ fn counts_by_the_second_and_detaches_at_the_end() {
     let f = fixture();
     let sandbox = Sandbox::new(2).unwrap();
     let interfaces = ["nf0".to_string(), "nf1".to_string()];
-    let start = || sandbox.nic.enter(|| DevSession::start(&f.program, &f.artifact, &includes(), &interfaces));
+    let start = || {
+        sandbox.nic.enter(|| DevSession::start(&f.program, &f.artifact, &includes(), &interfaces))
+    };
     let mut session = start().unwrap();
     assert!(matches!(start(), Err(XdpError::Busy { .. })), "a second one is refused");
 
@@ -53,7 +55,9 @@ fn counts_by_the_second_and_detaches_at_the_end() {
     assert_eq!(seconds, [11, 0], "packets of each second, not of all");
     assert_eq!((totals.packets, totals.host, totals.drops[0].1), (11, 5, 6));
     assert!(totals.busy_ns > 0 && totals.seconds >= 2.0 && totals.seconds < 10.0, "{totals:?}");
-    assert!(hosts.iter().all(|output| matches!(output, Output::HostPacket { .. })) && hosts.len() == 5);
+    assert!(
+        hosts.iter().all(|output| matches!(output, Output::HostPacket { .. })) && hosts.len() == 5
+    );
 
     drop(session);
     start().unwrap();

@@ -23,7 +23,10 @@ fn run(
     per_event: bool,
 ) -> Result<LiveRun, LiveError> {
     let keep_going = &mut |_| true;
-    session.run(events, &mut LiveOptions { window, per_event, patience: Duration::from_secs(3), keep_going })
+    session.run(
+        events,
+        &mut LiveOptions { window, per_event, patience: Duration::from_secs(3), keep_going },
+    )
 }
 
 fn message(byte: u8) -> InputEvent {
@@ -74,7 +77,10 @@ fn one_event_at_a_time() {
     let report = &run.report;
     assert_eq!((report.packets_in, report.messages_in, report.bytes_in), (7, 1, 420));
     assert_eq!((&report.sent[..], report.stack, report.dropped()), (&[1, 2][..], 1, 2));
-    assert_eq!((report.host_packets, report.host_messages, report.dma_writes, report.logs), (1, 1, 1, 1));
+    assert_eq!(
+        (report.host_packets, report.host_messages, report.dma_writes, report.logs),
+        (1, 1, 1, 1)
+    );
     assert_eq!(report.unaccounted, 0);
     assert_eq!(report.drops[1], (None, "no room for headers".into(), 1));
 }
@@ -173,7 +179,11 @@ fn frames_that_cannot_leave_are_reported() {
         Err(LiveError::Event { source: XdpError::NoPort { port: 3, last: 1 }, .. })
     ));
     let vanishes = [net(0, frame(0xbad0, 1)), net(0, frame(0xdea1, 1)), net(0, frame(0xbee1, 1))];
-    assert_eq!(run(&mut session, &vanishes, 1, false).unwrap().report.unaccounted, 1, "there is no port 5");
+    assert_eq!(
+        run(&mut session, &vanishes, 1, false).unwrap().report.unaccounted,
+        1,
+        "there is no port 5"
+    );
     // The fixture grows this one beyond what the port carries.
     let mut grows = frame(0xc0de, 1);
     grows.resize(LARGEST_FRAME, 0);
@@ -235,7 +245,9 @@ fn programs_may_be_for_messages_only() {
     assert_eq!(answered.report.host_messages, 2);
     let error = run(&mut session, &[message(1), net(0, frame(0x0800, 1))], 8, false).unwrap_err();
     assert!(
-        error.to_string().starts_with("event 2 (counted from 1): the program has no handler for `net_recv`"),
+        error
+            .to_string()
+            .starts_with("event 2 (counted from 1): the program has no handler for `net_recv`"),
         "{error}"
     );
 }

@@ -21,7 +21,11 @@ fn every_generated_frame_is_accounted_for() {
     let report = session.run(&frames, Duration::from_secs(60), &mut || false).unwrap();
     assert_eq!(report.offered, 1 << 20);
     assert!(report.packets > report.offered / 2 && report.packets <= report.offered, "{report:?}");
-    assert_eq!(report.packets, report.sent + report.passed + report.dropped + report.failed, "{report:?}");
+    assert_eq!(
+        report.packets,
+        report.sent + report.passed + report.dropped + report.failed,
+        "{report:?}"
+    );
     assert_eq!(report.arrived, report.sent, "{report:?}");
     // Each frame in turn: a quarter is dropped. (The first 256 measured what starting costs.)
     let quarter = report.packets / 4;

@@ -1,10 +1,12 @@
-//! The datapath in hardware (rtl/spin) against `nicforge-spin`, packet by packet, with random traffic, rules, stalls and handler times.
+//! The datapath in hardware (rtl/spin) against `nicforge-spin`, packet by packet, with random
+//! traffic, rules, stalls and handler times.
 //!
-//! The reference is asked in the order in which the hardware acts: a frame that goes to the host or is dropped, a slot that is given out, a packet that the
-//! scheduler takes or refuses, a task that starts, one that ends, a slot that comes back. Each time the reference must do the
-//! same: frames and their bytes, contexts, messages and ends, slots' addresses, handler, queue and cluster of every task, what is
-//! freed, why something is dropped; at the end all counters. What is not compared: cycles. A hardware that starts nothing would be noticed by
-//! what is left at the end.
+//! The reference is asked in the order in which the hardware acts: a frame that goes to the host or
+//! is dropped, a slot that is given out, a packet that the scheduler takes or refuses, a task that
+//! starts, one that ends, a slot that comes back. Each time the reference must do the same: frames
+//! and their bytes, contexts, messages and ends, slots' addresses, handler, queue and cluster of
+//! every task, what is freed, why something is dropped; at the end all counters. What is not
+//! compared: cycles. A hardware that starts nothing would be noticed by what is left at the end.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -38,7 +40,8 @@ impl Noise {
     }
 }
 
-/// A frame: mostly IP with UDP or TCP, tags, options and extension headers, sometimes cut off or bent.
+/// A frame: mostly IP with UDP or TCP, tags, options and extension headers, sometimes cut off or
+/// bent.
 fn frame(noise: &mut Noise, messages: u64) -> Vec<u8> {
     let mut segment = vec![0x12, 0x34, 0x24, 0x72, 0, 0, 0, 0];
     let tcp = noise.once_in(6);
@@ -83,7 +86,8 @@ fn frame(noise: &mut Noise, messages: u64) -> Vec<u8> {
             let long = noise.below(3) as u8;
             match kind {
                 44 => chain.extend([next, 0, 0, if noise.once_in(4) { 8 } else { 1 }, 0, 0, 0, 1]),
-                51 => chain.extend([vec![next, long + 1], vec![7; usize::from(long) * 4 + 10]].concat()),
+                51 => chain
+                    .extend([vec![next, long + 1], vec![7; usize::from(long) * 4 + 10]].concat()),
                 _ => chain.extend([vec![next, long], vec![1; usize::from(long) * 8 + 6]].concat()),
             }
         }
@@ -153,15 +157,18 @@ fn ruleset(noise: &mut Noise) -> Ruleset {
     }
 }
 
-/// Frames whose headers reach beyond what hardware sees (128 bytes, two extension headers) may go another way there.
+/// Frames whose headers reach beyond what hardware sees (128 bytes, two extension headers) may go
+/// another way there.
 fn is_seen(frame: &[u8]) -> bool {
     let mut at = 12;
     while matches!(frame.get(at..at + 2), Some([0x81, 0x00] | [0x88, 0xa8])) && at < 20 {
         at += 4;
     }
-    // The longest chain that is made, of what may be a bent frame, ends before byte 128 with room for a payload's first words.
+    // The longest chain that is made, of what may be a bent frame, ends before byte 128 with room
+    // for a payload's first words.
     let headers = headers::Headers::read(frame);
-    let end = headers.payload.map_or(0, |payload| payload.as_ptr() as usize - frame.as_ptr() as usize);
+    let end =
+        headers.payload.map_or(0, |payload| payload.as_ptr() as usize - frame.as_ptr() as usize);
     let mut links = 0;
     if frame.get(at..at + 2) == Some(&[0x86, 0xdd]) {
         let mut next = frame.get(at + 8).copied();
@@ -225,8 +232,10 @@ impl Bench {
         let reversed = noise.once_in(3);
         let all_classes = noise.once_in(2);
         let (contexts, patience) = (3, 400);
-        let mut engine =
-            Engine { faults: Faults { reversed_ranges: reversed, always_and: false }, ..Engine::default() };
+        let mut engine = Engine {
+            faults: Faults { reversed_ranges: reversed, always_and: false },
+            ..Engine::default()
+        };
         let mut config = Config { patience, ..Config::fpspin(Vec::new()) };
         config.faults.no_shares = true;
         config.cells = 128;
@@ -322,7 +331,11 @@ impl Bench {
         match kind {
             TO_HOST => {
                 let frame = self.frames.remove(&user).expect("a frame that came");
-                assert_eq!(self.engine.find(&frame), None, "frame {user} goes to the host: {frame:02x?}");
+                assert_eq!(
+                    self.engine.find(&frame),
+                    None,
+                    "frame {user} goes to the host: {frame:02x?}"
+                );
                 assert_eq!(data, frame, "frame {user} is untouched");
                 self.unmatched += 1;
             }
@@ -339,8 +352,9 @@ impl Bench {
             }
             GRANTED => {
                 let matched = self.engine.find(&self.frames[&user]);
-                let matched = matched
-                    .unwrap_or_else(|| panic!("frame {user} is nobody's: {:02x?}", self.frames[&user]));
+                let matched = matched.unwrap_or_else(|| {
+                    panic!("frame {user} is nobody's: {:02x?}", self.frames[&user])
+                });
                 assert!(matched.context < self.contexts);
                 let address = self.slots.take(self.frames[&user].len() as u32).expect("a slot");
                 self.matched.insert(user, (matched, address));
@@ -377,7 +391,10 @@ impl Bench {
                 let handed = handed(&w);
                 assert_eq!(data, self.users[&handed.task.address], "what packet memory has");
                 let number = handed.task.context as u32 * 0x100;
-                assert_eq!(handed.function, 0x1d00_0000 + number + 0x10 * handed.task.handler as u32);
+                assert_eq!(
+                    handed.function,
+                    0x1d00_0000 + number + 0x10 * handed.task.handler as u32
+                );
                 assert_eq!(
                     (handed.handler_memory.start, handed.handler_memory.bytes),
                     (0x1c00_0000 + number, 0x1000 + number)
@@ -458,8 +475,12 @@ impl Bench {
         let counts = self.scheduler.counts();
         let registers = ["packets", "messages", "ended", "abandoned", "late"]
             .map(|name| u64::from(self.model.read(name)));
-        assert_eq!(registers, [counts.packets, counts.messages, counts.ended, counts.abandoned, counts.late]);
-        let dropped = ["dropped_full", "dropped_long", "dropped_context", "dropped_cell", "dropped_queue"];
+        assert_eq!(
+            registers,
+            [counts.packets, counts.messages, counts.ended, counts.abandoned, counts.late]
+        );
+        let dropped =
+            ["dropped_full", "dropped_long", "dropped_context", "dropped_cell", "dropped_queue"];
         assert_eq!(dropped.map(|name| self.model.read(name)), self.dropped);
         let rest = ["unmatched", "freed", "small_used", "large_used", "most_lines"]
             .map(|name| self.model.read(name));
@@ -497,7 +518,10 @@ fn lockstep(seeds: std::ops::Range<u64>, packets: u64) {
             ("ended", counts.ended > 0),
         ];
         seen.extend(kinds.iter().filter(|(_, is)| *is).map(|(name, _)| *name));
-        println!("{} packets, {} tasks, {counts:?}, dropped {:?}", packets, bench.tasks, bench.dropped);
+        println!(
+            "{} packets, {} tasks, {counts:?}, dropped {:?}",
+            packets, bench.tasks, bench.dropped
+        );
     }
     println!("{all} packets, {tasks} tasks: no difference; seen: {seen:?}");
 }

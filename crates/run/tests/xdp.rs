@@ -26,7 +26,10 @@ fn every_verdict_of_a_test_run() {
     assert_eq!(run(1, 0x0800).unwrap(), [sent(0, 0x0800)]);
     assert_eq!(run(0, 0x0806).unwrap(), [Output::Stack { frame: frame(0x0806, 1) }]);
     assert_eq!(run(0, 0xdea1).unwrap(), [Output::Drop { reason: f.unwanted }]);
-    assert_eq!(run(0, 0xbee1).unwrap(), [Output::HostPacket { frame: frame(0xbee1, 1)[..14].to_vec() }]);
+    assert_eq!(
+        run(0, 0xbee1).unwrap(),
+        [Output::HostPacket { frame: frame(0xbee1, 1)[..14].to_vec() }]
+    );
     let log = Output::Log { text: "port 1 at 1234".into() };
     let dma = Output::DmaWrite { addr: 0x1000, data: frame(0, 1)[..6].to_vec() };
     assert_eq!(run(1, 0xbee2).unwrap(), [log, dma, sent(1, 0xbee2)]);
@@ -34,8 +37,10 @@ fn every_verdict_of_a_test_run() {
     assert_eq!(grown[8..], frame(0xc0de, 1));
     assert!(matches!(run(0, 0xdea2), Err(XdpError::NoRoom(text)) if text == "no room for headers"));
 
-    let message =
-        InputEvent { input: Input::Host { message: vec![5, 0, 0, 0, 0, 0, 0, 9] }, ..net(0, vec![]) };
+    let message = InputEvent {
+        input: Input::Host { message: vec![5, 0, 0, 0, 0, 0, 0, 9] },
+        ..net(0, vec![])
+    };
     let echoed = Output::HostMessage { bytes: vec![6, 0, 0, 0, 0, 0, 0, 9] };
     assert_eq!(loaded.test_run(&message).unwrap(), [echoed]);
 
@@ -76,7 +81,10 @@ fn tables_of_every_shape() {
     assert_eq!(hits, (1..=4u32).map(|key| exact(&key.to_le_bytes(), &value)).collect::<Vec<_>>());
     assert_eq!(loaded.refused()[0], (f.hits, 2));
     let fifth = exact(&9u32.to_le_bytes(), &value);
-    assert_eq!(tables.set(f.hits, &fifth), Err(TableError::Full { table: "hits".into(), capacity: 4 }));
+    assert_eq!(
+        tables.set(f.hits, &fifth),
+        Err(TableError::Full { table: "hits".into(), capacity: 4 })
+    );
     assert!(tables.delete(f.hits, &1u32.to_le_bytes(), &Match::Exact).unwrap());
     assert!(!tables.delete(f.hits, &1u32.to_le_bytes(), &Match::Exact).unwrap());
     tables.set(f.hits, &fifth).unwrap();
@@ -88,7 +96,10 @@ fn tables_of_every_shape() {
     assert!(tables.delete(f.slots, &0u32.to_le_bytes(), &Match::Exact).unwrap());
     assert_eq!(tables.dump(f.slots).unwrap().len(), 1);
     let beyond = tables.set(f.slots, &exact(&8u32.to_le_bytes(), &[1, 0, 0, 0]));
-    assert_eq!(beyond, Err(TableError::OutOfRange { table: "slots".into(), index: 8, capacity: 8 }));
+    assert_eq!(
+        beyond,
+        Err(TableError::OutOfRange { table: "slots".into(), index: 8, capacity: 8 })
+    );
 
     // per CPU: the sum is read, writing replaces the sum.
     let key = 1u32.to_le_bytes();
@@ -109,7 +120,13 @@ fn tables_of_every_shape() {
     tables.set(f.texts, &text).unwrap();
     assert_eq!(tables.dump(f.texts).unwrap(), std::slice::from_ref(&text));
     let long = Entry { buf: Some(b"hello!!".to_vec()), ..text };
-    assert!(tables.set(f.texts, &long).unwrap_err().to_string().contains("at most 6 bytes, 7 were given"));
+    assert!(
+        tables
+            .set(f.texts, &long)
+            .unwrap_err()
+            .to_string()
+            .contains("at most 6 bytes, 7 were given")
+    );
 }
 
 fn lpm(tables: &mut dyn TableBackend, f: &Fixture) {
@@ -121,15 +138,30 @@ fn lpm(tables: &mut dyn TableBackend, f: &Fixture) {
     tables.set(f.routes, &route([10, 1, 0, 0], 16, 2)).unwrap();
     let expected = [route([10, 0, 0, 0], 8, 1), route([10, 1, 0, 0], 16, 2)];
     assert_eq!(tables.dump(f.routes).unwrap(), expected, "bits behind the prefix are cleared");
-    assert_eq!(tables.get(f.routes, &[10, 9, 9, 9], &Match::Prefix(8)).unwrap(), Some(expected[0].clone()));
-    assert_eq!(tables.get(f.routes, &[10, 1, 0, 0], &Match::Prefix(24)).unwrap(), None, "no longest match");
+    assert_eq!(
+        tables.get(f.routes, &[10, 9, 9, 9], &Match::Prefix(8)).unwrap(),
+        Some(expected[0].clone())
+    );
+    assert_eq!(
+        tables.get(f.routes, &[10, 1, 0, 0], &Match::Prefix(24)).unwrap(),
+        None,
+        "no longest match"
+    );
     assert!(tables.delete(f.routes, &[10, 1, 9, 9], &Match::Prefix(16)).unwrap());
     assert!(!tables.delete(f.routes, &[10, 1, 9, 9], &Match::Prefix(16)).unwrap());
     assert!(
-        tables.set(f.routes, &exact(&[1; 4], &[0; 4])).unwrap_err().to_string().contains("needs a prefix")
+        tables
+            .set(f.routes, &exact(&[1; 4], &[0; 4]))
+            .unwrap_err()
+            .to_string()
+            .contains("needs a prefix")
     );
     assert!(
-        tables.get(f.routes, &[1; 4], &Match::Prefix(33)).unwrap_err().to_string().contains("have 32 bits")
+        tables
+            .get(f.routes, &[1; 4], &Match::Prefix(33))
+            .unwrap_err()
+            .to_string()
+            .contains("have 32 bits")
     );
 }
 
@@ -146,7 +178,8 @@ fn ternary(tables: &mut dyn TableBackend, acl: TableId) {
         Err(TableError::Full { table: "acl".into(), capacity: 4 })
     );
     tables.set(acl, &rule([3, 7], 5, 33)).unwrap();
-    let expected = [rule([1, 0], 5, 1), rule([2, 0], 9, 2), rule([3, 0], 5, 33), rule([4, 0], 1, 4)];
+    let expected =
+        [rule([1, 0], 5, 1), rule([2, 0], 9, 2), rule([3, 0], 5, 33), rule([4, 0], 1, 4)];
     assert_eq!(tables.dump(acl).unwrap(), expected);
     assert!(tables.delete(acl, &[2, 0], &rule([2, 0], 9, 0).matching).unwrap());
     assert!(!tables.delete(acl, &[2, 0], &rule([2, 0], 9, 0).matching).unwrap());
@@ -166,7 +199,9 @@ fn a_refused_program_names_the_users_line() {
         panic!("it was loaded")
     };
     assert_eq!(error.fault(), Fault::User);
-    let XdpError::Refused { source_line, reason, log_path, program } = &error else { panic!("{error}") };
+    let XdpError::Refused { source_line, reason, log_path, program } = &error else {
+        panic!("{error}")
+    };
     assert_eq!(source_line.as_ref().unwrap(), &("user.c".to_string(), 31));
     assert_eq!(program, "nf_net_recv");
     assert!(reason.contains("outside of the packet"), "{reason}");
@@ -182,8 +217,11 @@ fn an_object_that_does_not_fit_the_artifact_is_an_internal_error() {
     let mut f = fixture();
     f.program.tables[f.slots].value = nicforge_ir::Type::U64;
     let options = LoadOptions { mode: Mode::Live, ifindex: vec![] };
-    let Err(error) = Loaded::load(&f.program, &f.artifact, &f.object(Mode::Live), &options) else { panic!() };
-    let expected = "table `slots`: map `slots` has keys of 4 and values of 4 bytes, 4 and 8 were expected";
+    let Err(error) = Loaded::load(&f.program, &f.artifact, &f.object(Mode::Live), &options) else {
+        panic!()
+    };
+    let expected =
+        "table `slots`: map `slots` has keys of 4 and values of 4 bytes, 4 and 8 were expected";
     assert!(error.to_string().ends_with(expected), "{error}");
     assert!(Loaded::load(&f.program, &f.artifact, b"\x7fELF", &options).is_err());
 }

@@ -1,11 +1,15 @@
-//! What is going to happen, earliest first: a calendar queue (R. Brown, CACM 31(10), 1988) with days of fixed length.
+//! What is going to happen, earliest first: a calendar queue (R. Brown, CACM 31(10), 1988) with
+//! days of fixed length.
 //!
-//! A key is a time in picoseconds above, and below it what decides between equal times. Keys of one day of the coming year lie in a list; a
-//! bit per day says which lists have something. The keys of today lie in order, and what is put in for today is put in its place. What lies
-//! more than a year ahead waits in a heap and is compared day by day. So keys leave in exactly the order in which a heap would give them.
+//! A key is a time in picoseconds above, and below it what decides between equal times. Keys of one
+//! day of the coming year lie in a list; a bit per day says which lists have something. The keys of
+//! today lie in order, and what is put in for today is put in its place. What lies more than a year
+//! ahead waits in a heap and is compared day by day. So keys leave in exactly the order in which a
+//! heap would give them.
 //!
-//! Cost: constant, as long as there are a few keys a day and a key now and then; a day of `n` keys costs a sort of them. Against a
-//! binary heap, whose comparisons processors cannot predict, `nf_chain` on 14 units of 8 threads takes 5 % less time in all.
+//! Cost: constant, as long as there are a few keys a day and a key now and then; a day of `n` keys
+//! costs a sort of them. Against a binary heap, whose comparisons processors cannot predict,
+//! `nf_chain` on 14 units of 8 threads takes 5 % less time in all.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,7 +17,8 @@ use std::collections::BinaryHeap;
 /// Time above, order of equal times below.
 pub type Key = u128;
 
-/// A day is 2^12 ps, about what a step of a NIC's busiest pipelines takes; a year is as long as all but the slowest links and memories need.
+/// A day is 2^12 ps, about what a step of a NIC's busiest pipelines takes; a year is as long as all
+/// but the slowest links and memories need.
 const DAY_BITS: u32 = 12;
 const DAYS: u64 = 1024;
 const WORDS: usize = (DAYS / 64) as usize;
@@ -132,12 +137,14 @@ impl Calendar {
     /// The first day of the coming year with a list.
     fn next_used(&self) -> Option<u64> {
         let start = (self.today + 1) % DAYS;
-        let (mut word, mut bits) = (start as usize / 64, self.used[start as usize / 64] >> (start % 64));
+        let (mut word, mut bits) =
+            (start as usize / 64, self.used[start as usize / 64] >> (start % 64));
         if bits != 0 {
             return Some(self.today + 1 + u64::from(bits.trailing_zeros()));
         }
         let mut ahead = 64 - start % 64;
-        // The last of these is the first one again: its lower days are those at the end of the year.
+        // The last of these is the first one again: its lower days are those at the end of the
+        // year.
         for _ in 0..WORDS {
             word = (word + 1) % WORDS;
             bits = self.used[word];
@@ -170,7 +177,11 @@ mod tests {
                 calendar.push(key);
                 heap.push(Reverse(key));
                 if step % 7 < 4 && seed % 3 > 0 || step % 300 > 200 {
-                    assert_eq!(calendar.peek(), heap.peek().map(|key| key.0), "seed {seed}, step {step}");
+                    assert_eq!(
+                        calendar.peek(),
+                        heap.peek().map(|key| key.0),
+                        "seed {seed}, step {step}"
+                    );
                     let key = heap.pop().unwrap().0;
                     assert_eq!(calendar.pop(), Some(key));
                     now = (key >> 64) as u64;

@@ -75,8 +75,8 @@ impl Context {
         let mut player = Player { stage, servers, cycles: stage.lock_cycles, wait_ps: 0.0 };
         if let Some(event) = &model.events[item.event as usize] {
             let link = event.from.get(item.from as usize).and_then(Option::as_ref);
-            player.cycles +=
-                event.receive_cycles + link.map_or(0.0, |link| link.receive_cycles - link.saved(item.zeros));
+            player.cycles += event.receive_cycles
+                + link.map_or(0.0, |link| link.receive_cycles - link.saved(item.zeros));
         }
         let bytes = payload(item.bytes);
         for step in &trace.steps {
@@ -149,7 +149,14 @@ impl Context {
         let Some(price) = &player.stage.tables[table.as_u32() as usize] else { return };
         if bytes > 0.0 {
             let key = self.last_key(table).unwrap_or(0);
-            self.access(player, table, price, key, price.byte_ps * bytes, price.byte_operations * bytes);
+            self.access(
+                player,
+                table,
+                price,
+                key,
+                price.byte_ps * bytes,
+                price.byte_operations * bytes,
+            );
         }
     }
 
@@ -174,7 +181,11 @@ impl Context {
             player.cycles += player.stage.switch_cycles;
         }
         let key = if player.stage.whole[table.as_u32() as usize] { 0 } else { key };
-        let gate = if gated { self.hold(u64::from(table.as_u32()) << 32 | u64::from(key)) } else { NO_GATE };
+        let gate = if gated {
+            self.hold(u64::from(table.as_u32()) << 32 | u64::from(key))
+        } else {
+            NO_GATE
+        };
         let access = Access {
             latency_ps: rounded(ps),
             server,

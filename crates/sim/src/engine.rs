@@ -2,25 +2,31 @@
 //!
 //! # What is simulated
 //!
-//! A frame occupies the wire of its port, passes the ports' packet rate, and waits in the queue of the unit that steering chooses.
-//! A free thread of the unit takes it up: its handler is executed for real, at once, and what it did becomes a list of segments,
-//! processor time that ends in a memory access or in the end of the handler. The segments are then played: the processor of a
-//! unit serves one thread at a time, first come first served; an access waits until its entry is free ([`keys`](crate::keys)), then
-//! for its turn at the memory, then for the latency, while the processor serves other threads unless the memory blocks. At the end
-//! frames go to the wires, and events to the queues of other stages, which may be full: then they are lost or the thread waits, as
-//! the link is. Where events of a key have an order, threads of a unit hand on in turn: one that is early keeps its results and waits. Hardware pipelines take up an event per interval and finish it a latency later.
+//! A frame occupies the wire of its port, passes the ports' packet rate, and waits in the queue of
+//! the unit that steering chooses. A free thread of the unit takes it up: its handler is executed
+//! for real, at once, and what it did becomes a list of segments, processor time that ends in a
+//! memory access or in the end of the handler. The segments are then played: the processor of a
+//! unit serves one thread at a time, first come first served; an access waits until its entry is
+//! free ([`keys`](crate::keys)), then for its turn at the memory, then for the latency, while the
+//! processor serves other threads unless the memory blocks. At the end frames go to the wires, and
+//! events to the queues of other stages, which may be full: then they are lost or the thread waits,
+//! as the link is. Where events of a key have an order, threads of a unit hand on in turn: one that
+//! is early keeps its results and waits. Hardware pipelines take up an event per interval and
+//! finish it a latency later.
 //!
 //! # Why execution and timing may be apart
 //!
-//! Handlers are run in the order in which threads take them up. Events of one steering key are taken up by one unit, in order of
-//! arrival, and events that touch the same entry of a mutable table from several threads play their accesses in the order in which
-//! they were executed. So no result depends on anything the timing decides later.
+//! Handlers are run in the order in which threads take them up. Events of one steering key are
+//! taken up by one unit, in order of arrival, and events that touch the same entry of a mutable
+//! table from several threads play their accesses in the order in which they were executed. So no
+//! result depends on anything the timing decides later.
 //!
 //! # Cost
 //!
-//! A calendar of 16-byte keys; contexts, messages and packets come from free lists. Nothing is allocated per event once the busiest
-//! moment has been seen. Segments that nobody else can see the borders of are merged: a unit with one thread and memories without a
-//! bandwidth limit takes one event of the calendar per packet.
+//! A calendar of 16-byte keys; contexts, messages and packets come from free lists. Nothing is
+//! allocated per event once the busiest moment has been seen. Segments that nobody else can see the
+//! borders of are merged: a unit with one thread and memories without a bandwidth limit takes one
+//! event of the calendar per packet.
 
 mod ways;
 
@@ -37,8 +43,9 @@ use crate::steer::Turns;
 use crate::workload::{Arrival, Workload};
 use crate::{Options, price};
 
-/// What happens, in a key of the calendar below the time in picoseconds and the order of scheduling: the processor is done with a segment of a context; a context's access is over; a pipeline takes the next event; a
-/// pipeline's event is over; a message arrives at its unit.
+/// What happens, in a key of the calendar below the time in picoseconds and the order of
+/// scheduling: the processor is done with a segment of a context; a context's access is over; a
+/// pipeline takes the next event; a pipeline's event is over; a message arrives at its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Ran = 0,
@@ -259,7 +266,8 @@ impl<'a> Engine<'a> {
         let event = self.model.entry.as_u32() as usize;
         let Some(entry) = &self.model.events[event] else { return Ok(()) };
         let stage = &self.model.stages[entry.stage];
-        let replica = entry.steer.frame(arrival.port, frame, stage.replicas, &mut self.turns[event]);
+        let replica =
+            entry.steer.frame(arrival.port, frame, stage.replicas, &mut self.turns[event]);
         let unit = stage.first_unit + replica as usize;
         if self.units[unit].queue.len() as u32 + self.units[unit].promised >= stage.depth {
             self.stats.lost(Place::Receive(entry.stage));
@@ -389,7 +397,8 @@ impl<'a> Engine<'a> {
         for hold in 0..self.contexts[number as usize].holds.len() {
             let key = self.contexts[number as usize].holds[hold].key;
             if let Some((context, at)) = self.keys.take(key, (number, hold as u32)) {
-                self.contexts[context as usize].holds[at as usize].next = Some((number, hold as u32));
+                self.contexts[context as usize].holds[at as usize].next =
+                    Some((number, hold as u32));
                 self.contexts[number as usize].holds[hold].blocked = true;
             }
         }
@@ -459,7 +468,8 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Whether so many operations wait at an accelerator that who asks cannot even hand its own over.
+    /// Whether so many operations wait at an accelerator that who asks cannot even hand its own
+    /// over.
     fn queue_is_full(&self, access: &Access) -> bool {
         let Some(server) = access.server else { return false };
         let model = &self.model.servers[server as usize];
@@ -536,7 +546,8 @@ impl<'a> Engine<'a> {
                 Some((next, at)) => {
                     let context = &mut self.contexts[next as usize];
                     context.holds[at as usize].blocked = false;
-                    let waits_for = context.segments[context.at as usize].access.map(|access| access.gate);
+                    let waits_for =
+                        context.segments[context.at as usize].access.map(|access| access.gate);
                     if context.parked && waits_for == Some(at as u8) {
                         self.woken.push(next);
                     }
@@ -549,11 +560,14 @@ impl<'a> Engine<'a> {
     /// Packets that wait or are being worked on, counted where they are.
     pub fn in_flight(&self) -> u64 {
         let packet = |item: &&Item| item.bytes > 0;
-        let queued: usize = self.units.iter().map(|unit| unit.queue.iter().filter(packet).count()).sum();
+        let queued: usize =
+            self.units.iter().map(|unit| unit.queue.iter().filter(packet).count()).sum();
         let flying = (0..self.flights.len()).filter(|n| !self.free_flights.contains(&(*n as u32)));
         let flying = flying.filter(|n| self.flights[*n].bytes > 0).count();
-        let held: usize = self.reorder.iter().map(|point| point.held().filter(packet).count()).sum();
-        let working = (0..self.contexts.len()).filter(|n| !self.free_contexts.contains(&(*n as u32)));
+        let held: usize =
+            self.reorder.iter().map(|point| point.held().filter(packet).count()).sum();
+        let working =
+            (0..self.contexts.len()).filter(|n| !self.free_contexts.contains(&(*n as u32)));
         let working: u64 = working.map(|n| self.contexts[n].packets()).sum();
         (queued + flying + held) as u64 + working
     }

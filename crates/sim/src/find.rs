@@ -1,7 +1,8 @@
 //! The greatest rate without loss.
 //!
-//! Bisection of the offered rate until the interval is within a share of its upper end: RFC 2544's throughput test with a loss
-//! that is small instead of none, since a simulated start or a burst may cost a few packets at any rate.
+//! Bisection of the offered rate until the interval is within a share of its upper end: RFC 2544's
+//! throughput test with a loss that is small instead of none, since a simulated start or a burst
+//! may cost a few packets at any rate.
 
 use crate::report::Report;
 use crate::workload::Rate;
@@ -11,8 +12,8 @@ pub const LOSS: f64 = 0.001;
 /// The interval at the end, as a share of the rate.
 pub const WITHIN: f64 = 0.005;
 
-/// The greatest rate at or below `most` with a loss below `loss`, and its report; nothing if no rate tried was so slow. `run`
-/// simulates one rate.
+/// The greatest rate at or below `most` with a loss below `loss`, and its report; nothing if no
+/// rate tried was so slow. `run` simulates one rate.
 ///
 /// # Errors
 /// What `run` says.

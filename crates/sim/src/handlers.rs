@@ -1,7 +1,9 @@
-//! What executes handlers: the seam between the simulator, which knows time, and compiled or interpreted code, which knows results.
+//! What executes handlers: the seam between the simulator, which knows time, and compiled or
+//! interpreted code, which knows results.
 //!
-//! A handler runs atomically when its event is taken up; what it did is written into a [`Trace`], which the timing model then
-//! plays. Packets and events belong to the implementation; the simulator holds numbers of them.
+//! A handler runs atomically when its event is taken up; what it did is written into a [`Trace`],
+//! which the timing model then plays. Packets and events belong to the implementation; the
+//! simulator holds numbers of them.
 
 use nicforge_ir::{EventId, HandlerId, InstId, ReasonId, TableId};
 
@@ -30,8 +32,9 @@ pub enum Step {
 /// What left a handler. Lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// An internal event. `steer` is what [`Handlers::steer_by`] asked for; `bytes` the length of the packet it
-    /// carries, if it carries one; `zeros` those at the ends of its byte strings, which do not cross to another device.
+    /// An internal event. `steer` is what [`Handlers::steer_by`] asked for; `bytes` the length of
+    /// the packet it carries, if it carries one; `zeros` those at the ends of its byte strings,
+    /// which do not cross to another device.
     Generate { event: EventId, message: Message, steer: u32, bytes: Option<u32>, zeros: u32 },
     /// The packet was sent.
     Send { port: u32, bytes: u32 },
@@ -72,11 +75,14 @@ pub struct HandlerError(pub String);
 pub trait Handlers {
     /// What [`Step::Line`] numbers, of the program that is simulated.
     fn lines(&self) -> Vec<Line>;
-    /// From now on [`Effect::Generate`] of this event has a hash of this parameter, or its value if it is a number.
+    /// From now on [`Effect::Generate`] of this event has a hash of this parameter, or its value if
+    /// it is a number.
     fn steer_by(&mut self, event: EventId, param: usize, number: bool);
-    /// A frame that came in by a port. `time_ns` and `seed` are what its handlers read as time and random stream.
+    /// A frame that came in by a port. `time_ns` and `seed` are what its handlers read as time and
+    /// random stream.
     fn arrive(&mut self, port: u32, frame: &[u8], time_ns: u64, seed: u64) -> Message;
-    /// Runs the handler of a message, which is then no more, and appends what it did to an empty trace.
+    /// Runs the handler of a message, which is then no more, and appends what it did to an empty
+    /// trace.
     fn run(&mut self, message: Message, trace: &mut Trace) -> Result<(), HandlerError>;
     /// Forgets a message and its packet: it was lost on its way.
     fn discard(&mut self, message: Message);

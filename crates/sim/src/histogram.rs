@@ -1,5 +1,5 @@
-//! Latencies in logarithmic buckets, 64 per factor of two: every answer is within 1.6 % of the exact one, at a fixed 30 KiB
-//! whatever is recorded (the idea of Tene's HdrHistogram).
+//! Latencies in logarithmic buckets, 64 per factor of two: every answer is within 1.6 % of the
+//! exact one, at a fixed 30 KiB whatever is recorded (the idea of Tene's HdrHistogram).
 
 /// Buckets per factor of two, as a power of two.
 const BITS: u32 = 6;

@@ -135,7 +135,8 @@ impl Handlers for InterpHandlers<'_> {
     }
 
     fn arrive(&mut self, port: u32, frame: &[u8], time_ns: u64, seed: u64) -> Message {
-        // A program without a handler for frames lets them vanish, as an event without a handler does.
+        // A program without a handler for frames lets them vanish, as an event without a handler
+        // does.
         let event = self.net_recv.unwrap_or(EventId::from_u32(u32::MAX - 1));
         self.store(Waiting { pending: Pending::frame(event, frame.to_vec(), port), time_ns, seed })
     }
@@ -143,7 +144,8 @@ impl Handlers for InterpHandlers<'_> {
     fn run(&mut self, message: Message, trace: &mut Trace) -> Result<(), HandlerError> {
         let Some(waiting) = self.take(message) else { return Ok(()) };
         let Waiting { pending, time_ns, seed } = waiting;
-        let mut watch = Watch { first_line: &self.first_line, steps: &mut trace.steps, made: Vec::new() };
+        let mut watch =
+            Watch { first_line: &self.first_line, steps: &mut trace.steps, made: Vec::new() };
         let done = self.interp.step(pending, time_ns, seed, &mut watch);
         let done = done.map_err(|e| HandlerError(e.to_string()))?;
         let made = watch.made;
@@ -155,7 +157,9 @@ impl Handlers for InterpHandlers<'_> {
                 Output::HostPacket { frame } if made => {
                     Effect::Made { port: None, bytes: frame.len() as u32 }
                 }
-                Output::Send { port, frame } => Effect::Send { port: *port, bytes: frame.len() as u32 },
+                Output::Send { port, frame } => {
+                    Effect::Send { port: *port, bytes: frame.len() as u32 }
+                }
                 Output::Stack { frame } => Effect::Stack { bytes: frame.len() as u32 },
                 Output::HostPacket { frame } => Effect::Host { bytes: frame.len() as u32 },
                 Output::HostMessage { bytes } => Effect::ToHost { bytes: bytes.len() as u32 },
@@ -177,7 +181,9 @@ impl Handlers for InterpHandlers<'_> {
             });
             let bytes = pending.packets.first().map(|packet| packet.size() as u32);
             let strings = self.strings[event.as_u32() as usize].iter();
-            let zeros = strings.map(|at| io::string_zeros(&self.interp.argument_bytes(&pending, *at))).sum();
+            let zeros = strings
+                .map(|at| io::string_zeros(&self.interp.argument_bytes(&pending, *at)))
+                .sum();
             let message = self.store(Waiting { pending, time_ns, seed });
             trace.effects.push(Effect::Generate { event, message, steer, bytes, zeros });
         }

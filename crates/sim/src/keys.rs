@@ -1,7 +1,8 @@
 //! Who uses an entry of a mutable table.
 //!
-//! Events that use one entry form a chain in the order in which they were executed: each waits, at its first access, for the one before
-//! to finish its last. The map holds the chain's end. An event only ever waits for earlier ones, so there is no deadlock.
+//! Events that use one entry form a chain in the order in which they were executed: each waits, at
+//! its first access, for the one before to finish its last. The map holds the chain's end. An event
+//! only ever waits for earlier ones, so there is no deadlock.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,11 +1,13 @@
 //! Discrete-event simulation of a planned program on a NIC and its host.
 //!
-//! [`run`] executes every packet for real, by compiled code or the interpreter behind [`Handlers`], and plays what the handlers did
-//! in a model of ports, units, memories, links and power whose every number is the target's. What comes in is a [`Workload`]; what
-//! comes out a [`Report`] in which every packet is accounted for.
+//! [`run`] executes every packet for real, by compiled code or the interpreter behind [`Handlers`],
+//! and plays what the handlers did in a model of ports, units, memories, links and power whose
+//! every number is the target's. What comes in is a [`Workload`]; what comes out a [`Report`] in
+//! which every packet is accounted for.
 //!
-//! Architecture invariant: `sim` generates and compiles nothing, and depends neither on `codegen` nor on `run`.
-//! Architecture invariant: costs come from `target::cost` and the plan; there is no second price list.
+//! Architecture invariant: `sim` generates and compiles nothing, and depends neither on `codegen`
+//! nor on `run`. Architecture invariant: costs come from `target::cost` and the plan; there is no
+//! second price list.
 
 mod calendar;
 mod context;
@@ -49,10 +51,12 @@ pub struct Options<'a> {
     pub receive_depth: u32,
     /// Frames that wait in front of a port, on either side.
     pub wire_depth: u32,
-    /// Told the number of each packet, in order of acceptance, and the port as the packet goes to its wire.
+    /// Told the number of each packet, in order of acceptance, and the port as the packet goes to
+    /// its wire.
     pub departed: Option<&'a dyn Fn(u64, u32)>,
-    /// Where keys choose replicas, every new key goes to the next replica in turn instead of where its hash says: the published
-    /// prototype that `nicforge validate alkali` looks at takes the key itself, and its keys are numbered in a row.
+    /// Where keys choose replicas, every new key goes to the next replica in turn instead of where
+    /// its hash says: the published prototype that `nicforge validate alkali` looks at takes the
+    /// key itself, and its keys are numbered in a row.
     pub evenly: bool,
     /// Looked at now and then: whether to end at once.
     pub stop: &'a dyn Fn() -> bool,

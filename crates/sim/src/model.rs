@@ -1,4 +1,5 @@
-//! A plan on a target as a network of queues and servers: everything that does not change while it is simulated.
+//! A plan on a target as a network of queues and servers: everything that does not change while it
+//! is simulated.
 
 use nicforge_ir::critical;
 use nicforge_ir::{Direction, EventId, HandlerId, Op, Program};
@@ -53,7 +54,8 @@ pub struct StageModel {
     pub whole: Vec<bool>,
     /// Events its queues hold.
     pub depth: u32,
-    /// Threads, and the places of a hardware pipeline, hand on what they made in the order in which they took up events.
+    /// Threads, and the places of a hardware pipeline, hand on what they made in the order in which
+    /// they took up events.
     pub in_turn: bool,
 }
 
@@ -92,7 +94,8 @@ pub struct LinkModel {
 }
 
 impl LinkModel {
-    /// Cycles that either end is spared, since so many zeros at the ends of byte strings do not cross.
+    /// Cycles that either end is spared, since so many zeros at the ends of byte strings do not
+    /// cross.
     pub fn saved(&self, zeros: u32) -> f64 {
         if self.crosses.is_some() { self.byte_cycles * f64::from(zeros) } else { 0.0 }
     }
@@ -105,7 +108,8 @@ pub enum Crossing {
     ToNic,
 }
 
-/// What serves one after the other: an instance of a memory of limited bandwidth, or the accelerators of one name.
+/// What serves one after the other: an instance of a memory of limited bandwidth, or the
+/// accelerators of one name.
 pub struct ServerModel {
     pub serves: Serves,
     pub operation_ps: f64,
@@ -156,7 +160,8 @@ pub struct HostLinkModel {
     pub latency_ps: u64,
 }
 
-/// Events that a queue drops when full: the kernel's do, rings of programs and hardware make the sender wait.
+/// Events that a queue drops when full: the kernel's do, rings of programs and hardware make the
+/// sender wait.
 fn lossy(kind: LinkKind) -> bool {
     matches!(kind, LinkKind::Cpumap | LinkKind::AfXdp | LinkKind::Ringbuf)
 }
@@ -175,16 +180,17 @@ fn mutable(program: &Program) -> Vec<bool> {
     found
 }
 
-/// Picoseconds between events of one replica of hardware: what the plan says its generator found, and never less than the target's
-/// interval.
+/// Picoseconds between events of one replica of hardware: what the plan says its generator found,
+/// and never less than the target's interval.
 fn between_ps(interval_ps: f64, stage: &Stage) -> u64 {
-    let planned = if stage.rate_pps > 0.0 { 1e12 * f64::from(stage.replicas) / stage.rate_pps } else { 0.0 };
+    let planned =
+        if stage.rate_pps > 0.0 { 1e12 * f64::from(stage.replicas) / stage.rate_pps } else { 0.0 };
     interval_ps.max(planned).round() as u64
 }
 
 impl Model {
-    /// Puts a plan's program on a target. `lines` are the handlers'; `receive_depth` is how many frames wait in front of each unit
-    /// of the first stage.
+    /// Puts a plan's program on a target. `lines` are the handlers'; `receive_depth` is how many
+    /// frames wait in front of each unit of the first stage.
     pub fn new(
         target: &Target,
         plan: &Plan,
@@ -192,8 +198,9 @@ impl Model {
         lines: &[Line],
         receive_depth: u32,
     ) -> Result<Model, SimError> {
-        let stage_of =
-            |handler: &str| plan.stages.iter().position(|s| s.handlers.iter().any(|h| h == handler));
+        let stage_of = |handler: &str| {
+            plan.stages.iter().position(|s| s.handlers.iter().any(|h| h == handler))
+        };
         let groups = groups(target, plan)?;
         let written = mutable(program);
         let entry = program.event_named("net_recv").filter(|e| program.handler_of(*e).is_some());
@@ -214,7 +221,8 @@ impl Model {
             }),
         };
         for (s, stage) in plan.stages.iter().enumerate() {
-            let stage = model.stage(target, plan, program, stage, groups[s], &written, receive_depth)?;
+            let stage =
+                model.stage(target, plan, program, stage, groups[s], &written, receive_depth)?;
             model.stages.push(stage);
         }
         model.units(target, plan);
@@ -265,18 +273,23 @@ impl Model {
             let price = TablePrice::new(program, table, &target.memories[memory], memory, costs);
             tables[table.as_u32() as usize] = Some(price);
         }
-        let own_written: Vec<bool> =
-            tables.iter().zip(written).map(|(price, written)| price.is_some() && *written).collect();
+        let own_written: Vec<bool> = tables
+            .iter()
+            .zip(written)
+            .map(|(price, written)| price.is_some() && *written)
+            .collect();
         let updates = own_written.iter().any(|w| *w);
         let named = program.handlers.iter().filter(|(_, h)| stage.handlers.contains(&h.name));
         let ids: Vec<HandlerId> = named.map(|(id, _)| id).collect();
         let locked = matches!(stage.replication, Replication::Locked { .. });
         let lock_cycles = match &target.locks {
             Some(locks) if locked => {
-                let mutable = plan.tables.iter().filter(|t| stage.tables.contains(&t.name) && !t.read_only);
+                let mutable =
+                    plan.tables.iter().filter(|t| stage.tables.contains(&t.name) && !t.read_only);
                 let price = |name: &String| {
-                    let by_entry =
-                        program.table_named(name).is_some_and(|t| critical::by_entry(program, &ids, t));
+                    let by_entry = program
+                        .table_named(name)
+                        .is_some_and(|t| critical::by_entry(program, &ids, t));
                     let more = f64::from(stage.replicas - 1);
                     let more = if by_entry { cost::elsewhere(stage.replicas) } else { more };
                     locks.cycles + locks.contention_cycles * more
@@ -343,10 +356,12 @@ impl Model {
             self.stages[s].first_unit = self.units.len();
             for replica in 0..stage.replicas {
                 let name = stage.units.get(replica as usize);
-                let number = name.and_then(|unit| unit.rsplit('.').next()?.parse().ok()).unwrap_or(replica);
+                let number =
+                    name.and_then(|unit| unit.rsplit('.').next()?.parse().ok()).unwrap_or(replica);
                 let mut servers = Vec::new();
                 for (m, memory) in target.memories.iter().enumerate() {
-                    let Some(rate) = memory.operations.filter(|_| memory.device == spec.device) else {
+                    let Some(rate) = memory.operations.filter(|_| memory.device == spec.device)
+                    else {
                         servers.push(None);
                         continue;
                     };
@@ -383,13 +398,22 @@ impl Model {
         let data = &program.events[event];
         let spec = &target.units[self.stages[to].group];
         let costs = &target.costs[&spec.costs];
-        let edge = plan.edges.iter().find(|edge| edge.event == data.name && edge.to == plan.stages[to].name);
+        let edge = plan
+            .edges
+            .iter()
+            .find(|edge| edge.event == data.name && edge.to == plan.stages[to].name);
         let fail = |reason: String| SimError::Steering { event: data.name.clone(), reason };
         let steer = edge.map_or(Ok(Steer::One), |edge| Steer::new(&edge.steering)).map_err(fail)?;
         if data.direction == Direction::In {
             let by_key = matches!(steer, Steer::Header(_) | Steer::Rss(_));
             let receive_cycles = costs.receive + if by_key { target.spread.cycles } else { 0.0 };
-            return Ok(EventModel { stage: to, steer, receive_cycles, from: Vec::new(), reorder: None });
+            return Ok(EventModel {
+                stage: to,
+                steer,
+                receive_cycles,
+                from: Vec::new(),
+                reorder: None,
+            });
         }
         let mut reorder = None;
         let bytes: u32 = data.params.iter().map(|param| program.size_of(param.ty)).sum();
@@ -400,7 +424,8 @@ impl Model {
                 continue;
             }
             let sender = &target.units[self.stages[s].group];
-            let link = target.links.iter().find(|link| link.from == sender.name && link.to == spec.name);
+            let link =
+                target.links.iter().find(|link| link.from == sender.name && link.to == spec.name);
             let link = link.ok_or_else(|| SimError::NoLink {
                 from: stage.name.clone(),
                 to: plan.stages[to].name.clone(),
@@ -416,7 +441,8 @@ impl Model {
                     self.reorders.len() - 1
                 }));
             }
-            let copied = |of: fn(&Edge) -> u32| link.byte_cycles * edge.map_or(0.0, |edge| of(edge).into());
+            let copied =
+                |of: fn(&Edge) -> u32| link.byte_cycles * edge.map_or(0.0, |edge| of(edge).into());
             let crosses = match (sender.device, spec.device) {
                 (Device::Nic, Device::Host) => Some((Crossing::ToHost, bytes)),
                 (Device::Host, Device::Nic) => Some((Crossing::ToNic, bytes)),

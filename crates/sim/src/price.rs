@@ -1,7 +1,8 @@
 //! What lines of a handler and accesses to tables cost, from `target::cost` and nowhere else.
 //!
-//! Ops over the payload cost something per byte. `cost::op_cycles` is linear in the payload, which it takes to be the frame without
-//! 42 bytes of headers, so two evaluations give base and slope, and a line is then priced for the packet that is there.
+//! Ops over the payload cost something per byte. `cost::op_cycles` is linear in the payload, which
+//! it takes to be the frame without 42 bytes of headers, so two evaluations give base and slope,
+//! and a line is then priced for the packet that is there.
 
 use nicforge_ir::{Body, BufSource, InstId, Program, TableId};
 use nicforge_target::cost::{self, Traffic};
@@ -42,8 +43,8 @@ pub struct ServedPrice {
 }
 
 impl ServedPrice {
-    /// Nanoseconds of the accelerator for a payload. Straight between the two frames and beyond: what is constant below some length
-    /// is priced as if it grew from there.
+    /// Nanoseconds of the accelerator for a payload. Straight between the two frames and beyond:
+    /// what is constant below some length is priced as if it grew from there.
     pub fn busy_ns(&self, payload_bytes: f64) -> f64 {
         let (short, long) = self.busy_ns;
         let share = (payload_bytes - payload(SHORTEST)) / (payload(LONGER) - payload(SHORTEST));
@@ -86,7 +87,8 @@ impl LinePrice {
             price.cycles += short - slope * payload(SHORTEST);
             price.note_buffers(program, body, *inst);
         }
-        price.only_cycles = price.served.is_empty() && price.stored.is_none() && price.read_back.is_none();
+        price.only_cycles =
+            price.served.is_empty() && price.stored.is_none() && price.read_back.is_none();
         price
     }
 
@@ -125,7 +127,13 @@ pub struct TablePrice {
 }
 
 impl TablePrice {
-    pub fn new(program: &Program, table: TableId, memory: &Memory, at: usize, costs: &OpCosts) -> TablePrice {
+    pub fn new(
+        program: &Program,
+        table: TableId,
+        memory: &Memory,
+        at: usize,
+        costs: &OpCosts,
+    ) -> TablePrice {
         let bytes = f64::from(program.size_of(program.tables[table].value).max(1));
         let (read_ns, operations) = cost::access_time(memory, bytes, false);
         let (write_ns, _) = cost::access_time(memory, bytes, true);

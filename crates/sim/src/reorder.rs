@@ -1,9 +1,10 @@
 //! Order restored where replicas of one stage feed one that must see arrival order.
 //!
-//! Every packet that is accepted has a number. The point keeps, per number from the oldest open one on, how many events of
-//! the packet may still send to the stage behind, and the messages that came. Messages leave in order of numbers; a number is
-//! closed when no event of it is left before the point. A sender whose number is too far ahead waits, so that the
-//! point holds a bounded number of messages; the oldest number is never made to wait, so the point never stops for ever.
+//! Every packet that is accepted has a number. The point keeps, per number from the oldest open one
+//! on, how many events of the packet may still send to the stage behind, and the messages that
+//! came. Messages leave in order of numbers; a number is closed when no event of it is left before
+//! the point. A sender whose number is too far ahead waits, so that the point holds a bounded
+//! number of messages; the oldest number is never made to wait, so the point never stops for ever.
 
 use std::collections::VecDeque;
 

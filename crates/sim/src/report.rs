@@ -11,7 +11,8 @@ use crate::stats::{Counts, Place, Stats};
 /// Version of the JSON form.
 pub const VERSION: u32 = 1;
 
-/// One run. Rates, latencies, loads and power are those after the warm-up; packets are counted from the start.
+/// One run. Rates, latencies, loads and power are those after the warm-up; packets are counted from
+/// the start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     pub program: String,
@@ -198,7 +199,8 @@ impl Report {
         }
         let mut groups = Vec::new();
         for (g, group) in target.units.iter().enumerate() {
-            let of_group = || model.stages.iter().zip(&stages).filter(|(stage, _)| stage.group == g);
+            let of_group =
+                || model.stages.iter().zip(&stages).filter(|(stage, _)| stage.group == g);
             let used: u32 = of_group().map(|(stage, _)| stage.replicas).sum();
             let sum = |what: &dyn Fn(&StageLoad) -> f64| -> f64 {
                 of_group().map(|(stage, load)| what(load) * f64::from(stage.replicas)).sum()
@@ -258,7 +260,10 @@ impl Report {
                 stats,
                 window_ps,
             ),
-            host_link: model.host_link.as_ref().map(|_| [share(Crossing::ToHost), share(Crossing::ToNic)]),
+            host_link: model
+                .host_link
+                .as_ref()
+                .map(|_| [share(Crossing::ToHost), share(Crossing::ToNic)]),
             power: Power {
                 watts,
                 nj_per_packet: if delivered > 0.0 { watts / delivered * 1e9 } else { 0.0 },
@@ -277,7 +282,10 @@ impl Report {
     /// The report as `nicforge/sim`. Everything but `wall` is the same on every run and machine.
     pub fn json(&self) -> Value {
         let counts = |list: &[(String, u64)]| -> Value {
-            list.iter().map(|(name, n)| (name.clone(), json!(n))).collect::<serde_json::Map<_, _>>().into()
+            list.iter()
+                .map(|(name, n)| (name.clone(), json!(n)))
+                .collect::<serde_json::Map<_, _>>()
+                .into()
         };
         let flow = |flow: &Flow| json!({ "pps": flow.pps, "bits_per_second": flow.bps });
         json!({
@@ -333,7 +341,9 @@ fn served<'a>(
 ) -> Vec<MemoryLoad> {
     let mut list = Vec::new();
     for (m, name) in names.enumerate() {
-        let of = || model.servers.iter().zip(&stats.servers).filter(|(server, _)| server.serves == kind(m));
+        let of = || {
+            model.servers.iter().zip(&stats.servers).filter(|(server, _)| server.serves == kind(m))
+        };
         let accesses: u64 = of().map(|(_, load)| load.accesses).sum();
         if accesses == 0 {
             continue;

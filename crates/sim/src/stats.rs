@@ -1,6 +1,7 @@
 //! What is counted while a simulation runs.
 //!
-//! Packets are counted from the first to the last moment, so that they add up. Rates, latencies and loads are those after the warm-up.
+//! Packets are counted from the first to the last moment, so that they add up. Rates, latencies and
+//! loads are those after the warm-up.
 
 use crate::histogram::Histogram;
 use crate::model::{Crossing, Model};

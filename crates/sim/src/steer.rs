@@ -63,16 +63,16 @@ impl Steer {
         Ok(match steering {
             Steering::One => Steer::One,
             Steering::RoundRobin => Steer::RoundRobin,
-            Steering::Key { instances, .. } => instances.map_or(Steer::Key, |n| Steer::Number(n.max(1))),
+            Steering::Key { instances, .. } => {
+                instances.map_or(Steer::Key, |n| Steer::Number(n.max(1)))
+            }
             Steering::Header { fields } => Steer::Header(fields.clone()),
             Steering::Rss { keys, fields } => {
                 let ports = keys.iter().zip(fields);
                 Steer::Rss(
-                    ports.map(|(key, fields)| Ok((Toeplitz::parse(key)?, fields.clone()))).collect::<Result<
-                        _,
-                        String,
-                    >>(
-                    )?,
+                    ports
+                        .map(|(key, fields)| Ok((Toeplitz::parse(key)?, fields.clone())))
+                        .collect::<Result<_, String>>()?,
                 )
             }
         })
@@ -84,7 +84,9 @@ impl Steer {
             Steer::One | Steer::Key | Steer::Number(_) => 0,
             Steer::RoundRobin => turns.next(replicas),
             Steer::Header(ports) => {
-                let Some(of_port) = ports.iter().find(|fields| fields.port == port) else { return 0 };
+                let Some(of_port) = ports.iter().find(|fields| fields.port == port) else {
+                    return 0;
+                };
                 let mut hash = 0u64;
                 for field in &of_port.fields {
                     let at = field.offset as usize;
@@ -129,8 +131,9 @@ fn spread(hash: u32, replicas: u32) -> u32 {
     ((u64::from(hash) * u64::from(replicas)) >> 32) as u32
 }
 
-/// A Toeplitz hash with one table per input byte, since exclusive or of the windows under a byte's bits depends on the byte
-/// alone (Microsoft's receive-side scaling specification says which windows).
+/// A Toeplitz hash with one table per input byte, since exclusive or of the windows under a byte's
+/// bits depends on the byte alone (Microsoft's receive-side scaling specification says which
+/// windows).
 #[derive(Clone, Debug)]
 pub struct Toeplitz {
     tables: Vec<[u32; 256]>,
@@ -142,7 +145,8 @@ impl Toeplitz {
     /// # Errors
     /// What is no key.
     pub fn parse(text: &str) -> Result<Toeplitz, String> {
-        let wrong = || format!("`{text}` is no Toeplitz key: it must be {KEY} bytes in hexadecimal");
+        let wrong =
+            || format!("`{text}` is no Toeplitz key: it must be {KEY} bytes in hexadecimal");
         if text.len() != 2 * KEY || !text.is_ascii() {
             return Err(wrong());
         }
@@ -162,8 +166,8 @@ impl Toeplitz {
         Ok(Toeplitz { tables })
     }
 
-    /// The hash of a frame's fields. What is no IPv4 over Ethernet, or a fragment, hashes to 0: cards give it to the first
-    /// queue.
+    /// The hash of a frame's fields. What is no IPv4 over Ethernet, or a fragment, hashes to 0:
+    /// cards give it to the first queue.
     pub fn hash(&self, frame: &[u8], fields: &PortFields) -> u32 {
         let ipv4 = frame.len() >= INPUT_AT + 8 && frame[12..14] == [8, 0];
         if !ipv4 || u16::from_be_bytes([frame[20], frame[21]]) & 0x3fff != 0 {
@@ -182,10 +186,12 @@ mod tests {
     use super::*;
     use nicforge_plan::HeaderField;
 
-    /// The verification suite of Microsoft's specification: 66.9.149.187:2794 to 161.142.100.80:1766 hashes to 0x51ccc178.
+    /// The verification suite of Microsoft's specification: 66.9.149.187:2794 to
+    /// 161.142.100.80:1766 hashes to 0x51ccc178.
     #[test]
     fn toeplitz_of_the_specification() {
-        let key = "6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa";
+        let key =
+            "6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa";
         let toeplitz = Toeplitz::parse(key).unwrap();
         let mut frame = vec![0u8; 60];
         frame[12] = 8;
@@ -196,8 +202,10 @@ mod tests {
         frame[34..36].copy_from_slice(&2794u16.to_be_bytes());
         frame[36..38].copy_from_slice(&1766u16.to_be_bytes());
         let field = |offset, bytes| HeaderField { name: String::new(), offset, bytes };
-        let all =
-            PortFields { port: 0, fields: vec![field(26, 4), field(30, 4), field(34, 2), field(36, 2)] };
+        let all = PortFields {
+            port: 0,
+            fields: vec![field(26, 4), field(30, 4), field(34, 2), field(36, 2)],
+        };
         assert_eq!(toeplitz.hash(&frame, &all), 0x51cc_c178);
         let addresses = PortFields { port: 0, fields: vec![field(26, 4), field(30, 4)] };
         assert_eq!(toeplitz.hash(&frame, &addresses), 0x323e_8fc2);
@@ -222,7 +230,8 @@ mod tests {
 
     #[test]
     fn replicas_have_ranges_of_numbers() {
-        let steer = Steer::new(&Steering::Key { param: "shard".into(), instances: Some(6) }).unwrap();
+        let steer =
+            Steer::new(&Steering::Key { param: "shard".into(), instances: Some(6) }).unwrap();
         let of = |replicas| -> Vec<u32> {
             (0..7).map(|number| steer.event(number, replicas, &mut Turns::default())).collect()
         };
@@ -237,6 +246,9 @@ mod tests {
         let first: Vec<u32> = (0..12).map(|key| Steer::Key.event(key * 7, 4, &mut turns)).collect();
         let again: Vec<u32> = (0..12).map(|key| Steer::Key.event(key * 7, 4, &mut turns)).collect();
         assert_eq!(first, again);
-        assert!((0..4).all(|replica| first.iter().filter(|r| **r == replica).count() == 3), "{first:?}");
+        assert!(
+            (0..4).all(|replica| first.iter().filter(|r| **r == replica).count() == 3),
+            "{first:?}"
+        );
     }
 }

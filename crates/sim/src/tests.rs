@@ -2,8 +2,8 @@
 
 use nicforge_ir::{Program, Verified, text, verify};
 use nicforge_plan::{
-    Carried, Edge, HeaderField, Objective, Plan, PortFields, Predicted, Replication, Stage, Steering,
-    TablePlan,
+    Carried, Edge, HeaderField, Objective, Plan, PortFields, Predicted, Replication, Stage,
+    Steering, TablePlan,
 };
 use nicforge_target::quantity::{BitRate, Rate as PerSecond, Time};
 use nicforge_target::{AcceleratedOp, Accelerator, OpCosts, Target};
@@ -87,7 +87,12 @@ fn target(name: &str, receive: f64) -> Target {
     target
 }
 
-fn plan(program: &Program, target: &Target, stages: &[(&str, u32, Steering)], memory: &str) -> Plan {
+fn plan(
+    program: &Program,
+    target: &Target,
+    stages: &[(&str, u32, Steering)],
+    memory: &str,
+) -> Plan {
     let group = &target.units[0].name;
     let mut next = 0;
     let stage = |(name, replicas, _): &(&str, u32, Steering)| {
@@ -165,7 +170,8 @@ fn spec(text: &str) -> Spec {
     parse(text).unwrap()
 }
 
-/// Offers `rate` frames per second for a number of frames, half of which warm up; nothing is drained.
+/// Offers `rate` frames per second for a number of frames, half of which warm up; nothing is
+/// drained.
 fn simulate(
     source: &str,
     target: &Target,
@@ -211,7 +217,8 @@ fn simulate_plan(
         u64::MAX,
     );
     let duration = (frames / rate * 1e12) as u64;
-    let options = Options { duration_ps: Some(duration), warm_up_ps: duration / 2, drain: false, ..options };
+    let options =
+        Options { duration_ps: Some(duration), warm_up_ps: duration / 2, drain: false, ..options };
     let report = crate::run(target, plan, program, &mut handlers, &mut traffic, &options).unwrap();
     assert_eq!(report.packets.missing(), 0, "{:?}", report.packets);
     report
@@ -236,7 +243,8 @@ fn a_server_saturates_at_clock_over_cycles() {
     near(report.delivered.pps, 3.0 * 3e9 / 300.0, 0.005);
 }
 
-/// Hardware that is no pipe of a packet a cycle: the plan knows how far apart events come, of all replicas together.
+/// Hardware that is no pipe of a packet a cycle: the plan knows how far apart events come, of all
+/// replicas together.
 #[test]
 fn hardware_is_as_fast_as_its_plan_says() {
     let target = target("u280", 0.0);
@@ -308,12 +316,16 @@ fn a_full_queue_loses_exactly_the_excess() {
     let program = program(ECHO);
     let plan = plan(&program, &target, &one(), "");
     let mut handlers = InterpHandlers::new(&program, false);
-    // A hundred frames at once, far faster than a service: one is taken up at once, so many wait, the rest is lost.
+    // A hundred frames at once, far faster than a service: one is taken up at once, so many wait,
+    // the rest is lost.
     let most = 100;
-    let mut traffic = Synthetic::new(spec(""), Rate::Frames(30e6), Templates::plain(false), 24, most);
+    let mut traffic =
+        Synthetic::new(spec(""), Rate::Frames(30e6), Templates::plain(false), 24, most);
     let options = Options { receive_depth: 10, ..Options::default() };
-    let report = crate::run(&target, &plan, &program, &mut handlers, &mut traffic, &options).unwrap();
-    // A frame comes every 33.3 ns for 3300 ns; in that time 33 services end, and 10 wait at the end with one under way.
+    let report =
+        crate::run(&target, &plan, &program, &mut handlers, &mut traffic, &options).unwrap();
+    // A frame comes every 33.3 ns for 3300 ns; in that time 33 services end, and 10 wait at the end
+    // with one under way.
     let sent = report.packets.sent;
     assert_eq!(report.packets.lost, [("receive queue of net_recv".to_string(), 100 - sent)]);
     assert!((43..=45).contains(&sent), "{sent}");
@@ -325,7 +337,11 @@ fn a_port_carries_its_line_rate() {
     let target = target("dpdk", 30.0);
     let report = simulate(ECHO, &target, &one(), "", "", 60e6);
     near(report.delivered.pps, 100e9 / 8.0 / 280.0, 0.005);
-    assert!(report.packets.lost.iter().any(|(place, n)| place == "wire" && *n > 0), "{:?}", report.packets);
+    assert!(
+        report.packets.lost.iter().any(|(place, n)| place == "wire" && *n > 0),
+        "{:?}",
+        report.packets
+    );
 }
 
 fn field() -> Steering {
@@ -333,13 +349,16 @@ fn field() -> Steering {
     Steering::Header { fields: vec![PortFields { port: 0, fields: vec![field] }] }
 }
 
-/// Sources of the frames that a plan of `TWO` sends, in the order in which its second stage took them, and as they came.
+/// Sources of the frames that a plan of `TWO` sends, in the order in which its second stage took
+/// them, and as they came.
 fn sources(target: &Target, plan: &Plan) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let program = program(TWO);
-    let traffic = || Synthetic::new(spec("flows=64"), Rate::Frames(2e6), Templates::plain(false), 24, 500);
+    let traffic =
+        || Synthetic::new(spec("flows=64"), Rate::Frames(2e6), Templates::plain(false), 24, 500);
     let mut handlers = InterpHandlers::new(&program, true);
     let report =
-        crate::run(target, plan, &program, &mut handlers, &mut traffic(), &Options::default()).unwrap();
+        crate::run(target, plan, &program, &mut handlers, &mut traffic(), &Options::default())
+            .unwrap();
     assert_eq!((report.packets.sent, report.packets.missing()), (500, 0));
     let out = handlers.outputs().iter().map(|output| match output {
         nicforge_ir::Output::Send { frame, .. } => frame[30..34].to_vec(),
@@ -353,7 +372,8 @@ fn sources(target: &Target, plan: &Plan) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     (out.collect(), came)
 }
 
-/// Replicas of the first stage take different times; behind the reorder point packets are in the order they came.
+/// Replicas of the first stage take different times; behind the reorder point packets are in the
+/// order they came.
 #[test]
 fn a_reorder_point_restores_arrival_order() {
     let mut target = target("dpdk", 20.0);
@@ -390,12 +410,17 @@ fn slow_traffic_gives_the_interpreters_outputs() {
     let program = program(TWO);
     let stages = vec![("net_recv", 1, Steering::One), ("rest", 1, Steering::One)];
     let plan = plan(&program, &target, &stages, "host-l3");
-    let mut traffic = Synthetic::new(spec("flows=9"), Rate::Frames(1e5), Templates::plain(true), 24, 50);
+    let mut traffic =
+        Synthetic::new(spec("flows=9"), Rate::Frames(1e5), Templates::plain(true), 24, 50);
     let mut events = Vec::new();
     while let Some(arrival) = crate::Workload::next(&mut traffic) {
         let frame = crate::Workload::frame(&traffic).to_vec();
         let input = nicforge_ir::Input::Net { port: 0, frame };
-        events.push(nicforge_ir::InputEvent { time_ns: arrival.time_ns, seed: arrival.seed, input });
+        events.push(nicforge_ir::InputEvent {
+            time_ns: arrival.time_ns,
+            seed: arrival.seed,
+            input,
+        });
     }
     let mut handlers = InterpHandlers::new(&program, true);
     let mut replay = Replay::new(&events, Timed::Scaled(1.0), 1);
@@ -410,13 +435,19 @@ fn full_links_hold_senders_back() {
     let mut target = target("dpdk", 30.0);
     let link = &mut target.links[0];
     (link.depth, link.latency) = (4, Time::of(50.0));
-    (link.send_cycles, link.receive_cycles, link.byte_cycles, link.incast_cycles) = (0.0, 600.0, 0.0, 0.0);
+    (link.send_cycles, link.receive_cycles, link.byte_cycles, link.incast_cycles) =
+        (0.0, 600.0, 0.0, 0.0);
     let stages = vec![("net_recv", 1, Steering::One), ("rest", 1, Steering::One)];
     let report = simulate(TWO, &target, &stages, "host-l3", "", 10e6);
     // The second stage: 600 cycles, and a read and a write of 18 and 5 ns.
     near(report.delivered.pps, 1e9 / 223.0, 0.005);
     assert!(report.stages[1].queue_max <= 4, "{:?}", report.stages);
-    assert_eq!(report.packets.lost.len(), 1, "only the receive queue loses: {:?}", report.packets.lost);
+    assert_eq!(
+        report.packets.lost.len(),
+        1,
+        "only the receive queue loses: {:?}",
+        report.packets.lost
+    );
 }
 
 #[test]
@@ -441,7 +472,8 @@ handler net_recv on net_recv(%pkt: packet) {
   return
 }";
 
-/// Checksums on one engine of 100 cycles a packet: 400 cycles in software, or an accelerator of so many a second.
+/// Checksums on one engine of 100 cycles a packet: 400 cycles in software, or an accelerator of so
+/// many a second.
 fn summing(per_second: Option<f64>) -> Target {
     let mut target = target("agilio-cx", 100.0);
     target.units[0].count = 1;
@@ -489,7 +521,10 @@ fn accelerators_take_work_off_units_up_to_their_rate() {
 fn accelerators_change_times_and_nothing_else() {
     let run = |per_second| simulate(SUM, &summing(per_second), &one(), "", "", 1e5);
     let (software, fast) = (run(None), run(Some(1e9)));
-    assert_eq!((software.packets.offered, software.packets.lost), (fast.packets.offered, fast.packets.lost));
+    assert_eq!(
+        (software.packets.offered, software.packets.lost),
+        (fast.packets.offered, fast.packets.lost)
+    );
     near(software.delivered.pps, fast.delivered.pps, 0.001);
     let (slow, quick) = (software.latency.unwrap(), fast.latency.unwrap());
     // 500 cycles against 110 and 101 ns, and the bytes of a frame at a terabit.

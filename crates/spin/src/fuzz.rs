@@ -1,4 +1,5 @@
-//! Bytes from anywhere, as rules and a frame, whose match is checked against what must hold, and as an image, which the NIC runs or refuses.
+//! Bytes from anywhere, as rules and a frame, whose match is checked against what must hold, and as
+//! an image, which the NIC runs or refuses.
 
 use nicforge_isa::object::riscv::{self, Symbol};
 
@@ -7,7 +8,8 @@ use crate::machine::{Machine, map};
 use crate::matching::{Engine, Faults, Matched, Mode, Place, RULESETS, Rule, Ruleset, Test};
 use crate::nic::{Arrival, Context, Handlers, HostRegion, Nic, Options, SparseMemory, Until};
 
-/// Fuzz entry: bytes make rules and a frame; what is found is what one look at every ruleset alone says.
+/// Fuzz entry: bytes make rules and a frame; what is found is what one look at every ruleset alone
+/// says.
 pub fn fuzz(data: &[u8]) {
     let (head, frame) = data.split_at(data.len().min(RULESETS * RULESET_BYTES + 1));
     let Some((flags, rules)) = head.split_first() else { return };
@@ -38,14 +40,18 @@ pub fn fuzz(data: &[u8]) {
 /// The loop in which a core waits for tasks: `lui s0`, load of the function, call, doorbell, jump.
 const LOOP: [u32; 5] = [0x1b20_5437, 0x0004_2283, 0x0002_80e7, 0x0504_2003, 0xff5f_f06f];
 
-/// Fuzz entry: bytes are an ELF file, or else code behind the loop that waits for tasks. Its handlers get a few packets; whatever they do,
-/// the NIC goes on and gives everything back, or says why the image does not run.
+/// Fuzz entry: bytes are an ELF file, or else code behind the loop that waits for tasks. Its
+/// handlers get a few packets; whatever they do, the NIC goes on and gives everything back, or says
+/// why the image does not run.
 pub fn image(data: &[u8]) {
     let mut image = match riscv::parse(data) {
         Ok(image) => image,
         Err(_) => {
-            let code: Vec<u8> =
-                LOOP.iter().flat_map(|word| word.to_le_bytes()).chain(data.iter().copied()).collect();
+            let code: Vec<u8> = LOOP
+                .iter()
+                .flat_map(|word| word.to_le_bytes())
+                .chain(data.iter().copied())
+                .collect();
             match riscv::parse(&riscv::write(map::PROGRAM, &code)) {
                 Ok(image) => image,
                 Err(error) => panic!("{error}"),
@@ -54,7 +60,8 @@ pub fn image(data: &[u8]) {
     };
     let Ok(target) = nicforge_target::find("fpspin") else { return };
     let Ok(machine) = Machine::from_target(&target) else { return };
-    let handler = image.symbol("ph").map_or(map::PROGRAM + LOOP.len() as u32 * 4, |symbol| symbol.address);
+    let handler =
+        image.symbol("ph").map_or(map::PROGRAM + LOOP.len() as u32 * 4, |symbol| symbol.address);
     image.symbols.push(Symbol { name: "fuzzed".to_string(), address: handler, size: 0 });
     let options = Options { boot_cycles: 5000, watchdog: Some(1000), ..Options::default() };
     let mut nic = Nic::new(&machine, options, Box::new(SparseMemory::default()));
@@ -64,7 +71,8 @@ pub fn image(data: &[u8]) {
     match nic.add_context(Context { host, ..Context::new(&image, handlers) }) {
         Ok(context) => {
             for user in 0..4u64 {
-                let matched = Some(Matched { context, message: user as u32 / 2, last: user % 2 == 1 });
+                let matched =
+                    Some(Matched { context, message: user as u32 / 2, last: user % 2 == 1 });
                 nic.arrive(Arrival {
                     time: user * 50,
                     frame: vec![user as u8; 100],
@@ -88,7 +96,8 @@ fn ruleset_from(bytes: &[u8]) -> Option<Ruleset> {
     let &[mode, place, ref rules @ ..] = bytes else { return None };
     let (rules, []) = rules.as_chunks::<6>() else { return None };
     let &[a, b, c, last] = rules else { return None };
-    let message = if place & 1 == 0 { Place::Frame(place.into()) } else { Place::Payload(place.into()) };
+    let message =
+        if place & 1 == 0 { Place::Frame(place.into()) } else { Place::Payload(place.into()) };
     let mode = match mode % 3 {
         0 => return None,
         1 => Mode::And,
@@ -132,11 +141,16 @@ mod tests {
         ipv6.extend([60, 0, 1, 4, 0, 0, 0, 0, 44, 0, 1, 4, 0, 0, 0, 0, 17, 0, 0, 1, 0, 0, 0, 1]);
         ipv6.extend([0, 9, 0x24, 0x72, 0, 16, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
         let mut ipv4 =
-            [[0xee; 12].as_slice(), &[0x81, 0, 0, 5, 8, 0, 0x47, 0, 0, 44, 0, 0, 0, 0, 64, 17]].concat();
+            [[0xee; 12].as_slice(), &[0x81, 0, 0, 5, 8, 0, 0x47, 0, 0, 44, 0, 0, 0, 0, 64, 17]]
+                .concat();
         ipv4.extend([0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 1, 1, 1, 1, 1, 1, 1, 1]);
         ipv4.extend([0, 9, 0x24, 0x72, 0, 16, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0]);
         for frame in [&ipv4, &ipv6] {
-            assert_eq!(Headers::read(frame).ports, Some((9, 9330)), "mutations start from whole frames");
+            assert_eq!(
+                Headers::read(frame).ports,
+                Some((9, 9330)),
+                "mutations start from whole frames"
+            );
         }
         let frames = [ipv4, ipv6];
         for round in 0..20_000 {

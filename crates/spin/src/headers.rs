@@ -1,15 +1,18 @@
 //! Where a frame's headers really lie, and rules on their fields.
 //!
-//! The hardware looks at fixed bytes, which are others' as soon as there is a VLAN tag, an IPv4 option or an IPv6 extension header.
-//! [`Headers::read`] walks the chain: up to two tags, IPv4 or IPv6, up to eight extension headers, ports of TCP, UDP and SCTP, payload
-//! of TCP and UDP. What is cut off, encrypted, or not in this fragment is absent, and a rule on an absent field does not match. Bytes
-//! behind the IP packet's length are padding and belong to nobody. Cost: a few reads a header, whatever the frame.
+//! The hardware looks at fixed bytes, which are others' as soon as there is a VLAN tag, an IPv4
+//! option or an IPv6 extension header. [`Headers::read`] walks the chain: up to two tags, IPv4 or
+//! IPv6, up to eight extension headers, ports of TCP, UDP and SCTP, payload of TCP and UDP. What is
+//! cut off, encrypted, or not in this fragment is absent, and a rule on an absent field does not
+//! match. Bytes behind the IP packet's length are padding and belong to nobody. Cost: a few reads a
+//! header, whatever the frame.
 //!
 //! Source: IEEE 802.1Q, RFC 791, RFC 8200 section 4, RFC 4302 section 2.2 (authentication header).
 
 /// Tags that are looked through.
 const TAGS: usize = 2;
-/// Extension headers that are looked through; RFC 8200 has each kind once, destination options twice.
+/// Extension headers that are looked through; RFC 8200 has each kind once, destination options
+/// twice.
 const EXTENSIONS: usize = 8;
 
 /// A part of a frame that is compared.
@@ -159,14 +162,16 @@ impl<'a> Headers<'a> {
 
     fn transport(&mut self, segment: &'a [u8]) {
         let Some(protocol @ (6 | 17 | 132)) = self.protocol else { return };
-        let (Some(source), Some(destination)) = (number::<2>(segment, 0), number::<2>(segment, 2)) else {
+        let (Some(source), Some(destination)) = (number::<2>(segment, 0), number::<2>(segment, 2))
+        else {
             return;
         };
         self.ports = Some((source as u16, destination as u16));
         self.payload = match protocol {
             17 => number::<2>(segment, 4).and_then(|length| {
                 // Zero is the length of a jumbogram, whose end is that of the packet.
-                let end = if length == 0 { segment.len() } else { segment.len().min(length as usize) };
+                let end =
+                    if length == 0 { segment.len() } else { segment.len().min(length as usize) };
                 segment.get(8..end)
             }),
             6 => segment
@@ -224,7 +229,8 @@ mod tests {
         assert_udp(&plain);
         assert_udp(&[&plain[..], &[0; 20]].concat());
         assert_udp(&ethernet(&[], [8, 0], &ipv4(&[1; 40], 17, &UDP)));
-        let tagged = ethernet(&[[0x88, 0xa8, 0x30, 7], [0x81, 0, 0, 9]], [8, 0], &ipv4(&[1; 4], 17, &UDP));
+        let tagged =
+            ethernet(&[[0x88, 0xa8, 0x30, 7], [0x81, 0, 0, 9]], [8, 0], &ipv4(&[1; 4], 17, &UDP));
         assert_udp(&tagged);
         let headers = Headers::read(&tagged);
         assert_eq!((headers.vlan, headers.ether_type), (Some(7), Some(0x800)));
@@ -247,7 +253,8 @@ mod tests {
             assert_ne!(Headers::read(&frame[..length]), Headers::read(&frame), "{length}");
         }
         let many =
-            [[60, 0, 1, 4, 0, 0, 0, 0].repeat(8), [17, 0, 1, 4, 0, 0, 0, 0].to_vec(), UDP.to_vec()].concat();
+            [[60, 0, 1, 4, 0, 0, 0, 0].repeat(8), [17, 0, 1, 4, 0, 0, 0, 0].to_vec(), UDP.to_vec()]
+                .concat();
         assert_eq!(Headers::read(&ethernet(&[], [0x86, 0xdd], &ipv6(60, &many))).protocol, None);
         assert_udp(&ethernet(&[], [0x86, 0xdd], &ipv6(60, &many[8..])));
     }
@@ -291,7 +298,9 @@ mod tests {
     fn absent_fields_match_no_rule() {
         let everything = |field| Rule { field, mask: 0, start: 0, end: u128::MAX };
         let headers = Headers::read(&[0; 13]);
-        for field in [Field::Vlan, Field::EtherType, Field::Source, Field::SourcePort, Field::Payload(0)] {
+        for field in
+            [Field::Vlan, Field::EtherType, Field::Source, Field::SourcePort, Field::Payload(0)]
+        {
             assert!(!everything(field).hits(&headers));
         }
         let ports = Rule { field: Field::DestinationPort, mask: 0xffff, start: 9000, end: 9330 };

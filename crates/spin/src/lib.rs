@@ -1,5 +1,6 @@
-//! A sPIN NIC: which packets go to handlers ([`matching`], [`headers`]), where they lie meanwhile ([`memory`]), which handler starts when and
-//! where ([`messages`]), and all of it as a machine with cores, memories and times ([`nic`]). Another machine of such cores is [`panic`].
+//! A sPIN NIC: which packets go to handlers ([`matching`], [`headers`]), where they lie meanwhile
+//! ([`memory`]), which handler starts when and where ([`messages`]), and all of it as a machine
+//! with cores, memories and times ([`nic`]). Another machine of such cores is [`panic`].
 //!
 //! Architecture invariant: nothing here knows αIR, files or the operating system.
 

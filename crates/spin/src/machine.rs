@@ -6,7 +6,8 @@ use nicforge_target::{PacketMemory, Scope, Target};
 
 /// Where things are, for cores.
 pub mod map {
-    /// Memory of cluster `c` is at `L1 + c * L1_STRIDE`, and every core sees its own at `L1_ALIAS` too.
+    /// Memory of cluster `c` is at `L1 + c * L1_STRIDE`, and every core sees its own at `L1_ALIAS`
+    /// too.
     pub const L1: u32 = 0x1000_0000;
     pub const L1_STRIDE: u32 = 0x40_0000;
     pub const L1_ALIAS: u32 = 0x1b00_0000;
@@ -32,7 +33,9 @@ pub mod map {
 
 /// The target has no `[spin]` section.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("target `{target}` is no sPIN NIC: its spec has no section [spin]; `pspin` and `fpspin` have")]
+#[error(
+    "target `{target}` is no sPIN NIC: its spec has no section [spin]; `pspin` and `fpspin` have"
+)]
 pub struct NotSpin {
     pub target: String,
 }
@@ -83,7 +86,8 @@ pub struct Machine {
     pub l2_load_wait: u32,
     pub l2_store_wait: u32,
     pub remote_l1_wait: u32,
-    /// Bytes a cycle of the line, all ports together, and of the link to the host; `None` if only the packet path limits.
+    /// Bytes a cycle of the line, all ports together, and of the link to the host; `None` if only
+    /// the packet path limits.
     pub line_rate: Option<f64>,
     pub line_overhead: u32,
     pub host_rate: Option<f64>,
@@ -101,7 +105,11 @@ impl Machine {
         let missing = || NotSpin { target: target.name.clone() };
         let spin = target.spin.as_ref().ok_or_else(missing)?;
         let units = target.units.first().ok_or_else(missing)?;
-        let l2 = target.memories.iter().find(|memory| memory.scope == Scope::Device).ok_or_else(missing)?;
+        let l2 = target
+            .memories
+            .iter()
+            .find(|memory| memory.scope == Scope::Device)
+            .ok_or_else(missing)?;
         let access = l2.access.first().ok_or_else(missing)?;
         let hertz = units.clock.value;
         let cycles = |ns: f64| (ns * hertz / 1e9).round() as u64;
@@ -181,11 +189,15 @@ mod tests {
 
     #[test]
     fn built_in_machines_have_the_published_sizes() {
-        let machine = |name: &str| Machine::from_target(&nicforge_target::find(name).unwrap()).unwrap();
+        let machine =
+            |name: &str| Machine::from_target(&nicforge_target::find(name).unwrap()).unwrap();
         let (pspin, fpspin) = (machine("pspin"), machine("fpspin"));
         assert_eq!((pspin.clusters, pspin.cores, fpspin.clusters, fpspin.cores), (4, 8, 2, 8));
         assert_eq!((pspin.packets_at(), fpspin.packets_at()), (0x1c40_0000, 0x1c10_0000));
-        assert_eq!((map::L2 + pspin.handler_data, map::L2 + fpspin.handler_data), (0x1c30_0000, 0x1c0c_0000));
+        assert_eq!(
+            (map::L2 + pspin.handler_data, map::L2 + fpspin.handler_data),
+            (0x1c30_0000, 0x1c0c_0000)
+        );
         assert_eq!((pspin.l2_load_wait, fpspin.l2_load_wait, fpspin.l2_store_wait), (21, 21, 20));
         assert_eq!((pspin.line_rate, fpspin.host_latency), (Some(50.0), 18));
         let xdp = Machine::from_target(&nicforge_target::find("xdp").unwrap()).unwrap_err();

@@ -1,9 +1,10 @@
 //! The matching engine: which packets handlers get, as which message, and where messages end.
 //!
-//! A rule compares one masked 32-bit word of the frame's first 128 bytes with a range, or, beyond what hardware has, a field of its
-//! headers ([`crate::headers`]). Three rules select, joined by "and" or "or"; a fourth tells the last packet of a message. The first
-//! ruleset that matches decides; its number is that of the execution context. Words are in network order. Cost: a few comparisons a
-//! packet; headers are read at most once, and only for rules that ask for them.
+//! A rule compares one masked 32-bit word of the frame's first 128 bytes with a range, or, beyond
+//! what hardware has, a field of its headers ([`crate::headers`]). Three rules select, joined by
+//! "and" or "or"; a fourth tells the last packet of a message. The first ruleset that matches
+//! decides; its number is that of the execution context. Words are in network order. Cost: a few
+//! comparisons a packet; headers are read at most once, and only for rules that ask for them.
 //!
 //! Source: FPsPIN's matching engine, RTL and host library.
 
@@ -60,7 +61,8 @@ impl Test {
     }
 }
 
-/// Where a message's number stands: four bytes, read little-endian as the hardware does, zeros where there are none.
+/// Where a message's number stands: four bytes, read little-endian as the hardware does, zeros
+/// where there are none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// From a byte of the frame on.
@@ -134,7 +136,8 @@ impl Ruleset {
 /// Faults of the hardware that can be had on request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Ranges compare words with their bytes reversed, so that the last byte counts most. Single values match the same.
+    /// Ranges compare words with their bytes reversed, so that the last byte counts most. Single
+    /// values match the same.
     pub reversed_ranges: bool,
     /// "Or" is never programmed, and rules are always joined by "and".
     pub always_and: bool,
@@ -268,13 +271,18 @@ mod tests {
     #[test]
     fn ranges_are_in_network_order_unless_the_fault_is_asked_for() {
         let ports = Rule { word: 9, mask: 0xffff_0000, start: 0x00ff_0000, end: 0x0101_0000 };
-        let ruleset = Ruleset { select: [Test::Word(ports), Test::ALWAYS, Test::ALWAYS], ..Ruleset::UDP };
+        let ruleset =
+            Ruleset { select: [Test::Word(ports), Test::ALWAYS, Test::ALWAYS], ..Ruleset::UDP };
         let mut engine = engine(&[ruleset, Ruleset::SLMP]);
         assert_eq!(engine.find(&slmp(0x100, 0, 0)).unwrap().context, 0);
         assert!(engine.find(&slmp(0x102, 0, 0)).is_none());
         engine.faults.reversed_ranges = true;
         assert!(engine.find(&slmp(0x100, 0, 0)).is_none(), "0xff00 to 0x0101 is empty");
-        assert_eq!(engine.find(&slmp(9330, 0, 0)).unwrap().context, 1, "single values match the same");
+        assert_eq!(
+            engine.find(&slmp(9330, 0, 0)).unwrap().context,
+            1,
+            "single values match the same"
+        );
     }
 
     #[test]
@@ -289,7 +297,8 @@ mod tests {
         assert!(engine(&[rule(255)]).find(&frame).is_none());
     }
 
-    /// The same SLMP packet with lengths filled in, and bytes put in before IP or behind its header.
+    /// The same SLMP packet with lengths filled in, and bytes put in before IP or behind its
+    /// header.
     fn moved(tag: &[u8], options: &[u8]) -> Vec<u8> {
         let mut frame = slmp(9330, 0x8000, 7);
         frame[14] += options.len() as u8 / 4;
@@ -304,8 +313,11 @@ mod tests {
         let fields = engine(&[Ruleset::SLMP_BY_HEADERS]);
         let found = Some(Matched { context: 0, message: 7, last: true });
         assert_eq!((words.find(&moved(&[], &[])), fields.find(&moved(&[], &[]))), (found, found));
-        for frame in [moved(&[0x81, 0, 0, 1], &[]), moved(&[], &[1; 8]), moved(&[0x88, 0xa8, 0, 1], &[1; 40])]
-        {
+        for frame in [
+            moved(&[0x81, 0, 0, 1], &[]),
+            moved(&[], &[1; 8]),
+            moved(&[0x88, 0xa8, 0, 1], &[1; 40]),
+        ] {
             assert_eq!((words.find(&frame), fields.find(&frame)), (None, found));
         }
         let mut other = moved(&[], &[1; 8]);
@@ -321,7 +333,8 @@ mod tests {
         let either = Ruleset { mode: Mode::Or, select, ..Ruleset::UDP };
         let all = Ruleset { select, ..Ruleset::UDP };
         let tagged = moved(&[0x81, 0, 0, 5], &[]);
-        let context = |frame: &[u8]| engine(&[all, either]).find(frame).map(|matched| matched.context);
+        let context =
+            |frame: &[u8]| engine(&[all, either]).find(frame).map(|matched| matched.context);
         assert_eq!(context(&tagged), Some(1), "the word of the type is the tag's");
         assert_eq!(context(&moved(&[], &[])), Some(1));
         assert_eq!(context(&[0; 60]), None);

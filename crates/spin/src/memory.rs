@@ -1,8 +1,9 @@
 //! Packet memory: where a packet lies until its handlers are done with it.
 //!
-//! [`Slots`] is FPsPIN's: classes of slots of one size, each with a list of free ones, first freed first used. [`Ring`] is PsPIN's:
-//! pieces one behind the other, given back to the ring in the order they were taken, whatever order they are freed in. Taking
-//! costs constant time, and so does freeing a slot; freeing a piece of a ring costs a look at the older ones.
+//! [`Slots`] is FPsPIN's: classes of slots of one size, each with a list of free ones, first freed
+//! first used. [`Ring`] is PsPIN's: pieces one behind the other, given back to the ring in the
+//! order they were taken, whatever order they are freed in. Taking costs constant time, and so does
+//! freeing a slot; freeing a piece of a ring costs a look at the older ones.
 
 use std::collections::VecDeque;
 
@@ -64,7 +65,8 @@ struct Class {
 pub struct Slots {
     /// By size.
     classes: Vec<Class>,
-    /// A packet gets a slot only while every class has a free one, as in hardware; else while its own has.
+    /// A packet gets a slot only while every class has a free one, as in hardware; else while its
+    /// own has.
     all_classes: bool,
     usage: Use,
 }
@@ -76,8 +78,12 @@ impl Slots {
         let classes = classes
             .iter()
             .map(|&(count, bytes)| {
-                let class =
-                    Class { start, bytes, free: (0..count).collect(), taken: vec![false; count as usize] };
+                let class = Class {
+                    start,
+                    bytes,
+                    free: (0..count).collect(),
+                    taken: vec![false; count as usize],
+                };
                 start = start.wrapping_add(count.wrapping_mul(bytes));
                 class
             })
@@ -196,8 +202,11 @@ impl Ring {
     pub fn free(&mut self, address: u32) -> Result<(), NotTaken> {
         let missing = NotTaken { address };
         let start = address.checked_sub(self.base).ok_or(missing)?;
-        let piece =
-            self.pieces.iter_mut().find(|piece| piece.start == start && !piece.freed).ok_or(missing)?;
+        let piece = self
+            .pieces
+            .iter_mut()
+            .find(|piece| piece.start == start && !piece.freed)
+            .ok_or(missing)?;
         piece.freed = true;
         self.usage.give(piece.bytes);
         while let Some(oldest) = self.pieces.pop_front_if(|piece| piece.freed) {
@@ -227,7 +236,10 @@ mod tests {
         assert_eq!(slots.usage(), Use { packets: 2, bytes: 1664, most_bytes: 1664 });
         assert_eq!(slots.free(BASE), Ok(()));
         assert_eq!(slots.free(BASE), Err(NotTaken { address: BASE }));
-        assert_eq!(slots.free(BASE + 1024 * 128 + 64), Err(NotTaken { address: BASE + 1024 * 128 + 64 }));
+        assert_eq!(
+            slots.free(BASE + 1024 * 128 + 64),
+            Err(NotTaken { address: BASE + 1024 * 128 + 64 })
+        );
         assert_eq!(slots.free(BASE + (512 << 10)), Err(NotTaken { address: BASE + (512 << 10) }));
         assert_eq!(slots.usage().packets, 1);
     }
@@ -259,10 +271,12 @@ mod tests {
         assert!(matches!(ring.take(u32::MAX), Err(Refused::TooLong { .. })));
     }
 
-    /// Pieces never overlap, everything fits where there is room, and all comes back, for a few thousand random packets.
+    /// Pieces never overlap, everything fits where there is room, and all comes back, for a few
+    /// thousand random packets.
     #[test]
     fn random_packets_never_overlap() {
-        let (mut ring, mut slots) = (Ring::new(BASE, 4096), Slots::new(BASE, &[(8, 128), (4, 768)], false));
+        let (mut ring, mut slots) =
+            (Ring::new(BASE, 4096), Slots::new(BASE, &[(8, 128), (4, 768)], false));
         let mut noise = 1u32;
         let mut held: [Vec<(u32, u32)>; 2] = [Vec::new(), Vec::new()];
         for _ in 0..5000 {
@@ -273,10 +287,13 @@ mod tests {
                     let (address, _) = held.swap_remove(which / 2 % held.len());
                     let freed = if is_ring { ring.free(address) } else { slots.free(address) };
                     freed.unwrap();
-                } else if let Ok(address) = if is_ring { ring.take(length) } else { slots.take(length) } {
+                } else if let Ok(address) =
+                    if is_ring { ring.take(length) } else { slots.take(length) }
+                {
                     assert!(address >= BASE && address + length <= BASE + 4096);
-                    let apart =
-                        |&(other, size): &(u32, u32)| address + length <= other || other + size <= address;
+                    let apart = |&(other, size): &(u32, u32)| {
+                        address + length <= other || other + size <= address
+                    };
                     assert!(held.iter().all(apart), "{address:#x}");
                     held.push((address, length));
                 }

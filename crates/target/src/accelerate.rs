@@ -1,12 +1,15 @@
 //! Which ops run on accelerators, and what that costs.
 //!
-//! An accelerator is a server with a queue: an op costs its unit the cycles to hand the op over and take the answer back, costs
-//! the thread the accelerator's time and latency, and costs the accelerator the longer of one operation and of its bytes. Every
-//! accelerated op has a software reference (what handlers do without one), so results never depend on where an op runs.
+//! An accelerator is a server with a queue: an op costs its unit the cycles to hand the op over and
+//! take the answer back, costs the thread the accelerator's time and latency, and costs the
+//! accelerator the longer of one operation and of its bytes. Every accelerated op has a software
+//! reference (what handlers do without one), so results never depend on where an op runs.
 //!
-//! An op goes to the accelerator if that keeps a unit busy for less than the software would: threads share the wait as they do a memory's,
-//! and if all units of the group asked as often as they can, each would get its share of the accelerator's rate. It is decided
-//! once, for frames of [`Traffic::default`], since generated code cannot choose by packet. (Accelerators as servers: LogNIC, ISCA'23.)
+//! An op goes to the accelerator if that keeps a unit busy for less than the software would:
+//! threads share the wait as they do a memory's, and if all units of the group asked as often as
+//! they can, each would get its share of the accelerator's rate. It is decided once, for frames of
+//! [`Traffic::default`], since generated code cannot choose by packet. (Accelerators as servers:
+//! LogNIC, ISCA'23.)
 
 use nicforge_ir::{Body, InstId, Op, Program, Work};
 
@@ -40,7 +43,8 @@ fn kind(program: &Program, body: &Body, op: &Op, traffic: Traffic) -> Option<(Ac
 }
 
 fn on(at: usize, accelerator: &Accelerator, bytes: f64) -> Served {
-    let seconds = (1.0 / accelerator.operations.value).max(bytes * 8.0 / accelerator.throughput.value);
+    let seconds =
+        (1.0 / accelerator.operations.value).max(bytes * 8.0 / accelerator.throughput.value);
     Served {
         accelerator: at,
         issue_cycles: accelerator.issue_cycles,
@@ -52,11 +56,13 @@ fn on(at: usize, accelerator: &Accelerator, bytes: f64) -> Served {
 /// Busy cycles of a unit per op, as far as this op decides.
 fn share(target: &Target, group: &UnitGroup, served: &Served) -> f64 {
     let wait = served.wait_ns * 1e-9 * group.clock.value / f64::from(group.threads);
-    let spread = f64::from(group.count.max(1)) / f64::from(target.accelerators[served.accelerator].count);
+    let spread =
+        f64::from(group.count.max(1)) / f64::from(target.accelerators[served.accelerator].count);
     (served.issue_cycles + wait).max(served.seconds * group.clock.value * spread)
 }
 
-/// The accelerator that an op runs on, if units of the group reach one that is better than their instructions.
+/// The accelerator that an op runs on, if units of the group reach one that is better than their
+/// instructions.
 pub fn served(
     program: &Program,
     body: &Body,
@@ -71,22 +77,28 @@ pub fn served(
     // The group's own count: plans that may use fewer units decide alike.
     let group = target.units.iter().find(|known| known.name == group.name)?;
     let software = op_cycles(program, body, inst, &target.costs[&group.costs], Traffic::default());
-    let fits = |a: &&(usize, &Accelerator)| a.1.ops.contains(&wanted) && a.1.units.contains(&group.name);
+    let fits =
+        |a: &&(usize, &Accelerator)| a.1.ops.contains(&wanted) && a.1.units.contains(&group.name);
     let list: Vec<(usize, &Accelerator)> = target.accelerators.iter().enumerate().collect();
-    let priced =
-        list.iter().filter(fits).map(|(at, a)| (share(target, group, &on(*at, a, usual_bytes)), *at));
+    let priced = list
+        .iter()
+        .filter(fits)
+        .map(|(at, a)| (share(target, group, &on(*at, a, usual_bytes)), *at));
     let (cycles, at) = priced.min_by(|a, b| a.0.total_cmp(&b.0))?;
     (cycles < software).then(|| on(at, &target.accelerators[at], bytes))
 }
 
-/// Ops of a program that run on accelerators of a target's first units: name of the accelerator, op and place.
+/// Ops of a program that run on accelerators of a target's first units: name of the accelerator, op
+/// and place.
 pub fn uses(program: &Program, target: &Target) -> Vec<(String, AcceleratedOp, nicforge_ir::Span)> {
     let group = &target.units[0];
     let mut found = Vec::new();
     for handler in program.handlers.values() {
         let body = &handler.body;
         body.for_each_inst(body.entry(), &mut |inst| {
-            let Some(one) = served(program, body, inst, target, group, Traffic::default()) else { return };
+            let Some(one) = served(program, body, inst, target, group, Traffic::default()) else {
+                return;
+            };
             let data = &body.insts[inst];
             if let Some((op, _)) = kind(program, body, &data.op, Traffic::default()) {
                 found.push((target.accelerators[one.accelerator].name.clone(), op, data.span));
@@ -130,13 +142,16 @@ handler net_recv on net_recv(%pkt: packet) {
         let text = crate::source("panic").expect("it is built in");
         let refused = |from: &str, to: &str| {
             assert!(text.contains(from), "the spec has no `{from}`");
-            crate::parse("panic.toml", &text.replace(from, to)).expect_err("it is refused").to_string()
+            crate::parse("panic.toml", &text.replace(from, to))
+                .expect_err("it is refused")
+                .to_string()
         };
         let ops = r#"ops = ["packet-checksum", "checksum", "hash"]"#;
         assert!(refused(ops, r#"ops = ["sort"]"#).contains("sort"));
         let units = format!("{ops}\nunits = [\"core\"]");
         assert!(
-            refused(&units, &format!("{ops}\nunits = [\"cores\"]")).contains("`cores`, which do not exist")
+            refused(&units, &format!("{ops}\nunits = [\"cores\"]"))
+                .contains("`cores`, which do not exist")
         );
         assert!(refused("queue = 16 ", "queue = 0 ").contains("must be more than 0"));
     }

@@ -2,13 +2,17 @@
 //!
 //! # Model
 //!
-//! A design is the packet path, which every program has, and logic that grows with sizes of the program: bits of headers that are read or
-//! written, and bits of keys and values of tables. What the generator made of handlers decides which: a table of a pipe has logic for each of its lookup ports
-//! (comparing ways, choosing a value, forwarding), with a copy of its memory; engines read tables of one port, and copies of those that nothing changes are
-//! there for each engine. LUTs and flip-flops are linear in these sizes, with factors of their own for pipes and for engines; they are in the spec and were
-//! fitted to yosys' results for some of the examples (`nicforge validate fpga` shows how well, and how well they do on the others). Block
-//! memory is counted from what tables store: rows of slots, `slots` per entry where a pipe hashes keys, in memories of 18 Kbit. Multiplications of more
-//! than 16 bits, unless by a constant, hashes, and divisions by constants take DSP blocks.
+//! A design is the packet path, which every program has, and logic that grows with sizes of the
+//! program: bits of headers that are read or written, and bits of keys and values of tables. What
+//! the generator made of handlers decides which: a table of a pipe has logic for each of its lookup
+//! ports (comparing ways, choosing a value, forwarding), with a copy of its memory; engines read
+//! tables of one port, and copies of those that nothing changes are there for each engine. LUTs and
+//! flip-flops are linear in these sizes, with factors of their own for pipes and for engines; they
+//! are in the spec and were fitted to yosys' results for some of the examples (`nicforge validate
+//! fpga` shows how well, and how well they do on the others). Block memory is counted from what
+//! tables store: rows of slots, `slots` per entry where a pipe hashes keys, in memories of 18 Kbit.
+//! Multiplications of more than 16 bits, unless by a constant, hashes, and divisions by constants
+//! take DSP blocks.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +36,8 @@ pub struct Linear {
     pub array_bit: f64,
     /// A bit of keys of longest prefixes.
     pub prefix_bit: f64,
-    /// A bit of a row's key where every row has a mask and all are compared at once, as a pipe does.
+    /// A bit of a row's key where every row has a mask and all are compared at once, as a pipe
+    /// does.
     #[serde(default)]
     pub row_bit: f64,
 }
@@ -51,13 +56,15 @@ pub struct AreaCosts {
     pub pipe_flip_flops: Linear,
     /// LUTs of a pipe whose deparser moves payload; that of engines always does.
     pub payload_luts: f64,
-    /// LUTs of a pipe whose deparser also puts bytes into strings of tables, beside that, and of a sum of payload.
+    /// LUTs of a pipe whose deparser also puts bytes into strings of tables, beside that, and of a
+    /// sum of payload.
     pub string_luts: f64,
     pub sum_luts: f64,
     /// Of the strings of a table: a memory, and its banks behind the first.
     pub store_luts: Store,
     pub store_flip_flops: Store,
-    /// Of what tells packets apart that read and append strings, for a slot of the packet buffer, and of a queue in front of a gate, for a bit of it.
+    /// Of what tells packets apart that read and append strings, for a slot of the packet buffer,
+    /// and of a queue in front of a gate, for a bit of it.
     pub string_lock_slot_luts: f64,
     pub string_lock_slot_flip_flops: f64,
     pub queue_bit_luts: f64,
@@ -92,7 +99,8 @@ impl Far {
     }
 }
 
-/// What byte strings of a table take: their memory, and each further bank of 32,768 lines of 64 bytes.
+/// What byte strings of a table take: their memory, and each further bank of 32,768 lines of 64
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Store {
@@ -111,7 +119,8 @@ const BANK_LINES: u64 = 32768;
 /// Words of a memory that is made of LUTs.
 const QUEUE_WORDS: u32 = 32;
 
-/// Sizes of a program that area depends on; those of tables are of the whole design, others of one copy of the handlers.
+/// Sizes of a program that area depends on; those of tables are of the whole design, others of one
+/// copy of the handlers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sizes {
     pub header_bits: f64,
@@ -137,11 +146,13 @@ pub struct Estimate {
 /// What handlers become.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Handlers {
-    /// A pipe, of which a design has one: for each table its lookup ports, and whether they give values.
-    /// For each table its memories, where a packet changes several entries at once; else 1. Whether payload is moved, because headers of
-    /// another length are put in front of it. How many sums of payload are asked for, and the bytes of each value from anywhere in a packet.
-    /// Of each read of byte strings the number of the table, and bytes. Values that may be overwritten anywhere in payload, and bytes of
-    /// each. Slots of the packet buffer. Modules that tell packets apart by their strings, and bits and depth of each queue in front of a gate.
+    /// A pipe, of which a design has one: for each table its lookup ports, and whether they give
+    /// values. For each table its memories, where a packet changes several entries at once; else 1.
+    /// Whether payload is moved, because headers of another length are put in front of it. How many
+    /// sums of payload are asked for, and the bytes of each value from anywhere in a packet. Of
+    /// each read of byte strings the number of the table, and bytes. Values that may be overwritten
+    /// anywhere in payload, and bytes of each. Slots of the packet buffer. Modules that tell
+    /// packets apart by their strings, and bits and depth of each queue in front of a gate.
     Pipe {
         ports: Vec<Vec<bool>>,
         copies: Vec<u32>,
@@ -158,10 +169,13 @@ pub enum Handlers {
     Engines(u32),
 }
 
-/// Lookup ports of a table in a design, and whether each gives values. Every copy of an engine's table has one.
+/// Lookup ports of a table in a design, and whether each gives values. Every copy of an engine's
+/// table has one.
 fn ports(program: &Program, handlers: &Handlers, id: TableId) -> Vec<bool> {
     match handlers {
-        Handlers::Pipe { ports, .. } => ports.get(id.as_u32() as usize).cloned().unwrap_or_default(),
+        Handlers::Pipe { ports, .. } => {
+            ports.get(id.as_u32() as usize).cloned().unwrap_or_default()
+        }
         Handlers::Engines(_) if changed(program).contains(&id) => vec![true],
         Handlers::Engines(count) => vec![true; *count as usize],
     }
@@ -170,7 +184,9 @@ fn ports(program: &Program, handlers: &Handlers, id: TableId) -> Vec<bool> {
 /// Memories of a table of which a packet is given several entries at once; else 1.
 fn memories(handlers: &Handlers, id: TableId) -> usize {
     match handlers {
-        Handlers::Pipe { copies, .. } => copies.get(id.as_u32() as usize).map_or(1, |count| *count as usize),
+        Handlers::Pipe { copies, .. } => {
+            copies.get(id.as_u32() as usize).map_or(1, |count| *count as usize)
+        }
         Handlers::Engines(_) => 1,
     }
 }
@@ -213,14 +229,19 @@ fn add(sizes: &mut Sizes, program: &Program, body: &Body) {
                 match (op, constant(*a), constant(*b)) {
                     // By a constant it is a few adders.
                     (BinOp::Mul, None, None) if wide => sizes.multiplications += 1.0,
-                    // Multiplied by the reciprocal, unless it is a power of two; a divisor that is none is subtracted.
-                    (BinOp::Div | BinOp::Rem, _, Some(by)) if !by.is_power_of_two() => sizes.divisions += 1.0,
+                    // Multiplied by the reciprocal, unless it is a power of two; a divisor that is
+                    // none is subtracted.
+                    (BinOp::Div | BinOp::Rem, _, Some(by)) if !by.is_power_of_two() => {
+                        sizes.divisions += 1.0
+                    }
                     _ => {}
                 }
             }
             op => match op.work() {
                 Work::Hash => sizes.hashes += 1.0,
-                Work::Read => sizes.header_bits += inst.results.get(1).map_or(0.0, |value| bits(*value)),
+                Work::Read => {
+                    sizes.header_bits += inst.results.get(1).map_or(0.0, |value| bits(*value))
+                }
                 Work::Write => {
                     sizes.header_bits += op.operands().last().map_or(0.0, bits);
                     sizes.emits += f64::from(u8::from(matches!(op, Op::Emit { .. })));
@@ -236,12 +257,15 @@ fn changed(program: &Program) -> BTreeSet<TableId> {
     let mut list = BTreeSet::new();
     for handler in program.handlers.values() {
         let body = &handler.body;
-        body.for_each_inst(body.entry(), &mut |inst| list.extend(body.insts[inst].op.effects().table_write));
+        body.for_each_inst(body.entry(), &mut |inst| {
+            list.extend(body.insts[inst].op.effects().table_write)
+        });
     }
     list
 }
 
-/// Block memories of 18 Kbit behind a lookup port of a table, with or without values, whose hashed entries have `slots` places each.
+/// Block memories of 18 Kbit behind a lookup port of a table, with or without values, whose hashed
+/// entries have `slots` places each.
 fn half_brams(program: &Program, table: &Table, slots: f64, valued: bool) -> f64 {
     let (key, value) = (program.size_of(table.key), program.size_of(table.value));
     let hashed = matches!(table.kind, TableKind::Hash | TableKind::Lru);
@@ -255,7 +279,8 @@ fn half_brams(program: &Program, table: &Table, slots: f64, valued: bool) -> f64
 /// Block memories that 512 lines of 64 bytes take, of which each byte is written by itself.
 const LINE_HALF_BRAMS: u64 = 16;
 
-/// Lines of a table's byte strings. Where keys are hashed a pipe has eight more strings than places.
+/// Lines of a table's byte strings. Where keys are hashed a pipe has eight more strings than
+/// places.
 fn string_lines(table: &Table, piped: bool) -> u64 {
     let hashed = matches!(table.kind, TableKind::Hash | TableKind::Lru);
     let strings = match piped && hashed {
@@ -275,7 +300,8 @@ fn copy_half_brams(table: &Table) -> f64 {
     (2 * LINE_HALF_BRAMS * (string_lines(table, true) / 2).div_ceil(512)) as f64
 }
 
-/// A table that makes a program too large for the device; block memories of 36 Kbit, larger ones as so many of these.
+/// A table that makes a program too large for the device; block memories of 36 Kbit, larger ones as
+/// so many of these.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TooLarge {
     pub table: TableId,
@@ -292,7 +318,9 @@ impl AreaCosts {
         let sizes = sizes(program, handlers);
         let (luts, flip_flops, copies, slots) = match handlers {
             Handlers::Pipe { .. } => (&self.pipe_luts, &self.pipe_flip_flops, 1.0, self.slots),
-            Handlers::Engines(count) => (&self.engine_luts, &self.engine_flip_flops, f64::from(*count), 1.0),
+            Handlers::Engines(count) => {
+                (&self.engine_luts, &self.engine_flip_flops, f64::from(*count), 1.0)
+            }
         };
         let linear = |c: &Linear| {
             c.base
@@ -306,7 +334,8 @@ impl AreaCosts {
         let memory = |(id, table): (TableId, &Table)| {
             // Nothing looks up what only the host uses.
             let mut ports = ports(program, handlers, id);
-            // An array that is changed has parts, not copies, unless a packet is given several entries at once.
+            // An array that is changed has parts, not copies, unless a packet is given several
+            // entries at once.
             match memories(handlers, id) {
                 1 if table.kind == TableKind::Array && changed.contains(&id) => ports.truncate(1),
                 1 => {}
@@ -315,7 +344,8 @@ impl AreaCosts {
             if ports.is_empty() {
                 ports.push(true);
             }
-            let entries = ports.iter().map(|valued| half_brams(program, table, slots, *valued)).sum::<f64>();
+            let entries =
+                ports.iter().map(|valued| half_brams(program, table, slots, *valued)).sum::<f64>();
             entries + string_half_brams(table, slots > 1.0)
         };
         let moves = matches!(handlers, Handlers::Pipe { moves_payload: true, .. });
@@ -345,10 +375,12 @@ impl AreaCosts {
         // A block memory has so many lines of 24 to a slot.
         let buffers = f64::from((24 * buffer_slots).div_ceil(1024).max(1));
         let read = || far.iter().chain(stored.iter().map(|(_, bytes)| bytes));
-        let (reads, read_bytes) = (read().count() as f64, read().map(|bytes| f64::from(*bytes)).sum::<f64>());
+        let (reads, read_bytes) =
+            (read().count() as f64, read().map(|bytes| f64::from(*bytes)).sum::<f64>());
         let beside = far.len() as f64;
         // Each read of strings has a copy of them.
-        let copied = |(table, _): &(u32, u32)| copy_half_brams(&program.tables[TableId::from_u32(*table)]);
+        let copied =
+            |(table, _): &(u32, u32)| copy_half_brams(&program.tables[TableId::from_u32(*table)]);
         Estimate {
             luts: linear(luts)
                 + if moves { self.payload_luts } else { 0.0 }
@@ -376,7 +408,9 @@ impl AreaCosts {
 
     /// How many engines fit, at most so many; 0 if not even one does.
     pub fn engines(&self, program: &Program, most: u32) -> u32 {
-        let fits = |count: &u32| self.fullest(&self.estimate(program, &Handlers::Engines(*count))).1 <= 1.0;
+        let fits = |count: &u32| {
+            self.fullest(&self.estimate(program, &Handlers::Engines(*count))).1 <= 1.0
+        };
         (1..=most).take_while(fits).last().unwrap_or(0)
     }
 
@@ -385,9 +419,11 @@ impl AreaCosts {
         2.0 * self.device_brams + 16.0 * self.device_urams
     }
 
-    /// Tables that do not fit, if hashed entries have `slots` places each: the largest ones, without which the others would.
+    /// Tables that do not fit, if hashed entries have `slots` places each: the largest ones,
+    /// without which the others would.
     pub fn too_large(&self, program: &Program, slots: f64) -> Vec<TooLarge> {
-        let all = |table| half_brams(program, table, slots, true) + string_half_brams(table, slots > 1.0);
+        let all =
+            |table| half_brams(program, table, slots, true) + string_half_brams(table, slots > 1.0);
         let mut tables: Vec<(TableId, f64)> =
             program.tables.iter().map(|(id, table)| (id, all(table))).collect();
         tables.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -412,7 +448,9 @@ impl AreaCosts {
             ("block memory", of.half_brams / self.device_half_brams()),
             ("DSP blocks", of.dsps / self.device_dsps),
         ];
-        shares.into_iter().fold(("LUTs", 0.0), |most, next| if next.1 > most.1 { next } else { most })
+        shares
+            .into_iter()
+            .fold(("LUTs", 0.0), |most, next| if next.1 > most.1 { next } else { most })
     }
 }
 
@@ -456,26 +494,38 @@ mod tests {
         let huge = program(40_000_000);
         let [found] = area.too_large(&huge, 1.0)[..] else { panic!("one table is too large") };
         assert_eq!(area.engines(&huge, 200), 0);
-        assert!(found.takes > found.device && found.all > found.takes && found.device == 9696.0, "{found:?}");
+        assert!(
+            found.takes > found.device && found.all > found.takes && found.device == 9696.0,
+            "{found:?}"
+        );
         // Four lookup ports: four copies, or the four parts of an array.
         let four = piped(4, 1, 0);
-        let text = include_str!("area_test.air").replace("CAPACITY", "200000").replace("hash[", "array[");
+        let text =
+            include_str!("area_test.air").replace("CAPACITY", "200000").replace("hash[", "array[");
         let array = nicforge_ir::text::parse(&text).expect("the test's program");
-        let memory = |of: &Program, handlers| area.estimate(of, handlers).half_brams - area.base_half_brams;
+        let memory =
+            |of: &Program, handlers| area.estimate(of, handlers).half_brams - area.base_half_brams;
         assert_eq!(memory(&large, &four), 4.0 * memory(&large, &pipe));
         assert_eq!(memory(&array, &four), memory(&array, &pipe));
         // Two ports that change entries, a memory of each for each of them.
         let at_once = piped(2, 4, 0);
         assert_eq!(memory(&array, &at_once), 4.0 * memory(&array, &pipe));
         // Byte strings are there once.
-        let text = include_str!("area_test.air").replace("capacity CAPACITY", "capacity 1000 buf 4608");
-        let boxes = nicforge_ir::text::parse(&text.replace("hash[", "array[")).expect("the test's program");
-        assert_eq!((memory(&boxes, &pipe), memory(&boxes, &at_once)), (2256.0 + 2.0, 2256.0 + 4.0 * 2.0));
+        let text =
+            include_str!("area_test.air").replace("capacity CAPACITY", "capacity 1000 buf 4608");
+        let boxes =
+            nicforge_ir::text::parse(&text.replace("hash[", "array[")).expect("the test's program");
+        assert_eq!(
+            (memory(&boxes, &pipe), memory(&boxes, &at_once)),
+            (2256.0 + 2.0, 2256.0 + 4.0 * 2.0)
+        );
         // A sum of payload has a packet buffer of its own.
         let summed = piped(1, 1, 1);
         assert_eq!(memory(&small, &summed), memory(&small, &pipe) + area.base_half_brams);
-        // Byte strings of a pipe are as many as there are places, and a copy for each read has 72 lines for each.
-        let text = include_str!("area_test.air").replace("capacity CAPACITY", "capacity 1000 buf 4608");
+        // Byte strings of a pipe are as many as there are places, and a copy for each read has 72
+        // lines for each.
+        let text =
+            include_str!("area_test.air").replace("capacity CAPACITY", "capacity 1000 buf 4608");
         let strings = nicforge_ir::text::parse(&text).expect("the test's program");
         let more = |handlers| memory(&strings, handlers) - memory(&small, handlers);
         assert_eq!((more(&pipe), more(&Handlers::Engines(1))), (4640.0, 2256.0));
@@ -484,10 +534,14 @@ mod tests {
             stored.push((0, 4));
         }
         assert_eq!(more(&reading) - more(&pipe), 32.0 * 145.0);
-        // Their memory has five banks; a queue in front of a gate is one of LUTs, a deep one several.
+        // Their memory has five banks; a queue in front of a gate is one of LUTs, a deep one
+        // several.
         let luts = |handlers: &Handlers| area.estimate(&strings, handlers).luts;
         let stored = luts(&pipe) - area.estimate(&small, &pipe).luts;
-        assert!((stored - area.string_luts - area.store_luts.base - 4.0 * area.store_luts.bank).abs() < 1e-6);
+        assert!(
+            (stored - area.string_luts - area.store_luts.base - 4.0 * area.store_luts.bank).abs()
+                < 1e-6
+        );
         let mut waiting = piped(1, 1, 0);
         if let Handlers::Pipe { string_locks, queues, .. } = &mut waiting {
             (*string_locks, *queues) = (1, vec![(100, 16), (10, 64)]);

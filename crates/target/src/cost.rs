@@ -1,26 +1,30 @@
 //! What programs cost on a target.
 //!
-//! The only place that prices ops. Planner, bound, simulator and reports take cycles and memory accesses from here.
+//! The only place that prices ops. Planner, bound, simulator and reports take cycles and memory
+//! accesses from here.
 //!
 //! # Model
 //!
-//! An event of a handler costs, in expectation over the branches it may take, **processing** cycles of its unit (instructions, and
-//! memories that block) and **accesses** to tables, which cost latency. A unit with `T` threads at clock `f` that needs `c` cycles of
-//! processing and waits `w` seconds for memory per event takes
+//! An event of a handler costs, in expectation over the branches it may take, **processing** cycles
+//! of its unit (instructions, and memories that block) and **accesses** to tables, which cost
+//! latency. A unit with `T` threads at clock `f` that needs `c` cycles of processing and waits `w`
+//! seconds for memory per event takes
 //!
 //! ```text
 //! max(c, (c + w·f) / T)   cycles per event
 //! ```
 //!
-//! since threads take turns: either the processor is always busy, or every thread is always waiting. Hardware pipelines cost their
-//! initiation interval instead. Independently, a memory that serves `b` operations per second bounds the rate of all stages together
-//! by `b` over the operations one packet needs. (Simple throughput model as in LogNIC, ISCA'23, and the NFP guide's latency hiding;
-//! queueing is the simulator's business.)
+//! since threads take turns: either the processor is always busy, or every thread is always
+//! waiting. Hardware pipelines cost their initiation interval instead. Independently, a memory that
+//! serves `b` operations per second bounds the rate of all stages together by `b` over the
+//! operations one packet needs. (Simple throughput model as in LogNIC, ISCA'23, and the NFP guide's
+//! latency hiding; queueing is the simulator's business.)
 //!
 //! # Branches
 //!
-//! `NF_LIKELY` decides where it is given. Otherwise a side that gives the packet up (drop, or on to the operating system) while the
-//! other goes on is taken by [`UNUSUAL`] of events, and everything else is even.
+//! `NF_LIKELY` decides where it is given. Otherwise a side that gives the packet up (drop, or on to
+//! the operating system) while the other goes on is taken by [`UNUSUAL`] of events, and everything
+//! else is even.
 
 use nicforge_ir::{
     BinOp, BlockId, Body, BufSource, Class, EventId, HandlerId, InstId, Op, Program, TableId, Work,
@@ -60,7 +64,8 @@ pub struct TableAccess {
     pub buffer_bytes: f64,
     /// Cycles of instructions that search, which associative memories save.
     pub search_cycles: f64,
-    /// Cycles between the first access of an event and its last: nobody else may use the entry meanwhile.
+    /// Cycles between the first access of an event and its last: nobody else may use the entry
+    /// meanwhile.
     pub held_cycles: f64,
     /// All accesses have one constant key: every event uses the same entry.
     pub one_entry: bool,
@@ -88,8 +93,15 @@ pub fn payload_bytes(traffic: Traffic) -> f64 {
     f64::from(traffic.frame_bytes).max(64.0) - 42.0
 }
 
-/// Cycles of one op on a unit, without the memories behind tables and without what regions of it cost.
-pub fn op_cycles(program: &Program, body: &Body, inst: InstId, costs: &OpCosts, traffic: Traffic) -> f64 {
+/// Cycles of one op on a unit, without the memories behind tables and without what regions of it
+/// cost.
+pub fn op_cycles(
+    program: &Program,
+    body: &Body,
+    inst: InstId,
+    costs: &OpCosts,
+    traffic: Traffic,
+) -> f64 {
     let size = |value| program.size_of(body.ty(value)) as f64;
     let word = if costs.word_bytes > 0.0 { costs.word_bytes } else { 8.0 };
     let words = |bytes: f64| (bytes / word).ceil().max(1.0);
@@ -125,7 +137,9 @@ pub fn op_cycles(program: &Program, body: &Body, inst: InstId, costs: &OpCosts, 
             let bytes = |(table, key)| size(key) + value_bytes(program, table);
             costs.table_byte * op.entry().map_or(0.0, bytes) + costs.alu
         }
-        Work::Append => costs.table_byte * 8.0 + costs.copy_byte * appended(program, body, op, payload),
+        Work::Append => {
+            costs.table_byte * 8.0 + costs.copy_byte * appended(program, body, op, payload)
+        }
         Work::Bytes => costs.table_byte * 8.0 + costs.copy_byte * result(1),
         Work::Length => costs.table_byte * 8.0,
         Work::Leave => match op.event().map(|event| program.events[event].name.as_str()) {
@@ -141,7 +155,8 @@ pub fn op_cycles(program: &Program, body: &Body, inst: InstId, costs: &OpCosts, 
         Work::Branch => costs.branch,
         // Nobody knows what it does: taken to be a call that reads what it gets once.
         Work::Call if op.class() == Class::Outside => {
-            20.0 * costs.branch + costs.field * op.operands().map(|arg| words(size(arg))).sum::<f64>()
+            20.0 * costs.branch
+                + costs.field * op.operands().map(|arg| words(size(arg))).sum::<f64>()
         }
         Work::Call => 2.0 * costs.branch,
     }
@@ -170,7 +185,12 @@ fn value_bytes(program: &Program, table: TableId) -> f64 {
 }
 
 /// Expected cost of one event of a handler, all of it in instructions.
-pub fn handler_cost(program: &Program, handler: HandlerId, costs: &OpCosts, traffic: Traffic) -> HandlerCost {
+pub fn handler_cost(
+    program: &Program,
+    handler: HandlerId,
+    costs: &OpCosts,
+    traffic: Traffic,
+) -> HandlerCost {
     summed(program, handler, costs, traffic, None)
 }
 
@@ -317,8 +337,9 @@ impl Sum<'_> {
     }
 }
 
-/// Visits every instruction with its expected frequency; gives back the share of events that reach the region's end.
-/// `leaves`: how often breaks happen is known, so what breaks or goes on is not here any more.
+/// Visits every instruction with its expected frequency; gives back the share of events that reach
+/// the region's end. `leaves`: how often breaks happen is known, so what breaks or goes on is not
+/// here any more.
 fn walk(
     program: &Program,
     body: &Body,
@@ -349,7 +370,8 @@ fn walk(
     share
 }
 
-/// Trips of a loop, and whether they come from how likely its breaks are; else half of what is possible.
+/// Trips of a loop, and whether they come from how likely its breaks are; else half of what is
+/// possible.
 fn expected_trips(program: &Program, body: &Body, region: BlockId, most: f64) -> (f64, bool) {
     let mut known = false;
     let (falls, goes_on) = going_on(program, body, region, 1.0, &mut known);
@@ -361,8 +383,15 @@ fn expected_trips(program: &Program, body: &Body, region: BlockId, most: f64) ->
     }
 }
 
-/// Shares of a trip that reach a region's end and that start the next trip from inside; `known` if a break's frequency is.
-fn going_on(program: &Program, body: &Body, block: BlockId, mut share: f64, known: &mut bool) -> (f64, f64) {
+/// Shares of a trip that reach a region's end and that start the next trip from inside; `known` if
+/// a break's frequency is.
+fn going_on(
+    program: &Program,
+    body: &Body,
+    block: BlockId,
+    mut share: f64,
+    known: &mut bool,
+) -> (f64, f64) {
     let breaks = |block: BlockId| {
         let last = body.blocks[block].insts.last();
         last.is_some_and(|last| matches!(body.insts[*last].op, Op::Break { .. }))
@@ -393,8 +422,8 @@ fn guess(program: &Program, body: &Body, then: BlockId, other: BlockId) -> f64 {
     }
 }
 
-/// Writes the guesses down where the program has none, so that they outlive cutting: what gives a packet up today may hand it to
-/// another stage tomorrow.
+/// Writes the guesses down where the program has none, so that they outlive cutting: what gives a
+/// packet up today may hand it to another stage tomorrow.
 pub fn annotate(program: &mut Program) {
     let copy = program.clone();
     for (handler, data) in program.handlers.iter_mut() {
@@ -428,7 +457,8 @@ pub fn access_time(memory: &Memory, bytes: f64, write: bool) -> (f64, f64) {
         (None, Some(last)) => time(last) * (bytes / f64::from(last.bytes)).ceil(),
         (None, None) => 0.0,
     };
-    let operations = memory.operation_bytes.map_or(0.0, |width| (bytes / f64::from(width)).ceil().max(1.0));
+    let operations =
+        memory.operation_bytes.map_or(0.0, |width| (bytes / f64::from(width)).ceil().max(1.0));
     (ns, operations)
 }
 
@@ -444,7 +474,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// Adds the accesses to one table in `memory`, with one transfer per value and the transfers of its byte strings.
+    /// Adds the accesses to one table in `memory`, with one transfer per value and the transfers of
+    /// its byte strings.
     pub fn add_access(&mut self, group: &UnitGroup, memory: &Memory, access: &TableAccess) {
         let (read, _) = access_time(memory, f64::from(access.bytes), false);
         let (write, _) = access_time(memory, f64::from(access.bytes), true);
@@ -466,7 +497,8 @@ impl Load {
     /// Cycles of one unit per event, threads taken into account.
     pub fn unit_cycles(&self, group: &UnitGroup) -> f64 {
         let threads = f64::from(group.threads);
-        let busy = self.cycles + if group.threads > 1 { self.waits * group.switch_cycles } else { 0.0 };
+        let busy =
+            self.cycles + if group.threads > 1 { self.waits * group.switch_cycles } else { 0.0 };
         busy.max((busy + self.wait_ns * 1e-9 * group.clock.value) / threads)
     }
 }
@@ -478,8 +510,9 @@ pub fn held_seconds(group: &UnitGroup, memory: &Memory, access: &TableAccess) ->
     (load.cycles + access.held_cycles) / group.clock.value + load.wait_ns * 1e-9
 }
 
-/// Share of events that find the lock of their entry where another of `replicas` used it last. With a lock for each entry they
-/// seldom wait for each other, but the lock's memory comes from elsewhere; with one lock a table all replicas queue for it.
+/// Share of events that find the lock of their entry where another of `replicas` used it last. With
+/// a lock for each entry they seldom wait for each other, but the lock's memory comes from
+/// elsewhere; with one lock a table all replicas queue for it.
 pub fn elsewhere(replicas: u32) -> f64 {
     1.0 - 1.0 / f64::from(replicas.max(1))
 }

@@ -1,7 +1,10 @@
-//! What NICs are made of, as data: units, memories, links, costs, ports, power, and the events they offer.
+//! What NICs are made of, as data: units, memories, links, costs, ports, power, and the events they
+//! offer.
 //!
-//! A target is a TOML file ([`spec`] says what may be in it, [`load`] reads it). [`cost`] prices programs with its numbers; [`area`] what they take of programmable logic; [`support`]
-//! says which constructs of a program it lacks. Adding a NIC that fits an existing code generator is writing such a file.
+//! A target is a TOML file ([`spec`] says what may be in it, [`load`] reads it). [`cost`] prices
+//! programs with its numbers; [`area`] what they take of programmable logic; [`support`] says which
+//! constructs of a program it lacks. Adding a NIC that fits an existing code generator is writing
+//! such a file.
 //!
 //! Architecture invariant: no code here knows a particular target by name.
 

@@ -22,7 +22,8 @@ pub struct SpecError {
 
 /// Names of the built-in specs, sorted.
 pub fn names() -> Vec<&'static str> {
-    let mut names: Vec<&str> = BUILTIN.files().filter_map(|file| file.path().file_stem()?.to_str()).collect();
+    let mut names: Vec<&str> =
+        BUILTIN.files().filter_map(|file| file.path().file_stem()?.to_str()).collect();
     names.sort_unstable();
     names
 }
@@ -65,8 +66,7 @@ pub fn source(name: &str) -> Option<&'static str> {
 }
 
 /// What helps against a key that is wrong or missing.
-const REMEDY: &str =
-    "docs/targets.md says what belongs there, and `nicforge targets show NAME` prints a complete spec";
+const REMEDY: &str = "docs/targets.md says what belongs there, and `nicforge targets show NAME` prints a complete spec";
 
 /// Reads and checks a spec.
 pub fn parse(file: &str, content: &str) -> Result<Target, SpecError> {
@@ -130,7 +130,10 @@ fn check(target: &Target) -> Result<(), Complaint> {
             return complaint(&group.costs, reason);
         }
         if group.count == 0 || group.threads == 0 || group.clock.value <= 0.0 {
-            return complaint(name, format!("units `{name}`: count, threads and clock must be more than 0"));
+            return complaint(
+                name,
+                format!("units `{name}`: count, threads and clock must be more than 0"),
+            );
         }
         if let Some(cpu) = &group.cpu {
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -142,13 +145,17 @@ fn check(target: &Target) -> Result<(), Complaint> {
                 return complaint(cpu, reason);
             }
             if cpu.is_empty() || cpu.starts_with('-') || !cpu.chars().all(plain) {
-                let reason =
-                    format!("units `{name}`: cpu is a compiler's name of Arm cores, as \"cortex-a72\"");
+                let reason = format!(
+                    "units `{name}`: cpu is a compiler's name of Arm cores, as \"cortex-a72\""
+                );
                 return complaint(cpu, reason);
             }
         }
         if group.per_island.is_some_and(|per| per == 0 || !group.count.is_multiple_of(per)) {
-            return complaint(name, format!("units `{name}`: per_island must divide count, {}", group.count));
+            return complaint(
+                name,
+                format!("units `{name}`: per_island must divide count, {}", group.count),
+            );
         }
     }
     for memory in &target.memories {
@@ -177,7 +184,10 @@ fn check(target: &Target) -> Result<(), Complaint> {
     for link in &target.links {
         for end in [&link.from, &link.to] {
             if !target.units.iter().any(|group| &group.name == end) {
-                return complaint(end, format!("a link refers to units `{end}`, which do not exist"));
+                return complaint(
+                    end,
+                    format!("a link refers to units `{end}`, which do not exist"),
+                );
             }
         }
         if link.depth == 0 {
@@ -187,7 +197,10 @@ fn check(target: &Target) -> Result<(), Complaint> {
             );
         }
     }
-    unique("accelerators", target.accelerators.iter().map(|accelerator| accelerator.name.as_str()))?;
+    unique(
+        "accelerators",
+        target.accelerators.iter().map(|accelerator| accelerator.name.as_str()),
+    )?;
     for accelerator in &target.accelerators {
         let name = &accelerator.name;
         if let Some(unit) =
@@ -199,14 +212,17 @@ fn check(target: &Target) -> Result<(), Complaint> {
             );
         }
         let rates = [accelerator.operations.value, accelerator.throughput.value];
-        if accelerator.count == 0 || accelerator.queue == 0 || rates.iter().any(|rate| *rate <= 0.0) {
+        if accelerator.count == 0 || accelerator.queue == 0 || rates.iter().any(|rate| *rate <= 0.0)
+        {
             return complaint(
                 name,
                 format!("accelerator `{name}`: count, queue and rates must be more than 0"),
             );
         }
     }
-    if target.ports.count == 0 || target.ports.rate.value <= 0.0 || target.ports.min_frame > target.ports.mtu
+    if target.ports.count == 0
+        || target.ports.rate.value <= 0.0
+        || target.ports.min_frame > target.ports.mtu
     {
         return complaint(
             &target.name,
@@ -220,7 +236,8 @@ fn check(target: &Target) -> Result<(), Complaint> {
 }
 
 fn check_spin(target: &Target, spin: &Spin) -> Result<(), Complaint> {
-    let fail = |reason: &str| Err(Complaint { near: "[spin]".to_string(), reason: reason.to_string() });
+    let fail =
+        |reason: &str| Err(Complaint { near: "[spin]".to_string(), reason: reason.to_string() });
     let counts = [spin.queues, spin.cluster_tasks, spin.beat_bytes, spin.commands];
     if counts.contains(&0) {
         return fail("[spin]: queues, cluster_tasks, beat_bytes and commands must be more than 0");
@@ -236,7 +253,9 @@ fn check_spin(target: &Target, spin: &Spin) -> Result<(), Complaint> {
         return fail("[spin]: a cluster has 8 units at most (`per_island` of the first units)");
     }
     if units.count / units.per_island.unwrap_or(units.count).max(1) > 8 {
-        return fail("[spin]: there are 8 clusters at most (`count` by `per_island` of the first units)");
+        return fail(
+            "[spin]: there are 8 clusters at most (`count` by `per_island` of the first units)",
+        );
     }
     // Addresses: each memory has a window of this many bytes.
     let windows = [
@@ -247,7 +266,10 @@ fn check_spin(target: &Target, spin: &Spin) -> Result<(), Complaint> {
     ];
     for (size, name, most) in windows {
         if size.value > f64::from(most) {
-            return fail(&format!("[spin]: {name} is at most {} KiB, its window of addresses", most >> 10));
+            return fail(&format!(
+                "[spin]: {name} is at most {} KiB, its window of addresses",
+                most >> 10
+            ));
         }
     }
     if spin.l1.value < f64::from(SPIN_RUNTIME) {
@@ -305,9 +327,9 @@ mod tests {
             assert!(text.contains("# Sources."), "{name} does not say where its numbers come from");
             // Blocks are separated by empty lines; one with numbers has a comment in it.
             for block in text.split("\n\n") {
-                let numbers = block
-                    .lines()
-                    .any(|line| !line.starts_with('#') && line.contains(|c: char| c.is_ascii_digit()));
+                let numbers = block.lines().any(|line| {
+                    !line.starts_with('#') && line.contains(|c: char| c.is_ascii_digit())
+                });
                 let policy = block.starts_with("[ports]") || block.starts_with("[spread]");
                 assert!(
                     !numbers || policy || block.contains('#'),
@@ -324,19 +346,26 @@ mod tests {
     #[test]
     fn a_cpu_is_a_compilers_name_and_no_option() {
         let with = |cpu: &str| {
-            let text = source("bluefield2").unwrap().replace("\"cortex-a72\"", &format!("\"{cpu}\""));
+            let text =
+                source("bluefield2").unwrap().replace("\"cortex-a72\"", &format!("\"{cpu}\""));
             parse("spec.toml", &text)
         };
         with("cortex-a78").unwrap();
         for cpu in ["", "-a", "a72 -o x", "../a"] {
-            assert!(with(cpu).unwrap_err().reason.contains("a compiler's name of Arm cores"), "{cpu}");
+            assert!(
+                with(cpu).unwrap_err().reason.contains("a compiler's name of Arm cores"),
+                "{cpu}"
+            );
         }
     }
 
     #[test]
     fn mistakes_are_refused_with_file_line_and_reason() {
         let unknown = error(|text| text.replace("count = 32 ", "cuont = 32 "));
-        assert!(unknown.starts_with("spec.toml:15: unknown field `cuont`, expected one of"), "{unknown}");
+        assert!(
+            unknown.starts_with("spec.toml:15: unknown field `cuont`, expected one of"),
+            "{unknown}"
+        );
         let unit = error(|text| text.replace("clock = \"250 MHz\"", "clock = \"250 KiB\""));
         assert!(unit.starts_with("spec.toml:16: `250 KiB` is not a frequency"), "{unit}");
         let link = error(|text| text.replace("to = \"core\"", "to = \"cores\""));
@@ -346,9 +375,13 @@ mod tests {
         let costs = error(|text| text.replace("costs = \"rv32\"", "costs = \"rv64\""));
         assert!(costs.contains("there is no [costs.rv64]"), "{costs}");
         let word = error(|text| text.replace("codegen = \"riscv\"", "codegen = \"risc\""));
-        assert!(word.starts_with("spec.toml:13: unknown variant `risc`, expected one of `xdp`"), "{word}");
+        assert!(
+            word.starts_with("spec.toml:13: unknown variant `risc`, expected one of `xdp`"),
+            "{word}"
+        );
         assert!(word.ends_with("prints a complete spec"), "{word}");
-        let cpu = error(|text| text.replace("costs = \"rv32\"", "costs = \"rv32\"\ncpu = \"rv32\""));
+        let cpu =
+            error(|text| text.replace("costs = \"rv32\"", "costs = \"rv32\"\ncpu = \"rv32\""));
         assert!(cpu.contains("cpu is for codegen dpdk, not for riscv; leave it out"), "{cpu}");
     }
 }

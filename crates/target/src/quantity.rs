@@ -60,11 +60,13 @@ impl<M: Measure> Quantity<M> {
     {
         let units = || M::UNITS.iter().map(|(unit, _)| *unit).collect::<Vec<_>>().join(", ");
         let trimmed = text.trim();
-        let split =
-            trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(trimmed.len());
+        let split = trimmed
+            .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
+            .unwrap_or(trimmed.len());
         let (number, unit) = trimmed.split_at(split);
         let value: Option<f64> = number.replace('_', "").parse().ok();
-        let factor = M::UNITS.iter().find(|(name, _)| *name == unit.trim()).map(|(_, factor)| *factor);
+        let factor =
+            M::UNITS.iter().find(|(name, _)| *name == unit.trim()).map(|(_, factor)| *factor);
         match (value, factor) {
             (Some(value), Some(factor)) if value.is_finite() => {
                 Ok(Quantity { value: value * factor, measure: M::default() })

@@ -1,7 +1,8 @@
 //! What a spec file says: one struct per TOML table.
 //!
-//! Everything target-dependent that is data is here. Reading is strict: an unknown key, a missing one and a wrong unit are errors at
-//! their line; [`crate::check`] then looks at what the parts say about one another.
+//! Everything target-dependent that is data is here. Reading is strict: an unknown key, a missing
+//! one and a wrong unit are errors at their line; [`crate::check`] then looks at what the parts say
+//! about one another.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -71,13 +72,15 @@ pub struct Toolchain {
     pub run: String,
 }
 
-/// `[table_layout]`: bytes of a table in memory beside keys and values, which are rounded up to 8 each.
+/// `[table_layout]`: bytes of a table in memory beside keys and values, which are rounded up to 8
+/// each.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableLayout {
     /// In front of every entry that is not an array's.
     pub entry: u32,
-    /// A slot of the index of tables that hash; there are at least two for every entry, and a power of two.
+    /// A slot of the index of tables that hash; there are at least two for every entry, and a power
+    /// of two.
     pub slot: u32,
     /// An LRU entry's place in the order of use.
     pub use_order: u32,
@@ -141,7 +144,8 @@ pub struct UnitGroup {
     /// Units per island; memories of scope `island` are shared by so many. Absent: all.
     pub per_island: Option<u32>,
     pub clock: Frequency,
-    /// Arm cores by the name that compilers have for them, as `cortex-a72`, for code of a process (`dpdk`). Absent: this machine's.
+    /// Arm cores by the name that compilers have for them, as `cortex-a72`, for code of a process
+    /// (`dpdk`). Absent: this machine's.
     pub cpu: Option<String>,
     /// Hardware threads of one unit; while one waits for memory another runs.
     #[serde(default = "one")]
@@ -187,15 +191,18 @@ pub struct Memory {
     pub size: Size,
     /// Entries one table may have at most, for associative memories.
     pub max_entries: Option<u32>,
-    /// Latency by size of access; the smallest that is large enough counts, larger accesses are several.
+    /// Latency by size of access; the smallest that is large enough counts, larger accesses are
+    /// several.
     pub access: Vec<Access>,
     /// Accesses one instance serves, and how many bytes each moves at most.
     pub operations: Option<Rate>,
     pub operation_bytes: Option<u32>,
-    /// The lookup itself is one access, without searching (associative memories): instructions of a table op are saved.
+    /// The lookup itself is one access, without searching (associative memories): instructions of a
+    /// table op are saved.
     #[serde(default)]
     pub associative: bool,
-    /// Threads of a unit wait here without giving way (registers, local memory): latency counts as processing.
+    /// Threads of a unit wait here without giving way (registers, local memory): latency counts as
+    /// processing.
     #[serde(default)]
     pub blocking: bool,
     /// Buffers of tables (`NF_BUF_TABLE`) may live here.
@@ -278,7 +285,8 @@ pub struct Ports {
     pub count: u32,
     /// Of one port.
     pub rate: BitRate,
-    /// Bytes on the wire besides the frame: preamble, gap and (if frames are counted without it) CRC.
+    /// Bytes on the wire besides the frame: preamble, gap and (if frames are counted without it)
+    /// CRC.
     pub overhead_bytes: u32,
     pub min_frame: u32,
     pub mtu: u32,
@@ -447,7 +455,8 @@ pub struct Spread {
 pub struct Locks {
     /// Taking and giving back a free lock.
     pub cycles: f64,
-    /// More for every further replica that queues for one lock; for a lock of an entry once, where its memory comes from another unit.
+    /// More for every further replica that queues for one lock; for a lock of an entry once, where
+    /// its memory comes from another unit.
     pub contention_cycles: f64,
 }
 
@@ -485,7 +494,8 @@ pub struct OpCosts {
     pub random: f64,
     pub now: f64,
     pub log: f64,
-    /// Taking a packet from a port, sending, dropping, passing on to the operating system or host, writing by DMA.
+    /// Taking a packet from a port, sending, dropping, passing on to the operating system or host,
+    /// writing by DMA.
     pub receive: f64,
     pub send: f64,
     pub drop: f64,

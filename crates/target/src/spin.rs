@@ -1,4 +1,5 @@
-//! What a sPIN NIC has beside units, memories and ports: sizes of its machine and cycles of its pipeline.
+//! What a sPIN NIC has beside units, memories and ports: sizes of its machine and cycles of its
+//! pipeline.
 
 use serde::Deserialize;
 
@@ -14,7 +15,8 @@ pub enum PacketMemory {
     Slots,
 }
 
-/// Whose headers handlers in C include. They differ in where packets start and in the order of bytes.
+/// Whose headers handlers in C include. They differ in where packets start and in the order of
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Headers {
@@ -24,7 +26,8 @@ pub enum Headers {
     Fpspin,
 }
 
-/// `[spin]`. Cycles are those of the handler units. A *beat* is what the packet path moves in a cycle.
+/// `[spin]`. Cycles are those of the handler units. A *beat* is what the packet path moves in a
+/// cycle.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spin {
@@ -65,7 +68,8 @@ pub struct Spin {
     pub copy_cycles: u32,
     /// From the doorbell's read until the unit can have the next task.
     pub doorbell_cycles: u32,
-    /// From a handler's end until packet memory hears of it, and from there until the message's queue does.
+    /// From a handler's end until packet memory hears of it, and from there until the message's
+    /// queue does.
     pub feedback_cycles: u32,
     pub queue_cycles: u32,
     /// Commands of one unit that are under way at most.

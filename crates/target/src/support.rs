@@ -14,7 +14,8 @@ pub struct Missing {
     pub what: String,
 }
 
-/// Everything in `program` that `target` lacks, each construct once, in program order. Empty: it runs there.
+/// Everything in `program` that `target` lacks, each construct once, in program order. Empty: it
+/// runs there.
 ///
 /// `program` is what the front end or the passes left; inlined code is judged once per place.
 pub fn missing(program: &Program, target: &Target) -> Vec<Missing> {
@@ -27,7 +28,10 @@ pub fn missing(program: &Program, target: &Target) -> Vec<Missing> {
     }
     for table in program.tables.values() {
         if !target.tables.contains(&Kind::from(table.kind)) {
-            list.push(Missing { span: table.span, what: format!("tables of kind `{}`", table.kind.name()) });
+            list.push(Missing {
+                span: table.span,
+                what: format!("tables of kind `{}`", table.kind.name()),
+            });
         }
         if table.buf.is_some() && !target.features.contains(&Feature::Buffers) {
             list.push(Missing {
@@ -42,25 +46,30 @@ pub fn missing(program: &Program, target: &Target) -> Vec<Missing> {
             what: format!("{} network ports (it has {})", program.ports, target.ports.count),
         });
     }
-    let loses = target.links.iter().any(|link| matches!(link.kind, LinkKind::Cpumap | LinkKind::AfXdp));
+    let loses =
+        target.links.iter().any(|link| matches!(link.kind, LinkKind::Cpumap | LinkKind::AfXdp));
     for handler in program.handlers.values().filter(|_| loses) {
         if handler.room.is_some_and(|room| !room.loses) {
-            let what = "queues that wait when they are full (those of the kernel lose, counted)".to_string();
+            let what = "queues that wait when they are full (those of the kernel lose, counted)"
+                .to_string();
             list.push(Missing { span: handler.span, what });
         }
     }
     let moved = calls_c_on_host(program, target);
-    let side = |id: HandlerId| program.handlers[id].side.or(moved.contains(&id).then_some(Side::Host));
+    let side =
+        |id: HandlerId| program.handlers[id].side.or(moved.contains(&id).then_some(Side::Host));
     let handlers = program.handlers.iter().map(|(id, h)| (&h.body, features(target, side(id))));
     // A function is judged by each side that calls it; one that nobody calls, by all there is.
     let sides = |func: FuncId| {
-        let by = program.handlers.iter().filter(move |(_, h)| called(program, &h.body).contains(&func));
+        let by =
+            program.handlers.iter().filter(move |(_, h)| called(program, &h.body).contains(&func));
         let sides: BTreeSet<bool> = by.map(|(id, _)| side(id) == Some(Side::Host)).collect();
         if sides.is_empty() { BTreeSet::from([true]) } else { sides }
     };
     let of = |host: bool| features(target, host.then_some(Side::Host));
     let funcs = program.funcs.iter();
-    let funcs = funcs.flat_map(|(id, f)| sides(id).into_iter().map(move |host| (&f.body, of(host))));
+    let funcs =
+        funcs.flat_map(|(id, f)| sides(id).into_iter().map(move |host| (&f.body, of(host))));
     for (body, features) in handlers.chain(funcs) {
         body.for_each_inst(body.entry(), &mut |inst| {
             let data = &body.insts[inst];
@@ -80,17 +89,19 @@ pub fn missing(program: &Program, target: &Target) -> Vec<Missing> {
     list
 }
 
-/// Handlers that call functions of C and may run on the host side, where only the host side of a target has them: there they run.
-/// What comes from outside stays where it comes in.
+/// Handlers that call functions of C and may run on the host side, where only the host side of a
+/// target has them: there they run. What comes from outside stays where it comes in.
 pub fn calls_c_on_host(program: &Program, target: &Target) -> BTreeSet<HandlerId> {
-    let host_only = !target.features.contains(&Feature::CFunctions) && on_host(target, Feature::CFunctions);
+    let host_only =
+        !target.features.contains(&Feature::CFunctions) && on_host(target, Feature::CFunctions);
     let inner = |id: HandlerId| {
         let handler = &program.handlers[id];
         handler.side.is_none() && program.events[handler.event].direction == Direction::Internal
     };
     let calls = |id: HandlerId| {
         let body = &program.handlers[id].body;
-        names_c(body) || called(program, body).iter().any(|func| names_c(&program.funcs[*func].body))
+        names_c(body)
+            || called(program, body).iter().any(|func| names_c(&program.funcs[*func].body))
     };
     program.handlers.keys().filter(|id| host_only && inner(*id) && calls(*id)).collect()
 }
@@ -101,7 +112,9 @@ fn on_host(target: &Target, feature: Feature) -> bool {
 
 fn names_c(body: &Body) -> bool {
     let mut found = false;
-    body.for_each_inst(body.entry(), &mut |inst| found |= matches!(body.insts[inst].op, Op::Extern { .. }));
+    body.for_each_inst(body.entry(), &mut |inst| {
+        found |= matches!(body.insts[inst].op, Op::Extern { .. })
+    });
     found
 }
 
@@ -121,9 +134,11 @@ fn called(program: &Program, body: &Body) -> BTreeSet<FuncId> {
     found
 }
 
-/// What a handler may use: what the whole target can, and on the host side what units there can besides.
+/// What a handler may use: what the whole target can, and on the host side what units there can
+/// besides.
 fn features(target: &Target, side: Option<Side>) -> Vec<Feature> {
-    let units = target.units.iter().filter(|unit| side == Some(Side::Host) && unit.device == Device::Host);
+    let units =
+        target.units.iter().filter(|unit| side == Some(Side::Host) && unit.device == Device::Host);
     target.features.iter().chain(units.flat_map(|unit| &unit.features)).copied().collect()
 }
 
@@ -131,30 +146,48 @@ fn offers(target: &Target, event: &str, direction: EventDirection) -> bool {
     target.events.get(event).is_some_and(|spec| spec.direction == direction)
 }
 
-fn lacking(program: &Program, body: &Body, op: &Op, target: &Target, features: &[Feature]) -> Option<String> {
-    let need = |feature: Feature, what: &str| (!features.contains(&feature)).then(|| what.to_string());
+fn lacking(
+    program: &Program,
+    body: &Body,
+    op: &Op,
+    target: &Target,
+    features: &[Feature],
+) -> Option<String> {
+    let need =
+        |feature: Feature, what: &str| (!features.contains(&feature)).then(|| what.to_string());
     match op {
         op if op.reads_clock() => need(Feature::Time, "the time (nf_now)"),
         op if op.draws() => need(Feature::Random, "random numbers (nf_random)"),
         op if op.logs() => need(Feature::Log, "messages to the developer (nf_log)"),
-        op if op.asks_routes() => need(Feature::FibLookup, "the operating system's routes (nf_fib_lookup)"),
+        op if op.asks_routes() => {
+            need(Feature::FibLookup, "the operating system's routes (nf_fib_lookup)")
+        }
         op if op.work() == Work::PacketSum => {
             need(Feature::PayloadChecksum, "checksums over the payload (nf_csum_payload)")
         }
         Op::Extern { name, .. } => {
             let there = on_host(target, Feature::CFunctions);
-            let remedy =
-                if there { "; its host side has them: put the call behind a queue to the host" } else { "" };
-            need(Feature::CFunctions, &format!("functions of C such as `{name}` where it is called{remedy}"))
+            let remedy = if there {
+                "; its host side has them: put the call behind a queue to the host"
+            } else {
+                ""
+            };
+            need(
+                Feature::CFunctions,
+                &format!("functions of C such as `{name}` where it is called{remedy}"),
+            )
         }
-        Op::Bin(nicforge_ir::BinOp::Div | nicforge_ir::BinOp::Rem, _, by) => match body.def_op(*by) {
+        Op::Bin(nicforge_ir::BinOp::Div | nicforge_ir::BinOp::Rem, _, by) => match body.def_op(*by)
+        {
             Some(Op::Int(_)) => None,
             _ => need(Feature::Division, "division by a value that is not constant"),
         },
         Op::Loop { max_trips, .. } if *max_trips > 16 => {
             need(Feature::LongLoops, "loops of more than 16 trips")
         }
-        op if op.sends_string() => need(Feature::BufferPackets, "sending a table's byte string as a packet"),
+        op if op.sends_string() => {
+            need(Feature::BufferPackets, "sending a table's byte string as a packet")
+        }
         Op::Generate { event, .. } => {
             let def = &program.events[*event];
             (def.direction == Direction::Out && !offers(target, &def.name, EventDirection::Out))

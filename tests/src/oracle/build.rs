@@ -1,4 +1,5 @@
-//! Programs to one shared object: wrappers around users' files, clang, and what its debug information says.
+//! Programs to one shared object: wrappers around users' files, clang, and what its debug
+//! information says.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -47,14 +48,29 @@ impl Object {
 pub fn build(sources: &[Source]) -> Result<Vec<Oracle>, String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
     let (text, object) = (folder.path().join("programs.c"), folder.path().join("programs.so"));
-    let wrapped: String = sources.iter().enumerate().map(|(id, source)| wrapper(id, source)).collect();
+    let wrapped: String =
+        sources.iter().enumerate().map(|(id, source)| wrapper(id, source)).collect();
     let whole = format!("#include \"nf_oracle.h\"\nNF_ORACLE_OBJECT\n{wrapped}");
     std::fs::write(&text, whole).map_err(|e| e.to_string())?;
     let shim = root().join("tests/oracle");
     let mut clang = Command::new(nicforge_clang::name());
-    clang.args(["-std=gnu11", "-O1", "-gdwarf-4", "-fPIC", "-shared", "-w", "-fblocks", "-ffreestanding"]);
+    clang.args([
+        "-std=gnu11",
+        "-O1",
+        "-gdwarf-4",
+        "-fPIC",
+        "-shared",
+        "-w",
+        "-fblocks",
+        "-ffreestanding",
+    ]);
     // What C leaves open and the language does not.
-    clang.args(["-ftrivial-auto-var-init=zero", "-fwrapv", "-fno-strict-aliasing", "-fno-color-diagnostics"]);
+    clang.args([
+        "-ftrivial-auto-var-init=zero",
+        "-fwrapv",
+        "-fno-strict-aliasing",
+        "-fno-color-diagnostics",
+    ]);
     clang.args(["-Wl,-Bsymbolic", "-nostdlib"]);
     clang.arg("-I").arg(&shim).arg("-I").arg(root().join("runtime/include"));
     let ran = clang
@@ -69,7 +85,8 @@ pub fn build(sources: &[Source]) -> Result<Vec<Oracle>, String> {
     load(&object, sources.len())
 }
 
-/// A program's file with what is around it. Its handlers, and the names it shares with others, get names of their own.
+/// A program's file with what is around it. Its handlers, and the names it shares with others, get
+/// names of their own.
 fn wrapper(id: usize, source: &Source) -> String {
     let path = std::fs::canonicalize(&source.path).unwrap_or_else(|_| source.path.clone());
     let own = ["net_recv".to_string(), "host_send".to_string()];
@@ -111,13 +128,16 @@ fn load(path: &Path, count: usize) -> Result<Vec<Oracle>, String> {
     let marks = padding::masks(&bytes);
     // SAFETY: the object has no initialisers; the symbols are those of the shim.
     unsafe {
-        let library = Library::open(Some(path), RTLD_NOW | RTLD_LOCAL).map_err(|e| e.to_string())?;
+        let library =
+            Library::open(Some(path), RTLD_NOW | RTLD_LOCAL).map_err(|e| e.to_string())?;
         let calls = library.get::<*mut *const Calls>(b"nf_oracle\0").map_err(|e| e.to_string())?;
         **calls = &CALLS;
         let mut programs = Vec::new();
         for id in 0..count {
             let name = format!("nf_program_{id}\0");
-            programs.push(*library.get::<*const RawProgram>(name.as_bytes()).map_err(|e| e.to_string())?);
+            programs.push(
+                *library.get::<*const RawProgram>(name.as_bytes()).map_err(|e| e.to_string())?,
+            );
         }
         let base = base(&bytes, *calls as usize);
         let masks = marks.into_iter().map(|(at, mask)| (base + at as usize, mask)).collect();
@@ -130,6 +150,7 @@ fn load(path: &Path, count: usize) -> Result<Vec<Oracle>, String> {
 fn base(bytes: &[u8], there: usize) -> usize {
     use object::{Object as _, ObjectSymbol};
     let file = object::File::parse(bytes).expect("a shared object");
-    let symbol = file.dynamic_symbols().find(|s| s.name() == Ok("nf_oracle")).expect("the shim's symbol");
+    let symbol =
+        file.dynamic_symbols().find(|s| s.name() == Ok("nf_oracle")).expect("the shim's symbol");
     there - symbol.address() as usize
 }

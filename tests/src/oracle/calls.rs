@@ -179,7 +179,8 @@ extern "C" fn drop(pkt: Pkt, reason: *const c_char, file: *const c_char, line: u
     // SAFETY: string literals.
     let text = |at| unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned();
     let reason = text(reason);
-    let reason = if reason.is_empty() { format!("dropped at {}:{line}", text(file)) } else { reason };
+    let reason =
+        if reason.is_empty() { format!("dropped at {}:{line}", text(file)) } else { reason };
     give(pkt, |_| Said::Drop { reason });
 }
 
@@ -286,9 +287,12 @@ extern "C" fn buf_clear(name: Name, key: Bytes) {
 
 extern "C" fn buf_leave(name: Name, key: Bytes, port: i64) -> bool {
     let (table, key) = table(name, key);
-    let Some(frame) = table.find(&key).map(|slot| std::mem::take(&mut slot.string)) else { return false };
+    let Some(frame) = table.find(&key).map(|slot| std::mem::take(&mut slot.string)) else {
+        return false;
+    };
     let to_net = |port| Said::Send { port, frame: frame.clone() };
-    let said = u32::try_from(port).map_or_else(|_| Said::HostPacket { frame: frame.clone() }, to_net);
+    let said =
+        u32::try_from(port).map_or_else(|_| Said::HostPacket { frame: frame.clone() }, to_net);
     current().said.push(said);
     true
 }
@@ -343,13 +347,19 @@ extern "C" fn random() -> u32 {
 extern "C" fn log(format: *const c_char, values: *const Logged, count: u32) {
     // SAFETY: a string literal and an array of this length.
     let (format, values) = unsafe {
-        (CStr::from_ptr(format).to_string_lossy(), std::slice::from_raw_parts(values, count as usize))
+        (
+            CStr::from_ptr(format).to_string_lossy(),
+            std::slice::from_raw_parts(values, count as usize),
+        )
     };
     let mut text = String::new();
     for (at, piece) in format.split("{}").enumerate() {
         if let Some(value) = at.checked_sub(1).and_then(|at| values.get(at)) {
-            let shown =
-                if value.is_signed { (value.bits as i64).to_string() } else { value.bits.to_string() };
+            let shown = if value.is_signed {
+                (value.bits as i64).to_string()
+            } else {
+                value.bits.to_string()
+            };
             text.push_str(&shown);
         }
         text.push_str(piece);

@@ -1,6 +1,8 @@
 //! The interpreter against the oracle.
 
-use nicforge_ir::{Entry, InputEvent, Interp, Output, Program, TableBackend, TableId, TableKind, Verified};
+use nicforge_ir::{
+    Entry, InputEvent, Interp, Output, Program, TableBackend, TableId, TableKind, Verified,
+};
 use nicforge_run::control;
 
 use super::{Oracle, Said};
@@ -19,7 +21,8 @@ pub fn said(program: &Program, outputs: &[Output]) -> Vec<Said> {
     outputs.iter().map(one).collect()
 }
 
-/// What differs: an event's outputs, what is in the tables at the end, what they refused and evicted.
+/// What differs: an event's outputs, what is in the tables at the end, what they refused and
+/// evicted.
 pub fn difference(
     program: &Verified<Program>,
     oracle: &mut Oracle,
@@ -46,7 +49,9 @@ pub fn difference_with(
         let want = oracle.run(event);
         let mut got = match interp.run(event) {
             Ok(outputs) => said(program, &outputs),
-            Err(error) => return Some(format!("event {i} {event:?}: the interpreter says: {error}")),
+            Err(error) => {
+                return Some(format!("event {i} {event:?}: the interpreter says: {error}"));
+            }
         };
         tamper(&mut got);
         if want != got {
@@ -54,9 +59,13 @@ pub fn difference_with(
         }
     }
     for (id, table) in &program.tables {
-        let (want, got) = (oracle.entries(&table.name), interp.dump(id).expect("the interpreter's tables"));
+        let (want, got) =
+            (oracle.entries(&table.name), interp.dump(id).expect("the interpreter's tables"));
         if want != got {
-            return Some(format!("table {}\noracle      {want:?}\ninterpreter {got:?}", table.name));
+            return Some(format!(
+                "table {}\noracle      {want:?}\ninterpreter {got:?}",
+                table.name
+            ));
         }
         let counters = interp.counters();
         let got = (counters.refused[id], counters.evicted[id]);

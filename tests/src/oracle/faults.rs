@@ -1,5 +1,5 @@
-//! Deliberate mistakes, one at a time, which a comparison with the oracle has to find: in a copy of what the front end made
-//! (as if it had read the program so), and in what the interpreter gave.
+//! Deliberate mistakes, one at a time, which a comparison with the oracle has to find: in a copy of
+//! what the front end made (as if it had read the program so), and in what the interpreter gave.
 
 use nicforge_ir::{BinOp, Body, CmpOp, CommuteOp, Op, Program, TableKind, UnOp, Verified, verify};
 
@@ -103,7 +103,10 @@ pub const FAULTS: &[Fault] = &[
     Fault {
         name: "a place too few in tables",
         change: |program| {
-            program.tables.values_mut().for_each(|table| table.capacity = (table.capacity - 1).max(1));
+            program
+                .tables
+                .values_mut()
+                .for_each(|table| table.capacity = (table.capacity - 1).max(1));
         },
     },
     Fault {
@@ -149,7 +152,9 @@ pub struct Tamper {
 
 fn frames(said: &mut [Said]) -> impl Iterator<Item = &mut Vec<u8>> {
     said.iter_mut().filter_map(|said| match said {
-        Said::Send { frame, .. } | Said::Stack { frame } | Said::HostPacket { frame } => Some(frame),
+        Said::Send { frame, .. } | Said::Stack { frame } | Said::HostPacket { frame } => {
+            Some(frame)
+        }
         _ => None,
     })
 }
@@ -158,7 +163,9 @@ fn frames(said: &mut [Said]) -> impl Iterator<Item = &mut Vec<u8>> {
 pub const TAMPERS: &[Tamper] = &[
     Tamper {
         name: "a bit of a frame",
-        change: |said| frames(said).filter_map(|frame| frame.last_mut()).for_each(|byte| *byte ^= 1),
+        change: |said| {
+            frames(said).filter_map(|frame| frame.last_mut()).for_each(|byte| *byte ^= 1)
+        },
     },
     Tamper { name: "a byte more", change: |said| frames(said).for_each(|frame| frame.push(0)) },
     Tamper {

@@ -46,7 +46,8 @@ pub struct RawProgram {
     end: *const RawTable,
 }
 
-/// The head of a block (clang's `-fblocks`): a function and what it captured, all of it plain data here.
+/// The head of a block (clang's `-fblocks`): a function and what it captured, all of it plain data
+/// here.
 #[repr(C)]
 pub struct Block {
     isa: *const c_void,
@@ -94,7 +95,8 @@ impl Oracle {
         let (raw, raw_tables) = unsafe {
             let raw = at.read();
             let count = (raw.end as usize - raw.tables as usize) / size_of::<RawTable>();
-            let tables = if count == 0 { &[][..] } else { std::slice::from_raw_parts(raw.tables, count) };
+            let tables =
+                if count == 0 { &[][..] } else { std::slice::from_raw_parts(raw.tables, count) };
             (raw, tables)
         };
         let table = |table: &RawTable| {
@@ -106,10 +108,17 @@ impl Oracle {
                 _ => Kind::Ternary,
             };
             let masks = [object.mask(&table.key), object.mask(&table.value)].map(<[u8]>::to_vec);
-            Table::new(text(table.name), kind, table.capacity as usize, table.strings as usize, masks)
+            Table::new(
+                text(table.name),
+                kind,
+                table.capacity as usize,
+                table.strings as usize,
+                masks,
+            )
         };
         let tables = raw_tables.iter().map(table).collect();
-        let by_name = raw_tables.iter().enumerate().map(|(i, table)| (table.itself as usize, i)).collect();
+        let by_name =
+            raw_tables.iter().enumerate().map(|(i, table)| (table.itself as usize, i)).collect();
         let (packets, said, later) = (Vec::new(), Vec::new(), VecDeque::new());
         Oracle { at, raw, object, tables, by_name, packets, said, later, now: 0, seed: 0, drawn: 0 }
     }
@@ -122,7 +131,8 @@ impl Oracle {
 
     /// Puts an entry into a table.
     pub fn set(&mut self, table: &str, entry: &Entry) {
-        let table = self.tables.iter_mut().find(|t| t.name == table).expect("a table of the program");
+        let table =
+            self.tables.iter_mut().find(|t| t.name == table).expect("a table of the program");
         table.set(entry);
     }
 
@@ -143,7 +153,11 @@ impl Oracle {
         RUNS.set(self);
         match &event.input {
             Input::Net { port, frame } => {
-                self.packets.push(Some(Packet { bytes: frame.clone(), port: *port, ..Packet::default() }));
+                self.packets.push(Some(Packet {
+                    bytes: frame.clone(),
+                    port: *port,
+                    ..Packet::default()
+                }));
                 let handler = self.raw.net_recv.expect("the program takes packets");
                 // SAFETY: packets are numbers from 1 on.
                 unsafe { handler(std::ptr::without_provenance_mut(1)) };
@@ -184,7 +198,8 @@ impl Oracle {
     pub(super) fn read(&self, value: &Value) -> Vec<u8> {
         // SAFETY: address and size are of a variable.
         let mut bytes =
-            unsafe { std::slice::from_raw_parts(value.bytes.cast::<u8>(), value.size as usize) }.to_vec();
+            unsafe { std::slice::from_raw_parts(value.bytes.cast::<u8>(), value.size as usize) }
+                .to_vec();
         self.object.clear_padding(value, &mut bytes);
         bytes
     }
@@ -194,7 +209,9 @@ impl Oracle {
         let mut new = bytes.map_or_else(|| vec![0; value.size as usize], <[u8]>::to_vec);
         self.object.clear_padding(value, &mut new);
         // SAFETY: address and size are of a variable.
-        unsafe { std::ptr::copy_nonoverlapping(new.as_ptr(), value.bytes.cast(), value.size as usize) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(new.as_ptr(), value.bytes.cast(), value.size as usize)
+        };
         bytes.is_some()
     }
 

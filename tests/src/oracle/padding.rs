@@ -1,12 +1,14 @@
 //! Which bits of a type mean something, from the debug information of a variable of that type.
 //!
-//! The shim (`tests/oracle/nf_oracle.h`) has a static variable for each type that an operation takes. Its description in DWARF
-//! says where the members are, bit-fields too; what no member covers is padding. clang wrote that, not our front end.
+//! The shim (`tests/oracle/nf_oracle.h`) has a static variable for each type that an operation
+//! takes. Its description in DWARF says where the members are, bit-fields too; what no member
+//! covers is padding. clang wrote that, not our front end.
 
 use std::collections::HashMap;
 
 use gimli::{
-    AttributeValue, DebuggingInformationEntry, EndianSlice, LittleEndian, Operation, Unit, UnitOffset,
+    AttributeValue, DebuggingInformationEntry, EndianSlice, LittleEndian, Operation, Unit,
+    UnitOffset,
 };
 use object::{Object, ObjectSection};
 
@@ -17,7 +19,9 @@ type Entry<'e, 'u, 'a> = DebuggingInformationEntry<'e, 'u, Slice<'a>>;
 pub fn masks(object: &[u8]) -> HashMap<u64, Vec<u8>> {
     let file = object::File::parse(object).expect("a shared object");
     let section = |id: gimli::SectionId| -> Result<Slice, gimli::Error> {
-        let data = file.section_by_name(id.name()).map_or(&[][..], |s| s.data().expect("a section's bytes"));
+        let data = file
+            .section_by_name(id.name())
+            .map_or(&[][..], |s| s.data().expect("a section's bytes"));
         Ok(EndianSlice::new(data, LittleEndian))
     };
     let dwarf = gimli::Dwarf::load(section).expect("debug information");

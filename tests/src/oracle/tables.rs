@@ -46,7 +46,13 @@ pub struct Table {
 }
 
 impl Table {
-    pub fn new(name: String, kind: Kind, capacity: usize, room: usize, masks: [Vec<u8>; 2]) -> Table {
+    pub fn new(
+        name: String,
+        kind: Kind,
+        capacity: usize,
+        room: usize,
+        masks: [Vec<u8>; 2],
+    ) -> Table {
         let [key_mask, value_mask] = masks;
         let (map, rows) = (BTreeMap::new(), Vec::new());
         Table {
@@ -72,7 +78,8 @@ impl Table {
 
     /// What a look-up finds.
     pub fn find(&mut self, key: &[u8]) -> Option<&mut Slot> {
-        let fits = |row: &Row| key.iter().zip(&row.mask).zip(&row.key).all(|((k, m), r)| k & m == *r);
+        let fits =
+            |row: &Row| key.iter().zip(&row.mask).zip(&row.key).all(|((k, m), r)| k & m == *r);
         match self.kind {
             Kind::Hash => self.map.get_mut(key),
             Kind::Lru => {
@@ -97,7 +104,10 @@ impl Table {
             Kind::Ternary => {
                 let mut best: Option<&mut Row> = None;
                 for row in self.rows.iter_mut().filter(|row| fits(row)) {
-                    if best.as_ref().is_none_or(|best| priority(&row.matching) > priority(&best.matching)) {
+                    if best
+                        .as_ref()
+                        .is_none_or(|best| priority(&row.matching) > priority(&best.matching))
+                    {
                         best = Some(row);
                     }
                 }
@@ -106,7 +116,8 @@ impl Table {
         }
     }
 
-    /// The entry under a key, a new one of zeros if there was none; none if a full table refuses it.
+    /// The entry under a key, a new one of zeros if there was none; none if a full table refuses
+    /// it.
     pub fn make(&mut self, key: &[u8]) -> Option<&mut Slot> {
         if self.kind == Kind::Array {
             return self.find(key);
@@ -118,7 +129,8 @@ impl Table {
                     self.refused += 1;
                     return None;
                 }
-                let oldest = self.map.iter().min_by_key(|(_, slot)| slot.used).map(|(key, _)| key.clone());
+                let oldest =
+                    self.map.iter().min_by_key(|(_, slot)| slot.used).map(|(key, _)| key.clone());
                 self.map.remove(&oldest.expect("a full table has an entry"));
                 self.evicted += 1;
             }
@@ -172,7 +184,8 @@ impl Table {
         };
         let zero = |slot: &Slot| slot.string.is_empty() && slot.value.iter().all(|byte| *byte == 0);
         let shown = self.map.iter().filter(|(_, slot)| self.kind != Kind::Array || !zero(slot));
-        let mut found: Vec<Entry> = shown.map(|(key, slot)| entry(key, Match::Exact, slot)).collect();
+        let mut found: Vec<Entry> =
+            shown.map(|(key, slot)| entry(key, Match::Exact, slot)).collect();
         found.extend(self.rows.iter().map(|row| entry(&row.key, row.matching.clone(), &row.slot)));
         found.sort_by(|a, b| (&a.key, &a.matching).cmp(&(&b.key, &b.matching)));
         found
@@ -188,6 +201,8 @@ fn priority(matching: &Match) -> u32 {
 
 /// The first `bits` bits, the most significant of each byte first.
 fn ones(bits: u32, bytes: usize) -> Vec<u8> {
-    let byte = |at: usize| (0..8).filter(|bit| ((8 * at + bit) as u32) < bits).map(|bit| 0x80u8 >> bit).sum();
+    let byte = |at: usize| {
+        (0..8).filter(|bit| ((8 * at + bit) as u32) < bits).map(|bit| 0x80u8 >> bit).sum()
+    };
     (0..bytes).map(byte).collect()
 }

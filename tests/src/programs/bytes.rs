@@ -1,12 +1,11 @@
-//! Loops that move or compare one byte a trip, and loops that nearly do: what back ends do at once must stay what the loops
-//! say. Indices stay inside their arrays, since C leaves the rest open.
+//! Loops that move or compare one byte a trip, and loops that nearly do: what back ends do at once
+//! must stay what the loops say. Indices stay inside their arrays, since C leaves the rest open.
 
 use super::types::Ty;
 use super::{Gen, Of, Var};
 
 /// Declared once, for all of them: arrays that begin at different places of a word.
-pub const STRUCT: &str =
-    "struct s6 {\n    uint8_t at;\n    uint8_t a[20];\n    uint16_t sum;\n    uint8_t b[24];\n};\n\n";
+pub const STRUCT: &str = "struct s6 {\n    uint8_t at;\n    uint8_t a[20];\n    uint16_t sum;\n    uint8_t b[24];\n};\n\n";
 
 impl Gen {
     /// A block with arrays of bytes, some loops over them, and what came of it in a variable.
@@ -107,7 +106,11 @@ impl Gen {
         let way = self.r.below(4);
         let found = format!("{}{}", if way == 0 { "d" } else { "e" }, self.made);
         self.made += 1;
-        self.line(&if way == 0 { format!("uint8_t {found} = 0;") } else { format!("bool {found} = true;") });
+        self.line(&if way == 0 {
+            format!("uint8_t {found} = 0;")
+        } else {
+            format!("bool {found} = true;")
+        });
         self.byte_loop(20);
         match way {
             0 => self.line(&format!("{found} |= {a} ^ {b};")),
@@ -138,7 +141,11 @@ impl Gen {
     /// An offset that the packet may not have.
     fn off(&mut self) -> String {
         let (e, constant) = (self.expr(1), self.r.below(30));
-        if self.r.percent(60) { format!("{constant} + i") } else { format!("(uint32_t)(({e}) & 31) + i") }
+        if self.r.percent(60) {
+            format!("{constant} + i")
+        } else {
+            format!("(uint32_t)(({e}) & 31) + i")
+        }
     }
 
     fn load_bytes(&mut self, name: &str) {

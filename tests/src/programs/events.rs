@@ -1,4 +1,5 @@
-//! Inputs of generated programs: frames that are truncated, ordinary and large, with bytes that repeat; messages; entries.
+//! Inputs of generated programs: frames that are truncated, ordinary and large, with bytes that
+//! repeat; messages; entries.
 
 use nicforge_ir::{Entry, Input, InputEvent, Match, Program, TableId, TableKind, Type};
 
@@ -17,13 +18,17 @@ fn byte(r: &mut Rng) -> u8 {
 /// Events for a program.
 pub fn events(program: &Program, seed: u64, count: usize) -> Vec<InputEvent> {
     let mut r = Rng::new(seed ^ 0xeeee);
-    let taken = |name: &str| program.event_named(name).filter(|event| program.handler_of(*event).is_some());
-    let message = taken("host_send")
-        .map(|event| program.events[event].params.iter().map(|p| program.size_of(p.ty)).sum::<u32>());
+    let taken =
+        |name: &str| program.event_named(name).filter(|event| program.handler_of(*event).is_some());
+    let message = taken("host_send").map(|event| {
+        program.events[event].params.iter().map(|p| program.size_of(p.ty)).sum::<u32>()
+    });
     let mut time_ns = 1_000_000;
     let event = |_| {
         let input = match message {
-            Some(size) if r.percent(15) => Input::Host { message: (0..size).map(|_| byte(&mut r)).collect() },
+            Some(size) if r.percent(15) => {
+                Input::Host { message: (0..size).map(|_| byte(&mut r)).collect() }
+            }
             _ => {
                 let length = match r.below(12) {
                     0 => r.below(14),
@@ -32,7 +37,10 @@ pub fn events(program: &Program, seed: u64, count: usize) -> Vec<InputEvent> {
                     3 => 128 + r.below(128),
                     _ => 34 + r.below(60),
                 };
-                Input::Net { port: r.below(2) as u32, frame: (0..length).map(|_| byte(&mut r)).collect() }
+                Input::Net {
+                    port: r.below(2) as u32,
+                    frame: (0..length).map(|_| byte(&mut r)).collect(),
+                }
             }
         };
         time_ns += r.below(100_000) as u64;
@@ -61,7 +69,10 @@ pub fn entries(program: &Program, seed: u64) -> Vec<(TableId, Entry)> {
                 TableKind::Lpm => Match::Prefix(r.below(8 * key.len() + 1) as u32),
                 TableKind::Ternary => {
                     let mask: Vec<u8> = key.iter().map(|_| *r.pick(&[0, 0xff, 3, 0xf0])).collect();
-                    Match::Mask { mask: canonical(program, table.key, mask), priority: r.below(3) as u32 }
+                    Match::Mask {
+                        mask: canonical(program, table.key, mask),
+                        priority: r.below(3) as u32,
+                    }
                 }
                 _ => Match::Exact,
             };

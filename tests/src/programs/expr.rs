@@ -13,9 +13,10 @@ impl Gen {
             3 => format!("-{}", 1 + self.r.below(9)),
             4 => format!("0x{:x}u", self.r.bits()),
             5 => format!("0x{:x}ull", u64::from(self.r.bits()) << self.r.below(33)),
-            6 => {
-                self.r.of(&["0xff", "0x7f", "0x80", "0xffff", "0x7fffffff", "0x80000000u", "63", "31"]).into()
-            }
+            6 => self
+                .r
+                .of(&["0xff", "0x7f", "0x80", "0xffff", "0x7fffffff", "0x80000000u", "63", "31"])
+                .into(),
             _ => format!("{}", self.r.bits() as i16),
         }
     }
@@ -30,13 +31,15 @@ impl Gen {
                     return Some((if dot == "->" { format!("*{text}") } else { text }, int, bits));
                 }
                 Ty::Struct(id) => {
-                    let member =
-                        self.structs[id].members[self.r.below(self.structs[id].members.len())].clone();
+                    let member = self.structs[id].members
+                        [self.r.below(self.structs[id].members.len())]
+                    .clone();
                     text = format!("{text}{dot}{}", member.name);
                     (dot, ty, bits) = (".", member.ty, member.bits);
                 }
                 Ty::Array(elem, len) => {
-                    // An index has no index inside: where most variables are arrays it would have no end.
+                    // An index has no index inside: where most variables are arrays it would have
+                    // no end.
                     text = if writes || self.indexing || self.r.percent(50) {
                         format!("{text}[{}]", self.r.below(len as usize))
                     } else {
@@ -199,10 +202,14 @@ impl Gen {
                 let value = self.struct_value(of);
                 format!("nf_csum_add((uint16_t)({a}), {})", paren(&value))
             }
-            21 if self.of != Of::Values => {
-                self.r.of(&["nf_len(pkt)", "nf_port(pkt)", "nf_csum_payload(pkt, 0, 20)"]).to_string()
-            }
-            22 => self.r.of(&["nf_now()", "(uint32_t)(nf_now() >> 10)", "nf_csum_fold(0x1234u)"]).to_string(),
+            21 if self.of != Of::Values => self
+                .r
+                .of(&["nf_len(pkt)", "nf_port(pkt)", "nf_csum_payload(pkt, 0, 20)"])
+                .to_string(),
+            22 => self
+                .r
+                .of(&["nf_now()", "(uint32_t)(nf_now() >> 10)", "nf_csum_fold(0x1234u)"])
+                .to_string(),
             23 if !self.consts.is_empty() => {
                 let number = self.r.below(self.consts.len());
                 let index = self.index(self.consts[number].1);

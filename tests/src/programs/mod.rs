@@ -1,6 +1,7 @@
-//! Random programs in C, from a seed: what users may write, in all its corners. After the manner of Csmith (Yang et al., PLDI
-//! 2011) and YARPGen (Livinskii et al., OOPSLA 2020): programs are right by construction and end, and what C leaves open is
-//! written by macros that say what it means here (`tests/oracle/defined.h`).
+//! Random programs in C, from a seed: what users may write, in all its corners. After the manner of
+//! Csmith (Yang et al., PLDI 2011) and YARPGen (Livinskii et al., OOPSLA 2020): programs are right
+//! by construction and end, and what C leaves open is written by macros that say what it means here
+//! (`tests/oracle/defined.h`).
 
 mod bytes;
 mod events;
@@ -31,8 +32,8 @@ impl Generated {
     }
 }
 
-/// What programs may have. `NICFORGE_RANDOM_WITHOUT` names what they shall not (`padding`, `trim`), to look behind a
-/// fault that is known.
+/// What programs may have. `NICFORGE_RANDOM_WITHOUT` names what they shall not (`padding`, `trim`),
+/// to look behind a fault that is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Bit-fields, truth values in structs, members that are aligned.
@@ -168,7 +169,9 @@ impl Gen {
         self.out.push_str("#include <nicforge.h>\n\n#include \"defined.h\"\n\n");
         let text = types::print(&self.structs);
         self.out.push_str(&text);
-        self.out.push_str("struct s7 {\n    uint8_t at;\n    uint16_t sum;\n    uint32_t used : 3;\n};\n\n");
+        self.out.push_str(
+            "struct s7 {\n    uint8_t at;\n    uint16_t sum;\n    uint32_t used : 3;\n};\n\n",
+        );
         self.out.push_str(bytes::STRUCT);
         self.constants();
         self.declare_tables();
@@ -186,8 +189,12 @@ impl Gen {
         self.function("void net_recv(nf_pkt pkt)", &handler, Of::Packet, 14);
         if self.r.percent(20) {
             let of = self.r.below(self.structs.len());
-            let handler =
-                Helper { result: "void", values: vec![Ty::Struct(of)], pointer: None, packet: false };
+            let handler = Helper {
+                result: "void",
+                values: vec![Ty::Struct(of)],
+                pointer: None,
+                packet: false,
+            };
             self.function(&format!("void host_send(struct s{of} a0)"), &handler, Of::Values, 8);
         }
         for number in 0..self.queues.len() {
@@ -208,16 +215,22 @@ impl Gen {
             let int = self.r.of(&["uint8_t", "uint32_t", "int16_t", "uint64_t"]);
             let len = 1 + self.r.below(8) as u32;
             let values: Vec<String> = (0..len).map(|_| (self.r.bits() as u8).to_string()).collect();
-            self.line(&format!("static const {int} k{number}[{len}] = {{{}}};\n", values.join(", ")));
+            self.line(&format!(
+                "static const {int} k{number}[{len}] = {{{}}};\n",
+                values.join(", ")
+            ));
             self.consts.push((int, len));
         }
     }
 
     fn declare_tables(&mut self) {
         for number in 0..1 + self.r.below(3) {
-            let kind = self.r.of(&["hash", "hash", "hash", "lru", "lru", "array", "array", "lpm", "ternary"]);
+            let kind = self
+                .r
+                .of(&["hash", "hash", "hash", "lru", "lru", "array", "array", "lpm", "ternary"]);
             let of = self.r.below(self.structs.len());
-            let int = Ty::Int(self.r.of(&["uint32_t", "uint64_t", "uint16_t", "uint8_t", "int32_t"]));
+            let int =
+                Ty::Int(self.r.of(&["uint32_t", "uint64_t", "uint16_t", "uint8_t", "int32_t"]));
             let key = match kind {
                 "array" => Ty::Int("uint32_t"),
                 _ if self.r.percent(60) => Ty::Struct(of),
@@ -226,9 +239,12 @@ impl Gen {
             let of = self.r.below(self.structs.len());
             let value = match self.r.percent(60) {
                 true => Ty::Struct(of),
-                false => Ty::Int(self.r.of(&["uint32_t", "uint64_t", "int64_t", "uint16_t", "uint8_t"])),
+                false => {
+                    Ty::Int(self.r.of(&["uint32_t", "uint64_t", "int64_t", "uint16_t", "uint8_t"]))
+                }
             };
-            let capacity = if self.r.percent(40) { 1 + self.r.below(8) } else { 16 + self.r.below(50) };
+            let capacity =
+                if self.r.percent(40) { 1 + self.r.below(8) } else { 16 + self.r.below(50) };
             let strings = !matches!(kind, "lpm" | "ternary") && self.r.percent(15);
             let (macro_name, room) = if strings {
                 ("NF_BUF_TABLE", format!(", {}", 8 * (1 + self.r.below(16))))
@@ -254,7 +270,9 @@ impl Gen {
         if packet {
             params.push("nf_pkt pkt".into());
         }
-        params.extend(helper.values.iter().enumerate().map(|(i, ty)| types::declare(ty, &format!("a{i}"))));
+        params.extend(
+            helper.values.iter().enumerate().map(|(i, ty)| types::declare(ty, &format!("a{i}"))),
+        );
         if let Some((of, writes)) = pointer {
             params.push(format!("{}struct s{of} *p", if writes { "" } else { "const " }));
         }
@@ -280,8 +298,12 @@ impl Gen {
     fn queue_head(&self, number: usize) -> String {
         let queue = &self.queues[number];
         let packet = queue.packet.then(|| "nf_pkt pkt".to_string());
-        let values = queue.values.iter().enumerate().map(|(i, ty)| types::declare(ty, &format!("a{i}")));
-        format!("void q{number}({})", packet.into_iter().chain(values).collect::<Vec<_>>().join(", "))
+        let values =
+            queue.values.iter().enumerate().map(|(i, ty)| types::declare(ty, &format!("a{i}")));
+        format!(
+            "void q{number}({})",
+            packet.into_iter().chain(values).collect::<Vec<_>>().join(", ")
+        )
     }
 
     /// An integer's type, or a struct's with so many percent.
@@ -299,10 +321,20 @@ impl Gen {
         (self.of, self.budget) = (of, budget);
         self.result = (function.result != "void").then_some(function.result);
         for (i, ty) in function.values.iter().enumerate() {
-            self.scope.push(Var { text: format!("a{i}"), dot: ".", ty: ty.clone(), writable: true });
+            self.scope.push(Var {
+                text: format!("a{i}"),
+                dot: ".",
+                ty: ty.clone(),
+                writable: true,
+            });
         }
         if let Some((of, writes)) = function.pointer {
-            self.scope.push(Var { text: "p".into(), dot: "->", ty: Ty::Struct(of), writable: writes });
+            self.scope.push(Var {
+                text: "p".into(),
+                dot: "->",
+                ty: Ty::Struct(of),
+                writable: writes,
+            });
         }
         self.line(head);
         self.line("{");
@@ -321,7 +353,8 @@ impl Gen {
 mod tests {
     use super::generate;
 
-    /// Seed 30008 once had no end: all its variables were arrays, which were read by indices that were read from arrays.
+    /// Seed 30008 once had no end: all its variables were arrays, which were read by indices that
+    /// were read from arrays.
     #[test]
     fn programs_end_and_are_the_same_twice() {
         for seed in (30_000..30_400).chain(0..400) {

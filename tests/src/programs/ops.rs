@@ -6,7 +6,9 @@ use super::{Gen, Helper, Of, Table, Var};
 impl Gen {
     /// A variable whose address may be taken, of any type or of one.
     fn target(&mut self, ty: Option<&Ty>) -> Option<String> {
-        let fits = |v: &&Var| v.writable && ty.is_none_or(|ty| *ty == v.ty) && !matches!(v.ty, Ty::Array(..));
+        let fits = |v: &&Var| {
+            v.writable && ty.is_none_or(|ty| *ty == v.ty) && !matches!(v.ty, Ty::Array(..))
+        };
         let vars: Vec<Var> = self.scope.iter().filter(fits).cloned().collect();
         let var = vars.get(self.r.below(vars.len().max(1)))?;
         Some(if var.dot == "->" { var.text.clone() } else { format!("&{}", var.text) })
@@ -57,7 +59,8 @@ impl Gen {
         };
         if self.far && self.r.percent(10) {
             let addr = self.expr(1);
-            return self.line(&format!("nf_dma_write(pkt, {}, ({off}) & 63);", super::expr::paren(&addr)));
+            return self
+                .line(&format!("nf_dma_write(pkt, {}, ({off}) & 63);", super::expr::paren(&addr)));
         }
         let Some(target) = self.target(None) else { return };
         match self.r.below(12) {
@@ -71,7 +74,9 @@ impl Gen {
             _ => {
                 let (seed, text) = (self.expr(1), format!("v{}", self.made));
                 self.made += 1;
-                self.line(&format!("uint32_t {text} = nf_csum_payload(pkt, (uint16_t)({seed}), {off});"));
+                self.line(&format!(
+                    "uint32_t {text} = nf_csum_payload(pkt, (uint16_t)({seed}), {off});"
+                ));
                 self.scope.push(Var { text, dot: ".", ty: Ty::Int("uint32_t"), writable: true });
             }
         }
@@ -79,7 +84,9 @@ impl Gen {
 
     fn key(&mut self, table: &Table) -> String {
         match &table.key {
-            Ty::Int("uint32_t") if table.kind == "array" => format!("(uint32_t)(({}) & 15)", self.expr(2)),
+            Ty::Int("uint32_t") if table.kind == "array" => {
+                format!("(uint32_t)(({}) & 15)", self.expr(2))
+            }
             ty => self.value(ty),
         }
     }
@@ -93,8 +100,12 @@ impl Gen {
                     m.bits.is_none()
                         && matches!(m.ty, Ty::Int(int) if int != "bool" && !int.starts_with("nf"))
                 };
-                let members: Vec<String> =
-                    self.structs[*id].members.iter().filter(plain).map(|m| m.name.clone()).collect();
+                let members: Vec<String> = self.structs[*id]
+                    .members
+                    .iter()
+                    .filter(plain)
+                    .map(|m| m.name.clone())
+                    .collect();
                 (!members.is_empty()).then(|| Some(self.r.pick(&members).clone()))
             }
             Ty::Array(..) => None,
@@ -173,7 +184,8 @@ impl Gen {
         }
     }
 
-    /// A message to the host side, an entry of a queue, a line of the log, the event's time or its next random number.
+    /// A message to the host side, an entry of a queue, a line of the log, the event's time or its
+    /// next random number.
     fn event_op(&mut self) {
         match self.r.below(6) {
             3 => self.read_into("uint64_t", "nf_now()"),
@@ -197,7 +209,8 @@ impl Gen {
         }
     }
 
-    /// A variable with what a call gives. Each has a statement of its own: C leaves open which operand comes first.
+    /// A variable with what a call gives. Each has a statement of its own: C leaves open which
+    /// operand comes first.
     fn read_into(&mut self, int: &'static str, call: &str) {
         let text = format!("v{}", self.made);
         self.made += 1;
@@ -208,9 +221,13 @@ impl Gen {
     /// A queue further on, with or without a packet.
     fn queue(&mut self, packet: bool) -> Option<(usize, Helper)> {
         // Queues are declared before handlers, behind helpers.
-        let fits = |(number, queue): &(usize, Helper)| *number >= self.queue_from && queue.packet == packet;
-        let some: Vec<(usize, Helper)> = self.queues.iter().cloned().enumerate().filter(fits).collect();
-        let found = (!some.is_empty() && self.result.is_none()).then(|| self.r.pick(&some).clone())?;
+        let fits = |(number, queue): &(usize, Helper)| {
+            *number >= self.queue_from && queue.packet == packet
+        };
+        let some: Vec<(usize, Helper)> =
+            self.queues.iter().cloned().enumerate().filter(fits).collect();
+        let found =
+            (!some.is_empty() && self.result.is_none()).then(|| self.r.pick(&some).clone())?;
         self.fed.push(found.0);
         Some(found)
     }

@@ -64,15 +64,23 @@ impl Gen {
             1 if int != "bool" => {
                 let op = self.r.of(&["++", "--"]);
                 let before = self.r.percent(50);
-                self.line(&if before { format!("{op}{target};") } else { format!("({target}){op};") });
+                self.line(&if before {
+                    format!("{op}{target};")
+                } else {
+                    format!("({target}){op};")
+                });
             }
             _ => self.line(&format!("{target} = {e};")),
         }
     }
 
     fn copy(&mut self) {
-        let vars: Vec<Var> =
-            self.scope.iter().filter(|v| v.writable && matches!(v.ty, Ty::Struct(_))).cloned().collect();
+        let vars: Vec<Var> = self
+            .scope
+            .iter()
+            .filter(|v| v.writable && matches!(v.ty, Ty::Struct(_)))
+            .cloned()
+            .collect();
         if vars.is_empty() {
             return;
         }
@@ -118,7 +126,10 @@ impl Gen {
                 format!("for ({int} {counter} = 0; {counter} < {most} && ({c}); {counter}++)")
             }
             _ => {
-                format!("for ({int} {counter} = 0; {counter} < {most}; {counter} += {})", 1 + self.r.below(2))
+                format!(
+                    "for ({int} {counter} = 0; {counter} < {most}; {counter} += {})",
+                    1 + self.r.below(2)
+                )
             }
         };
         self.open(&head);
@@ -131,12 +142,18 @@ impl Gen {
         self.close("");
     }
 
-    /// A loop whose counter moves inside an expression, or is a member, and one up to where it came.
+    /// A loop whose counter moves inside an expression, or is a member, and one up to where it
+    /// came.
     fn inner_counter(&mut self) {
-        let (name, most, member) = (format!("c{}", self.made), 1 + self.r.below(5), self.r.percent(50));
+        let (name, most, member) =
+            (format!("c{}", self.made), 1 + self.r.below(5), self.r.percent(50));
         self.made += 1;
         let counter = if member { format!("{name}.at") } else { name.clone() };
-        self.line(&if member { format!("struct s7 {name} = {{}};") } else { format!("uint8_t {name} = 0;") });
+        self.line(&if member {
+            format!("struct s7 {name} = {{}};")
+        } else {
+            format!("uint8_t {name} = 0;")
+        });
         let depth = self.scope.len();
         let var = |text: String, int, writable| Var { text, dot: ".", ty: Ty::Int(int), writable };
         self.scope.push(var(counter.clone(), "uint8_t", false));
@@ -150,7 +167,9 @@ impl Gen {
         self.block();
         let (e, by) = (self.expr(1), 1 + self.r.below(2));
         match self.writable() {
-            Some((target, _)) if self.r.percent(60) => self.line(&format!("{target} = ({e}) + {counter}++;")),
+            Some((target, _)) if self.r.percent(60) => {
+                self.line(&format!("{target} = ({e}) + {counter}++;"))
+            }
             _ if self.r.percent(50) => {
                 self.line(&format!("if ({e})"));
                 self.line(&format!("    {counter} += {by};"));

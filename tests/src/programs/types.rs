@@ -12,8 +12,8 @@ pub enum Ty {
 }
 
 pub const INTS: [&str; 12] = [
-    "uint8_t", "uint16_t", "uint32_t", "uint64_t", "int8_t", "int16_t", "int32_t", "int64_t", "bool",
-    "nf_be16", "nf_be32", "uint32_t",
+    "uint8_t", "uint16_t", "uint32_t", "uint64_t", "int8_t", "int16_t", "int32_t", "int64_t",
+    "bool", "nf_be16", "nf_be32", "uint32_t",
 ];
 
 #[derive(Clone, Debug)]
@@ -72,10 +72,15 @@ fn member(r: &mut Rng, before: &[Def], padding: bool) -> (Ty, Option<u32>, u32) 
         0..4 => (Ty::Int(int), None, bytes),
         4..7 if padding => {
             let base = r.of(&[
-                "uint8_t", "uint16_t", "uint32_t", "uint64_t", "int8_t", "int16_t", "int32_t", "int64_t",
+                "uint8_t", "uint16_t", "uint32_t", "uint64_t", "int8_t", "int16_t", "int32_t",
+                "int64_t",
             ]);
             let wide = width(base);
-            let bits = if r.percent(50) { 1 + r.below(7) as u32 } else { 1 + r.below(wide as usize) as u32 };
+            let bits = if r.percent(50) {
+                1 + r.below(7) as u32
+            } else {
+                1 + r.below(wide as usize) as u32
+            };
             (Ty::Int(base), Some(bits.min(wide)), wide / 8)
         }
         7 => {

@@ -1,8 +1,9 @@
 //! Flow-affine direction: flows hash into buckets, and a bucket is on one side.
 //!
-//! Moving a bucket must not reorder a flow: packets still queued on the old side would be overtaken. So a moved bucket changes
-//! sides only with a packet that comes at least the *drain time* after the one before it, when the old side has
-//! sent everything it had. While a bucket waits, each of its packets reads the clock; all others need none.
+//! Moving a bucket must not reorder a flow: packets still queued on the old side would be
+//! overtaken. So a moved bucket changes sides only with a packet that comes at least the *drain
+//! time* after the one before it, when the old side has sent everything it had. While a bucket
+//! waits, each of its packets reads the clock; all others need none.
 
 /// Buckets; a power of two.
 pub const BUCKETS: usize = 1024;
@@ -40,8 +41,8 @@ impl Bucket {
     }
 }
 
-/// Mixes a flow's addresses, ports and protocol: 32-bit multiplications and rotations, cheap in BPF and in hardware.
-/// The same flow gives the same bucket in every director.
+/// Mixes a flow's addresses, ports and protocol: 32-bit multiplications and rotations, cheap in BPF
+/// and in hardware. The same flow gives the same bucket in every director.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowHash(u32);
 
@@ -53,7 +54,9 @@ impl FlowHash {
 
     /// Adds 32 bits, as they lie in the packet, big-endian.
     pub fn mix(self, word: u32) -> FlowHash {
-        FlowHash((self.0 ^ word).wrapping_mul(0x85eb_ca6b).rotate_left(13).wrapping_add(0xc2b2_ae35))
+        FlowHash(
+            (self.0 ^ word).wrapping_mul(0x85eb_ca6b).rotate_left(13).wrapping_add(0xc2b2_ae35),
+        )
     }
 
     /// The bucket.
@@ -64,11 +67,13 @@ impl FlowHash {
     }
 }
 
-/// Which buckets are to be on the host, so that those on the NIC together have no more than `threshold` (same unit as
-/// `rates`). Buckets stay where they are unless they must move: while the NIC has too much its largest bucket that fits the excess
-/// goes; while there is room, a bucket of the host that fits comes back. Buckets that carry nothing move freely.
+/// Which buckets are to be on the host, so that those on the NIC together have no more than
+/// `threshold` (same unit as `rates`). Buckets stay where they are unless they must move: while the
+/// NIC has too much its largest bucket that fits the excess goes; while there is room, a bucket of
+/// the host that fits comes back. Buckets that carry nothing move freely.
 pub fn rebalance(host: &mut [bool], rates: &[f64], threshold: f64) {
-    let mut nic: f64 = host.iter().zip(rates).filter(|(host, _)| !**host).map(|(_, rate)| rate).sum();
+    let mut nic: f64 =
+        host.iter().zip(rates).filter(|(host, _)| !**host).map(|(_, rate)| rate).sum();
     let mut order: Vec<usize> = (0..rates.len()).collect();
     order.sort_by(|a, b| rates[*b].total_cmp(&rates[*a]).then(a.cmp(b)));
     if nic > threshold {
@@ -79,7 +84,8 @@ pub fn rebalance(host: &mut [bool], rates: &[f64], threshold: f64) {
                 nic -= rates[bucket];
             }
         }
-        let rest = order.iter().rev().find(|bucket| !host[**bucket] && rates[**bucket] >= nic - threshold);
+        let rest =
+            order.iter().rev().find(|bucket| !host[**bucket] && rates[**bucket] >= nic - threshold);
         if let (true, Some(bucket)) = (nic > threshold, rest) {
             host[*bucket] = true;
             nic -= rates[*bucket];
@@ -103,12 +109,17 @@ mod tests {
         let mut rng = Rng::new(5);
         let mut host = vec![false; BUCKETS];
         let rates: Vec<f64> = (0..BUCKETS).map(|_| rng.exponential()).collect();
-        let nic = |host: &[bool]| host.iter().zip(&rates).filter(|(h, _)| !**h).map(|(_, r)| r).sum::<f64>();
+        let nic = |host: &[bool]| {
+            host.iter().zip(&rates).filter(|(h, _)| !**h).map(|(_, r)| r).sum::<f64>()
+        };
         for threshold in [2000.0, 500.0, 400.0, 700.0, 0.0, 300.0] {
             rebalance(&mut host, &rates, threshold);
             let got = nic(&host);
             assert!(got <= threshold, "{got} > {threshold}");
-            assert!(got >= (threshold - 1.0).min(nic(&vec![false; BUCKETS])), "{got} far below {threshold}");
+            assert!(
+                got >= (threshold - 1.0).min(nic(&vec![false; BUCKETS])),
+                "{got} far below {threshold}"
+            );
             let before = host.clone();
             rebalance(&mut host, &rates, threshold);
             assert_eq!(before, host, "nothing moves twice");
@@ -127,7 +138,11 @@ mod tests {
     fn flows_spread_over_all_buckets() {
         let mut hits = vec![0u32; BUCKETS];
         for port in 0..102_400u32 {
-            hits[FlowHash::new(17).mix(0x0a00_0001).mix(0x0a00_0002).mix((port << 16) | 53).bucket()] += 1;
+            hits[FlowHash::new(17)
+                .mix(0x0a00_0001)
+                .mix(0x0a00_0002)
+                .mix((port << 16) | 53)
+                .bucket()] += 1;
         }
         let (least, most) = (hits.iter().min().unwrap(), hits.iter().max().unwrap());
         assert!(*least > 50 && *most < 170, "{least} to {most} of 100");

@@ -1,8 +1,9 @@
 //! Which packets stay on the NIC, by bytes: integers only, so that every director counts alike.
 //!
-//! Reading the clock costs more than all else on the way of a packet (36 ns in XDP), so meters are *lazy*: they read it only
-//! when what they may keep is used up. A lazy token bucket keeps at most rate·T + 2·burst bytes in any time T, a lazy window at most
-//! two credits a window. A window that is not lazy starts on multiples of its length, as in the published hardware.
+//! Reading the clock costs more than all else on the way of a packet (36 ns in XDP), so meters are
+//! *lazy*: they read it only when what they may keep is used up. A lazy token bucket keeps at most
+//! rate·T + 2·burst bytes in any time T, a lazy window at most two credits a window. A window that
+//! is not lazy starts on multiples of its length, as in the published hardware.
 
 /// Shift of rates and shares: they are in units of 2^-20 and 2^-16.
 pub const RATE_SHIFT: u32 = 20;
@@ -59,7 +60,8 @@ pub struct Setting {
 
 /// A threshold as the meters need it.
 ///
-/// `threshold` and `received` are bytes a second on the wire: what the NIC may get, and what came in last.
+/// `threshold` and `received` are bytes a second on the wire: what the NIC may get, and what came
+/// in last.
 pub fn setting(threshold: f64, received: f64, window_ns: u64, burst: u64) -> Setting {
     let threshold = threshold.clamp(0.0, 1e12);
     let excess = if received > threshold { 1.0 - threshold / received } else { 0.0 };

@@ -1,11 +1,12 @@
 //! Director and merger, packet by packet: what every one of them does.
 //!
-//! A packet to a configured address (a VIP) is *eligible*. It stays as it is and goes to the NIC side, or it is rewritten
-//! to the host's addresses and goes there. The answers of the host are rewritten back, so clients see one server. Everything
-//! else passes untouched and uncounted.
+//! A packet to a configured address (a VIP) is *eligible*. It stays as it is and goes to the NIC
+//! side, or it is rewritten to the host's addresses and goes there. The answers of the host are
+//! rewritten back, so clients see one server. Everything else passes untouched and uncounted.
 //!
-//! Defects of the published hardware that are not repeated: headers are looked for (not assumed at fixed places), payload is never
-//! rewritten, UDP without a checksum stays without one, TCP's checksum is patched, and the merger does not depend on the threshold.
+//! Defects of the published hardware that are not repeated: headers are looked for (not assumed at
+//! fixed places), payload is never rewritten, UDP without a checksum stays without one, TCP's
+//! checksum is patched, and the merger does not depend on the threshold.
 
 pub mod checksum;
 pub mod flows;
@@ -190,7 +191,9 @@ impl Director {
         let Some(packet) = Packet::find(frame) else { return false };
         let (from, _) = packet.addresses();
         let source = &frame[from..from + packet.address_bytes()];
-        let Some(vip) = self.vips.iter().find(|vip| bytes(&vip.host_address) == source) else { return false };
+        let Some(vip) = self.vips.iter().find(|vip| bytes(&vip.host_address) == source) else {
+            return false;
+        };
         frame[6..12].copy_from_slice(&vip.mac);
         rewrite(frame, &packet, from, &bytes(&vip.host_address), &bytes(&vip.address));
         self.counters.merged += 1;
@@ -198,7 +201,8 @@ impl Director {
     }
 }
 
-/// The bucket of a frame's flow as directors see it, so with the VIP's address; none if the frame is no such packet.
+/// The bucket of a frame's flow as directors see it, so with the VIP's address; none if the frame
+/// is no such packet.
 pub fn flow_bucket(frame: &[u8]) -> Option<usize> {
     Packet::find(frame).map(|packet| bucket(frame, &packet))
 }
@@ -227,7 +231,8 @@ fn replace(frame: &mut [u8], packet: &Packet, at: usize, old: &Address, new: &Ad
 
 /// The bucket of a packet: fragments by addresses alone, since most of them have no ports.
 fn bucket(frame: &[u8], packet: &Packet) -> usize {
-    let word = |at: usize| u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
+    let word =
+        |at: usize| u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
     let (from, _) = packet.addresses();
     let mut hash = FlowHash::new(packet.protocol);
     for at in (from..from + 2 * packet.address_bytes()).step_by(4) {

@@ -1,8 +1,8 @@
 //! Where a frame has what director and merger look at.
 //!
-//! Ethernet II with up to two VLAN tags; IPv4 with options; IPv6 with up to four extension headers; TCP, UDP, ICMPv6, and
-//! any other protocol without a checksum over addresses. A frame that is cut off before the last field that would be touched is
-//! no packet of these.
+//! Ethernet II with up to two VLAN tags; IPv4 with options; IPv6 with up to four extension headers;
+//! TCP, UDP, ICMPv6, and any other protocol without a checksum over addresses. A frame that is cut
+//! off before the last field that would be touched is no packet of these.
 
 /// VLAN tags that are looked through.
 pub const MOST_TAGS: usize = 2;
@@ -80,7 +80,14 @@ fn find4(frame: &[u8], ip: usize) -> Option<Packet> {
     let (fragment, first) = (place & 0x3fff != 0, place & 0x1fff == 0);
     fourth(
         frame,
-        Packet { ip, version6: false, protocol: header[9], fragment, ports: None, cover: Cover::None },
+        Packet {
+            ip,
+            version6: false,
+            protocol: header[9],
+            fragment,
+            ports: None,
+            cover: Cover::None,
+        },
         ip + length,
         first,
     )
@@ -95,7 +102,8 @@ fn find6(frame: &[u8], ip: usize) -> Option<Packet> {
     let (mut fragment, mut first) = (false, true);
     for _ in 0..MOST_EXTENSIONS {
         match next {
-            // Hop by hop, destination options. A routing header changes which destination the checksum covers: not ours.
+            // Hop by hop, destination options. A routing header changes which destination the
+            // checksum covers: not ours.
             0 | 60 => {
                 let extension = frame.get(at..at + 2)?;
                 next = extension[0];

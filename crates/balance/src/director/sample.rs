@@ -1,11 +1,13 @@
-//! Random packets with right checksums, and a check of checksums from scratch: for comparing directors.
+//! Random packets with right checksums, and a check of checksums from scratch: for comparing
+//! directors.
 
 use super::checksum::{fold, sum};
 use super::packet::{Cover, Packet};
 use super::{Address, Vip, bytes};
 use crate::rng::Rng;
 
-/// A packet to or from some address; what its checksums are computed over comes from the packet alone.
+/// A packet to or from some address; what its checksums are computed over comes from the packet
+/// alone.
 pub fn frame(rng: &mut Rng, vips: &[Vip], egress: bool) -> Vec<u8> {
     let vip = &vips[rng.below(vips.len() as u32) as usize];
     let six = !vip.address.is_ipv4();
@@ -72,7 +74,14 @@ pub fn frame(rng: &mut Rng, vips: &[Vip], egress: bool) -> Vec<u8> {
     frame
 }
 
-fn checksum_fourth(rng: &mut Rng, fourth: &mut [u8], protocol: u8, from: &[u8], to: &[u8], six: bool) {
+fn checksum_fourth(
+    rng: &mut Rng,
+    fourth: &mut [u8],
+    protocol: u8,
+    from: &[u8],
+    to: &[u8],
+    six: bool,
+) {
     let at = match protocol {
         6 => 16,
         17 => 6,
@@ -97,7 +106,8 @@ fn checksum_fourth(rng: &mut Rng, fourth: &mut [u8], protocol: u8, from: &[u8], 
     fourth[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
-/// Whether all checksums of a whole packet are right, computed from scratch; those of fragments cannot be.
+/// Whether all checksums of a whole packet are right, computed from scratch; those of fragments
+/// cannot be.
 pub fn checksums_are_right(frame: &[u8]) -> bool {
     let Some(packet) = Packet::find(frame) else { return true };
     if !packet.version6 {

@@ -23,12 +23,17 @@ fn checksums_are_right_in_a_million_packets() {
         let mut after = before.clone();
         if director.ingress(&mut after, || 0) == Verdict::Host {
             rewritten += 1;
-            let vip = vips.iter().find(|vip| Some(vip.host_address) == destination(&after)).unwrap();
+            let vip =
+                vips.iter().find(|vip| Some(vip.host_address) == destination(&after)).unwrap();
             assert_eq!(after[..6], vip.host_mac);
             assert!(!whole || checksums_are_right(&after), "{before:02x?}");
             let packet = Packet::find(&before).unwrap();
             if let Cover::Udp(at) = packet.cover {
-                assert_eq!(before[at..at + 2] == [0, 0], after[at..at + 2] == [0, 0], "no sum stays no sum");
+                assert_eq!(
+                    before[at..at + 2] == [0, 0],
+                    after[at..at + 2] == [0, 0],
+                    "no sum stays no sum"
+                );
                 zero += u32::from(before[at..at + 2] == [0, 0]);
             }
         } else {
@@ -96,7 +101,9 @@ fn fragments_of_a_packet_stay_together() {
         let mut ways: HashMap<Vec<u8>, Verdict> = HashMap::new();
         for _ in 0..2000 {
             let mut first = frame(&mut rng, &vips[..1], false);
-            let Some(packet) = Packet::find(&first).filter(|p| p.fragment && !p.version6) else { continue };
+            let Some(packet) = Packet::find(&first).filter(|p| p.fragment && !p.version6) else {
+                continue;
+            };
             let key = first[packet.ip + 12..packet.ip + 20].to_vec();
             for place in [0x2000u16, 0x2001, 0x0002] {
                 let mut part = first.clone();
@@ -110,7 +117,8 @@ fn fragments_of_a_packet_stay_together() {
     }
 }
 
-/// Flows over two sides with queues of their own, while buckets move all the time: packets of a flow leave in order.
+/// Flows over two sides with queues of their own, while buckets move all the time: packets of a
+/// flow leave in order.
 #[test]
 fn flow_affine_mode_reorders_no_flow() {
     const DRAIN_NS: u64 = 200_000;
@@ -136,7 +144,8 @@ fn flow_affine_mode_reorders_no_flow() {
             director.buckets.iter_mut().zip(host).for_each(|(bucket, host)| bucket.wanted = host);
         }
         for queue in &mut queues {
-            while let Some((_, flow, number)) = queue.front().copied().filter(|(at, ..)| *at <= now) {
+            while let Some((_, flow, number)) = queue.front().copied().filter(|(at, ..)| *at <= now)
+            {
                 assert_eq!(number, left[flow], "flow {flow} was reordered");
                 left[flow] += 1;
                 queue.pop_front();

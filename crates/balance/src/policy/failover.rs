@@ -1,9 +1,11 @@
 //! What to do when a side dies.
 //!
-//! Both sides send heartbeats; a side that has not been heard of for `silence_ns` is dead. A NIC side is dead too if packets wait, more
-//! and more, and it completes nothing. A dead NIC side means all to the host, a dead host all to the NIC. If the sides are alive but nobody says so (the channel
-//! of heartbeats is lost: both fall silent at the same time while packets are completed), the threshold falls back to a safe one.
-//! A side that returns is used again after it has been heard for `settle_ns`, so that one that dies again and again does not take packets along.
+//! Both sides send heartbeats; a side that has not been heard of for `silence_ns` is dead. A NIC
+//! side is dead too if packets wait, more and more, and it completes nothing. A dead NIC side means
+//! all to the host, a dead host all to the NIC. If the sides are alive but nobody says so (the
+//! channel of heartbeats is lost: both fall silent at the same time while packets are completed),
+//! the threshold falls back to a safe one. A side that returns is used again after it has been
+//! heard for `settle_ns`, so that one that dies again and again does not take packets along.
 
 use crate::director::Route;
 
@@ -122,7 +124,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Periods of 1 ms with heartbeats every 5 ms until a side stops at `stop`; gives the state at each.
+    /// Periods of 1 ms with heartbeats every 5 ms until a side stops at `stop`; gives the state at
+    /// each.
     fn play(nic_until: u64, host_until: u64, back_at: u64, done: u64) -> Vec<State> {
         let mut failover = Failover::new(Limits::default());
         let (mut nic, mut host) = (0, 0);
@@ -158,7 +161,8 @@ mod tests {
             assert_eq!(states[(found - 1) as usize].route(), route);
             // Back at 300, used from 400.
             let used =
-                states[found as usize..].iter().position(|state| *state == State::Both).unwrap() as u64;
+                states[found as usize..].iter().position(|state| *state == State::Both).unwrap()
+                    as u64;
             assert!((100..=105).contains(&(used + found + 1 - 300)), "{used}");
         }
     }
@@ -190,8 +194,12 @@ mod tests {
     #[test]
     fn a_sleeping_host_owes_nothing() {
         let mut failover = Failover::new(Limits::default());
-        let signs =
-            Signs { now_ns: 1000 * MS, nic_beat_ns: 1000 * MS, host_sleeps: true, ..Signs::default() };
+        let signs = Signs {
+            now_ns: 1000 * MS,
+            nic_beat_ns: 1000 * MS,
+            host_sleeps: true,
+            ..Signs::default()
+        };
         assert_eq!(failover.observe(&signs), State::Both);
     }
 }

@@ -1,11 +1,15 @@
 //! All to the NIC, or both sides equally: the threshold follows from whether the host is awake.
 //!
-//! An awake host costs the same power whatever it does. So a threshold near the NIC's capacity while the host is awake saves nothing and makes packets on the
-//! NIC wait. This policy keeps everything on the NIC up to a *limit*, the largest rate with which its p99 is within the objective. Above it the
-//! host has to be awake, and then both sides get load in proportion to their capacities, which keeps both queues shortest. Back below the limit for a
-//! while, the host may sleep again. While a change is noticed (one period) the limit is kept as a token bucket's rate.
+//! An awake host costs the same power whatever it does. So a threshold near the NIC's capacity
+//! while the host is awake saves nothing and makes packets on the NIC wait. This policy keeps
+//! everything on the NIC up to a *limit*, the largest rate with which its p99 is within the
+//! objective. Above it the host has to be awake, and then both sides get load in proportion to
+//! their capacities, which keeps both queues shortest. Back below the limit for a while, the host
+//! may sleep again. While a change is noticed (one period) the limit is kept as a token bucket's
+//! rate.
 //!
-//! What is measured on the NIC corrects the limit: down when p99 is above the objective, back up slowly when it is far below.
+//! What is measured on the NIC corrects the limit: down when p99 is above the objective, back up
+//! slowly when it is far below.
 
 use super::{Decision, Mode, Observation, Policy};
 
@@ -30,7 +34,8 @@ pub struct Gate {
 /// Part by which the limit goes down per period above the objective, and up far below it.
 const DOWN: f64 = 0.01;
 const UP: f64 = 0.000_2;
-/// While the host is awake nothing is seen of the limit; it is tried again, a per cent a second later.
+/// While the host is awake nothing is seen of the limit; it is tried again, a per cent a second
+/// later.
 const RETRY: f64 = 0.000_01;
 /// Where "far below" begins.
 const ROOM: f64 = 0.7;
@@ -40,7 +45,16 @@ const BACK: f64 = 0.97;
 impl Gate {
     /// Capacities of both sides and the limit, bit/s; what p99 is wanted, ns.
     pub fn new(nic: f64, host: f64, limit: f64, objective_ns: f64) -> Gate {
-        Gate { nic, host, planned: limit, limit, objective_ns, patience: 10, awake: 0, moved: false }
+        Gate {
+            nic,
+            host,
+            planned: limit,
+            limit,
+            objective_ns,
+            patience: 10,
+            awake: 0,
+            moved: false,
+        }
     }
 
     /// The largest rate for the NIC alone, bit/s.
@@ -53,7 +67,8 @@ impl Policy for Gate {
     fn observe(&mut self, seen: &Observation) -> Decision {
         let before = (self.limit, self.awake);
         // Alone and near its limit, the NIC shows whether the limit is right.
-        let telling = self.awake == 0 && seen.received > 0.8 * self.limit && seen.received <= self.limit;
+        let telling =
+            self.awake == 0 && seen.received > 0.8 * self.limit && seen.received <= self.limit;
         match seen.nic_p99_ns.filter(|_| telling) {
             // A single period's p99 scatters: only what is clearly above counts.
             Some(p99) if p99 > 1.5 * self.objective_ns => self.limit *= 1.0 - DOWN,
@@ -92,11 +107,18 @@ mod tests {
     #[test]
     fn an_awake_host_takes_its_part() {
         let mut gate = Gate::new(40e9, 80e9, 36e9, f64::INFINITY);
-        assert_eq!(gate.observe(&seen(20e9)), Decision { threshold: 36e9, mode: Mode::TokenBucket });
-        assert_eq!(gate.observe(&seen(60e9)), Decision { threshold: 20e9, mode: Mode::Proportional });
+        assert_eq!(
+            gate.observe(&seen(20e9)),
+            Decision { threshold: 36e9, mode: Mode::TokenBucket }
+        );
+        assert_eq!(
+            gate.observe(&seen(60e9)),
+            Decision { threshold: 20e9, mode: Mode::Proportional }
+        );
         // A little below the limit it stays, and sleeps ten periods later.
         assert_eq!(gate.observe(&seen(35.5e9)).mode, Mode::Proportional);
-        let more = (0..100).take_while(|_| gate.observe(&seen(30e9)).mode == Mode::Proportional).count();
+        let more =
+            (0..100).take_while(|_| gate.observe(&seen(30e9)).mode == Mode::Proportional).count();
         assert_eq!(more, 9);
     }
 

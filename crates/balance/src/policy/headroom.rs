@@ -1,8 +1,10 @@
 //! A share of the NIC's capacity, spread by a token bucket.
 //!
-//! Near its capacity a queue grows without bound, so the last tenth costs more latency than it saves power. The capacity is the profile's until
-//! the NIC shows that it is another one: while queues are long it completes what it can, and that is the capacity; so an estimate follows what
-//! is completed then. Estimates grow back towards the profile slowly, since the cause may have gone.
+//! Near its capacity a queue grows without bound, so the last tenth costs more latency than it
+//! saves power. The capacity is the profile's until the NIC shows that it is another one: while
+//! queues are long it completes what it can, and that is the capacity; so an estimate follows what
+//! is completed then. Estimates grow back towards the profile slowly, since the cause may have
+//! gone.
 
 use super::{Decision, Mode, Observation, Policy};
 
@@ -19,7 +21,8 @@ pub struct Headroom {
     moved: bool,
 }
 
-/// Part of the difference that an estimate goes down, and of the capacity that it goes up, per period.
+/// Part of the difference that an estimate goes down, and of the capacity that it goes up, per
+/// period.
 const DOWN: f64 = 0.25;
 const UP: f64 = 0.000_1;
 

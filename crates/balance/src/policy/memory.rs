@@ -1,5 +1,6 @@
-//! Feed-forward: when the function (or its phase) changes, a policy begins where it was when that function ran last, instead of finding its
-//! threshold anew. The published policy needs seconds for that.
+//! Feed-forward: when the function (or its phase) changes, a policy begins where it was when that
+//! function ran last, instead of finding its threshold anew. The published policy needs seconds for
+//! that.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +42,8 @@ mod tests {
     fn a_function_that_returns_has_its_threshold_at_once() {
         let make = |_| Published::new(Constants::artifact(100e9), 1e9);
         let mut policy = Remembering::new(make);
-        let seen = |function, nic_done| Observation { function, nic_done, ..Observation::default() };
+        let seen =
+            |function, nic_done| Observation { function, nic_done, ..Observation::default() };
         let mut learnt = 0.0;
         for _ in 0..5500 {
             learnt = policy.observe(&seen(1, 50e9)).threshold;

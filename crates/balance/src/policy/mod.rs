@@ -1,7 +1,8 @@
 //! How much the NIC gets: policies as state machines.
 //!
-//! Every period (1 ms unless said otherwise) a policy sees one [`Observation`] and gives one [`Decision`]. It has no clock and no
-//! side effects, so simulator, daemon and tests run the same code. All rates are bits a second on the wire.
+//! Every period (1 ms unless said otherwise) a policy sees one [`Observation`] and gives one
+//! [`Decision`]. It has no clock and no side effects, so simulator, daemon and tests run the same
+//! code. All rates are bits a second on the wire.
 //!
 //! | policy | threshold |
 //! |---|---|
@@ -12,8 +13,8 @@
 //! | [`Gate`](gate::Gate) | everything up to a limit; above it the host is awake anyway and both get their part |
 //! | [`Remembering`](memory::Remembering) | another policy's, beginning where it was when the same function ran last |
 //!
-//! [`wake`] says when to wake the host ahead of need, [`share`] divides one NIC between functions, [`failover`] says what to do when a
-//! side dies.
+//! [`wake`] says when to wake the host ahead of need, [`share`] divides one NIC between functions,
+//! [`failover`] says what to do when a side dies.
 
 pub mod failover;
 pub mod gate;
@@ -60,7 +61,8 @@ pub trait Policy {
     /// Takes what happened, says what to do.
     fn observe(&mut self, seen: &Observation) -> Decision;
 
-    /// Whether another equal observation would change nothing, now or later; a simulator may then look less often.
+    /// Whether another equal observation would change nothing, now or later; a simulator may then
+    /// look less often.
     fn settled(&self) -> bool;
 }
 

@@ -1,10 +1,12 @@
 //! The largest threshold with which the NIC's p99 is within an objective.
 //!
-//! Three estimates of p99 are used, whichever is there and worst: what was measured in the period; the time the longest queue takes to empty at
-//! the rate at which the NIC completes; and a model of what would be: base + sojourn of a queue at that load, with the constant learnt from
-//! what is measured. Above the objective the threshold goes down at once by a part that grows with the excess; below it goes up
-//! slowly, and only while the threshold is what holds traffic back (else nothing is learnt about it). Fast down and slow up is what keeps TCP's
-//! windows stable too; here it bounds how long an objective is missed: a few periods.
+//! Three estimates of p99 are used, whichever is there and worst: what was measured in the period;
+//! the time the longest queue takes to empty at the rate at which the NIC completes; and a model of
+//! what would be: base + sojourn of a queue at that load, with the constant learnt from what is
+//! measured. Above the objective the threshold goes down at once by a part that grows with the
+//! excess; below it goes up slowly, and only while the threshold is what holds traffic back (else
+//! nothing is learnt about it). Fast down and slow up is what keeps TCP's windows stable too; here
+//! it bounds how long an objective is missed: a few periods.
 
 use super::{Decision, Mode, Observation, Policy};
 
@@ -124,8 +126,12 @@ mod tests {
     #[test]
     fn it_is_down_fast() {
         let mut policy = Objective::new(50e3, 50e9, 12_000.0, 8);
-        let seen =
-            Observation { received: 80e9, nic_done: 20e9, nic_p99_ns: Some(400e3), ..Observation::default() };
+        let seen = Observation {
+            received: 80e9,
+            nic_done: 20e9,
+            nic_p99_ns: Some(400e3),
+            ..Observation::default()
+        };
         let periods = (0..100).take_while(|_| policy.observe(&seen).threshold > 20e9).count();
         assert!(periods < 15, "{periods}");
     }

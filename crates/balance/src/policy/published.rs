@@ -1,11 +1,14 @@
-//! The published policy (HAL, ISCA'24, Algorithm 1), and the debounce that its code has and the paper does not.
+//! The published policy (HAL, ISCA'24, Algorithm 1), and the debounce that its code has and the
+//! paper does not.
 //!
-//! Every period, with TP what the NIC completed and occ its fullest queue: if Th < TP + Δ and occ < WM_low, Th grows by Step; if Th < TP +
-//! Δ' and occ > WM_high, it shrinks by Step. Between the watermarks nothing happens. In the code a step is taken only when hints that the
-//! queue's level adds every period exceed 1000; a level that adds nothing resets them, and a step resets both directions.
+//! Every period, with TP what the NIC completed and occ its fullest queue: if Th < TP + Δ and occ <
+//! WM_low, Th grows by Step; if Th < TP + Δ' and occ > WM_high, it shrinks by Step. Between the
+//! watermarks nothing happens. In the code a step is taken only when hints that the queue's level
+//! adds every period exceed 1000; a level that adds nothing resets them, and a step resets both
+//! directions.
 //!
-//! The paper does not give its constants. [`Published::artifact`] has those of the public code (bytes per 100 µs there; 1000 of them are
-//! 80 Mbit/s).
+//! The paper does not give its constants. [`Published::artifact`] has those of the public code
+//! (bytes per 100 µs there; 1000 of them are 80 Mbit/s).
 
 use super::{Decision, Mode, Observation, Policy};
 
@@ -47,7 +50,11 @@ impl Constants {
 
     /// Algorithm 1 as printed: one watermark each way and no debounce.
     pub fn paper(line: f64) -> Constants {
-        Constants { low: &[(128, ENOUGH + 1)], high: &[(256, ENOUGH + 1)], ..Constants::artifact(line) }
+        Constants {
+            low: &[(128, ENOUGH + 1)],
+            high: &[(256, ENOUGH + 1)],
+            ..Constants::artifact(line)
+        }
     }
 }
 

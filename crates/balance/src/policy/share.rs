@@ -1,10 +1,12 @@
 //! Several functions share one NIC: which gets how much.
 //!
-//! A bit of function f takes 1/capacity_f of the NIC's processor for a second, and saves the host energy_f joules. Choose x_f (bit/s on the NIC),
-//! 0 ≤ x_f ≤ demand_f (and what f's accelerator takes), to save the most with Σ x_f / capacity_f ≤ budget. This is a continuous knapsack: taking functions
-//! by energy saved per unit of NIC time, the best first, is optimal (exchange argument: moving NIC time from a worse to a better function never
-//! loses). What it leaves out is that a host with nothing left to do sleeps altogether, which is worth `awake_watts`: so if everything fits, everything
-//! is taken, and otherwise that share cannot be saved by any choice.
+//! A bit of function f takes 1/capacity_f of the NIC's processor for a second, and saves the host
+//! energy_f joules. Choose x_f (bit/s on the NIC), 0 ≤ x_f ≤ demand_f (and what f's accelerator
+//! takes), to save the most with Σ x_f / capacity_f ≤ budget. This is a continuous knapsack: taking
+//! functions by energy saved per unit of NIC time, the best first, is optimal (exchange argument:
+//! moving NIC time from a worse to a better function never loses). What it leaves out is that a
+//! host with nothing left to do sleeps altogether, which is worth `awake_watts`: so if everything
+//! fits, everything is taken, and otherwise that share cannot be saved by any choice.
 
 /// A function that wants to run.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,7 +63,8 @@ mod tests {
                 })
                 .collect();
             let ours = divide(&claims, 0.9);
-            let used: f64 = ours.iter().zip(&claims).map(|(bits, claim)| bits / claim.capacity).sum();
+            let used: f64 =
+                ours.iter().zip(&claims).map(|(bits, claim)| bits / claim.capacity).sum();
             assert!(used <= 0.9 + 1e-9);
             // Every division of the budget in steps of a fortieth.
             let best = saved(&claims, &ours);
@@ -71,7 +74,9 @@ mod tests {
                     let other: Vec<f64> = claims
                         .iter()
                         .zip(parts)
-                        .map(|(claim, part)| claim.demand.min(claim.accelerator).min(part * claim.capacity))
+                        .map(|(claim, part)| {
+                            claim.demand.min(claim.accelerator).min(part * claim.capacity)
+                        })
                         .collect();
                     assert!(saved(&claims, &other) <= best * (1.0 + 1e-9), "{claims:?}");
                 }

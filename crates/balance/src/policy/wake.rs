@@ -1,8 +1,9 @@
 //! When to wake the host before it is needed, and when to let it sleep.
 //!
-//! A host that is woken by the first packet makes that packet wait for it. The rate is followed by a fast and a slow mean; the line through them
-//! says where the rate will be when a wake-up that begins now is over. If that is above the threshold, the host is woken. It stays awake for
-//! a minimum time, so that a rate around the threshold does not wake it all the time.
+//! A host that is woken by the first packet makes that packet wait for it. The rate is followed by
+//! a fast and a slow mean; the line through them says where the rate will be when a wake-up that
+//! begins now is over. If that is above the threshold, the host is woken. It stays awake for a
+//! minimum time, so that a rate around the threshold does not wake it all the time.
 
 /// What the host is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +37,8 @@ impl Wake {
     pub fn observe(&mut self, received: f64, period_ns: f64, threshold: f64) -> Power {
         self.fast += FAST * (received - self.fast);
         self.slow += SLOW * (received - self.slow);
-        // The means lag behind a ramp by (1 - w) / w periods: their distance over the difference of lags is the slope.
+        // The means lag behind a ramp by (1 - w) / w periods: their distance over the difference of
+        // lags is the slope.
         let lag = (1.0 - SLOW) / SLOW - (1.0 - FAST) / FAST;
         let slope = (self.fast - self.slow) / (lag * period_ns);
         let at_wake = received + slope * (self.wake_ns + period_ns);
@@ -58,7 +60,9 @@ mod tests {
     fn a_ramp_wakes_the_host_ahead_and_noise_does_not() {
         let mut wake = Wake::new(5e6, 20e6);
         // 1 Gbit/s per ms towards a threshold of 40.
-        let woken = (0..60).find(|ms| wake.observe(f64::from(*ms) * 1e9, 1e6, 40e9) == Power::Awake).unwrap();
+        let woken = (0..60)
+            .find(|ms| wake.observe(f64::from(*ms) * 1e9, 1e6, 40e9) == Power::Awake)
+            .unwrap();
         assert!((30..40).contains(&woken), "{woken}");
         let mut wake = Wake::new(5e6, 20e6);
         for ms in 0..1000 {

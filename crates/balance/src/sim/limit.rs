@@ -17,11 +17,13 @@ pub fn nic_p99_us(profile: &Profile, gbps: f64, seed: u64) -> f64 {
     let trace = constant(gbps, SECONDS);
     let director = Director { burst: u64::MAX >> 32, lazy: true, ..Director::default() };
     let system = System::Balanced(director);
-    let report = simulate(&Scenario { profile, trace: &trace, system, seed, exact: true }, &mut policy);
+    let report =
+        simulate(&Scenario { profile, trace: &trace, system, seed, exact: true }, &mut policy);
     if report.lost > 1e-3 { f64::INFINITY } else { report.packet_p99_us }
 }
 
-/// The largest rate (Gbit/s) with p99 within `objective_us`, at most `most` of the capacity; none if not even a small one is.
+/// The largest rate (Gbit/s) with p99 within `objective_us`, at most `most` of the capacity; none
+/// if not even a small one is.
 pub fn largest_within(profile: &Profile, objective_us: f64, most: f64, seed: u64) -> Option<f64> {
     let (mut fits, mut fails) = (0.01 * profile.nic.gbps, most * profile.nic.gbps);
     if nic_p99_us(profile, fits, seed) > objective_us {
@@ -32,7 +34,11 @@ pub fn largest_within(profile: &Profile, objective_us: f64, most: f64, seed: u64
     }
     for _ in 0..STEPS {
         let middle = (fits + fails) / 2.0;
-        if nic_p99_us(profile, middle, seed) <= objective_us { fits = middle } else { fails = middle }
+        if nic_p99_us(profile, middle, seed) <= objective_us {
+            fits = middle
+        } else {
+            fails = middle
+        }
     }
     Some(fits)
 }
@@ -48,7 +54,10 @@ mod tests {
         let limit = |us| largest_within(&profile, us, 0.9, 1);
         assert_eq!(limit(5.0), None);
         let (tight, loose, any) = (limit(16.0).unwrap(), limit(30.0).unwrap(), limit(1e6).unwrap());
-        assert!(tight < loose && loose < any && any == 0.9 * profile.nic.gbps, "{tight} {loose} {any}");
+        assert!(
+            tight < loose && loose < any && any == 0.9 * profile.nic.gbps,
+            "{tight} {loose} {any}"
+        );
         assert!(nic_p99_us(&profile, tight, 2) < 16.5);
     }
 }

@@ -1,13 +1,18 @@
 //! Simulation of both sides behind a director, packet by packet, with a policy and power.
 //!
-//! Packets come as the trace says, the director's own [`Meter`] decides, each side is a [`Station`], and every millisecond the policy sees what the
-//! daemon would see. Two latencies are reported: over packets, and over time (one packet per queue and millisecond), which is how the published
-//! figures were measured. Power is idle power, the NIC's by its load, and the host's for the time it is awake.
+//! Packets come as the trace says, the director's own [`Meter`] decides, each side is a
+//! [`Station`], and every millisecond the policy sees what the daemon would see. Two latencies are
+//! reported: over packets, and over time (one packet per queue and millisecond), which is how the
+//! published figures were measured. Power is idle power, the NIC's by its load, and the host's for
+//! the time it is awake.
 //!
-//! **Aggregation.** Within a bin of the trace the rate is constant. Once the policy has said for 10 periods that it is settled, 160 more periods are simulated
-//! and stand for the rest of the bin: everything counted in them gets the weight of the time they stand for.
-//! Simulated to the end are bins in which the policy moves, bins of bursts, and bins that bring a side near what it can do, where queues remember for too long. Every bin has
-//! random numbers of its own, so those are the same packets with and without aggregation. `exact` turns it off; a test holds both within 1 % of each other.
+//! **Aggregation.** Within a bin of the trace the rate is constant. Once the policy has said for 10
+//! periods that it is settled, 160 more periods are simulated and stand for the rest of the bin:
+//! everything counted in them gets the weight of the time they stand for. Simulated to the end are
+//! bins in which the policy moves, bins of bursts, and bins that bring a side near what it can do,
+//! where queues remember for too long. Every bin has random numbers of its own, so those are the
+//! same packets with and without aggregation. `exact` turns it off; a test holds both within 1 % of
+//! each other.
 
 pub mod limit;
 pub mod station;
@@ -22,7 +27,8 @@ use crate::profile::Profile;
 use crate::rng::Rng;
 use crate::traffic::{Arrivals, LINE_GBPS, Trace};
 
-/// Periods that a policy must be settled before the rest of a bin is estimated, and those that stand for it.
+/// Periods that a policy must be settled before the rest of a bin is estimated, and those that
+/// stand for it.
 const CALM: u32 = 10;
 const STAND_IN: u32 = 160;
 /// Most latency samples of a queue in a period, and packets that a queue gets between two.
@@ -41,7 +47,8 @@ pub enum System {
     HostSleeping(Sleep),
     /// A director in front of both.
     Balanced(Director),
-    /// Cores of the NIC forward instead of a director: at most so many bit/s each, and the rest of the NIC serves.
+    /// Cores of the NIC forward instead of a director: at most so many bit/s each, and the rest of
+    /// the NIC serves.
     Software {
         cores: u32,
         gbps_per_core: f64,
@@ -63,12 +70,14 @@ pub struct Director {
     pub host_sleep: Sleep,
     /// Wakes the host ahead of need: least time awake, ns.
     pub predictive_ns: Option<f64>,
-    /// What a packet of a shared state costs more on either side, ns (coherent accesses across the host link).
+    /// What a packet of a shared state costs more on either side, ns (coherent accesses across the
+    /// host link).
     pub shared_state_ns: f64,
 }
 
 impl Default for Director {
-    /// The published one: 0.8 µs, windows of 100 µs, a host that sleeps after 2 ms and wakes in 20 µs (assumed: not published).
+    /// The published one: 0.8 µs, windows of 100 µs, a host that sleeps after 2 ms and wakes in 20
+    /// µs (assumed: not published).
     fn default() -> Director {
         Director {
             lazy: false,
@@ -205,13 +214,16 @@ impl<'a> Machine<'a> {
     fn new(scenario: &'a Scenario<'a>) -> Machine<'a> {
         let profile = scenario.profile;
         let bits = f64::from(profile.packet_bytes) * 8.0;
-        let (mut nic_share, mut extra, mut sleep, mut forwarder, mut wake) = (1.0, 0.0, None, None, None);
+        let (mut nic_share, mut extra, mut sleep, mut forwarder, mut wake) =
+            (1.0, 0.0, None, None, None);
         match scenario.system {
             System::HostSleeping(host) => sleep = Some(host),
             System::Balanced(director) => {
                 extra = director.extra_ns + director.shared_state_ns;
                 sleep = Some(director.host_sleep);
-                wake = director.predictive_ns.map(|least| Wake::new(director.host_sleep.wake_ns, least));
+                wake = director
+                    .predictive_ns
+                    .map(|least| Wake::new(director.host_sleep.wake_ns, least));
             }
             System::Software { cores, gbps_per_core, .. } => {
                 nic_share = 1.0 - f64::from(cores) / f64::from(profile.nic.queues);
@@ -249,7 +261,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Returns how many times a queue's latency is sampled in a period: more often than the published once, where there are packets for it, for less noise.
+    /// Returns how many times a queue's latency is sampled in a period: more often than the
+    /// published once, where there are packets for it, for less noise.
     fn start_bin(&mut self, index: usize, gbps: f64) -> f64 {
         self.rng = Rng::new(self.scenario.seed.wrapping_mul(0x1_0000_0001) ^ index as u64);
         self.next = self.now;
@@ -295,7 +308,8 @@ impl<'a> Machine<'a> {
     fn near_saturation(&self, tally: &Tally) -> bool {
         let kept = self.gbps(tally.offered - tally.to_host, tally);
         let sides = [(&self.nic, kept), (&self.host, self.gbps(tally.to_host, tally))];
-        let forwarder = self.forwarder.as_ref().map(|station| (station, self.gbps(tally.offered, tally)));
+        let forwarder =
+            self.forwarder.as_ref().map(|station| (station, self.gbps(tally.offered, tally)));
         sides
             .into_iter()
             .chain(forwarder)
@@ -356,7 +370,8 @@ impl<'a> Machine<'a> {
         let seen = Observation {
             function: 0,
             received: self.received,
-            nic_done: (tally.nic_served - served + self.last_waiting - waiting).max(0.0) * per_second,
+            nic_done: (tally.nic_served - served + self.last_waiting - waiting).max(0.0)
+                * per_second,
             nic_queue: self.nic.fullest(end),
             host_queue: self.host.fullest(end),
             nic_p99_ns: p99(&mut self.period_nic),
@@ -364,7 +379,8 @@ impl<'a> Machine<'a> {
         self.last_waiting = waiting;
         self.decision = policy.observe(&seen);
         if let Some(wake) = &mut self.wake
-            && wake.observe(self.received, PERIOD_NS as f64, self.decision.threshold) == HostPower::Awake
+            && wake.observe(self.received, PERIOD_NS as f64, self.decision.threshold)
+                == HostPower::Awake
         {
             self.host.stay_awake(end);
         }
@@ -426,7 +442,9 @@ impl<'a> Machine<'a> {
         let power = &self.scenario.profile.power;
         let ns = tally.ns.max(1.0);
         let nic_load = tally.nic_served * self.bits / ns / self.scenario.profile.nic.gbps;
-        power.idle_watts + power.nic_watts * nic_load.min(1.0) + power.host_watts * self.awake(tally)
+        power.idle_watts
+            + power.nic_watts * nic_load.min(1.0)
+            + power.host_watts * self.awake(tally)
     }
 
     /// Share of the time that the host is awake.
@@ -435,7 +453,9 @@ impl<'a> Machine<'a> {
             System::NicOnly => 0.0,
             System::HostOnly => 1.0,
             System::Software { threshold_gbps, .. } => f64::from(threshold_gbps < LINE_GBPS),
-            System::HostSleeping(_) | System::Balanced(_) => 1.0 - tally.asleep_ns / tally.ns.max(1.0),
+            System::HostSleeping(_) | System::Balanced(_) => {
+                1.0 - tally.asleep_ns / tally.ns.max(1.0)
+            }
         }
     }
 

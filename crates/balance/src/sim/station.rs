@@ -1,8 +1,10 @@
 //! One side: queues with a server each.
 //!
-//! A queue is known by the time at which its server will be free (Lindley's recursion): a packet that comes at t waits max(0, free - t), is lost if that
-//! is more than the queue holds, and makes the server busy for its service time. Receive-side scaling is a random queue. A side that may sleep does so when
-//! nothing has been busy for `idle_ns`, and the packet that wakes it waits `wake_ns`.
+//! A queue is known by the time at which its server will be free (Lindley's recursion): a packet
+//! that comes at t waits max(0, free - t), is lost if that is more than the queue holds, and makes
+//! the server busy for its service time. Receive-side scaling is a random queue. A side that may
+//! sleep does so when nothing has been busy for `idle_ns`, and the packet that wakes it waits
+//! `wake_ns`.
 
 use crate::profile::Side;
 use crate::rng::Rng;
@@ -26,7 +28,8 @@ pub struct Station {
     /// When samples are taken has its own random numbers: it is not to change what packets meet.
     sample_rng: Rng,
     mean_ns: f64,
-    /// Half width of the uniform service times over their mean, or for larger variations the long one of two services.
+    /// Half width of the uniform service times over their mean, or for larger variations the long
+    /// one of two services.
     spread: f64,
     rare: Option<(f64, f64)>,
     longest_wait_ns: f64,
@@ -48,7 +51,8 @@ pub enum Fate {
 }
 
 impl Station {
-    /// A side for packets of `bits` on the wire; a share of its capacity may be missing. `extra_ns` is added to latencies.
+    /// A side for packets of `bits` on the wire; a share of its capacity may be missing. `extra_ns`
+    /// is added to latencies.
     pub fn new(side: &Side, bits: f64, share: f64, extra_ns: f64, sleep: Option<Sleep>) -> Station {
         let queues = ((f64::from(side.queues) * share).round() as usize).max(1);
         let mean_ns = bits * queues as f64 / (side.gbps * share);
@@ -96,7 +100,8 @@ impl Station {
         bits * self.free.len() as f64 / self.mean_ns
     }
 
-    /// A packet at `now`. Of every queue the first packet after a random time in each millisecond is a sample.
+    /// A packet at `now`. Of every queue the first packet after a random time in each millisecond
+    /// is a sample.
     pub fn packet(&mut self, now: f64, rng: &mut Rng) -> Fate {
         if let Some(sleep) = self.sleep
             && now - self.busy_until > sleep.idle_ns
@@ -130,7 +135,8 @@ impl Station {
         }
     }
 
-    /// Time asleep between two times, ns, if nothing came in between. A side that cannot sleep never does.
+    /// Time asleep between two times, ns, if nothing came in between. A side that cannot sleep
+    /// never does.
     pub fn asleep(&self, from: f64, to: f64) -> f64 {
         self.sleep.map_or(0.0, |sleep| (to - from.max(self.busy_until + sleep.idle_ns)).max(0.0))
     }

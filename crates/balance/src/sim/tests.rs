@@ -13,7 +13,13 @@ fn fixed(gbps: f64) -> Fixed {
     Fixed { threshold: gbps * 1e9, mode: Mode::Window }
 }
 
-fn run(profile: &Profile, trace: &Trace, system: System, policy: &mut dyn Policy, exact: bool) -> Report {
+fn run(
+    profile: &Profile,
+    trace: &Trace,
+    system: System,
+    policy: &mut dyn Policy,
+    exact: bool,
+) -> Report {
     simulate(&Scenario { profile, trace, system, seed: 1, exact }, policy)
 }
 
@@ -33,7 +39,8 @@ fn sides_do_what_their_profiles_say() {
     assert!(both.to_host == 0.0 && both.awake < 0.01 && both.watts < 201.0, "{both:?}");
 }
 
-/// Seconds of very different rates, for sides far from and near saturation, and asleep between packets. Every quantity and quantile.
+/// Seconds of very different rates, for sides far from and near saturation, and asleep between
+/// packets. Every quantity and quantile.
 #[test]
 fn aggregation_is_within_one_per_cent_of_exact() {
     let profile = nat();
@@ -76,8 +83,12 @@ fn the_published_policy_needs_seconds_and_ours_does_not() {
     let profile = nat();
     let trace = Trace { gbps: vec![80.0; 8], bin_ns: 1e9, ..constant(80.0, 1.0) };
     let mut published = Published::artifact(LINE_GBPS * 1e9);
-    let theirs = run(&profile, &trace, System::Balanced(Director::default()), &mut published, false);
-    assert!(theirs.bins[0].threshold_gbps < 10.0 && theirs.bins[7].threshold_gbps > 35.0, "{theirs:?}");
+    let theirs =
+        run(&profile, &trace, System::Balanced(Director::default()), &mut published, false);
+    assert!(
+        theirs.bins[0].threshold_gbps < 10.0 && theirs.bins[7].threshold_gbps > 35.0,
+        "{theirs:?}"
+    );
     let director = Director { lazy: true, ..Director::default() };
     let mut headroom = Headroom::new(profile.nic.gbps * 1e9, 0.1, 64);
     let ours = run(&profile, &trace, System::Balanced(director), &mut headroom, false);

@@ -1,6 +1,7 @@
 //! Internal events: the handler that receives one follows the handler that generates it.
 //!
-//! One event at a time: what is sent waits in the receiver's parameters until the sender has ended, as queues do.
+//! One event at a time: what is sent waits in the receiver's parameters until the sender has ended,
+//! as queues do.
 
 use nicforge_ir::{self as ir, Body, Direction, EventId, HandlerId, InstId, Op, ValueId};
 
@@ -9,12 +10,16 @@ use crate::graph::{Effect, Expr};
 use crate::term::Op as TermOp;
 
 impl Front<'_> {
-    /// Refuses handlers that send events in a circle: their values would be overwritten while they are in use.
+    /// Refuses handlers that send events in a circle: their values would be overwritten while they
+    /// are in use.
     pub fn chain(&self, handler: HandlerId, above: &mut Vec<HandlerId>) -> Result<(), Refused> {
         let place = self.program.place(self.program.handlers[handler].span);
         if above.contains(&handler) {
             let name = &self.program.handlers[handler].name;
-            return Err(Refused { place, reason: format!("`{name}` generates events that come back to it") });
+            return Err(Refused {
+                place,
+                reason: format!("`{name}` generates events that come back to it"),
+            });
         }
         above.push(handler);
         let body = &self.program.handlers[handler].body;
@@ -78,11 +83,14 @@ impl Front<'_> {
         let sources: Vec<Vec<Expr>> = args.iter().map(|arg| self.parts(*arg)).collect();
         let body = &self.program.handlers[receiver].body;
         self.enter(receiver);
-        let mut effects = vec![Effect::Set(self.next, Expr::Const(32, u64::from(receiver.as_u32()) + 1))];
+        let mut effects =
+            vec![Effect::Set(self.next, Expr::Const(32, u64::from(receiver.as_u32()) + 1))];
         let sender = std::mem::replace(&mut self.handler, receiver);
         for (sources, param) in sources.into_iter().zip(&body.blocks[body.entry()].params) {
             let targets = self.slots(*param).to_vec();
-            effects.extend(targets.into_iter().zip(sources).map(|(slot, value)| Effect::Set(slot, value)));
+            effects.extend(
+                targets.into_iter().zip(sources).map(|(slot, value)| Effect::Set(slot, value)),
+            );
         }
         self.handler = sender;
         effects
@@ -92,7 +100,8 @@ impl Front<'_> {
     pub fn leave(&mut self, inst: InstId) {
         for receiver in self.receivers(self.handler) {
             let number = Expr::Const(32, u64::from(receiver.as_u32()) + 1);
-            let (taken, fall) = self.branch(Expr::binary(TermOp::Eq, Expr::Slot(self.next), number));
+            let (taken, fall) =
+                self.branch(Expr::binary(TermOp::Eq, Expr::Slot(self.next), number));
             let to = self.enter(receiver);
             self.at = taken;
             self.free(inst, vec![Effect::Set(self.next, Expr::Const(32, 0))]);

@@ -42,11 +42,17 @@ impl Front<'_> {
             }
             Op::Get { agg, path } => match self.get(*agg, path, body.ty(result(0))) {
                 Some(parts) => parts,
-                None => return self.anything(id, "an element at two changing indices, or among very many"),
+                None => {
+                    return self
+                        .anything(id, "an element at two changing indices, or among very many");
+                }
             },
             Op::Set { agg, path, value } => match self.replaced(*agg, path, *value) {
                 Some(parts) => parts,
-                None => return self.anything(id, "an element at two changing indices, or among very many"),
+                None => {
+                    return self
+                        .anything(id, "an element at two changing indices, or among very many");
+                }
             },
             Op::ConstElem { array, index } => {
                 let def = &self.program.consts[*array];
@@ -93,7 +99,9 @@ impl Front<'_> {
             Op::Contains { table, key } | Op::Update { table, key, .. } => {
                 vec![self.hit(id, *table, Some(*key))]
             }
-            Op::Delete { table, .. } | Op::BufAppend { table, .. } | Op::BufGenerate { table, .. } => {
+            Op::Delete { table, .. }
+            | Op::BufAppend { table, .. }
+            | Op::BufGenerate { table, .. } => {
                 vec![self.hit(id, *table, None)]
             }
             Op::BufLen { .. } => return self.anything(id, "a byte string's length"),
@@ -102,7 +110,8 @@ impl Front<'_> {
                 return Ok(());
             }
             Op::Extern { name, .. } => {
-                return self.refuse(id, format!("nobody knows how long the C function `{name}` takes"));
+                return self
+                    .refuse(id, format!("nobody knows how long the C function `{name}` takes"));
             }
             Op::BufRead { .. } | Op::FibLookup { .. } => {
                 self.charged(id, Vec::new());
@@ -182,8 +191,9 @@ impl Front<'_> {
         for (index, chunk) in slots.chunks(8).enumerate() {
             let bytes = chunk.len() as u8;
             effects.push(Effect::Load { slot: self.temp, address: at(8 * index), bytes });
-            let byte =
-                |(n, slot): (usize, &_)| Effect::Set(*slot, Expr::extract(temp.clone(), 8 * n as u8, 8));
+            let byte = |(n, slot): (usize, &_)| {
+                Effect::Set(*slot, Expr::extract(temp.clone(), 8 * n as u8, 8))
+            };
             effects.extend(chunk.iter().enumerate().map(byte));
         }
         let held = slots.iter().map(|slot| Expr::Slot(*slot)).collect();
@@ -202,7 +212,9 @@ impl Front<'_> {
         // Offset from the cursor and bytes that must be there.
         let (offset, bytes) = match &inst.op {
             Op::Extract { .. } => (word(0), word(size(self, inst.results[1]))),
-            Op::Load { off, .. } => (wide(self.int_as(*off, 32)), word(size(self, inst.results[1]))),
+            Op::Load { off, .. } => {
+                (wide(self.int_as(*off, 32)), word(size(self, inst.results[1])))
+            }
             Op::Store { off, value, .. } => (wide(self.int_as(*off, 32)), word(size(self, *value))),
             Op::Skip { len, .. } | Op::Trim { len, .. } => (word(0), wide(self.int_as(*len, 32))),
             _ => {

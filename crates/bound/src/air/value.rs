@@ -132,7 +132,8 @@ impl Front<'_> {
         for value in data.results.iter().copied().chain(data.op.operands()) {
             let size = self.shapes.size(self.body().ty(value));
             if size > MOST_BYTES {
-                let reason = format!("a value of {size} bytes; values up to {MOST_BYTES} are analysed");
+                let reason =
+                    format!("a value of {size} bytes; values up to {MOST_BYTES} are analysed");
                 return self.refuse(inst, reason);
             }
         }
@@ -165,13 +166,16 @@ impl Front<'_> {
             }
             BinOp::Shr => return Expr::ite(within(), Expr::binary(TermOp::Lshr, a, b), zero()),
             BinOp::Div | BinOp::Rem => {
-                // By magnitude, then the sign: right for the least number too, whose magnitude is itself.
+                // By magnitude, then the sign: right for the least number too, whose magnitude is
+                // itself.
                 let divides = Expr::binary(TermOp::Eq, b.clone(), zero());
                 let (x, y) = (size(&a), size(&b));
                 let (op, default, flips) = match op {
-                    BinOp::Div => {
-                        (TermOp::UDiv, zero(), Expr::binary(TermOp::Xor, negative(&a), negative(&b)))
-                    }
+                    BinOp::Div => (
+                        TermOp::UDiv,
+                        zero(),
+                        Expr::binary(TermOp::Xor, negative(&a), negative(&b)),
+                    ),
                     _ => (TermOp::URem, a.clone(), negative(&a)),
                 };
                 let whole = Expr::binary(op, x, y);
@@ -222,7 +226,8 @@ impl Front<'_> {
         if ty.is_signed() && to > from { Expr::sext(a, to) } else { fit(a, from, to) }
     }
 
-    /// Where a path may lead: conditions on an index that is not constant, and the part. `None`: too many places.
+    /// Where a path may lead: conditions on an index that is not constant, and the part. `None`:
+    /// too many places.
     fn places_of(&mut self, agg: ValueId, path: &[Proj]) -> Option<Vec<(Option<Expr>, Part)>> {
         let ty = self.body().ty(agg);
         let mut open = path.iter().filter_map(|step| match step {
@@ -304,7 +309,11 @@ fn read(bytes: &[Expr], part: Part) -> Vec<Expr> {
     });
     let value = pieces.reduce(|low, high| Expr::concat(high, low)).unwrap_or(Expr::Const(bits, 0));
     let have = part.bits as u8;
-    vec![if part.ty.is_signed() && have < bits { Expr::sext(value, bits) } else { fit(value, have, bits) }]
+    vec![if part.ty.is_signed() && have < bits {
+        Expr::sext(value, bits)
+    } else {
+        fit(value, have, bits)
+    }]
 }
 
 fn write(bytes: &mut [Expr], part: Part, new: &[Expr]) {
@@ -321,7 +330,10 @@ fn write(bytes: &mut [Expr], part: Part, new: &[Expr]) {
             piece = Expr::concat(piece, Expr::extract(bytes[byte].clone(), 0, low));
         }
         if low + count < 8 {
-            piece = Expr::concat(Expr::extract(bytes[byte].clone(), low + count, 8 - low - count), piece);
+            piece = Expr::concat(
+                Expr::extract(bytes[byte].clone(), low + count, 8 - low - count),
+                piece,
+            );
         }
         bytes[byte] = piece;
         done += count;

@@ -1,6 +1,8 @@
 //! What each NFP instruction does, as effects on slots.
 
-use nicforge_isa::nfp::{AluOp, CSR_DELAY, Insn, MemOp, MulStep, Op, Operand, Shift, field_mask, immediate};
+use nicforge_isa::nfp::{
+    AluOp, CSR_DELAY, Insn, MemOp, MulStep, Op, Operand, Shift, field_mask, immediate,
+};
 
 use super::{DRAM, Front, Local, word};
 use crate::graph::{Effect, Expr};
@@ -41,7 +43,15 @@ impl Front {
         self.write(dst, both, Expr::Slot(self.result), effects);
     }
 
-    fn alu(&self, dst: Operand, both: bool, op: AluOp, a: Expr, b: Expr, effects: &mut Vec<Effect>) {
+    fn alu(
+        &self,
+        dst: Operand,
+        both: bool,
+        op: AluOp,
+        a: Expr,
+        b: Expr,
+        effects: &mut Vec<Effect>,
+    ) {
         let carry = Expr::Slot(self.flags[3]);
         let bits = |op, a, b| Expr::binary(op, a, b);
         // Overflow: the operands' signs agree and the result's does not.
@@ -72,7 +82,8 @@ impl Front {
             AluOp::AddCarry => {
                 let half = Expr::add(a.clone(), b.clone());
                 let sum = Expr::add(half.clone(), Expr::zext(carry.clone(), 32));
-                let wrapped = bits(TermOp::And, carry, bits(TermOp::Eq, half.clone(), word(u32::MAX)));
+                let wrapped =
+                    bits(TermOp::And, carry, bits(TermOp::Eq, half.clone(), word(u32::MAX)));
                 let carried = bits(TermOp::Or, less(&half, &b), wrapped);
                 let overflow = overflow(&a, &b, &sum);
                 (sum, carried, overflow)
@@ -85,7 +96,8 @@ impl Front {
             }
             AluOp::SubCarry => {
                 let borrow = Expr::not(carry);
-                let difference = Expr::sub(Expr::sub(a.clone(), b.clone()), Expr::zext(borrow.clone(), 32));
+                let difference =
+                    Expr::sub(Expr::sub(a.clone(), b.clone()), Expr::zext(borrow.clone(), 32));
                 let equal = bits(TermOp::And, bits(TermOp::Eq, a.clone(), b.clone()), borrow);
                 let borrowed = bits(TermOp::Or, less(&a, &b), equal);
                 let overflow = overflow(&a, &Expr::not(b), &difference);
@@ -131,7 +143,9 @@ impl Front {
             }
             Op::Asr { dst, src, shift } => {
                 if !latched {
-                    return Err("asr takes its sign from a logical instruction right before it".to_string());
+                    return Err(
+                        "asr takes its sign from a logical instruction right before it".to_string()
+                    );
                 }
                 let sign = Expr::extract(Expr::Slot(self.latch), 31, 1);
                 let src = self.read(src, effects);
@@ -141,7 +155,8 @@ impl Front {
                 };
                 let shifted = Expr::binary(TermOp::Lshr, src, by.clone());
                 let fill = Expr::not(Expr::binary(TermOp::Lshr, word(u32::MAX), by));
-                let value = Expr::ite(sign, Expr::binary(TermOp::Or, shifted.clone(), fill), shifted);
+                let value =
+                    Expr::ite(sign, Expr::binary(TermOp::Or, shifted.clone(), fill), shifted);
                 effects.push(Effect::Set(self.flags[2], Expr::Const(1, 0)));
                 effects.push(Effect::Set(self.flags[3], Expr::Const(1, 0)));
                 self.finish(dst, both, value, effects);
@@ -150,12 +165,14 @@ impl Front {
                 let (high, low) = self.operands(high, low, effects)?;
                 let by = match shift {
                     Shift::Right(n) => Expr::Const(64, n.into()),
-                    _ if latched => {
-                        Expr::zext(Expr::binary(TermOp::And, Expr::Slot(self.latch_a), word(31)), 64)
-                    }
+                    _ if latched => Expr::zext(
+                        Expr::binary(TermOp::And, Expr::Slot(self.latch_a), word(31)),
+                        64,
+                    ),
                     _ => {
                         return Err(
-                            "an indirect shift needs a logical instruction right before it".to_string()
+                            "an indirect shift needs a logical instruction right before it"
+                                .to_string(),
                         );
                     }
                 };
@@ -175,7 +192,8 @@ impl Front {
             Op::LdField { dst, mask, src, shift, clear } => {
                 let bits = field_mask(mask);
                 let src = self.read(src, effects);
-                let src = Expr::binary(TermOp::And, self.shifted(src, shift, &shift_state)?, word(bits));
+                let src =
+                    Expr::binary(TermOp::And, self.shifted(src, shift, &shift_state)?, word(bits));
                 let value = if clear {
                     src
                 } else {
@@ -188,13 +206,18 @@ impl Front {
                         Operand::Xfer(n) => Expr::Slot(self.xfer_out[usize::from(n) & 31]),
                         _ => self.read(dst, effects),
                     };
-                    let src =
-                        if matches!(dst, Operand::Local { .. }) { Expr::Slot(self.result) } else { src };
+                    let src = if matches!(dst, Operand::Local { .. }) {
+                        Expr::Slot(self.result)
+                    } else {
+                        src
+                    };
                     Expr::binary(TermOp::Or, Expr::binary(TermOp::And, old, word(!bits)), src)
                 };
                 self.finish(dst, both, value, effects);
             }
-            Op::Mul { a, b, step } => self.multiply(multiplying, (a, b, step), both, local, effects)?,
+            Op::Mul { a, b, step } => {
+                self.multiply(multiplying, (a, b, step), both, local, effects)?
+            }
             Op::CsrWrite { index, src } => {
                 let value = self.read(src, effects);
                 // The register may change before the pointer is in force.
@@ -213,7 +236,9 @@ impl Front {
                     (false, _) => u32::from(count),
                     (true, Some(latch)) if !latched => (latch >> 8 & 31) + 1,
                     (true, _) => {
-                        return Err("the count of this access is not a constant of its block".to_string());
+                        return Err(
+                            "the count of this access is not a constant of its block".to_string()
+                        );
                     }
                 };
                 let (base, offset) = self.operands(base, offset, effects)?;
@@ -225,7 +250,12 @@ impl Front {
     }
 
     /// Both operands; at most one of them may be in local memory.
-    fn operands(&self, a: Operand, b: Operand, effects: &mut Vec<Effect>) -> Result<(Expr, Expr), String> {
+    fn operands(
+        &self,
+        a: Operand,
+        b: Operand,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(Expr, Expr), String> {
         if matches!((a, b), (Operand::Local { .. }, Operand::Local { .. })) {
             return Err("two operands in local memory".to_string());
         }
@@ -330,7 +360,8 @@ impl Front {
                 }
                 _ => {
                     let bytes = if op == MemOp::Write8 { (count - by).min(4) as u8 } else { 4 };
-                    let value = Expr::extract(Expr::Slot(self.xfer_out[first + index]), 0, 8 * bytes);
+                    let value =
+                        Expr::extract(Expr::Slot(self.xfer_out[first + index]), 0, 8 * bytes);
                     effects.push(Effect::Store { address: at(by), bytes, value });
                 }
             }

@@ -1,7 +1,8 @@
 //! Control: instructions to blocks, with calls written out.
 //!
-//! A block exists once for every chain of calls that leads to it. Return addresses are sums with the code's base, so that they are
-//! told from other numbers; a return checks that it goes where the chain says.
+//! A block exists once for every chain of calls that leads to it. Return addresses are sums with
+//! the code's base, so that they are told from other numbers; a return checks that it goes where
+//! the chain says.
 
 use std::collections::HashMap;
 
@@ -57,7 +58,12 @@ fn link(program: &Program, to: u32) -> Expr {
 
 /// Ends a block.
 fn end(steps: Vec<Step>, next: Next, place: Option<u32>, taken: u64, fall: u64) -> Block {
-    Block { steps, next, branch: BranchCost { taken: 1000 * taken, fall: 1000 * fall, fresh: 0 }, place }
+    Block {
+        steps,
+        next,
+        branch: BranchCost { taken: 1000 * taken, fall: 1000 * fall, fresh: 0 },
+        place,
+    }
 }
 
 impl Front<'_> {
@@ -111,20 +117,40 @@ impl Front<'_> {
                     let cond = self.condition(insn);
                     if to == next {
                         // Taken or not, only the time differs.
-                        let more = Expr::ite(cond, Expr::Const(32, taken - fall), Expr::Const(32, 0));
+                        let more =
+                            Expr::ite(cond, Expr::Const(32, taken - fall), Expr::Const(32, 0));
                         steps.push(step(vec![Effect::Delay(more)], fall));
-                        return Ok(end(steps, Next::Goto(self.block(next, chain.clone())), None, 0, 0));
+                        return Ok(end(
+                            steps,
+                            Next::Goto(self.block(next, chain.clone())),
+                            None,
+                            0,
+                            0,
+                        ));
                     }
-                    let (there, on) = (self.block(to, chain.clone()), self.block(next, chain.clone()));
+                    let (there, on) =
+                        (self.block(to, chain.clone()), self.block(next, chain.clone()));
                     let next = Next::Branch { cond, taken: there, fall: on };
                     return Ok(end(steps, next, Some(place), taken, fall));
                 }
                 Op::Jal if !LINKS.contains(&insn.rd) => {
                     if insn.rd != 0 {
                         steps.push(step(vec![self.set(insn.rd, link(program, next))], fall));
-                        return Ok(end(steps, Next::Goto(self.block(to, chain.clone())), None, 0, 0));
+                        return Ok(end(
+                            steps,
+                            Next::Goto(self.block(to, chain.clone())),
+                            None,
+                            0,
+                            0,
+                        ));
                     }
-                    return Ok(end(steps, Next::Goto(self.block(to, chain.clone())), Some(place), fall, 0));
+                    return Ok(end(
+                        steps,
+                        Next::Goto(self.block(to, chain.clone())),
+                        Some(place),
+                        fall,
+                        0,
+                    ));
                 }
                 Op::Jal => {
                     steps.push(step(vec![self.set(insn.rd, link(program, next))], fall));
@@ -140,12 +166,16 @@ impl Front<'_> {
                     let name = program.decoder.row(&insn).name;
                     return Err(program.error(
                         at,
-                        format!("`{name}`: how long it takes depends on others; handlers do without"),
+                        format!(
+                            "`{name}`: how long it takes depends on others; handlers do without"
+                        ),
                     ));
                 }
                 Op::Ecall => {
                     if call_number != Some(TIME) {
-                        return Err(program.error(at, "`ecall` for something else than the time (li a7,1)"));
+                        return Err(
+                            program.error(at, "`ecall` for something else than the time (li a7,1)")
+                        );
                     }
                     let value = self.outside(place);
                     let time = Effect::Load { slot: self.slots.regs[10], address: value, bytes: 4 };
@@ -165,7 +195,8 @@ impl Front<'_> {
 
     /// The chain inside a call.
     fn called(&self, at: u32, back: u32, to: u32, chain: &Chain) -> Result<Chain, RvError> {
-        let entered = self.program.entry.address == to || chain.iter().any(|(_, callee)| *callee == to);
+        let entered =
+            self.program.entry.address == to || chain.iter().any(|(_, callee)| *callee == to);
         if entered {
             let name = self.program.name(to);
             let name = name.trim_end_matches("+0x0");
@@ -178,7 +209,8 @@ impl Front<'_> {
         Ok(inner)
     }
 
-    /// A jump through a register: a call or jump to an address just made, a return, or a jump through a table.
+    /// A jump through a register: a call or jump to an address just made, a return, or a jump
+    /// through a table.
     fn jump(
         &mut self,
         at: u32,
@@ -192,7 +224,8 @@ impl Front<'_> {
         let next = at.wrapping_add(u32::from(insn.len));
         let address = self.address(insn);
         let step = |effects, cycles| Step { effects, cost: Cost::cycles(cycles), place };
-        if let Some(to) = program.fixed.get(&at).copied().filter(|_| !program.leaders.contains(&at)) {
+        if let Some(to) = program.fixed.get(&at).copied().filter(|_| !program.leaders.contains(&at))
+        {
             let mut inner = chain.clone();
             let mut effects = Vec::new();
             if insn.rd != 0 {

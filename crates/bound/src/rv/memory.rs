@@ -1,16 +1,21 @@
-//! What lies where around a core of a sPIN cluster, what accesses take, and what the command registers do.
+//! What lies where around a core of a sPIN cluster, what accesses take, and what the command
+//! registers do.
 //!
-//! The map is PsPIN's (its linker script and RTL), which FPsPIN shares but for sizes. A command's register is loaded to issue it and
-//! stored or loaded to wait for it. The core waits where the fifth command is issued, and commands that are not done when a handler
-//! ends keep the next one's first command waiting; both are counted as the longest of the commands issued so far. A poll for the end
-//! of a command may say no once, and then is counted as waiting until the end: that takes no less than polling.
+//! The map is PsPIN's (its linker script and RTL), which FPsPIN shares but for sizes. A command's
+//! register is loaded to issue it and stored or loaded to wait for it. The core waits where the
+//! fifth command is issued, and commands that are not done when a handler ends keep the next one's
+//! first command waiting; both are counted as the longest of the commands issued so far. A poll for
+//! the end of a command may say no once, and then is counted as waiting until the end: that takes
+//! no less than polling.
 
 use nicforge_isa::rv32::Timing;
 use nicforge_target::{Device, Generator, Memory, Scope, Target};
 
 use super::text::Program;
 use crate::analysis::HEADROOM;
-use crate::graph::{Base, Contents, Device as Register, Effect, Expr, Graph, Region, Slot, Unchecked, Wait};
+use crate::graph::{
+    Base, Contents, Device as Register, Effect, Expr, Graph, Region, Slot, Unchecked, Wait,
+};
 use crate::search::Machine;
 use crate::term::Op;
 
@@ -27,7 +32,8 @@ pub const COPY: u32 = 0x1b20_4418;
 pub const COPIED: u32 = 0x1b20_4420;
 /// Commands a core may have in flight.
 pub const MOST_COMMANDS: u64 = 4;
-/// Memories: those of clusters, each so far from the next; a core's own one again; handler memory; programs.
+/// Memories: those of clusters, each so far from the next; a core's own one again; handler memory;
+/// programs.
 pub const L1: u32 = 0x1000_0000;
 pub const L1_EACH: u32 = 0x40_0000;
 /// Clusters that have a place there; specs have no more.
@@ -45,7 +51,8 @@ const L1_PACKETS: u32 = 0x4400;
 pub const DEVICES: [(u32, u32); 2] = [(0x1a10_0000, 0x1_0000), (0x1b20_0000, 0x1_0000)];
 /// Bytes of stack a core has.
 pub const STACK_BYTES: u32 = 0x400;
-/// Cycles of a handler that faults or ends in a trap, besides its own: published tails that end so take 85 to 112.
+/// Cycles of a handler that faults or ends in a trap, besides its own: published tails that end so
+/// take 85 to 112.
 pub const FAULT_CYCLES: u64 = 112;
 /// Offset from the code's beginning that a handler returns to.
 pub const RETURN: u32 = 0x7fff_fff0;
@@ -105,16 +112,19 @@ impl Surroundings {
         let hz = group.clock.value;
         let cycles = |ns: f64| ns * 1e-9 * hz;
         let of = |near: bool| {
-            let fits =
-                |memory: &&Memory| memory.device == Device::Nic && (memory.scope != Scope::Device) == near;
+            let fits = |memory: &&Memory| {
+                memory.device == Device::Nic && (memory.scope != Scope::Device) == near
+            };
             target.memories.iter().find(fits)
         };
         let core = Timing::RI5CY;
         // Near memory's time includes that of a use right behind, which the core counts.
         let wait = |memory: Option<&Memory>, near: bool| {
-            let access = memory.and_then(|memory| memory.access.iter().find(|access| access.bytes >= 4));
+            let access =
+                memory.and_then(|memory| memory.access.iter().find(|access| access.bytes >= 4));
             let own = u8::from(near) * core.load_use;
-            let beyond = |ns: f64, own: u8| (cycles(ns) - f64::from(own) - 1e-6).ceil().max(0.0) as u64;
+            let beyond =
+                |ns: f64, own: u8| (cycles(ns) - f64::from(own) - 1e-6).ceil().max(0.0) as u64;
             access.map_or_else(Wait::default, |access| Wait {
                 load: beyond(access.read.value, core.load + own),
                 store: beyond(access.write.value, core.store),
@@ -129,8 +139,10 @@ impl Surroundings {
         let ports = &target.ports;
         let near = wait(of(true), true);
         let clusters = group.count.div_ceil(cores_each).clamp(1, MOST_CLUSTERS);
-        let across =
-            target.spin.as_ref().map_or(0, |spin| u64::from(spin.remote_l1_cycles.saturating_sub(1)));
+        let across = target
+            .spin
+            .as_ref()
+            .map_or(0, |spin| u64::from(spin.remote_l1_cycles.saturating_sub(1)));
         let other = match clusters {
             1 => near,
             _ => Wait { load: near.load.max(across), store: near.store.max(across), ..near },
@@ -172,8 +184,9 @@ impl Surroundings {
     }
 }
 
-/// Cycles of the longest commands that move up to so many bytes, to or from the host and onto the line, while their way is free;
-/// what ways carry at most is the ports' and the link's rate. Each takes its own time, the link's latency and the time of its bytes.
+/// Cycles of the longest commands that move up to so many bytes, to or from the host and onto the
+/// line, while their way is free; what ways carry at most is the ports' and the link's rate. Each
+/// takes its own time, the link's latency and the time of its bytes.
 fn commands(target: &Target, longest: u64, hz: f64) -> (u64, u64) {
     let time = |seconds: f64| (seconds * hz - 1e-6).ceil().max(0.0) as u64;
     let bits = 8.0 * longest as f64;
@@ -233,7 +246,8 @@ pub fn prepare(graph: &mut Graph, program: &Program, around: &Surroundings) -> S
     }
     if let Some(unchecked) = &mut graph.unchecked {
         let (low, high) = (u64::from(code), u64::from(code) + 2);
-        unchecked.bases[base::CODE as usize] = Base { low, high, ..unchecked.bases[base::CODE as usize] };
+        unchecked.bases[base::CODE as usize] =
+            Base { low, high, ..unchecked.bases[base::CODE as usize] };
     }
     Slots { regs, temp, other, flight, waits }
 }
@@ -245,7 +259,8 @@ fn start(graph: &mut Graph, regs: &[Slot], handler: bool, around: &Surroundings)
     let (cluster, core) = (graph.slot(32), graph.slot(32));
     graph.start.push((cluster, fresh(bits(around.clusters))));
     graph.start.push((core, fresh(bits(around.cores_each))));
-    let global = Expr::add(Expr::binary(Op::Mul, slot(cluster), word(around.cores_each.into())), slot(core));
+    let global =
+        Expr::add(Expr::binary(Op::Mul, slot(cluster), word(around.cores_each.into())), slot(core));
     let args = [word(TASK.into()), global, slot(cluster), slot(core)];
     for (index, value) in args.into_iter().enumerate() {
         graph.bytes.push((ARGS_HOME + 4 * index as u64, value));
@@ -311,7 +326,8 @@ impl Regions<'_> {
         for cluster in 0..u64::from(DESCRIBED) {
             let home = SCRATCH_HOME + 0x100_0000 * cluster;
             let name = format!("scratchpad of cluster {cluster}");
-            let region = self.region(&name, home, around.near_bytes.into(), Contents::Shared, around.other);
+            let region =
+                self.region(&name, home, around.near_bytes.into(), Contents::Shared, around.other);
             let low = u64::from(L1 + L1_RESERVED) + cluster * u64::from(L1_EACH);
             let high = low + u64::from(around.near_bytes);
             self.unchecked.bases.push(Base { region, home, low, high, aligned: 3 });
@@ -326,7 +342,11 @@ impl Regions<'_> {
 
     /// The port gets a value from outside.
     fn outside(&self, at: u32, bytes: u8) -> Effect {
-        Effect::Load { slot: self.unchecked.port, address: word(OUTSIDE + u64::from(at & 0xfff)), bytes }
+        Effect::Load {
+            slot: self.unchecked.port,
+            address: word(OUTSIDE + u64::from(at & 0xfff)),
+            bytes,
+        }
     }
 
     fn commands(&mut self, [kind, flight, waits, asked]: [Slot; 4]) {
@@ -362,12 +382,18 @@ impl Regions<'_> {
             Effect::Set(asked, Expr::ite(again, word(0), word(1))),
         ];
         self.device("command test", TEST, test, Vec::new());
-        self.device("command kind", KIND, vec![self.outside(KIND, 4)], vec![Effect::Set(kind, slot(port))]);
+        self.device(
+            "command kind",
+            KIND,
+            vec![self.outside(KIND, 4)],
+            vec![Effect::Set(kind, slot(port))],
+        );
     }
 
     fn copies(&mut self, [copy, asked]: [Slot; 2]) {
         let port = self.unchecked.port;
-        let launch = vec![self.outside(COPY, 4), Effect::Set(copy, slot(port)), Effect::Set(asked, word(0))];
+        let launch =
+            vec![self.outside(COPY, 4), Effect::Set(copy, slot(port)), Effect::Set(asked, word(0))];
         self.device("copy launch", COPY, launch, Vec::new());
         let again = Expr::binary(Op::Eq, slot(asked), word(1));
         let done = vec![
@@ -407,7 +433,8 @@ impl Regions<'_> {
             self.region("devices", at.into(), size.into(), Contents::Shared, Wait::default());
         }
         self.region("outside", OUTSIDE, 0x0fff_ffff, Contents::Shared, Wait::default());
-        self.unchecked.anywhere = self.region("unknown address", 0, 0, Contents::Shared, Wait::default());
+        self.unchecked.anywhere =
+            self.region("unknown address", 0, 0, Contents::Shared, Wait::default());
     }
 }
 

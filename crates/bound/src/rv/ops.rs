@@ -65,7 +65,11 @@ impl Front<'_> {
     /// What an instruction does that does not jump.
     pub(super) fn effects(&self, at: u32, insn: Insn, place: u32) -> Result<Vec<Effect>, RvError> {
         let temp = self.slots.temp;
-        let access = |address: &Expr, bytes, write| Effect::Access { address: address.clone(), bytes, write };
+        let access = |address: &Expr, bytes, write| Effect::Access {
+            address: address.clone(),
+            bytes,
+            write,
+        };
         match insn.op {
             Op::Lb | Op::Lh | Op::Lw | Op::Lbu | Op::Lhu => {
                 let address = self.address(insn);
@@ -120,7 +124,8 @@ impl Front<'_> {
             | Op::AmoMax
             | Op::AmoMinu
             | Op::AmoMaxu => {
-                let (address, old, with) = (self.reg(insn.rs1), Expr::Slot(temp), self.reg(insn.rs2));
+                let (address, old, with) =
+                    (self.reg(insn.rs1), Expr::Slot(temp), self.reg(insn.rs2));
                 let choose = |op, swap: bool| {
                     let (a, b) = (old.clone(), with.clone());
                     let less = Expr::binary(op, a.clone(), b.clone());
@@ -150,9 +155,12 @@ impl Front<'_> {
             Op::Fence | Op::FenceI => Ok(Vec::new()),
             Op::Csrrw | Op::Csrrs | Op::Csrrc | Op::Csrrwi | Op::Csrrsi | Op::Csrrci => {
                 let number = insn.imm as u16;
-                let name = || csr::name(number).map_or_else(|| format!("{number:#x}"), str::to_string);
+                let name =
+                    || csr::name(number).map_or_else(|| format!("{number:#x}"), str::to_string);
                 if matches!(insn.op, Op::Csrrw | Op::Csrrwi) || insn.rs1 != 0 {
-                    return Err(self.program.error(at, format!("control register `{}` is written", name())));
+                    return Err(self
+                        .program
+                        .error(at, format!("control register `{}` is written", name())));
                 }
                 let counts = matches!(
                     number,

@@ -33,14 +33,21 @@ pub fn replay(
     };
     let steps = witness.places.len();
     let run = world::run(program, around, &start(witness), &mut values, (steps + 1, steps))?;
-    if let Some((index, (ran, claimed))) =
-        run.places.iter().zip(&witness.places).enumerate().find(|(_, (ran, claimed))| ran != claimed)
+    if let Some((index, (ran, claimed))) = run
+        .places
+        .iter()
+        .zip(&witness.places)
+        .enumerate()
+        .find(|(_, (ran, claimed))| ran != claimed)
     {
         let (ran, claimed) = (graph.describe(*ran), graph.describe(*claimed));
         return Err(format!("instruction {index} of the path is {ran}; claimed was {claimed}"));
     }
     if run.places.len() != steps {
-        return Err(format!("{} instructions are executed, {steps} were claimed", run.places.len()));
+        return Err(format!(
+            "{} instructions are executed, {steps} were claimed",
+            run.places.len()
+        ));
     }
     let claimed = witness.work.milli / 1000;
     if run.cycles > claimed || run.cycles + witness.spare < claimed {
@@ -58,7 +65,11 @@ pub fn start(witness: &Witness) -> Start {
     Start {
         packet: witness.packet.clone(),
         beyond: witness.beyond.clone(),
-        stack: witness.private.iter().map(|(at, byte)| (*at as i64 - STACK_HOME as i64, *byte)).collect(),
+        stack: witness
+            .private
+            .iter()
+            .map(|(at, byte)| (*at as i64 - STACK_HOME as i64, *byte))
+            .collect(),
         bases: witness.bases.clone(),
         regs: (0..31).map(word).collect(),
         cluster: word(31),

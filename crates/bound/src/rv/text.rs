@@ -1,7 +1,8 @@
 //! The instructions of a program that can be reached from its entry.
 //!
-//! Control is followed from the entry through branches, calls, and jump tables: an indirect jump may go to every address inside its
-//! function that stands as a word in read-only data. Which of them it does go to is decided when the program is unrolled.
+//! Control is followed from the entry through branches, calls, and jump tables: an indirect jump
+//! may go to every address inside its function that stands as a word in read-only data. Which of
+//! them it does go to is decided when the program is unrolled.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -39,7 +40,8 @@ pub struct Program {
     pub fixed: HashMap<u32, u32>,
 }
 
-/// The function to analyse: the one of this name, or the only payload handler, or the only function.
+/// The function to analyse: the one of this name, or the only payload handler, or the only
+/// function.
 ///
 /// # Errors
 /// There is none, or several, or none of that name; with the names there are.
@@ -55,7 +57,10 @@ pub fn entry(image: &Image, name: Option<&str>) -> Result<Symbol, String> {
     if let Some(name) = name {
         return match functions.iter().find(|symbol| symbol.name == name) {
             Some(symbol) => Ok((*symbol).clone()),
-            None => Err(format!("no function `{name}` in this file; there are {}", near(&functions, name))),
+            None => Err(format!(
+                "no function `{name}` in this file; there are {}",
+                near(&functions, name)
+            )),
         };
     }
     let sized: Vec<&Symbol> = functions.iter().copied().filter(|symbol| symbol.size > 0).collect();
@@ -63,10 +68,13 @@ pub fn entry(image: &Image, name: Option<&str>) -> Result<Symbol, String> {
         functions.iter().copied().filter(|symbol| symbol.name.ends_with(HANDLERS[0])).collect();
     match (&payload[..], &sized[..], &functions[..]) {
         ([one], ..) | ([], [one], _) | ([], [], [one]) => Ok((*one).clone()),
-        (_, _, []) => Err("no function in this file; keep its symbols (link without -s)".to_string()),
-        ([], ..) => {
-            Err(format!("several functions and no `*_ph`; choose one with --entry: {}", near(&functions, "")))
+        (_, _, []) => {
+            Err("no function in this file; keep its symbols (link without -s)".to_string())
         }
+        ([], ..) => Err(format!(
+            "several functions and no `*_ph`; choose one with --entry: {}",
+            near(&functions, "")
+        )),
         _ => {
             let names: Vec<&str> = payload.iter().map(|symbol| symbol.name.as_str()).collect();
             Err(format!("several handlers; choose one with --entry: {}", names.join(", ")))
@@ -77,7 +85,8 @@ pub fn entry(image: &Image, name: Option<&str>) -> Result<Symbol, String> {
 /// Some names, those that have most of a wanted one first.
 fn near(functions: &[&Symbol], wanted: &str) -> String {
     let common = |name: &str| {
-        let pairs = |text: &str| text.as_bytes().windows(2).map(<[u8]>::to_vec).collect::<HashSet<_>>();
+        let pairs =
+            |text: &str| text.as_bytes().windows(2).map(<[u8]>::to_vec).collect::<HashSet<_>>();
         pairs(name).intersection(&pairs(wanted)).count()
     };
     let mut names: Vec<&str> = functions.iter().map(|symbol| symbol.name.as_str()).collect();
@@ -97,11 +106,13 @@ impl Program {
         let whole = |reason: String| RvError { place: entry.name.clone(), reason };
         if image.segments.is_empty() {
             return Err(whole(
-                "the file is not linked; link it (riscv64-unknown-elf-ld -m elf32lriscv)".to_string(),
+                "the file is not linked; link it (riscv64-unknown-elf-ld -m elf32lriscv)"
+                    .to_string(),
             ));
         }
-        let executable =
-            || image.sections.iter().filter(|section| section.executable && !section.bytes.is_empty());
+        let executable = || {
+            image.sections.iter().filter(|section| section.executable && !section.bytes.is_empty())
+        };
         let first = executable().map(|section| section.address).min().unwrap_or(0) & !1;
         let end = |section: &nicforge_isa::object::riscv::Section| {
             u64::from(section.address) + section.bytes.len() as u64
@@ -134,7 +145,8 @@ impl Program {
             entry,
         };
         program.reach(&bytes)?;
-        program.numbers = program.insns.keys().enumerate().map(|(number, at)| (*at, number as u32)).collect();
+        program.numbers =
+            program.insns.keys().enumerate().map(|(number, at)| (*at, number as u32)).collect();
         Ok(program)
     }
 
@@ -159,15 +171,17 @@ impl Program {
             let mut before: Option<(u32, Insn)> = None;
             while !self.insns.contains_key(&at) {
                 let word = bytes.get(at.wrapping_sub(base) as usize..).and_then(word_at);
-                let word =
-                    word.filter(|_| at & 1 == 0).ok_or_else(|| self.error(at, "control leaves the code"))?;
+                let word = word
+                    .filter(|_| at & 1 == 0)
+                    .ok_or_else(|| self.error(at, "control leaves the code"))?;
                 let Some(insn) = self.decode(word) else {
                     let digits = if word & 3 == 3 {
                         format!("{word:#010x}")
                     } else {
                         format!("{:#06x}", word & 0xffff)
                     };
-                    let reason = format!("unknown instruction {digits}; compile with -march=rv32imac");
+                    let reason =
+                        format!("unknown instruction {digits}; compile with -march=rv32imac");
                     return Err(self.error(at, reason));
                 };
                 self.insns.insert(at, insn);
@@ -189,7 +203,8 @@ impl Program {
                         break;
                     }
                     Op::Jalr => {
-                        let set = before.filter(|(_, before)| before.rd == insn.rs1 && insn.rs1 != 0);
+                        let set =
+                            before.filter(|(_, before)| before.rd == insn.rs1 && insn.rs1 != 0);
                         let fixed = match set {
                             Some((from, Insn { op: Op::Auipc, imm, .. })) => {
                                 Some(from.wrapping_add(imm as u32))
@@ -237,7 +252,9 @@ impl Program {
     /// Where an indirect jump may go: words of read-only data that are addresses in its function.
     fn targets(&self, at: u32) -> Vec<u32> {
         let (from, to) = match self.image.symbol_at(at) {
-            Some(symbol) if symbol.size > 0 => (symbol.address, symbol.address.wrapping_add(symbol.size)),
+            Some(symbol) if symbol.size > 0 => {
+                (symbol.address, symbol.address.wrapping_add(symbol.size))
+            }
             _ => (self.code.base(), self.code.base().wrapping_add(self.code.len() as u32)),
         };
         let constant = self.image.sections.iter().filter(|section| !section.writable);

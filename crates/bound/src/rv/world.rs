@@ -1,7 +1,8 @@
-//! A handler on `isa`'s core: the packet, its stack and read-only data as they are, everything else by whoever asks.
+//! A handler on `isa`'s core: the packet, its stack and read-only data as they are, everything else
+//! by whoever asks.
 //!
-//! This is the independent executor that claims are checked with. It knows the memory map and the rules of command registers, and
-//! nothing of terms and graphs.
+//! This is the independent executor that claims are checked with. It knows the memory map and the
+//! rules of command registers, and nothing of terms and graphs.
 
 use std::collections::HashMap;
 
@@ -71,7 +72,8 @@ struct World<'a> {
     faults: bool,
 }
 
-/// Runs at most `limit` instructions. Accesses to nowhere are faults from instruction `faults_from` on.
+/// Runs at most `limit` instructions. Accesses to nowhere are faults from instruction `faults_from`
+/// on.
 ///
 /// # Errors
 /// What the program did that no handler does.
@@ -86,10 +88,12 @@ pub fn run(
     let mut own = HashMap::new();
     for packet in [base::PACKET, base::PACKET_L2] {
         own.extend((at(packet)..).zip(start.packet.iter().copied()));
-        let outside = start.beyond.iter().map(|(by, byte)| (at(packet).wrapping_add(*by as u32), *byte));
+        let outside =
+            start.beyond.iter().map(|(by, byte)| (at(packet).wrapping_add(*by as u32), *byte));
         own.extend(outside);
     }
-    let args = [map::TASK, start.cluster * around.cores_each + start.core, start.cluster, start.core];
+    let args =
+        [map::TASK, start.cluster * around.cores_each + start.core, start.cluster, start.core];
     for (index, value) in args.iter().enumerate() {
         own.extend((at(base::ARGS) + 4 * index as u32..).zip(value.to_le_bytes()));
     }
@@ -197,10 +201,15 @@ impl World<'_> {
             }
             let task = at.wrapping_sub(map::TASK);
             if task < map::TASK_BYTES {
-                return self.task.get(task as usize / 4).map(|word| word.to_le_bytes()[task as usize % 4]);
+                return self
+                    .task
+                    .get(task as usize / 4)
+                    .map(|word| word.to_le_bytes()[task as usize % 4]);
             }
-            let mut constant = self.program.image.sections.iter().filter(|section| !section.writable);
-            let section = constant.find(|section| at.wrapping_sub(section.address) < section.size)?;
+            let mut constant =
+                self.program.image.sections.iter().filter(|section| !section.writable);
+            let section =
+                constant.find(|section| at.wrapping_sub(section.address) < section.size)?;
             section.bytes.get((at - section.address) as usize).copied()
         };
         let mut value = 0;
@@ -215,8 +224,12 @@ impl World<'_> {
         let near = (map::L1..map::L1 + map::MOST_CLUSTERS * map::L1_EACH).contains(&at)
             || (map::L1_OWN..map::L1_OWN + map::L1_EACH).contains(&at);
         let device = map::DEVICES.iter().any(|(from, bytes)| (*from..from + bytes).contains(&at));
-        let section =
-            self.program.image.sections.iter().any(|section| at.wrapping_sub(section.address) < section.size);
+        let section = self
+            .program
+            .image
+            .sections
+            .iter()
+            .any(|section| at.wrapping_sub(section.address) < section.size);
         !(far.contains(&at) || near || device || section || self.owned(at))
     }
 
@@ -276,7 +289,8 @@ impl Bus for World<'_> {
             _ => {}
         }
         let known = self.known(access.at, access.size);
-        let asked = Asked { step: self.step, at: access.at, bytes: access.size, known, outside: false };
+        let asked =
+            Asked { step: self.step, at: access.at, bytes: access.size, known, outside: false };
         let value = (self.values)(asked).map(|value| value & (u32::MAX >> (32 - 8 * access.size)));
         if value.is_none() && self.faults && self.nowhere(access.at) {
             return Err(Refusal::Fault("no memory at this address"));

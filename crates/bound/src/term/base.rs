@@ -1,7 +1,7 @@
 //! Addresses as sums of a base and an offset.
 //!
-//! Where a memory lies is not known, but two addresses in it compare as their offsets do. Sums are right-nested or left-nested as
-//! they came, so the base is looked for along both operands.
+//! Where a memory lies is not known, but two addresses in it compare as their offsets do. Sums are
+//! right-nested or left-nested as they came, so the base is looked for along both operands.
 
 use super::{Facts, Node, Op, Term, Terms, Var, ones};
 
@@ -79,7 +79,8 @@ impl Terms {
         let reach = self.constant(32, REACH);
         let (x, y) = (self.binary(Op::Add, x, reach), self.binary(Op::Add, y, reach));
         let near = |term: Term| self.facts(term).high <= 2 * REACH;
-        (facts.low >= REACH && facts.high + REACH <= ones(32) && near(x) && near(y)).then_some((x, y))
+        (facts.low >= REACH && facts.high + REACH <= ones(32) && near(x) && near(y))
+            .then_some((x, y))
     }
 
     /// Two sums without what they have in common; they are equal if these are.

@@ -1,4 +1,5 @@
-//! Byte memories: stores on top of initial contents, and loads that walk past stores which cannot matter.
+//! Byte memories: stores on top of initial contents, and loads that walk past stores which cannot
+//! matter.
 
 use super::{Facts, MOST_CHOICES, Mem, MemNode, Node, Term, Terms, Var};
 
@@ -65,8 +66,10 @@ impl Terms {
                     }
                     // What no way changed is the same on all of them.
                     let operands = self.operands.get(&(node, index)).cloned().unwrap_or_default();
-                    let mut values =
-                        operands.iter().map(|operand| self.load(*operand, address)).collect::<Vec<_>>();
+                    let mut values = operands
+                        .iter()
+                        .map(|operand| self.load(*operand, address))
+                        .collect::<Vec<_>>();
                     values.dedup();
                     let load = match values[..] {
                         [value] => value,

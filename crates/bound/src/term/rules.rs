@@ -1,13 +1,16 @@
-//! Simplification of operations: constants move outwards, comparisons lose what surrounds their variable, and every
-//! result gets the bits and the interval that follow from its operands.
+//! Simplification of operations: constants move outwards, comparisons lose what surrounds their
+//! variable, and every result gets the bits and the interval that follow from its operands.
 
 use super::{Facts, Node, Op, Term, Terms, evaluate, ones};
 
 impl Terms {
     pub(super) fn add(&mut self, a: Term, b: Term) -> Term {
         let bits = self.bits(a);
-        let (a, b) =
-            if self.value(a).is_some() || (self.value(b).is_none() && a > b) { (b, a) } else { (a, b) };
+        let (a, b) = if self.value(a).is_some() || (self.value(b).is_none() && a > b) {
+            (b, a)
+        } else {
+            (a, b)
+        };
         let ((x, c), (y, d)) = (self.linear(a), self.linear(b));
         // Constants move to the outside: (x + c) + (y + d) = (x + y) + (c + d).
         if self.value(b).is_some() {
@@ -23,7 +26,8 @@ impl Terms {
         } else if (c != 0 || d != 0)
             && let (Some(x), Some(y)) = (x, y)
         {
-            let (sum, constant) = (self.binary(Op::Add, x, y), self.constant(bits, c.wrapping_add(d)));
+            let (sum, constant) =
+                (self.binary(Op::Add, x, y), self.constant(bits, c.wrapping_add(d)));
             return self.binary(Op::Add, sum, constant);
         }
         let (f, g) = (self.facts(a), self.facts(b));
@@ -49,8 +53,11 @@ impl Terms {
 
     pub(super) fn multiply(&mut self, a: Term, b: Term) -> Term {
         let bits = self.bits(a);
-        let (a, b) =
-            if self.value(a).is_some() || (self.value(b).is_none() && a > b) { (b, a) } else { (a, b) };
+        let (a, b) = if self.value(a).is_some() || (self.value(b).is_none() && a > b) {
+            (b, a)
+        } else {
+            (a, b)
+        };
         match self.value(b) {
             Some(0) => return b,
             Some(1) => return a,
@@ -72,8 +79,11 @@ impl Terms {
 
     pub(super) fn logical(&mut self, op: Op, a: Term, b: Term) -> Term {
         let bits = self.bits(a);
-        let (a, b) =
-            if self.value(a).is_some() || (self.value(b).is_none() && a > b) { (b, a) } else { (a, b) };
+        let (a, b) = if self.value(a).is_some() || (self.value(b).is_none() && a > b) {
+            (b, a)
+        } else {
+            (a, b)
+        };
         if a == b {
             return if op == Op::Xor { self.constant(bits, 0) } else { a };
         }
@@ -107,7 +117,12 @@ impl Terms {
             }
             // Rounding down shifts out and back, so that tests against multiples count one by one.
             let low = (!value & ones(bits)).trailing_ones() as u8;
-            if self.based() && op == Op::And && low > 0 && low < bits && value == !ones(low) & ones(bits) {
+            if self.based()
+                && op == Op::And
+                && low > 0
+                && low < bits
+                && value == !ones(low) & ones(bits)
+            {
                 let part = self.extract(a, low, bits - low);
                 let (part, by) = (self.zext(part, bits), self.constant(bits, low.into()));
                 return self.binary(Op::Shl, part, by);
@@ -126,7 +141,8 @@ impl Terms {
                     return self.zext(inside, bits);
                 }
             }
-        } else if let (Node::Op(Op::Zext, x, _), Node::Op(Op::Zext, y, _)) = (self.node(a), self.node(b))
+        } else if let (Node::Op(Op::Zext, x, _), Node::Op(Op::Zext, y, _)) =
+            (self.node(a), self.node(b))
             && self.bits(x) == self.bits(y)
         {
             let inside = self.binary(op, x, y);
@@ -219,8 +235,11 @@ impl Terms {
         if let Some((x, y)) = self.without_common(a, b) {
             return self.eq(x, y);
         }
-        let (a, b) =
-            if self.value(a).is_some() || (self.value(b).is_none() && a > b) { (b, a) } else { (a, b) };
+        let (a, b) = if self.value(a).is_some() || (self.value(b).is_none() && a > b) {
+            (b, a)
+        } else {
+            (a, b)
+        };
         let bits = self.bits(a);
         if bits == 1 {
             let different = self.binary(Op::Xor, a, b);
@@ -309,7 +328,9 @@ impl Terms {
                     return self.less_const(x, limit);
                 }
                 // The limit has the same upper part, or the interval would have decided.
-                Node::Op(Op::Concat, high, x) if self.value(high) == Some(limit >> self.bits(x)) => {
+                Node::Op(Op::Concat, high, x)
+                    if self.value(high) == Some(limit >> self.bits(x)) =>
+                {
                     let limit = self.constant(self.bits(x), limit);
                     return self.less_const(x, limit);
                 }
@@ -328,7 +349,8 @@ impl Terms {
             return self.make(Node::Op(Op::Ult, a, b), Self::unknown(1));
         }
         if let Some(limit) = self.value(a) {
-            // c < x is not (x < c + 1); c is below the largest value, or the interval would have decided.
+            // c < x is not (x < c + 1); c is below the largest value, or the interval would have
+            // decided.
             let above = self.constant(bits, limit + 1);
             let not = self.less(b, above);
             return self.not(not);

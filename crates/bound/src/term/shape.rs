@@ -1,5 +1,5 @@
-//! Terms by their bits: extensions, parts, concatenations and choices. Parts pass through what is inside, so that words
-//! taken apart and put together again are the same word.
+//! Terms by their bits: extensions, parts, concatenations and choices. Parts pass through what is
+//! inside, so that words taken apart and put together again are the same word.
 
 use super::{Facts, Node, Op, Term, Terms, ones, signed};
 
@@ -145,7 +145,8 @@ impl Terms {
 
     pub(super) fn concat_raw(&mut self, high: Term, low: Term) -> Term {
         let (f, g) = (self.facts(high), self.facts(low));
-        if let (Node::Extract(x, at), Node::Op(Op::Concat, middle, rest)) = (self.node(high), self.node(low))
+        if let (Node::Extract(x, at), Node::Op(Op::Concat, middle, rest)) =
+            (self.node(high), self.node(low))
             && let Node::Extract(y, below) = self.node(middle)
             && x == y
             && at == below + self.bits(middle)

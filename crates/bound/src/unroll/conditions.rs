@@ -174,14 +174,17 @@ pub(super) fn allowed_sizes(terms: &Terms, cond: Term) -> (u64, u64) {
     let of = |term: Term, low: u64, high: u64| sizes(terms, term, (low, high)).unwrap_or(anything);
     let (x, y) = match (op, holds) {
         (Op::Eq, true) => (of(a, g.low, g.high), of(b, f.low, f.high)),
-        (Op::Ult, true) => (of(a, 0, g.high.saturating_sub(1)), of(b, f.low.saturating_add(1), u64::MAX)),
+        (Op::Ult, true) => {
+            (of(a, 0, g.high.saturating_sub(1)), of(b, f.low.saturating_add(1), u64::MAX))
+        }
         (Op::Ult, false) => (of(a, g.low, u64::MAX), of(b, 0, f.high)),
         _ => (anything, anything),
     };
     (x.0.max(y.0), x.1.min(y.1))
 }
 
-/// The packet sizes for which a term is in an interval, if it grows with the size and depends on nothing else.
+/// The packet sizes for which a term is in an interval, if it grows with the size and depends on
+/// nothing else.
 fn sizes(terms: &Terms, term: Term, (low, high): (u64, u64)) -> Option<(u64, u64)> {
     let facts = terms.facts(term);
     let (low, high) = (low.max(facts.low), high.min(facts.high));

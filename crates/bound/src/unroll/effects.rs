@@ -78,18 +78,21 @@ impl Walk<'_> {
                 state.slots[slot.0 as usize] = Some(value);
             }
             Effect::Load { slot, address, bytes } if self.graph.unchecked.is_some() => {
-                let access = Access { address: self.evaluate(state, address), bytes: *bytes, place };
+                let access =
+                    Access { address: self.evaluate(state, address), bytes: *bytes, place };
                 let value = self.load_unchecked(state, access, node)?;
                 let value = self.terms.zext(value, self.graph.slots[slot.0 as usize]);
                 state.slots[slot.0 as usize] = Some(value);
             }
             Effect::Store { address, bytes, value } if self.graph.unchecked.is_some() => {
-                let access = Access { address: self.evaluate(state, address), bytes: *bytes, place };
+                let access =
+                    Access { address: self.evaluate(state, address), bytes: *bytes, place };
                 let value = self.evaluate(state, value);
                 self.store_unchecked(state, access, value, node)?;
             }
             Effect::Access { address, bytes, write } => {
-                let access = Access { address: self.evaluate(state, address), bytes: *bytes, place };
+                let access =
+                    Access { address: self.evaluate(state, address), bytes: *bytes, place };
                 return Ok(self.time(state, access, *write, node));
             }
             Effect::Delay(cycles) => {
@@ -185,11 +188,15 @@ impl Walk<'_> {
         })
     }
 
-    /// The region an address points into: that of its constant part, since what is added stays inside.
+    /// The region an address points into: that of its constant part, since what is added stays
+    /// inside.
     fn region(&self, address: Term, place: u32) -> Result<usize, UnrollError> {
         let (rest, base) = self.terms.linear(address);
         let find = |at: u64| {
-            self.graph.regions.iter().position(|region| at >= region.base && at - region.base < region.size)
+            self.graph
+                .regions
+                .iter()
+                .position(|region| at >= region.base && at - region.base < region.size)
         };
         let facts = self.terms.facts(address);
         let mut found = find(facts.low).filter(|region| find(facts.high) == Some(*region));

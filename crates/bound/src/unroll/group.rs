@@ -10,7 +10,8 @@ const MOST_OFFSET: u64 = 1 << 16;
 /// What keeps the nodes of a position apart, from most to least.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Apart {
-    /// Constants, and the least values of offsets that are not constant: how large a packet must be follows from them.
+    /// Constants, and the least values of offsets that are not constant: how large a packet must be
+    /// follows from them.
     Offsets,
     /// Constants.
     Constants,
@@ -20,7 +21,11 @@ pub(super) enum Apart {
 
 impl Walk<'_> {
     /// Indices of states that agree on what keeps nodes apart, in order of arrival.
-    pub(super) fn group(&mut self, arrivals: &[(Option<u32>, State)], apart: Apart) -> Vec<Vec<usize>> {
+    pub(super) fn group(
+        &mut self,
+        arrivals: &[(Option<u32>, State)],
+        apart: Apart,
+    ) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         let mut known: HashMap<Vec<(u64, u64)>, usize> = HashMap::new();
         for (index, (_, state)) in arrivals.iter().enumerate() {
@@ -29,7 +34,9 @@ impl Walk<'_> {
                 let steers = self.steering.contains(Slot(slot as u32));
                 let Some(term) = *value else { continue };
                 match self.terms.value(term) {
-                    Some(value) if apart != Apart::Steering || steers => key.push((slot as u64, value)),
+                    Some(value) if apart != Apart::Steering || steers => {
+                        key.push((slot as u64, value))
+                    }
                     None => {
                         let (base, term) = match self.terms.strip(term) {
                             Some((base, rest)) => (u64::from(base) + 1, rest),

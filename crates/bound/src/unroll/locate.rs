@@ -1,8 +1,9 @@
 //! Where the addresses of unchecked programs point.
 //!
-//! Nobody has proved that `base + offset` stays in the memory of that base, so an address counts as inside a region only if the
-//! interval of its offset does, with what conditions have left of it. An address that may be in several regions, or whose interval
-//! leaves its region, may be anything: loads then give new values, and stores make private memory and packets unknown.
+//! Nobody has proved that `base + offset` stays in the memory of that base, so an address counts as
+//! inside a region only if the interval of its offset does, with what conditions have left of it.
+//! An address that may be in several regions, or whose interval leaves its region, may be anything:
+//! loads then give new values, and stores make private memory and packets unknown.
 
 use super::{State, Walk};
 use crate::graph::{Graph, Unchecked};
@@ -30,11 +31,9 @@ pub(super) enum Found {
 /// The region without a base that an interval lies in.
 fn absolute(graph: &Graph, unchecked: &Unchecked, low: u64, high: u64) -> Option<usize> {
     let based = |index: usize| unchecked.bases.iter().any(|base| base.region as usize == index);
-    graph
-        .regions
-        .iter()
-        .enumerate()
-        .position(|(index, region)| !based(index) && low >= region.base && high < region.base + region.size)
+    graph.regions.iter().enumerate().position(|(index, region)| {
+        !based(index) && low >= region.base && high < region.base + region.size
+    })
 }
 
 /// The values a term can have where the state is.
@@ -108,7 +107,9 @@ fn range_below(terms: &Terms, state: &State, term: Term, depth: u32) -> (u64, u6
 /// A sum that is `x - y - 1`, as what is subtracted from what.
 fn difference(terms: &Terms, a: Term, b: Term) -> Option<(Term, Term)> {
     let inverted = |term: Term| match terms.node(term) {
-        TermNode::Op(Op::Xor, y, all) if terms.value(all) == Some(ones(terms.bits(term))) => Some(y),
+        TermNode::Op(Op::Xor, y, all) if terms.value(all) == Some(ones(terms.bits(term))) => {
+            Some(y)
+        }
         _ => None,
     };
     match (inverted(a), inverted(b)) {
@@ -118,15 +119,17 @@ fn difference(terms: &Terms, a: Term, b: Term) -> Option<(Term, Term)> {
     }
 }
 
-/// How much larger than `y` the term `x` is at least, by a condition `x >= y + n` or `y + n < x` that holds.
+/// How much larger than `y` the term `x` is at least, by a condition `x >= y + n` or `y + n < x`
+/// that holds.
 fn known_difference(terms: &Terms, state: &State, x: Term, y: Term) -> u64 {
     let above = |term: Term| match terms.linear(term) {
         (Some(rest), by) if rest == y => Some(by),
         _ => None,
     };
     // The sum must not wrap for the difference to be one.
-    let fits =
-        |by: &u64| range(terms, state, y).1.checked_add(*by).is_some_and(|sum| sum <= ones(terms.bits(y)));
+    let fits = |by: &u64| {
+        range(terms, state, y).1.checked_add(*by).is_some_and(|sum| sum <= ones(terms.bits(y)))
+    };
     let of = |cond: &Term| match terms.node(*cond) {
         TermNode::Op(Op::Ult, a, b) if b == x => above(a).filter(fits).map(|by| by + 1),
         TermNode::Op(Op::Xor, not, one) if terms.value(one) == Some(1) => match terms.node(not) {
@@ -177,7 +180,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Collects the regions of an address that is a choice between addresses; false if one is not known.
+    /// Collects the regions of an address that is a choice between addresses; false if one is not
+    /// known.
     fn sources(
         &mut self,
         state: &State,

@@ -1,4 +1,5 @@
-//! One state from several: equal values stay, others become phis; of what was known the weaker part holds.
+//! One state from several: equal values stay, others become phis; of what was known the weaker part
+//! holds.
 
 use std::collections::HashMap;
 
@@ -6,7 +7,8 @@ use super::conditions::bounds;
 use super::{Node, State};
 use crate::term::{Mem, Op, Term, Terms};
 
-/// A byte of private memory: byte `at` of a value. Addresses come back from memory as what they were, which their bytes do not.
+/// A byte of private memory: byte `at` of a value. Addresses come back from memory as what they
+/// were, which their bytes do not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cell {
     pub whole: Term,
@@ -43,13 +45,16 @@ pub(super) fn merge(
         let parts = parts.filter(|parts| parts.iter().all(|(base, _)| *base == parts[0].0));
         let original = values.clone();
         let (base, values) = match parts {
-            Some(parts) => (terms.base_of(values[0]), parts.into_iter().map(|(_, rest)| rest).collect()),
+            Some(parts) => {
+                (terms.base_of(values[0]), parts.into_iter().map(|(_, rest)| rest).collect())
+            }
             None => (None, values),
         };
         // What conditions said of the values on their ways holds for the choice between them.
-        let spans = values.iter().zip(arrivals).map(|(value, (_, state))| bounds(terms, state, *value));
-        let (low, high) =
-            spans.fold((u64::MAX, 0), |(low, high), (least, most)| (low.min(least), high.max(most)));
+        let spans =
+            values.iter().zip(arrivals).map(|(value, (_, state))| bounds(terms, state, *value));
+        let (low, high) = spans
+            .fold((u64::MAX, 0), |(low, high), (least, most)| (low.min(least), high.max(most)));
         let phi = terms.phi(id, node.phis.len() as u32, terms.bits(values[0]), (low, high));
         node.phis.push(values.clone());
         let phi = match base {
@@ -62,14 +67,18 @@ pub(super) fn merge(
     let mut state = first.clone();
     for (slot, value) in state.slots.iter_mut().enumerate() {
         // A slot that is unknown on one way is unknown.
-        let values: Option<Vec<Term>> = arrivals.iter().map(|(_, state)| state.slots[slot]).collect();
+        let values: Option<Vec<Term>> =
+            arrivals.iter().map(|(_, state)| state.slots[slot]).collect();
         *value = values.map(|values| join(terms, node, values));
     }
     state.lost = arrivals.iter().any(|(_, state)| state.lost);
-    state.cells.retain(|address, _| arrivals.iter().all(|(_, state)| state.cells.contains_key(address)));
+    state
+        .cells
+        .retain(|address, _| arrivals.iter().all(|(_, state)| state.cells.contains_key(address)));
     for (address, cell) in &mut state.cells {
         let cells: Vec<Cell> = arrivals.iter().map(|(_, state)| state.cells[address]).collect();
-        let alike = |other: &Cell| other.at == cell.at && terms.bits(other.whole) == terms.bits(cell.whole);
+        let alike =
+            |other: &Cell| other.at == cell.at && terms.bits(other.whole) == terms.bits(cell.whole);
         if cells.iter().all(alike) {
             cell.whole = join(terms, node, cells.iter().map(|cell| cell.whole).collect());
         } else {

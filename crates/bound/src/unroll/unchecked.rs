@@ -1,4 +1,5 @@
-//! Accesses of unchecked programs: what they read, what they change, how long they take (see [`super::locate`]).
+//! Accesses of unchecked programs: what they read, what they change, how long they take (see
+//! [`super::locate`]).
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,8 @@ const MOST_GIVEN: usize = 1024;
 
 /// What is said of addresses that are not known.
 const ANY_LOAD: &str = "a load from an address that is not known: any value";
-const ANY_STORE: &str = "a store to an address that is not known: it may change the stack and the packet";
+const ANY_STORE: &str =
+    "a store to an address that is not known: it may change the stack and the packet";
 
 /// An access.
 #[derive(Clone, Copy)]
@@ -40,7 +42,13 @@ impl<'a> Walk<'a> {
     }
 
     /// Counts the time of an access.
-    pub(super) fn time(&mut self, state: &State, access: Access, write: bool, node: &mut Node) -> Flow {
+    pub(super) fn time(
+        &mut self,
+        state: &State,
+        access: Access,
+        write: bool,
+        node: &mut Node,
+    ) -> Flow {
         let Some(unchecked) = self.unchecked() else { return Flow::On };
         let wait = |wait: &Wait| if write { wait.store } else { wait.load };
         let of = |region: &usize| unchecked.waits.get(*region).map_or(0, wait);
@@ -126,7 +134,8 @@ impl<'a> Walk<'a> {
         let (region, address, span) = match self.locate(state, access.address, access.bytes) {
             Found::Inside { region, address, span } => (region, address, span),
             Found::Several(regions) => {
-                let shared = |region: &usize| self.graph.regions[*region].contents == Contents::Shared;
+                let shared =
+                    |region: &usize| self.graph.regions[*region].contents == Contents::Shared;
                 if !regions.iter().all(shared) {
                     self.note(access.place, ANY_LOAD);
                 }
@@ -181,7 +190,12 @@ impl<'a> Walk<'a> {
                     }
                     let value = self.choice(address, values).unwrap_or(address);
                     if !whole {
-                        node.reads.push(Read { place: access.place, region: region_id, address, value });
+                        node.reads.push(Read {
+                            place: access.place,
+                            region: region_id,
+                            address,
+                            value,
+                        });
                     }
                     Ok(value)
                 }
@@ -207,8 +221,10 @@ impl<'a> Walk<'a> {
     /// A byte of private memory as it was at the start.
     fn at_start(&mut self, at: u64) -> Cell {
         let regions = &self.graph.regions;
-        let region = regions.iter().position(|region| at >= region.base && at - region.base < region.size);
-        let (mem, at) = (self.terms.initial(region.unwrap_or(0) as u32), self.terms.constant(32, at));
+        let region =
+            regions.iter().position(|region| at >= region.base && at - region.base < region.size);
+        let (mem, at) =
+            (self.terms.initial(region.unwrap_or(0) as u32), self.terms.constant(32, at));
         Cell { whole: self.terms.load(mem, at), at: 0 }
     }
 
@@ -243,7 +259,8 @@ impl<'a> Walk<'a> {
             list.push(cell);
         }
         let first = list[0];
-        let follows = |(by, cell): (u8, &Cell)| cell.whole == first.whole && cell.at == first.at + by;
+        let follows =
+            |(by, cell): (u8, &Cell)| cell.whole == first.whole && cell.at == first.at + by;
         if (0..).zip(&list).all(follows) {
             return self.terms.extract(first.whole, 8 * first.at, 8 * bytes);
         }
@@ -251,7 +268,8 @@ impl<'a> Walk<'a> {
     }
 
     fn device(&self, region: usize, write: bool) -> Option<&'a [Effect]> {
-        let device = self.unchecked()?.devices.iter().find(|device| device.region as usize == region)?;
+        let device =
+            self.unchecked()?.devices.iter().find(|device| device.region as usize == region)?;
         Some(if write { &device.store } else { &device.load })
     }
 
@@ -265,7 +283,10 @@ impl<'a> Walk<'a> {
         let (region, address, span) = match self.locate(state, access.address, access.bytes) {
             Found::Inside { region, address, span } => (region, address, span),
             Found::Several(regions) => {
-                if regions.iter().any(|region| self.graph.regions[*region].contents != Contents::Shared) {
+                if regions
+                    .iter()
+                    .any(|region| self.graph.regions[*region].contents != Contents::Shared)
+                {
                     self.note(access.place, ANY_STORE);
                 }
                 regions.iter().for_each(|region| self.forget(state, *region, (0, u64::MAX)));
@@ -285,8 +306,10 @@ impl<'a> Walk<'a> {
             }
             return Ok(());
         }
-        let fixed =
-            self.unchecked().and_then(|unchecked| unchecked.waits.get(region)).is_some_and(|wait| wait.fixed);
+        let fixed = self
+            .unchecked()
+            .and_then(|unchecked| unchecked.waits.get(region))
+            .is_some_and(|wait| wait.fixed);
         match (self.graph.regions[region].contents, state.mems[region]) {
             _ if fixed => {}
             (Contents::Packet, Some(mut mem)) => {
@@ -306,7 +329,9 @@ impl<'a> Walk<'a> {
                             let key = at + u64::from(byte);
                             let new = Cell { whole: value, at: byte };
                             match state.cells.get(&key).copied() {
-                                _ if self.terms.value(hit) == Some(1) => drop(state.cells.insert(key, new)),
+                                _ if self.terms.value(hit) == Some(1) => {
+                                    state.cells.insert(key, new);
+                                }
                                 Some(old) => {
                                     let (new, old) = (new.byte(self.terms), old.byte(self.terms));
                                     let whole = self.terms.ite(hit, new, old);
@@ -314,7 +339,8 @@ impl<'a> Walk<'a> {
                                 }
                                 None if state.lost => {}
                                 None => {
-                                    let (new, old) = (new.byte(self.terms), self.at_start(key).whole);
+                                    let (new, old) =
+                                        (new.byte(self.terms), self.at_start(key).whole);
                                     let whole = self.terms.ite(hit, new, old);
                                     state.cells.insert(key, Cell { whole, at: 0 });
                                 }
@@ -333,7 +359,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Makes a region's contents unknown. Return addresses stay: that calls return is taken for granted.
+    /// Makes a region's contents unknown. Return addresses stay: that calls return is taken for
+    /// granted.
     fn forget(&mut self, state: &mut State, region: usize, span: (u64, u64)) {
         let Some(unchecked) = self.unchecked() else { return };
         if unchecked.waits.get(region).is_some_and(|wait| wait.fixed) {
@@ -347,7 +374,8 @@ impl<'a> Walk<'a> {
                 let (from, to) = (from.max(span.0), (from + to).min(span.1));
                 let terms = &mut *self.terms;
                 state.cells.retain(|at, cell| {
-                    let back = terms.strip(cell.whole).is_some_and(|(base, _)| base == unchecked.code);
+                    let back =
+                        terms.strip(cell.whole).is_some_and(|(base, _)| base == unchecked.code);
                     *at < from || *at >= to || back
                 });
             }
@@ -356,7 +384,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Checks that a call returns to where it came from.
-    pub(super) fn returns(&mut self, to: Term, expected: u64, place: u32) -> Result<(), UnrollError> {
+    pub(super) fn returns(
+        &mut self,
+        to: Term,
+        expected: u64,
+        place: u32,
+    ) -> Result<(), UnrollError> {
         let found = self.terms.strip(to).map(|(base, rest)| (base, self.terms.value(rest)));
         match self.unchecked() {
             Some(unchecked) if found == Some((unchecked.code, Some(expected))) => Ok(()),
@@ -377,12 +410,16 @@ impl<'a> Walk<'a> {
                 TermNode::Op(Op::Add, a, b) if self.terms.value(b).is_some() => {
                     let by = self.terms.value(b)?;
                     let inner = self.cases(a)?;
-                    values.extend(inner.iter().map(|(value, _)| value.wrapping_add(by) & 0xffff_ffff));
+                    values.extend(
+                        inner.iter().map(|(value, _)| value.wrapping_add(by) & 0xffff_ffff),
+                    );
                 }
-                TermNode::Phi { node, index } => queue.extend(match self.dag.nodes.get(node as usize) {
-                    Some(node) => &node.phis[index as usize],
-                    None => self.joined.get(index as usize)?,
-                }),
+                TermNode::Phi { node, index } => {
+                    queue.extend(match self.dag.nodes.get(node as usize) {
+                        Some(node) => &node.phis[index as usize],
+                        None => self.joined.get(index as usize)?,
+                    })
+                }
                 _ => return None,
             }
         }

@@ -46,14 +46,18 @@ pub fn assembled(source: &str) -> Vec<u8> {
     std::fs::write(path("a.s"), format!(".text\n{source}\n")).unwrap();
     let run = |program: &str, args: &[&str]| {
         let ran = Command::new(program).args(args).current_dir(folder.path()).output();
-        let ran =
-            ran.unwrap_or_else(|e| panic!("{program}: {e} (apt-get install binutils-riscv64-unknown-elf)"));
+        let ran = ran.unwrap_or_else(|e| {
+            panic!("{program}: {e} (apt-get install binutils-riscv64-unknown-elf)")
+        });
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     };
     run("riscv64-unknown-elf-as", &["-march=rv32imac_zicsr", "-mabi=ilp32", "a.s", "-o", "a.o"]);
     let data = "--section-start=.rodata=0x1c000000";
     let text = format!("-Ttext={TEXT:#x}");
-    run("riscv64-unknown-elf-ld", &["-m", "elf32lriscv", "-e", "0", &text, data, "a.o", "-o", "a.elf"]);
+    run(
+        "riscv64-unknown-elf-ld",
+        &["-m", "elf32lriscv", "-e", "0", &text, data, "a.o", "-o", "a.elf"],
+    );
     std::fs::read(path("a.elf")).unwrap()
 }
 

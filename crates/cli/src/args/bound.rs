@@ -12,7 +12,8 @@ use super::seconds;
 pub enum BoundTarget {
     /// Agilio CX with XDP offload: 50 cores at 800 MHz; costs checked against hardware
     AgilioXdp,
-    /// Executed eBPF instructions in the Linux kernel: modelled, one core, one nanosecond an instruction
+    /// Executed eBPF instructions in the Linux kernel: modelled, one core, one nanosecond an
+    /// instruction
     Xdp,
     /// A target with a description: for programs in C with nicforge.h, and αIR
     Described(String),
@@ -54,14 +55,16 @@ pub enum BoundEmit {
 
 #[derive(ClapArgs)]
 pub struct Bound {
-    /// eBPF object (.o), XDP source in C, NFP listing, or a Nicforge program (.c, .air or folder), which becomes an XDP
-    /// program; with the name of a target, a Nicforge program on its units or, on pspin and fpspin, RISC-V handlers (ELF)
+    /// eBPF object (.o), XDP source in C, NFP listing, or a Nicforge program (.c, .air or folder),
+    /// which becomes an XDP program; with the name of a target, a Nicforge program on its units or,
+    /// on pspin and fpspin, RISC-V handlers (ELF)
     pub file: PathBuf,
     /// Further argument for clang, such as -DHASHES=10
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     pub define: Vec<String>,
-    /// agilio-xdp (Agilio CX, 50 cores at 800 MHz; costs checked against hardware), xdp (eBPF instructions in Linux, one core, a
-    /// nanosecond each), or the name or .toml file of a target, for Nicforge programs and handlers
+    /// agilio-xdp (Agilio CX, 50 cores at 800 MHz; costs checked against hardware), xdp (eBPF
+    /// instructions in Linux, one core, a nanosecond each), or the name or .toml file of a target,
+    /// for Nicforge programs and handlers
     #[arg(long, value_name = "TARGET", value_parser = bound_target, default_value = "agilio-xdp")]
     pub target: BoundTarget,
     /// Function to analyse, if the object has several programs
@@ -82,7 +85,8 @@ pub struct Bound {
     /// Stop when this rate is proved (exit status 0) or a packet is slower (1)
     #[arg(long, value_name = "25G|10Mpps", value_parser = required_rate)]
     pub require: Option<RequiredRate>,
-    /// Suppose packet fields, bytes or a size: eth.type=0x0800, 23=17, size=128; or plain-maps: that maps per CPU are plain
+    /// Suppose packet fields, bytes or a size: eth.type=0x0800, 23=17, size=128; or plain-maps:
+    /// that maps per CPU are plain
     #[arg(long, value_name = "WHAT=VALUE")]
     pub what_if: Vec<String>,
     /// The N slowest paths
@@ -91,8 +95,8 @@ pub struct Bound {
     /// Every path a packet can take (there may be very many)
     #[arg(long)]
     pub all: bool,
-    /// Only this path: its blocks from first to last, as 0,2,3,7 (3t or 3f: left by a taken branch or not), or a file with
-    /// --json output, whose `path` names them
+    /// Only this path: its blocks from first to last, as 0,2,3,7 (3t or 3f: left by a taken branch
+    /// or not), or a file with --json output, whose `path` names them
     #[arg(long, value_name = "BLOCKS|FILE", conflicts_with_all = ["require", "top", "all"])]
     pub path: Option<String>,
     /// How to search, for comparisons: the answer is the same
@@ -137,7 +141,14 @@ fn required_rate(text: &str) -> Result<RequiredRate, String> {
         Some('G') => (&number[..number.len() - 1], 1e9),
         _ => (number, 1.0),
     };
-    let value: Option<f64> = digits.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0);
-    let value = value.ok_or("expected a rate as 25G (bits a second) or 10Mpps (packets a second)")? * factor;
-    Ok(if packets { RequiredRate::PacketsPerSecond(value) } else { RequiredRate::BitsPerSecond(value) })
+    let value: Option<f64> =
+        digits.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0);
+    let value = value
+        .ok_or("expected a rate as 25G (bits a second) or 10Mpps (packets a second)")?
+        * factor;
+    Ok(if packets {
+        RequiredRate::PacketsPerSecond(value)
+    } else {
+        RequiredRate::BitsPerSecond(value)
+    })
 }

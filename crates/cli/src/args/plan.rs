@@ -12,7 +12,11 @@ use super::{Inputs, Source, seconds};
 #[derive(Clone, ClapArgs)]
 pub struct Planning {
     /// What the plan is to be good at
-    #[arg(long, default_value = "rate", value_name = "rate|guaranteed-rate|latency|energy|footprint@RATE")]
+    #[arg(
+        long,
+        default_value = "rate",
+        value_name = "rate|guaranteed-rate|latency|energy|footprint@RATE"
+    )]
     pub objective: String,
     /// Keep something: TABLE=MEMORY, or HANDLER=N replicas at most
     #[arg(long, value_name = "NAME=WHAT")]
@@ -20,7 +24,8 @@ pub struct Planning {
     /// Cores of the host that may be used too
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub host_cores: u32,
-    /// Take how often branches go either way from a capture (--pcap, or the one beside the program) instead of guessing
+    /// Take how often branches go either way from a capture (--pcap, or the one beside the program)
+    /// instead of guessing
     #[arg(long)]
     pub profile: bool,
     /// Frame size the rates are for, bytes without CRC
@@ -35,8 +40,8 @@ pub struct Planning {
     /// Stop the search after so long and give the best plan so far
     #[arg(long, value_parser = seconds, value_name = "SECONDS")]
     pub timeout: Option<Duration>,
-    /// What stays in memory beside the packet instead of being copied with events: nothing, values with bytes of their own, or values
-    /// that share bytes where they never meet
+    /// What stays in memory beside the packet instead of being copied with events: nothing, values
+    /// with bytes of their own, or values that share bytes where they never meet
     #[arg(long, default_value = "shared", value_name = "none|own|shared", value_parser = context)]
     pub context: ContextUse,
     /// Go on searching when a plan has the ports' rate
@@ -84,8 +89,8 @@ pub struct Plan {
     /// Check and price a plan from a file instead of searching
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// Run the best N plans of the search (4) on a capture, or in the simulator where the target is not here, and take the one
-    /// that is fastest by measurement
+    /// Run the best N plans of the search (4) on a capture, or in the simulator where the target is
+    /// not here, and take the one that is fastest by measurement
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = super::MEASURED,
           conflicts_with = "plan")]
     pub tune: Option<usize>,
@@ -136,10 +141,12 @@ pub struct Sim {
     /// Simulate a plan from a file instead of searching
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// What is offered: bits per second on the wire as 100G, or frames per second as 10Mpps (default: one port's line)
+    /// What is offered: bits per second on the wire as 100G, or frames per second as 10Mpps
+    /// (default: one port's line)
     #[arg(long, value_name = "RATE")]
     pub rate: Option<String>,
-    /// Traffic: size=256|imix|64..1500|capture, flows=N, zipf=S, burst=N, poisson, udp, tcp, seed=N, separated by commas
+    /// Traffic: size=256|imix|64..1500|capture, flows=N, zipf=S, burst=N, poisson, udp, tcp,
+    /// seed=N, separated by commas
     #[arg(long, value_name = "WHAT", default_value = "")]
     pub workload: String,
     /// Send the capture as it is instead, at --rate if there is one
@@ -172,8 +179,8 @@ pub struct Sim {
 }
 
 impl Sim {
-    /// Looking for the greatest rate a plan has without loss, under frames of one size in as many flows as it was planned for, each
-    /// time for `duration` simulated seconds.
+    /// Looking for the greatest rate a plan has without loss, under frames of one size in as many
+    /// flows as it was planned for, each time for `duration` simulated seconds.
     pub fn of_plan(
         source: &Source,
         inputs: &Inputs,

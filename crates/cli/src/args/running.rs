@@ -81,7 +81,8 @@ pub struct Metrics {
 pub struct Reload {
     #[command(flatten)]
     pub source: Source,
-    /// Contents for tables that are new or changed (TOML or JSON; default: tables.toml beside the program)
+    /// Contents for tables that are new or changed (TOML or JSON; default: tables.toml beside the
+    /// program)
     #[arg(long, value_name = "FILE")]
     pub tables: Option<PathBuf>,
     /// Process id of the run, if there are several

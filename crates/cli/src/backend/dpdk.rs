@@ -35,7 +35,8 @@ impl Pipelined for Dpdk {
         }
         let built = app.path(false).map_err(|e| pipelines::failure(&job.program, e))?;
         let path = args.output.clone().unwrap_or_else(|| job.program.name.clone().into());
-        std::fs::copy(built, &path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+        std::fs::copy(built, &path)
+            .map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
         outln!("wrote {}", path.display());
         Ok(())
     }
@@ -48,8 +49,12 @@ impl Pipelined for Dpdk {
         entries: &[(TableId, Entry)],
         events: &[InputEvent],
     ) -> Result<(DpdkRun, Vec<Difference>), Failure> {
-        let reference =
-            job.make_room_beside(&dpdk::one_room(&job.program, &job.pipeline), source, entries, events)?;
+        let reference = job.make_room_beside(
+            &dpdk::one_room(&job.program, &job.pipeline),
+            source,
+            entries,
+            events,
+        )?;
         let Job { program, pipeline, .. } = &*job;
         let ran = if job.apart {
             verify_apart(&reference, program, pipeline, job.dma.as_deref(), entries, events)

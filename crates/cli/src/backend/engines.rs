@@ -20,10 +20,16 @@ pub struct Cores {
     stands_in: &'static str,
 }
 
-pub static NFP: Cores =
-    Cores { word: Generator::Nfp, engines: Engines::Nfp, stands_in: "functional: on a shim of the chip" };
-pub static THREADS: Cores =
-    Cores { word: Generator::Threads, engines: Engines::Threads, stands_in: "functional: on threads" };
+pub static NFP: Cores = Cores {
+    word: Generator::Nfp,
+    engines: Engines::Nfp,
+    stands_in: "functional: on a shim of the chip",
+};
+pub static THREADS: Cores = Cores {
+    word: Generator::Threads,
+    engines: Engines::Threads,
+    stands_in: "functional: on threads",
+};
 
 impl Pipelined for Cores {
     fn word(&self) -> Generator {

@@ -75,8 +75,13 @@ pub trait Backend: Sync {
     }
 
     /// Writes generated code, or what is built of it.
-    fn build(&self, target: &Target, args: &Build, loaded: &Loaded, runtime: &Runtime)
-    -> Result<(), Failure>;
+    fn build(
+        &self,
+        target: &Target,
+        args: &Build,
+        loaded: &Loaded,
+        runtime: &Runtime,
+    ) -> Result<(), Failure>;
 
     /// Maps a design to the device.
     fn synthesize(&self, _target: &Target, _args: &Build, _loaded: &Loaded) -> Result<(), Failure> {
@@ -84,13 +89,24 @@ pub trait Backend: Sync {
     }
 
     /// Runs a program on a capture or on interfaces.
-    fn run(&self, target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>;
+    fn run(
+        &self,
+        target: &Target,
+        args: &Run,
+        loaded: &Loaded,
+        runtime: Runtime,
+    ) -> Result<(), Failure>;
 
     /// Compares a program with the interpreter.
     fn verify(&self, target: &Target, case: Case) -> Result<(), Failure>;
 
     /// Puts into a plan what only the generator knows of its price.
-    fn price(&self, _plan: &mut Plan, _source: &Verified<Program>, _target: &Target) -> Result<(), Failure> {
+    fn price(
+        &self,
+        _plan: &mut Plan,
+        _source: &Verified<Program>,
+        _target: &Target,
+    ) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -144,7 +160,9 @@ pub fn of(target: &Target) -> Result<&'static dyn Backend, Failure> {
             words.join(", ")
         ))
     })?;
-    backend.accepts(target).map_err(|why| Failure::user(format!("target `{}`: {why}", target.name)))?;
+    backend
+        .accepts(target)
+        .map_err(|why| Failure::user(format!("target `{}`: {why}", target.name)))?;
     Ok(backend)
 }
 
@@ -181,11 +199,19 @@ mod tests {
         let mut used = Vec::new();
         for name in nicforge_target::names() {
             used.push(
-                find(name).unwrap_or_else(|e| panic!("{name}: {}", e.message)).unwrap().backend.generates(),
+                find(name)
+                    .unwrap_or_else(|e| panic!("{name}: {}", e.message))
+                    .unwrap()
+                    .backend
+                    .generates(),
             );
         }
         for backend in ALL {
-            assert!(used.contains(&backend.generates()), "no target uses {}", backend.generates().word());
+            assert!(
+                used.contains(&backend.generates()),
+                "no target uses {}",
+                backend.generates().word()
+            );
         }
         assert!(find("interp").unwrap().is_none());
     }

@@ -97,7 +97,13 @@ impl<T: Pipelined> Backend for T {
         self.ports().is_some() && Pipelined::stands_in(self, target).is_none()
     }
 
-    fn build(&self, target: &Target, args: &Build, loaded: &Loaded, _: &Runtime) -> Result<(), Failure> {
+    fn build(
+        &self,
+        target: &Target,
+        args: &Build,
+        loaded: &Loaded,
+        _: &Runtime,
+    ) -> Result<(), Failure> {
         self.files(target, args, &pipelines::job(self, target, &args.planned, &loaded.program)?)
     }
 

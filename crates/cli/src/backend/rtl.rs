@@ -46,7 +46,13 @@ impl Backend for Rtl {
         true
     }
 
-    fn build(&self, target: &Target, args: &Build, loaded: &Loaded, _: &Runtime) -> Result<(), Failure> {
+    fn build(
+        &self,
+        target: &Target,
+        args: &Build,
+        loaded: &Loaded,
+        _: &Runtime,
+    ) -> Result<(), Failure> {
         fpga::build(target, args, loaded)
     }
 
@@ -62,7 +68,12 @@ impl Backend for Rtl {
         fpga::verify(target, self.stands_in(target), &case)
     }
 
-    fn price(&self, plan: &mut Plan, source: &Verified<Program>, target: &Target) -> Result<(), Failure> {
+    fn price(
+        &self,
+        plan: &mut Plan,
+        source: &Verified<Program>,
+        target: &Target,
+    ) -> Result<(), Failure> {
         fpga::price(plan, source, target)
     }
 }

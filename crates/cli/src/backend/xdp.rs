@@ -71,21 +71,34 @@ impl Backend for Xdp {
         let lines = if args.emit == Emit::C { LineStyle::Comments } else { LineStyle::Directives };
         let artifact = match job {
             Some(job) => pipelines::xdp_artifact(&job, target, lines)?,
-            None => xdp::generate(&compiled, lines).map_err(|e| program::unsupported(&compiled, &e))?,
+            None => {
+                xdp::generate(&compiled, lines).map_err(|e| program::unsupported(&compiled, &e))?
+            }
         };
         if args.emit == Emit::C {
             return build::write(args, artifact.source.as_bytes());
         }
-        let object =
-            compile_bpf(&compiled.name, &artifact.source, Mode::Live, &runtime.target_headers("xdp"))
-                .map_err(|e| Failure::of(e.fault(), e))?;
+        let object = compile_bpf(
+            &compiled.name,
+            &artifact.source,
+            Mode::Live,
+            &runtime.target_headers("xdp"),
+        )
+        .map_err(|e| Failure::of(e.fault(), e))?;
         let path = args.output.clone().unwrap_or_else(|| format!("{}.o", compiled.name).into());
-        std::fs::write(&path, object).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+        std::fs::write(&path, object)
+            .map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
         outln!("wrote {}", path.display());
         Ok(())
     }
 
-    fn run(&self, target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure> {
+    fn run(
+        &self,
+        target: &Target,
+        args: &Run,
+        loaded: &Loaded,
+        runtime: Runtime,
+    ) -> Result<(), Failure> {
         refuse_missing(target, &loaded.program)?;
         let staged = pipelines::asked(&args.planned) || pipelines::split(&loaded.program, target);
         if args.watch && staged {

@@ -1,10 +1,11 @@
 //! Two sequences side by side: what is in both, in order, and what only one of them has.
 //!
-//! Used for streams of frames without numbers: one frame that is lost or changed must not make all behind it differ. At each
-//! place where the two are unlike, the nearest place behind it where they are alike again is taken, nearest by what is skipped
-//! on both sides together, at most [`REACH`] elements of each. So the cost is at most `REACH` squared for each difference, and linear where
-//! there is none. It is not the longest common sequence, but it is one of the common sequences, and a run whose streams
-//! are equal has no difference.
+//! Used for streams of frames without numbers: one frame that is lost or changed must not make all
+//! behind it differ. At each place where the two are unlike, the nearest place behind it where they
+//! are alike again is taken, nearest by what is skipped on both sides together, at most [`REACH`]
+//! elements of each. So the cost is at most `REACH` squared for each difference, and linear where
+//! there is none. It is not the longest common sequence, but it is one of the common sequences, and
+//! a run whose streams are equal has no difference.
 
 /// How far ahead both sides are searched: more than a run has in flight.
 const REACH: usize = 256;
@@ -48,7 +49,8 @@ fn unlike(pairs: &mut Vec<Pair>, a: (usize, usize), b: (usize, usize)) {
     pairs.extend((b.0 + used..b.1).map(Pair::Surplus));
 }
 
-/// How many elements of each are skipped until both are alike again. A change in place goes before a loss of as much.
+/// How many elements of each are skipped until both are alike again. A change in place goes before
+/// a loss of as much.
 fn nearest<T: PartialEq>(a: &[T], b: &[T]) -> (usize, usize) {
     let (most_a, most_b) = (a.len().min(REACH), b.len().min(REACH));
     for total in 1..=(most_a + most_b) {

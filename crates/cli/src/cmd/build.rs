@@ -60,12 +60,15 @@ pub fn run(args: Build) -> Result<(), Failure> {
     }
     let compiled = passes(&args, loaded.program)?;
     if code {
-        return Err(Failure::usage("the interpreter runs αIR as it is: use --emit air or --emit passes"));
+        return Err(Failure::usage(
+            "the interpreter runs αIR as it is: use --emit air or --emit passes",
+        ));
     }
     write(&args, print(&compiled, PrintOptions { spans: false }).as_bytes())
 }
 
-/// The program after the passes that were asked for, or a target's own; prints what was asked for of them.
+/// The program after the passes that were asked for, or a target's own; prints what was asked for
+/// of them.
 pub fn passes(args: &Build, program: Verified<Program>) -> Result<Verified<Program>, Failure> {
     let wanted = |pass: &str| args.print_after.iter().any(|name| name == pass || name == "all");
     let mut manager = PassManager::new();
@@ -84,7 +87,11 @@ pub fn passes(args: &Build, program: Verified<Program>) -> Result<Verified<Progr
             .times()
             .iter()
             .map(|t| {
-                vec![t.pass.to_string(), t.runs.to_string(), format!("{:.2}", t.total.as_secs_f64() * 1e3)]
+                vec![
+                    t.pass.to_string(),
+                    t.runs.to_string(),
+                    format!("{:.2}", t.total.as_secs_f64() * 1e3),
+                ]
             })
             .collect();
         out::notes(&text::table(&["pass", "runs", "ms"], &rows));
@@ -113,22 +120,23 @@ fn host(args: &Build, program: &Program, runtime: &Runtime) -> Result<(), Failur
 /// The folder that generated files go to, made if it is missing.
 pub fn folder(args: &Build, program: &Program) -> Result<PathBuf, Failure> {
     let path = args.output.clone().unwrap_or_else(|| program.name.clone().into());
-    std::fs::create_dir_all(&path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+    std::fs::create_dir_all(&path)
+        .map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
     Ok(path)
 }
 
 /// Writes the text of generated files, one behind the other.
 pub fn write_text(args: &Build, files: &[(String, String)]) -> Result<(), Failure> {
-    let text: String = files.iter().map(|(name, text)| format!("/* ---- {name} */\n{text}\n")).collect();
+    let text: String =
+        files.iter().map(|(name, text)| format!("/* ---- {name} */\n{text}\n")).collect();
     write(args, text.as_bytes())
 }
 
 /// Writes to the file that was asked for, or to standard output.
 pub fn write(args: &Build, bytes: &[u8]) -> Result<(), Failure> {
     match &args.output {
-        Some(path) => {
-            std::fs::write(path, bytes).map_err(|e| Failure::user(format!("{}: {e}", path.display())))
-        }
+        Some(path) => std::fs::write(path, bytes)
+            .map_err(|e| Failure::user(format!("{}: {e}", path.display()))),
         None => {
             out::bytes(bytes);
             Ok(())

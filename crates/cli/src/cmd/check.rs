@@ -38,7 +38,8 @@ pub fn run(args: Check) -> Result<(), Failure> {
         return Ok(());
     }
     let Found { ok, list, fires, queues } = diagnostics(&args, &runtime)?;
-    let mut answer = json!({ "schema": "nicforge/check", "version": 1, "ok": ok, "diagnostics": list });
+    let mut answer =
+        json!({ "schema": "nicforge/check", "version": 1, "ok": ok, "diagnostics": list });
     if !fires.is_empty() {
         answer["fires"] = fires.into();
     }
@@ -71,13 +72,18 @@ fn opaque(args: &Check, function: &str, runtime: &Runtime) -> Result<(), Failure
     let options = program::options(&args.source, runtime);
     let (ok, found) = match frontend::opaque::read(&args.source.program, function, &options) {
         Ok(found) => {
-            let line = |span: &Span| found.files.get(span.file?).map(|file| span.line_col(&file.text).0);
+            let line =
+                |span: &Span| found.files.get(span.file?).map(|file| span.line_col(&file.text).0);
             let uses = found.uses.iter().map(|one| {
-                let (read, written) = (one.read.as_ref().and_then(line), one.written.as_ref().and_then(line));
+                let (read, written) =
+                    (one.read.as_ref().and_then(line), one.written.as_ref().and_then(line));
                 json!({ "path": one.path, "read": read, "written": written, "kept": one.kept })
             });
             let statics: Vec<_> = found.statics.iter().filter_map(line).collect();
-            (true, json!({ "diagnostics": [], "uses": uses.collect::<Vec<_>>(), "statics": statics }))
+            (
+                true,
+                json!({ "diagnostics": [], "uses": uses.collect::<Vec<_>>(), "statics": statics }),
+            )
         }
         Err(found) => (false, json!({ "diagnostics": listed(&found.diagnostics, &found.files) })),
     };
@@ -102,19 +108,24 @@ fn listed(list: &[Diagnostic], files: &frontend::SourceFiles) -> Vec<Value> {
     list.iter().map(one).collect()
 }
 
-/// What each of the program's queues carries before anything is cut: the values that live behind it, and their bytes.
+/// What each of the program's queues carries before anything is cut: the values that live behind
+/// it, and their bytes.
 fn carried(loaded: &Loaded) -> Result<Value, Failure> {
     let prepared = cut::trimmed(&loaded.program).map_err(|e| Failure::rendered(e.to_string()))?;
     let queues =
-        prepared.events.values().filter(|event| event.direction == Direction::Internal).map(|event| {
-            let values = event.params.iter().filter(|param| param.ty != Type::Packet);
-            let values: Vec<(&str, u32)> =
-                values.map(|param| (param.name.as_str(), prepared.size_of(param.ty))).collect();
-            let bytes: u32 = values.iter().map(|(_, bytes)| bytes).sum();
-            let values: Vec<Value> =
-                values.into_iter().map(|(name, bytes)| json!({ "name": name, "bytes": bytes })).collect();
-            json!({ "queue": event.name, "bytes": bytes, "values": values })
-        });
+        prepared.events.values().filter(|event| event.direction == Direction::Internal).map(
+            |event| {
+                let values = event.params.iter().filter(|param| param.ty != Type::Packet);
+                let values: Vec<(&str, u32)> =
+                    values.map(|param| (param.name.as_str(), prepared.size_of(param.ty))).collect();
+                let bytes: u32 = values.iter().map(|(_, bytes)| bytes).sum();
+                let values: Vec<Value> = values
+                    .into_iter()
+                    .map(|(name, bytes)| json!({ "name": name, "bytes": bytes }))
+                    .collect();
+                json!({ "queue": event.name, "bytes": bytes, "values": values })
+            },
+        );
     Ok(queues.collect::<Vec<_>>().into())
 }
 

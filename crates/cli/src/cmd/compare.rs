@@ -61,19 +61,21 @@ impl Agreement {
 pub fn expected(interp: &mut Interp, events: &[InputEvent]) -> Result<Vec<Vec<Output>>, Failure> {
     let mut all = Vec::with_capacity(events.len());
     for (i, event) in events.iter().enumerate() {
-        let outputs = interp.run(event).map_err(|e| Failure::user(format!("event {}: {e}", i + 1)))?;
+        let outputs =
+            interp.run(event).map_err(|e| Failure::user(format!("event {}: {e}", i + 1)))?;
         all.push(outputs);
     }
     Ok(all)
 }
 
-/// Compares what each event should cause with the streams a live run gave. Frames carry no number there, so the streams are
-/// aligned by content: one that is lost is one difference. Drops are not in the streams; their counters are compared by the
-/// caller.
+/// Compares what each event should cause with the streams a live run gave. Frames carry no number
+/// there, so the streams are aligned by content: one that is lost is one difference. Drops are not
+/// in the streams; their counters are compared by the caller.
 pub fn streams(program: &Program, expected: &[Vec<Output>], got: &Streams) -> Agreement {
     let mut result = Agreement { events: expected.len(), ..Agreement::default() };
     let mut wrong = BTreeSet::new();
-    let sent = |port: usize, frame: &Vec<u8>| Output::Send { port: port as u32, frame: frame.clone() };
+    let sent =
+        |port: usize, frame: &Vec<u8>| Output::Send { port: port as u32, frame: frame.clone() };
     let mut lists: Vec<Vec<Output>> = got
         .sent
         .iter()
@@ -109,7 +111,10 @@ pub fn streams(program: &Program, expected: &[Vec<Output>], got: &Streams) -> Ag
                 Pair::Same(..) => {}
                 Pair::Missing(i, other) => {
                     let seen = other.map_or("nothing".to_string(), |j| describe(program, list[j]));
-                    found.push((events[i], format!("expected {}, got {seen}", describe(program, want[i]))));
+                    found.push((
+                        events[i],
+                        format!("expected {}, got {seen}", describe(program, want[i])),
+                    ));
                 }
                 Pair::Surplus(j) => {
                     surplus += 1;
@@ -127,8 +132,8 @@ pub fn streams(program: &Program, expected: &[Vec<Output>], got: &Streams) -> Ag
     result
 }
 
-/// Compares all tables of two backends. Entries that an LRU table keeps although the other evicted them are not a
-/// difference: capacity is a minimum.
+/// Compares all tables of two backends. Entries that an LRU table keeps although the other evicted
+/// them are not a difference: capacity is a minimum.
 pub fn tables(
     program: &Program,
     want: &dyn TableBackend,
@@ -146,17 +151,26 @@ pub fn tables(
     Ok(())
 }
 
-/// Entries that one table has and the other has not, a few of each kind. A full LRU table may hold more than asked for.
-pub fn table_differences(program: &Program, id: TableId, want: &[Entry], got: &[Entry]) -> Vec<String> {
+/// Entries that one table has and the other has not, a few of each kind. A full LRU table may hold
+/// more than asked for.
+pub fn table_differences(
+    program: &Program,
+    id: TableId,
+    want: &[Entry],
+    got: &[Entry],
+) -> Vec<String> {
     let table = &program.tables[id];
     let full = table.kind == nicforge_ir::TableKind::Lru && want.len() as u32 >= table.capacity;
     let missing: Vec<_> = want.iter().filter(|e| !got.contains(e)).collect();
-    let surplus: Vec<_> = if full { Vec::new() } else { got.iter().filter(|e| !want.contains(e)).collect() };
+    let surplus: Vec<_> =
+        if full { Vec::new() } else { got.iter().filter(|e| !want.contains(e)).collect() };
     let mut lines = Vec::new();
     for (kind, list) in [("missing", missing), ("unexpected", surplus)] {
         for entry in list.iter().take(3) {
-            let (key, value) =
-                (json::key_value(program, id, &entry.key), json::value(program, table.value, &entry.value));
+            let (key, value) = (
+                json::key_value(program, id, &entry.key),
+                json::value(program, table.value, &entry.value),
+            );
             lines.push(format!("table {}: {kind} {key} -> {value}", table.name));
         }
     }
@@ -231,12 +245,16 @@ fn header_at(frame: &[u8], at: usize) -> &'static str {
     if frame.get(12..14) != Some(&[8, 0]) {
         return "behind the Ethernet header";
     }
-    let l4: &[(usize, usize, &'static str)] = match (frame.get(14).copied(), frame.get(23).copied()) {
+    let l4: &[(usize, usize, &'static str)] = match (frame.get(14).copied(), frame.get(23).copied())
+    {
         (Some(0x45), Some(6)) => &tcp,
         (Some(0x45), Some(17)) => &udp,
         _ => &[],
     };
-    find(&ipv4).or_else(|| find(&ports).filter(|_| !l4.is_empty())).or_else(|| find(l4)).unwrap_or("payload")
+    find(&ipv4)
+        .or_else(|| find(&ports).filter(|_| !l4.is_empty()))
+        .or_else(|| find(l4))
+        .unwrap_or("payload")
 }
 
 #[cfg(test)]
@@ -253,9 +271,13 @@ mod tests {
             differences: vec![],
         };
         let none = of(0, 0, 2);
-        assert!(!none.passes() && none.verdict() == "was not compared with the reference: no events");
+        assert!(
+            !none.passes() && none.verdict() == "was not compared with the reference: no events"
+        );
         let all = of(3, 3, 2);
-        assert!(all.passes() && all.verdict() == "matches the reference: 3 of 3 events, 2 of 2 tables");
+        assert!(
+            all.passes() && all.verdict() == "matches the reference: 3 of 3 events, 2 of 2 tables"
+        );
         let some = of(2, 1, 2);
         let want = "does not match the reference: 1 of 2 events differ, 0 of 2 tables differ";
         assert!(!some.passes() && some.verdict() == want);
@@ -273,6 +295,10 @@ mod tests {
         got.sent[0].remove(7);
         let result = streams(&program, &expected, &got);
         assert_eq!((result.events, result.matching, result.differences.len()), (100, 99, 1));
-        assert!(result.differences[0].starts_with("event 8: expected net_send"), "{:?}", result.differences);
+        assert!(
+            result.differences[0].starts_with("event 8: expected net_send"),
+            "{:?}",
+            result.differences
+        );
     }
 }

@@ -22,7 +22,8 @@ pub fn run(args: Explain) -> Result<(), Failure> {
         .iter()
         .flat_map(|part| part.split_whitespace())
         .map(|word| {
-            word.trim_matches(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-')).to_lowercase()
+            word.trim_matches(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'))
+                .to_lowercase()
         })
         .collect();
     let named = |name: &str| words.iter().any(|word| *word == name.to_lowercase());
@@ -59,7 +60,9 @@ fn explain_stage(stage: &Stage, plan: &Plan) {
     let n = stage.replicas;
     outln!("stage {}: {n} replica{} on {}", stage.name, if n == 1 { "" } else { "s" }, stage.group);
     match &stage.replication {
-        Replication::Free => outln!("  it may have any number: it writes no table that must stay whole"),
+        Replication::Free => {
+            outln!("  it may have any number: it writes no table that must stay whole")
+        }
         Replication::Sharded { by } => {
             outln!(
                 "  it may have any number: every key of its tables contains {}, which steers its events",
@@ -97,7 +100,9 @@ fn explain_stage(stage: &Stage, plan: &Plan) {
 fn carried(value: &Carried) -> String {
     match value.context {
         None => format!("{} ({} bytes)", value.name, value.bytes),
-        Some(slot) => format!("{} ({} bytes, in the context at {})", value.name, value.bytes, slot.at),
+        Some(slot) => {
+            format!("{} ({} bytes, in the context at {})", value.name, value.bytes, slot.at)
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Programs as hardware: `build`, `verify` and `run` for targets whose code generator is the RTL one.
+//! Programs as hardware: `build`, `verify` and `run` for targets whose code generator is the RTL
+//! one.
 
 mod report;
 
@@ -53,11 +54,18 @@ pub(super) fn design(
 
 /// Whether handlers stay behind others.
 fn has_internal(program: &Program) -> bool {
-    program.handlers.values().any(|handler| program.events[handler.event].direction == Direction::Internal)
+    program
+        .handlers
+        .values()
+        .any(|handler| program.events[handler.event].direction == Direction::Internal)
 }
 
 /// The design of a plan.
-pub(super) fn with(source: &Verified<Program>, plan: &Plan, area: &AreaCosts) -> Result<RtlProgram, Failure> {
+pub(super) fn with(
+    source: &Verified<Program>,
+    plan: &Plan,
+    area: &AreaCosts,
+) -> Result<RtlProgram, Failure> {
     let cut = assemble::program_with(plan, source)
         .map_err(|e| Failure::user(format!("internal error: the planned program is wrong: {e}")))?;
     if has_internal(&cut) {
@@ -72,8 +80,10 @@ pub(super) fn with(source: &Verified<Program>, plan: &Plan, area: &AreaCosts) ->
         return Err(Failure::user(message));
     };
     if stage.replicas > MOST_ENGINES {
-        let message =
-            format!("the plan has {} replicas; a design has at most {MOST_ENGINES}", stage.replicas);
+        let message = format!(
+            "the plan has {} replicas; a design has at most {MOST_ENGINES}",
+            stage.replicas
+        );
         return Err(Failure::user(message));
     }
     with_engines(source, stage.replicas, area)
@@ -90,7 +100,8 @@ fn of_plan(compiled: &Program, plan: &Plan) -> Result<Vec<Vec<HandlerId>>, Failu
             );
             return Err(Failure::user(message));
         }
-        let of_stage = |(_, handler): &(HandlerId, &Handler)| stage.handlers.contains(&handler.name);
+        let of_stage =
+            |(_, handler): &(HandlerId, &Handler)| stage.handlers.contains(&handler.name);
         stages.push(compiled.handlers.iter().filter(of_stage).map(|(id, _)| id).collect());
     }
     Ok(stages)
@@ -104,7 +115,8 @@ fn staged(
     area: &AreaCosts,
 ) -> Result<RtlProgram, Failure> {
     fits(compiled, area, 1.0)?;
-    let design = RtlProgram::in_stages(compiled, stages, wanted).map_err(|e| failure(compiled, e))?;
+    let design =
+        RtlProgram::in_stages(compiled, stages, wanted).map_err(|e| failure(compiled, e))?;
     checked(compiled, design, area)
 }
 
@@ -141,15 +153,20 @@ pub(super) fn with_engines(
 }
 
 /// The design with so many engines, if it is not a pipe, checked against the device.
-fn sized(compiled: &Verified<Program>, replicas: u32, area: &AreaCosts) -> Result<RtlProgram, Failure> {
+fn sized(
+    compiled: &Verified<Program>,
+    replicas: u32,
+    area: &AreaCosts,
+) -> Result<RtlProgram, Failure> {
     // Engines keep one place for an entry; a design that does not fit like that never does.
     fits(compiled, area, 1.0)?;
-    let design =
-        RtlProgram::replicated(compiled, Wanted::Best, replicas).map_err(|e| failure(compiled, e))?;
+    let design = RtlProgram::replicated(compiled, Wanted::Best, replicas)
+        .map_err(|e| failure(compiled, e))?;
     checked(compiled, design, area)
 }
 
-/// How many engines are worth it: as many as leave nothing but turns, or reach the ports' rate of shortest frames, and fit on the device.
+/// How many engines are worth it: as many as leave nothing but turns, or reach the ports' rate of
+/// shortest frames, and fit on the device.
 fn engines(compiled: &Program, one: &RtlProgram, target: &Target) -> Result<u32, Failure> {
     let Form::Engine { length, .. } = &one.artifact().form else { return Ok(1) };
     let clock = target.units.iter().map(|group| group.clock.value).fold(1.0, f64::max);
@@ -172,9 +189,14 @@ fn fits(program: &Program, area: &AreaCosts, slots: f64) -> Result<(), Failure> 
             "table `{}` takes {takes} of {device} block memories, the whole design {all}",
             table.name
         );
-        Unsupported { message, help: "give it fewer or smaller entries".to_string(), span: table.span }
+        Unsupported {
+            message,
+            help: "give it fewer or smaller entries".to_string(),
+            span: table.span,
+        }
     };
-    let refused: Vec<Unsupported> = area.too_large(program, slots).into_iter().map(refusal).collect();
+    let refused: Vec<Unsupported> =
+        area.too_large(program, slots).into_iter().map(refusal).collect();
     if refused.is_empty() { Ok(()) } else { Err(program::unsupported(program, &refused)) }
 }
 
@@ -224,8 +246,9 @@ fn form_of(program: &Program, form: &Form) -> String {
             )
         }
         Form::Stages { stages, why } => {
-            let one =
-                |stage: &Stage| format!("`{}`, an engine of {} states", stage.name, stage.length.states);
+            let one = |stage: &Stage| {
+                format!("`{}`, an engine of {} states", stage.name, stage.length.states)
+            };
             let list: Vec<String> = stages.iter().map(one).collect();
             let place = program.place(why.span);
             format!(
@@ -238,8 +261,9 @@ fn form_of(program: &Program, form: &Form) -> String {
     }
 }
 
-/// Puts what the generator makes of the program into a plan whose stage is hardware: the planner prices operators as wires, and only
-/// the generator knows whether handlers become a pipe or an engine that takes a packet at a time.
+/// Puts what the generator makes of the program into a plan whose stage is hardware: the planner
+/// prices operators as wires, and only the generator knows whether handlers become a pipe or an
+/// engine that takes a packet at a time.
 pub fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target) -> Result<(), Failure> {
     if !target.in_a_row() {
         return Ok(());
@@ -270,8 +294,12 @@ pub fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target) -> Re
     if let Form::Engine { replicas: replicas @ 2.., .. } = form {
         stage.replicas = *replicas;
         stage.units = (0..*replicas).map(|unit| format!("{}.{unit}", group.name)).collect();
-        let changed: Vec<String> =
-            plan.tables.iter().filter(|table| !table.read_only).map(|table| table.name.clone()).collect();
+        let changed: Vec<String> = plan
+            .tables
+            .iter()
+            .filter(|table| !table.read_only)
+            .map(|table| table.name.clone())
+            .collect();
         stage.replication = if changed.is_empty() {
             Replication::Free
         } else {
@@ -318,33 +346,50 @@ fn join(plan: &mut Plan) {
 /// The same for stages that are engines, of which each has one event at a time.
 fn price_stages(plan: &mut Plan, made: &[Stage], target: &Target) {
     for (stage, made) in plan.stages.iter_mut().zip(made) {
-        let Some(group) = target.units.iter().find(|group| group.name == stage.group) else { continue };
+        let Some(group) = target.units.iter().find(|group| group.name == stage.group) else {
+            continue;
+        };
         stage.cycles = f64::from(made.length.cycles);
         stage.busy_cycles = stage.cycles;
         stage.rate_pps = group.clock.value / stage.cycles.max(1.0);
     }
     let rate = |stage: &nicforge_plan::Stage| stage.rate_pps / stage.share.max(f64::MIN_POSITIVE);
-    let Some(slowest) = plan.stages.iter().min_by(|a, b| rate(a).total_cmp(&rate(b))) else { return };
+    let Some(slowest) = plan.stages.iter().min_by(|a, b| rate(a).total_cmp(&rate(b))) else {
+        return;
+    };
     let predicted = &mut plan.predicted;
     predicted.unlimited_pps = rate(slowest);
     if predicted.unlimited_pps < predicted.rate_pps {
         predicted.bit_rate_bps *= predicted.unlimited_pps / predicted.rate_pps;
         predicted.rate_pps = predicted.unlimited_pps;
         predicted.line_rate = false;
-        predicted.limit = format!("`{}`: an engine of {:.0} cycles an event", slowest.name, slowest.cycles);
+        predicted.limit =
+            format!("`{}`: an engine of {:.0} cycles an event", slowest.name, slowest.cycles);
     }
 }
 
 /// Simulates the subject with streams that wait at random, and compares it with the source.
-pub fn verify(target: &Target, stands_in: Option<&'static str>, case: &Case) -> Result<(), Failure> {
+pub fn verify(
+    target: &Target,
+    stands_in: Option<&'static str>,
+    case: &Case,
+) -> Result<(), Failure> {
     let taken: Vec<InputEvent> = case.events.iter().filter(|event| takes(event)).cloned().collect();
     let design = design(case.subject, &case.args.planned, target)?;
     let drive = Drive { pressure: 1, ..Drive::default() };
-    let (_, differences) =
-        design.verify(case.source, case.entries, &taken, &drive).map_err(|e| failure(case.source, e))?;
+    let (_, differences) = design
+        .verify(case.source, case.entries, &taken, &drive)
+        .map_err(|e| failure(case.source, e))?;
     let limits = format!("the design takes (frames under {SHORTEST} or over {LONGEST} bytes)");
     let what = Subject { target: &target.name, stands_in, limits };
-    verify_dpdk::finish(case, &what, None, taken.len(), case.events.len() - taken.len(), differences)
+    verify_dpdk::finish(
+        case,
+        &what,
+        None,
+        taken.len(),
+        case.events.len() - taken.len(),
+        differences,
+    )
 }
 
 /// Plays captures into the simulated design and reports what it did and how fast.
@@ -376,7 +421,10 @@ pub fn run(target: &Target, args: &Run, loaded: &Loaded) -> Result<(), Failure> 
     if args.metrics {
         out::text(&summary.prometheus(&loaded.program));
     } else if args.json {
-        outln!("{:#}", report::report(target, loaded, report::stages_of(&design), &run.stats, left_out));
+        outln!(
+            "{:#}",
+            report::report(target, loaded, report::stages_of(&design), &run.stats, left_out)
+        );
     } else {
         outln!("{}: {}", loaded.program.name, form_of(&loaded.program, &design.artifact().form));
         report::print(target, loaded, report::stages_of(&design), &run.stats, left_out);
@@ -400,7 +448,8 @@ fn summary(target: &Target, program: &Program, events: &[InputEvent], run: &RtlR
     }
     run.run.outputs.iter().flatten().for_each(|output| summary.count(program, output));
     for (id, table) in &program.tables {
-        let refused = run.stats.counters.get(&format!("refused_{}", table.name)).copied().unwrap_or(0);
+        let refused =
+            run.stats.counters.get(&format!("refused_{}", table.name)).copied().unwrap_or(0);
         if refused > 0 {
             summary.refused.push((table.name.clone(), refused));
         }

@@ -1,9 +1,11 @@
-//! The objective `guaranteed-rate`: of all pipelines the search found, the one whose rate no traffic can push down furthest.
+//! The objective `guaranteed-rate`: of all pipelines the search found, the one whose rate no
+//! traffic can push down furthest.
 //!
-//! Bounding a pipeline takes far longer than predicting its rate, so candidates are bounded in the order of their predicted
-//! rates without the ports' ceiling. Worst cases are seldom faster than means: once the best guarantee, itself not above
-//! its prediction, reaches the next prediction, the candidates left are not tried. (Predictions also count events that are no packets,
-//! so a guarantee may be above; then all are tried.)
+//! Bounding a pipeline takes far longer than predicting its rate, so candidates are bounded in the
+//! order of their predicted rates without the ports' ceiling. Worst cases are seldom faster than
+//! means: once the best guarantee, itself not above its prediction, reaches the next prediction,
+//! the candidates left are not tried. (Predictions also count events that are no packets, so a
+//! guarantee may be above; then all are tried.)
 
 use std::time::{Duration, Instant};
 
@@ -58,7 +60,9 @@ pub fn choose(
     for number in order {
         let left = until.saturating_duration_since(Instant::now());
         if let Some((chosen, _, known)) = &best {
-            if known.one_flow >= predicted(number) && known.one_flow <= (1.0 + EQUAL) * predicted(*chosen) {
+            if known.one_flow >= predicted(number)
+                && known.one_flow <= (1.0 + EQUAL) * predicted(*chosen)
+            {
                 rest = "; the others are not even expected to be faster than that";
                 break;
             }
@@ -73,7 +77,11 @@ pub fn choose(
                 bounded += 1;
                 let beats = best.as_ref().is_none_or(|(other, _, known)| {
                     let close = (guaranteed.one_flow / known.one_flow - 1.0).abs() <= EQUAL;
-                    if close { stages(number) < stages(*other) } else { guaranteed.one_flow > known.one_flow }
+                    if close {
+                        stages(number) < stages(*other)
+                    } else {
+                        guaranteed.one_flow > known.one_flow
+                    }
                 });
                 if beats {
                     best = Some((number, plan, guaranteed));

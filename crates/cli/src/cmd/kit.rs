@@ -18,13 +18,17 @@ const README: &str = include_str!("../../../../runtime/kit/README.md");
 /// Writes the kit.
 pub fn run(args: &Kit) -> Result<(), Failure> {
     let Some(chosen) = backend::find(&args.target)? else {
-        return Err(Failure::usage("the interpreter is the reference; a kit is for another target"));
+        return Err(Failure::usage(
+            "the interpreter is the reference; a kit is for another target",
+        ));
     };
     let name = &chosen.target.name;
     let folder = args.output.clone().unwrap_or_else(|| format!("kit-{name}").into());
     if folder.exists() {
-        let message =
-            format!("{}: there is something already; name another folder with -o", folder.display());
+        let message = format!(
+            "{}: there is something already; name another folder with -o",
+            folder.display()
+        );
         return Err(Failure::user(message));
     }
     let mut written = Vec::new();
@@ -37,7 +41,11 @@ pub fn run(args: &Kit) -> Result<(), Failure> {
     std::fs::set_permissions(&runner, std::fs::Permissions::from_mode(0o755))
         .map_err(|e| Failure::user(format!("{}: {e}", runner.display())))?;
     write(&folder.join("README.md"), &README.replace("TARGET", name).replace("COMMAND", command))?;
-    outln!("wrote {}: {} for {name}; its README.md says how to run it", folder.display(), written.join(", "));
+    outln!(
+        "wrote {}: {} for {name}; its README.md says how to run it",
+        folder.display(),
+        written.join(", ")
+    );
     Ok(())
 }
 
@@ -53,7 +61,8 @@ fn one(chosen: &Chosen, target: &str, path: &Path, kit: &Path) -> Result<String,
     let expected = device.expected(&loaded.program, &entries, &events).map_err(Failure::user)?;
     let name = loaded.program.name.clone();
     let folder = kit.join(&name);
-    std::fs::create_dir_all(&folder).map_err(|e| Failure::user(format!("{}: {e}", folder.display())))?;
+    std::fs::create_dir_all(&folder)
+        .map_err(|e| Failure::user(format!("{}: {e}", folder.display())))?;
     write(&folder.join("input.txt"), &device.input(&events, &entries))?;
     write(&folder.join("expected.txt"), &expected)?;
     let code = folder.join("code");
@@ -62,10 +71,17 @@ fn one(chosen: &Chosen, target: &str, path: &Path, kit: &Path) -> Result<String,
 }
 
 /// Writes a program's code as `nicforge build` does.
-fn build(chosen: &Chosen, target: &str, path: &Path, code: &Path, runtime: &Runtime) -> Result<(), Failure> {
+fn build(
+    chosen: &Chosen,
+    target: &str,
+    path: &Path,
+    code: &Path,
+    runtime: &Runtime,
+) -> Result<(), Failure> {
     let words = ["nicforge", "build", "--target", target, "-o"].map(std::ffi::OsString::from);
     let words = words.into_iter().chain([code.into(), "--".into(), path.into()]);
-    let Ok(Args { command: Command::Build(args) }) = <Args as clap::Parser>::try_parse_from(words) else {
+    let Ok(Args { command: Command::Build(args) }) = <Args as clap::Parser>::try_parse_from(words)
+    else {
         return Err(Failure::usage("the folder or program has a name that no command takes"));
     };
     let source = Source { program: path.into(), define: vec![], include: vec![], with: vec![] };

@@ -22,10 +22,14 @@ pub fn run(args: New) -> Result<(), Failure> {
     let folder = Path::new(name);
     let fail = |e: std::io::Error| Failure::user(format!("{}: {e}", folder.display()));
     if folder.exists() {
-        return Err(Failure::user(format!("{} exists already; nothing was changed", folder.display())));
+        return Err(Failure::user(format!(
+            "{} exists already; nothing was changed",
+            folder.display()
+        )));
     }
     std::fs::create_dir(folder).map_err(fail)?;
-    std::fs::write(folder.join(format!("{name}.c")), STARTER.replace("NAME", name)).map_err(fail)?;
+    std::fs::write(folder.join(format!("{name}.c")), STARTER.replace("NAME", name))
+        .map_err(fail)?;
     let mut file = std::fs::File::create(folder.join("traffic.pcap")).map_err(fail)?;
     pcap::write(&mut file, &frames()).map_err(fail)?;
     outln!("made {name}/{name}.c and {name}/traffic.pcap; try:");
@@ -40,7 +44,28 @@ fn frames() -> Vec<Frame> {
     let mut all: Vec<Frame> = (0..40u8)
         .map(|i| {
             let mut data = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 1, i % 4, 8, 0];
-            data.extend([0x45, 0, 0, 46, 0, i, 0, 0, 64, 17, 0, 0, 10, 0, 0, i % 4 + 1, 10, 0, 1, 1]);
+            data.extend([
+                0x45,
+                0,
+                0,
+                46,
+                0,
+                i,
+                0,
+                0,
+                64,
+                17,
+                0,
+                0,
+                10,
+                0,
+                0,
+                i % 4 + 1,
+                10,
+                0,
+                1,
+                1,
+            ]);
             let sum = nicforge_ir::io::checksum_add(0, &data[14..34]);
             data[24..26].copy_from_slice(&(!(sum as u16)).to_be_bytes());
             data.extend([0x30, i % 4, 0, 53, 0, 26, 0, 0]);

@@ -1,4 +1,5 @@
-//! From a program and what is said about its plan to something a code generator for processes takes.
+//! From a program and what is said about its plan to something a code generator for processes
+//! takes.
 
 use nicforge_codegen::dpdk::Pipeline;
 use nicforge_codegen::nfp::{Engines, Placement};
@@ -51,8 +52,13 @@ fn no_process(why: &str) -> Failure {
     Failure::usage(format!("--host-process is for --target dpdk: {why}"))
 }
 
-/// The plan for XDP, if one was asked for or a handler must run in a process: else a program is one stage.
-pub fn xdp(planned: &Planned, source: &Verified<Program>, target: &Target) -> Result<Option<Job>, Failure> {
+/// The plan for XDP, if one was asked for or a handler must run in a process: else a program is one
+/// stage.
+pub fn xdp(
+    planned: &Planned,
+    source: &Verified<Program>,
+    target: &Target,
+) -> Result<Option<Job>, Failure> {
     if !asked(planned) && !split(source, target) {
         return Ok(None);
     }
@@ -108,7 +114,8 @@ pub fn of_plan(plan: Plan, source: &Verified<Program>, apart: bool) -> Result<Jo
 }
 
 impl Job {
-    /// There are no locks in the kernel's programs yet: replicas that would share tables under them are one.
+    /// There are no locks in the kernel's programs yet: replicas that would share tables under them
+    /// are one.
     pub fn without_locks(&mut self) {
         for stage in &mut self.pipeline.stages {
             stage.replicas = if stage.locked { 1 } else { stage.replicas };
@@ -126,7 +133,8 @@ impl Job {
         pipeline::placement(&self.plan, &self.program)
     }
 
-    /// As [`Job::make_room`], but for tables of which all shards together hold what the table may hold: `together`, by number.
+    /// As [`Job::make_room`], but for tables of which all shards together hold what the table may
+    /// hold: `together`, by number.
     pub fn make_room_beside(
         &mut self,
         together: &[bool],
@@ -134,12 +142,19 @@ impl Job {
         entries: &[(TableId, Entry)],
         events: &[InputEvent],
     ) -> Result<Verified<Program>, Failure> {
-        let counted: Vec<TableId> =
-            self.program.tables.keys().zip(together).filter(|(_, one)| **one).map(|(t, _)| t).collect();
+        let counted: Vec<TableId> = self
+            .program
+            .tables
+            .keys()
+            .zip(together)
+            .filter(|(_, one)| **one)
+            .map(|(t, _)| t)
+            .collect();
         self.make_room(source, entries, events, |table| !counted.contains(&table))
     }
 
-    /// The same for programs on `xdp`, where only tables of the process have parts: replicas of the kernel share theirs.
+    /// The same for programs on `xdp`, where only tables of the process have parts: replicas of the
+    /// kernel share theirs.
     pub fn room_for_shards(
         &mut self,
         target: &Target,
@@ -152,8 +167,9 @@ impl Job {
         if sharded { self.make_room(source, entries, events, |_| true) } else { Ok(source.clone()) }
     }
 
-    /// Makes room in those of this program's tables that are full with these inputs, and gives the program to compare with. One
-    /// replica finds a table full exactly when the interpreter does; several decide by luck.
+    /// Makes room in those of this program's tables that are full with these inputs, and gives the
+    /// program to compare with. One replica finds a table full exactly when the interpreter does;
+    /// several decide by luck.
     pub fn make_room(
         &mut self,
         source: &Verified<Program>,
@@ -167,7 +183,11 @@ impl Job {
         let capacities = capacity::roomy(source, entries, events, among);
         let widen = |program: &Verified<Program>| {
             let mut program = program.clone().into_inner();
-            program.tables.values_mut().zip(&capacities).for_each(|(table, room)| table.capacity = *room);
+            program
+                .tables
+                .values_mut()
+                .zip(&capacities)
+                .for_each(|(table, room)| table.capacity = *room);
             program::check(program)
         };
         let reference = widen(source)?;

@@ -38,8 +38,11 @@ pub fn run(args: args::Plan) -> Result<(), Failure> {
             Ok((mut plan, choice)) => {
                 let guarantee = match choice {
                     Some((found, note)) => Some(format!("{}\n{note}", rates::words(&found))),
-                    None if args.guarantee => Some(with_guarantee(&mut plan, &loaded.program, target)?),
-                    // What JSON says is the same on every machine: only what was asked for takes the time it needs.
+                    None if args.guarantee => {
+                        Some(with_guarantee(&mut plan, &loaded.program, target)?)
+                    }
+                    // What JSON says is the same on every machine: only what was asked for takes
+                    // the time it needs.
                     None if args.json => None,
                     None => Some(rates::quickly(&plan, &loaded.program, target)),
                 };
@@ -106,7 +109,8 @@ type Chosen = Option<(Guaranteed, String)>;
 
 fn one(args: &args::Plan, loaded: &Loaded, target: &Target) -> Result<(Plan, Chosen), Failure> {
     if let Some(most) = args.tune {
-        let tuned = tune::tune(loaded, target, &args.planning, &args.source, &args.inputs, most, false)?;
+        let tuned =
+            tune::tune(loaded, target, &args.planning, &args.source, &args.inputs, most, false)?;
         if !args.json {
             tuned.print();
         }
@@ -123,7 +127,8 @@ fn one(args: &args::Plan, loaded: &Loaded, target: &Target) -> Result<(Plan, Cho
         return Ok((plan, chosen));
     };
     let file = path.display().to_string();
-    let content = std::fs::read_to_string(path).map_err(|e| Failure::user(format!("{file}: {e}")))?;
+    let content =
+        std::fs::read_to_string(path).map_err(|e| Failure::user(format!("{file}: {e}")))?;
     Ok((read(&file, &content, &loaded.program, target)?, None))
 }
 
@@ -141,10 +146,15 @@ pub fn read(file: &str, content: &str, source: &Program, target: &Target) -> Res
 }
 
 /// The plan that `--plan` or `--candidate` mean, or the best one.
-pub fn chosen(planned: &Planned, source: &Verified<Program>, target: &Target) -> Result<Plan, Failure> {
+pub fn chosen(
+    planned: &Planned,
+    source: &Verified<Program>,
+    target: &Target,
+) -> Result<Plan, Failure> {
     if let Some(path) = &planned.plan {
         let file = path.display().to_string();
-        let content = std::fs::read_to_string(path).map_err(|e| Failure::user(format!("{file}: {e}")))?;
+        let content =
+            std::fs::read_to_string(path).map_err(|e| Failure::user(format!("{file}: {e}")))?;
         return read(&file, &content, source, target);
     }
     let mut planning = Planning::default();
@@ -156,7 +166,9 @@ pub fn chosen(planned: &Planned, source: &Verified<Program>, target: &Target) ->
     let number = planned.candidate.unwrap_or(found.best);
     if number >= found.candidates.len() {
         let last = found.candidates.len() - 1;
-        return Err(Failure::usage(format!("--candidate {number}: the search has candidates 0 to {last}")));
+        return Err(Failure::usage(format!(
+            "--candidate {number}: the search has candidates 0 to {last}"
+        )));
     }
     let mut plan = assemble::plan(source, target, &config, Objective::Rate, &found, number);
     backend::price(&mut plan, source, target)?;
@@ -173,16 +185,19 @@ fn objective(text: &str) -> Result<(Objective, Goal), Failure> {
             "latency" => (Objective::Latency, Goal::Latency),
             "energy" => (Objective::Energy, Goal::Energy { base: 0.0 }),
             _ => {
-                let known =
-                    "rate, guaranteed-rate, latency, energy, footprint@RATE (such as footprint@10Mpps)";
-                return Err(Failure::usage(format!("there is no objective `{text}`; there are {known}")));
+                let known = "rate, guaranteed-rate, latency, energy, footprint@RATE (such as footprint@10Mpps)";
+                return Err(Failure::usage(format!(
+                    "there is no objective `{text}`; there are {known}"
+                )));
             }
         },
         Some(("footprint", rate)) => {
             let rate = nicforge_target::quantity::Rate::parse(rate).map_err(Failure::usage)?;
             (Objective::Footprint(rate.value), Goal::Footprint(rate.value))
         }
-        Some((other, _)) => return Err(Failure::usage(format!("the objective `{other}` takes no @RATE"))),
+        Some((other, _)) => {
+            return Err(Failure::usage(format!("the objective `{other}` takes no @RATE")));
+        }
     })
 }
 
@@ -203,7 +218,9 @@ fn config(planning: &Planning, source: &Program, target: &Target) -> Result<Conf
     };
     for pin in &planning.pin {
         let Some((name, what)) = pin.split_once('=') else {
-            return Err(Failure::usage(format!("--pin {pin}: write TABLE=MEMORY or HANDLER=REPLICAS")));
+            return Err(Failure::usage(format!(
+                "--pin {pin}: write TABLE=MEMORY or HANDLER=REPLICAS"
+            )));
         };
         if source.table_named(name).is_some() {
             if !target.memories.iter().any(|memory| memory.name == what) {
@@ -237,21 +254,31 @@ pub fn profile(loaded: &mut Loaded, planning: &Planning, inputs: &Inputs) -> Res
 }
 
 /// Searches for a plan; whether the search was stopped before its end.
-pub fn find(loaded: &Loaded, target: &Target, planning: &Planning) -> Result<(Plan, bool), Failure> {
+pub fn find(
+    loaded: &Loaded,
+    target: &Target,
+    planning: &Planning,
+) -> Result<(Plan, bool), Failure> {
     searched(loaded, target, planning).map(|(plan, interrupted, _)| (plan, interrupted))
 }
 
 /// The same, with the guarantee where that is the objective.
-fn searched(loaded: &Loaded, target: &Target, planning: &Planning) -> Result<(Plan, bool, Chosen), Failure> {
+fn searched(
+    loaded: &Loaded,
+    target: &Target,
+    planning: &Planning,
+) -> Result<(Plan, bool, Chosen), Failure> {
     let source = &*program::to_plan(&loaded.program, target)?;
     let profiled = &*program::to_plan(loaded.profiled.as_ref().unwrap_or(&loaded.program), target)?;
     let (objective, _) = objective(&planning.objective)?;
     let until = planning.timeout.map(|limit: Duration| Instant::now() + limit);
     // Plans that all have the ports' rate may guarantee different ones.
     let guarantee = objective == Objective::GuaranteedRate;
-    let (found, config) = candidates(profiled, target, planning, planning.all_candidates || guarantee)?;
+    let (found, config) =
+        candidates(profiled, target, planning, planning.all_candidates || guarantee)?;
     if guarantee {
-        let Choice { plan, guaranteed, note } = guaranteed::choose(source, target, &config, &found, until)?;
+        let Choice { plan, guaranteed, note } =
+            guaranteed::choose(source, target, &config, &found, until)?;
         return Ok((plan, found.interrupted, Some((guaranteed, note))));
     }
     let mut plan = assemble::plan(source, target, &config, objective, &found, found.best);
@@ -392,7 +419,8 @@ fn steered(steering: &Steering, replication: &Replication) -> String {
             let ports: Vec<String> = fields
                 .iter()
                 .map(|port| {
-                    let names: Vec<&str> = port.fields.iter().map(|field| field.name.as_str()).collect();
+                    let names: Vec<&str> =
+                        port.fields.iter().map(|field| field.name.as_str()).collect();
                     format!("port {}: {}", port.port, names.join(", "))
                 })
                 .collect();

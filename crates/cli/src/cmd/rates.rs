@@ -1,4 +1,5 @@
-//! Rates of one plan side by side: what the simulator finds, what is guaranteed, and what this machine's kernel does.
+//! Rates of one plan side by side: what the simulator finds, what is guaranteed, and what this
+//! machine's kernel does.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -86,14 +87,15 @@ pub fn quick(plan: &Plan, source: &Program, target: &Target) -> Option<Guarantee
     guaranteed(plan, source, target, QUICK).ok()
 }
 
-/// Packets per second of one CPU in the kernel's test run on the program's capture, on this machine; `None` without a capture.
+/// Packets per second of one CPU in the kernel's test run on the program's capture, on this
+/// machine; `None` without a capture.
 pub fn measured(loaded: &Loaded, inputs: &Inputs) -> Result<Option<f64>, Failure> {
     let source: &Verified<Program> = &loaded.program;
     let list = events::captures(inputs, source, &loaded.path)?;
     let entries = events::tables(inputs, source, &loaded.path)?;
     let compiled = program::lower(source)?;
-    let artifact =
-        xdp::generate(&compiled, LineStyle::Directives).map_err(|e| program::unsupported(&compiled, &e))?;
+    let artifact = xdp::generate(&compiled, LineStyle::Directives)
+        .map_err(|e| program::unsupported(&compiled, &e))?;
     let cost = cost(&compiled, &artifact, &list, &entries)?;
     match cost {
         // The clock of the test run has whole nanoseconds.
@@ -104,7 +106,8 @@ pub fn measured(loaded: &Loaded, inputs: &Inputs) -> Result<Option<f64>, Failure
     }
 }
 
-/// Instructions that no packet exceeds in the kernel, and whether one takes so many; `None` if the object has what is not bounded.
+/// Instructions that no packet exceeds in the kernel, and whether one takes so many; `None` if the
+/// object has what is not bounded.
 pub fn most_instructions(object: &[u8]) -> Option<(u64, bool)> {
     let read = object::parse(object).ok()?;
     let [program] = &read.programs[..] else { return None };

@@ -13,12 +13,18 @@ use crate::{out, text};
 pub fn run(args: Reload) -> Result<(), Failure> {
     let run = find_run(args.run).map_err(|e| Failure::of(e.fault(), e))?;
     // The run has a working directory of its own.
-    let absolute =
-        |path: &Path| path.canonicalize().map_err(|e| Failure::user(format!("{}: {e}", path.display())));
+    let absolute = |path: &Path| {
+        path.canonicalize().map_err(|e| Failure::user(format!("{}: {e}", path.display())))
+    };
     let question = Request::Reload {
         program: absolute(&args.source.program)?,
         define: args.source.define.clone(),
-        include: args.source.include.iter().map(|dir| absolute(dir)).collect::<Result<Vec<PathBuf>, _>>()?,
+        include: args
+            .source
+            .include
+            .iter()
+            .map(|dir| absolute(dir))
+            .collect::<Result<Vec<PathBuf>, _>>()?,
         tables: args.tables.as_deref().map(absolute).transpose()?,
     };
     let answer = request(&run.path, &question).map_err(|e| match e {
@@ -39,7 +45,9 @@ pub fn tables(answer: &Value) -> String {
     let row = |table: &Value| {
         let what = match (table["change"].as_str(), &table["entries"]) {
             (Some("kept"), _) => "kept".to_string(),
-            (Some("copied"), n) => format!("{n} entries copied; its capacity or representation changed"),
+            (Some("copied"), n) => {
+                format!("{n} entries copied; its capacity or representation changed")
+            }
             (Some("new"), _) => "new".to_string(),
             (Some("changed"), _) => "starts anew: its kind, key or value changed".to_string(),
             (Some("removed"), _) => "removed with its entries".to_string(),
@@ -47,6 +55,7 @@ pub fn tables(answer: &Value) -> String {
         };
         vec![table["table"].as_str().unwrap_or_default().to_string(), what]
     };
-    let rows: Vec<Vec<String>> = answer["tables"].as_array().into_iter().flatten().map(row).collect();
+    let rows: Vec<Vec<String>> =
+        answer["tables"].as_array().into_iter().flatten().map(row).collect();
     if rows.is_empty() { String::new() } else { text::table(&["table", "entries"], &rows) }
 }

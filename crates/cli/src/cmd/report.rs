@@ -26,7 +26,8 @@ const GUARANTEE_TIME: Duration = Duration::from_secs(3);
 /// Simulated time of each run that looks for the greatest rate, in seconds.
 const SIMULATED: f64 = 0.5e-3;
 
-/// A target and what came of planning for it. A rate that was not asked for is `None`; why there is none is an error.
+/// A target and what came of planning for it. A rate that was not asked for is `None`; why there is
+/// none is an error.
 struct Row {
     target: Target,
     plan: Result<Plan, String>,
@@ -48,9 +49,11 @@ pub fn run(args: Report) -> Result<(), Failure> {
     out::notes(&loaded.warnings);
     interrupt::stop_in_order();
     let rows = targets.into_iter().enumerate();
-    let rows: Vec<Row> = rows.map(|(number, target)| row(&args, programs.of(number), target)).collect();
+    let rows: Vec<Row> =
+        rows.map(|(number, target)| row(&args, programs.of(number), target)).collect();
     let page = page(&loaded.program, &rows);
-    let path = args.output.clone().unwrap_or_else(|| format!("{}.html", loaded.program.name).into());
+    let path =
+        args.output.clone().unwrap_or_else(|| format!("{}.html", loaded.program.name).into());
     std::fs::write(&path, page).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
     outln!("wrote {}", path.display());
     Ok(())
@@ -70,16 +73,19 @@ fn row(args: &Report, loaded: &Loaded, target: Target) -> Row {
     let target = &row.target;
     if !args.quick {
         let run = args::Sim::of_plan(&args.source, &args.inputs, &args.planning, plan, SIMULATED);
-        let found = sim::greatest(&run, target, plan, loaded).map_err(|failure| failure.reason().to_string());
+        let found = sim::greatest(&run, target, plan, loaded)
+            .map_err(|failure| failure.reason().to_string());
         let lossy = || "every rate loses packets".to_string();
         row.simulated = Some(found.and_then(|rate| rate.ok_or_else(lossy)));
         let found = rates::guaranteed(plan, &loaded.program, target, GUARANTEE_TIME);
         row.guaranteed = Some(found.map_err(|failure| failure.reason().to_string()));
     }
     let backend = backend::of(target).ok().filter(|_| args.measure);
-    if let Some(found) = backend.and_then(|backend| backend.measured(target, loaded, &args.inputs)) {
+    if let Some(found) = backend.and_then(|backend| backend.measured(target, loaded, &args.inputs))
+    {
         let found = found.map_err(|failure| failure.reason().to_string());
-        row.measured = Some(found.and_then(|rate| rate.ok_or_else(|| "no frames to measure on".to_string())));
+        row.measured =
+            Some(found.and_then(|rate| rate.ok_or_else(|| "no frames to measure on".to_string())));
     }
     row
 }
@@ -89,7 +95,10 @@ fn cell(rate: Option<Result<String, &String>>) -> String {
     match rate {
         Some(Ok(text)) => format!("<td class=\"n\">{text}</td>"),
         Some(Err(why)) => {
-            format!("<td class=\"n\" title=\"{0}\"><span class=\"limit\">none</span></td>", escape(why))
+            format!(
+                "<td class=\"n\" title=\"{0}\"><span class=\"limit\">none</span></td>",
+                escape(why)
+            )
         }
         None => "<td class=\"n\">-</td>".to_string(),
     }
@@ -121,15 +130,23 @@ fn page(program: &Verified<Program>, rows: &[Row]) -> String {
         );
     }
     let air = print(program, PrintOptions { spans: false });
-    let _ = writeln!(body, "<details><summary>αIR</summary><pre>{}</pre></details></section>", escape(&air));
-    PAGE.replace("@TITLE@", &format!("{} - Nicforge report", escape(&program.name))).replace("@BODY@", &body)
+    let _ = writeln!(
+        body,
+        "<details><summary>αIR</summary><pre>{}</pre></details></section>",
+        escape(&air)
+    );
+    PAGE.replace("@TITLE@", &format!("{} - Nicforge report", escape(&program.name)))
+        .replace("@BODY@", &body)
 }
 
 /// All targets side by side.
 fn comparison(rows: &[Row]) -> String {
     let mut text = "<h2>Targets</h2>\n<div class=\"scroll\"><table id=\"targets\"><thead><tr><th>target</th><th class=\"n\">stages</th><th class=\"n\">units</th><th class=\"n\">predicted Mpps</th><th class=\"n\">simulated</th><th class=\"n\">guaranteed</th><th class=\"n\">measured</th><th class=\"n\">Gbit/s</th><th></th><th class=\"n\">latency</th><th class=\"n\">nJ a packet</th><th>limited by</th></tr></thead><tbody>\n".to_string();
-    let most =
-        rows.iter().filter_map(|r| r.plan.as_ref().ok()).map(|p| p.predicted.rate_pps).fold(1.0, f64::max);
+    let most = rows
+        .iter()
+        .filter_map(|r| r.plan.as_ref().ok())
+        .map(|p| p.predicted.rate_pps)
+        .fold(1.0, f64::max);
     for row in rows {
         let title = format!("<td><a href=\"#{0}\">{0}</a></td>", escape(&row.target.name));
         match &row.plan {
@@ -167,7 +184,9 @@ fn rate_cells(row: &Row) -> String {
         rate.as_ref().map(|rate| rate.as_ref().map(|pps| format!("{:.2}", pps / 1e6)))
     }
     let guaranteed = row.guaranteed.as_ref().map(|found| {
-        found.as_ref().map(|g| format!("{}{:.2}", if g.exact { "" } else { "≥ " }, g.one_flow / 1e6))
+        found
+            .as_ref()
+            .map(|g| format!("{}{:.2}", if g.exact { "" } else { "≥ " }, g.one_flow / 1e6))
     });
     cell(mpps(&row.simulated)) + &cell(guaranteed) + &cell(mpps(&row.measured))
 }
@@ -223,9 +242,12 @@ fn target_section(row: &Row, plan: &Plan) -> String {
         text.push_str("</tbody></table></div>\n");
     }
     // Without the places in the source, which are for machines.
-    let planned = assemble::program_of(plan)
-        .map_or_else(|_| plan.air.clone(), |program| print(&program, PrintOptions { spans: false }));
-    let _ = write!(text, "<details><summary>Search</summary>{}</details>", search_tree(&plan.search));
+    let planned = assemble::program_of(plan).map_or_else(
+        |_| plan.air.clone(),
+        |program| print(&program, PrintOptions { spans: false }),
+    );
+    let _ =
+        write!(text, "<details><summary>Search</summary>{}</details>", search_tree(&plan.search));
     let _ = writeln!(
         text,
         "<details><summary>Planned program</summary><pre>{}</pre></details></section>",
@@ -302,8 +324,11 @@ fn graph(plan: &Plan) -> String {
         let Some(to) = at(&edge.to) else { continue };
         let (end, y) = (x(to), TOP + 30);
         if edge.from.is_empty() {
-            let _ =
-                writeln!(svg, "<path d=\"M{} {y}H{end}\" marker-end=\"url(#tip)\"/>", end.saturating_sub(36));
+            let _ = writeln!(
+                svg,
+                "<path d=\"M{} {y}H{end}\" marker-end=\"url(#tip)\"/>",
+                end.saturating_sub(36)
+            );
             continue;
         }
         for from in edge.from.iter().filter_map(&at) {
@@ -334,7 +359,13 @@ fn graph(plan: &Plan) -> String {
             x(n)
         );
         let line = |row: usize| TOP + 20 + 17 * row;
-        let _ = writeln!(svg, "<text x=\"{}\" y=\"{}\">{}</text>", x(n) + 10, line(0), escape(&stage.name));
+        let _ = writeln!(
+            svg,
+            "<text x=\"{}\" y=\"{}\">{}</text>",
+            x(n) + 10,
+            line(0),
+            escape(&stage.name)
+        );
         let detail = format!(
             "{} × {}, {:.0} cycles, {:.1} Mpps",
             stage.replicas,
@@ -350,7 +381,8 @@ fn graph(plan: &Plan) -> String {
             escape(&detail)
         );
         for (row, name) in stage.tables.iter().enumerate() {
-            let memory = plan.tables.iter().find(|t| &t.name == name).map_or("", |t| t.memory.as_str());
+            let memory =
+                plan.tables.iter().find(|t| &t.name == name).map_or("", |t| t.memory.as_str());
             let _ = writeln!(
                 svg,
                 "<text class=\"soft\" x=\"{}\" y=\"{}\">{} in {}</text>",

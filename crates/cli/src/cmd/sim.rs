@@ -28,7 +28,8 @@ pub fn run(args: args::Sim) -> Result<(), Failure> {
     let plan = match &args.plan {
         Some(path) => {
             let file = path.display().to_string();
-            let content = std::fs::read_to_string(path).map_err(|e| Failure::user(format!("{file}: {e}")))?;
+            let content =
+                std::fs::read_to_string(path).map_err(|e| Failure::user(format!("{file}: {e}")))?;
             plan::read(&file, &content, &loaded.program, &target)?
         }
         None => plan::find(&loaded, &target, &args.planning)?.0,
@@ -41,7 +42,8 @@ pub fn run(args: args::Sim) -> Result<(), Failure> {
         events::captures(&args.inputs, &loaded.program, &loaded.path).unwrap_or_default()
     };
     let entries = by_name(&loaded.program, &planned, entries);
-    let mut simulation = Simulation::new(&args, &target, &plan, &planned, &entries, &capture, spec)?;
+    let mut simulation =
+        Simulation::new(&args, &target, &plan, &planned, &entries, &capture, spec)?;
     interrupt::stop_in_order();
     if args.find_max {
         return simulation.find_max(args.json);
@@ -70,10 +72,15 @@ pub fn run(args: args::Sim) -> Result<(), Failure> {
         reports.push((name, simulation.run(rate)?));
     }
     if args.json {
-        let runs: Vec<Value> =
-            reports.iter().map(|(at, report)| json!({ "at": at, "report": report.json() })).collect();
+        let runs: Vec<Value> = reports
+            .iter()
+            .map(|(at, report)| json!({ "at": at, "report": report.json() }))
+            .collect();
         let name = args.sweep.as_deref().and_then(|text| text.split('=').next());
-        outln!("{:#}", json!({ "schema": "nicforge/sims", "version": 1, "sweep": name, "runs": runs }));
+        outln!(
+            "{:#}",
+            json!({ "schema": "nicforge/sims", "version": 1, "sweep": name, "runs": runs })
+        );
     } else {
         sim_print::sweep(&reports, &plan);
     }
@@ -89,14 +96,19 @@ fn one_target(name: &str) -> Result<Target, Failure> {
 }
 
 /// Tables of the source as the planned program numbers them.
-fn by_name(source: &Program, planned: &Program, entries: Vec<(TableId, Entry)>) -> Vec<(TableId, Entry)> {
+fn by_name(
+    source: &Program,
+    planned: &Program,
+    entries: Vec<(TableId, Entry)>,
+) -> Vec<(TableId, Entry)> {
     let find = |(table, entry): (TableId, Entry)| {
         planned.table_named(&source.tables[table].name).map(|table| (table, entry))
     };
     entries.into_iter().filter_map(find).collect()
 }
 
-/// The greatest rate, in packets per second, at which the simulated plan loses hardly anything; `None` if it always does.
+/// The greatest rate, in packets per second, at which the simulated plan loses hardly anything;
+/// `None` if it always does.
 pub fn greatest(
     args: &args::Sim,
     target: &Target,
@@ -154,7 +166,8 @@ impl<'a> Simulation<'a> {
             Sizes::Fixed(bytes) => bytes,
             _ => 0,
         };
-        // What is left out of a capture is said nowhere: the fates it is chosen by are those of the interpreter.
+        // What is left out of a capture is said nowhere: the fates it is chosen by are those of the
+        // interpreter.
         let templates = workload::accepted(program, entries, capture, bytes, spec.tcp);
         let rates = match &args.rates {
             Some(path) => {
@@ -170,7 +183,19 @@ impl<'a> Simulation<'a> {
                 Compiled::new(program, false).map_err(|e| Failure::of(e.fault(), e))?,
             )),
         };
-        Ok(Simulation { args, target, plan, program, entries, capture, spec, rate, templates, rates, engine })
+        Ok(Simulation {
+            args,
+            target,
+            plan,
+            program,
+            entries,
+            capture,
+            spec,
+            rate,
+            templates,
+            rates,
+            engine,
+        })
     }
 
     /// One run, from filled tables on.
@@ -192,7 +217,8 @@ impl<'a> Simulation<'a> {
         } else {
             let most = self.args.packets.unwrap_or(u64::MAX);
             let overhead = self.target.ports.overhead_bytes;
-            let made = Synthetic::new(self.spec.clone(), rate, self.templates.clone(), overhead, most);
+            let made =
+                Synthetic::new(self.spec.clone(), rate, self.templates.clone(), overhead, most);
             Box::new(made.with_rates(self.rates.clone()))
         };
         let (target, plan, program) = (self.target, self.plan, self.program);
@@ -229,7 +255,8 @@ impl<'a> Simulation<'a> {
             Rate::Wire(bits) => bits / (8.0 * (bytes / f64::max(count, 1.0) + overhead)),
         };
         let times = self.capture.first().zip(self.capture.last());
-        let recorded = times.map_or(0.0, |(first, last)| (last.time_ns - first.time_ns) as f64 * 1e-9);
+        let recorded =
+            times.map_or(0.0, |(first, last)| (last.time_ns - first.time_ns) as f64 * 1e-9);
         // Frames that were all recorded at once have no distances to keep.
         if recorded > 0.0 {
             Timed::Scaled(per_second * recorded / count)
@@ -301,15 +328,18 @@ fn points(text: &str) -> Result<Vec<Point>, Failure> {
             "rate" => match workload::parse_rate(text).map_err(|e| wrong(&e))? {
                 Rate::Wire(value) | Rate::Frames(value) => Ok(value),
             },
-            "flows" => {
-                Ok(f64::from(text.parse::<u32>().map_err(|_| wrong("expected numbers of flows"))?.max(1)))
-            }
+            "flows" => Ok(f64::from(
+                text.parse::<u32>().map_err(|_| wrong("expected numbers of flows"))?.max(1),
+            )),
             _ => Err(wrong("there is nothing of that name to sweep")),
         }
     };
     let (low, high) = (read(from)?, read(to)?);
-    let step =
-        if multiply { factor(step).ok_or_else(|| wrong("the factor must be above 1"))? } else { read(step)? };
+    let step = if multiply {
+        factor(step).ok_or_else(|| wrong("the factor must be above 1"))?
+    } else {
+        read(step)?
+    };
     let frames = from.ends_with("pps");
     let mut list = Vec::new();
     let mut value = low;

@@ -47,7 +47,10 @@ pub fn report(report: &Report, plan: &Plan) {
     out::text(&table(&["frames", ""], &rows));
     if let Some(l) = &report.latency {
         let list = [l.min, l.p50, l.p90, l.p99, l.p999, l.max].map(|ns| format!("{:.3}", ns / 1e3));
-        out::text(&table(&["latency us: min", "p50", "p90", "p99", "p99.9", "max"], &[list.to_vec()]));
+        out::text(&table(
+            &["latency us: min", "p50", "p90", "p99", "p99.9", "max"],
+            &[list.to_vec()],
+        ));
     }
     let rows: Vec<Vec<String>> = report
         .stages
@@ -67,9 +70,10 @@ pub fn report(report: &Report, plan: &Plan) {
         .collect();
     let header = ["stage", "units", "M events/s", "busy", "occupied", "cycles", "queue", "longest"];
     out::text(&table(&header, &rows));
-    for (what, counted, list) in
-        [("memory", "M accesses/s", &report.memories), ("accelerator", "M ops/s", &report.accelerators)]
-    {
+    for (what, counted, list) in [
+        ("memory", "M accesses/s", &report.memories),
+        ("accelerator", "M ops/s", &report.accelerators),
+    ] {
         if list.is_empty() {
             continue;
         }
@@ -85,7 +89,8 @@ pub fn report(report: &Report, plan: &Plan) {
         let rows: Vec<Vec<String>> = list.iter().map(row).collect();
         out::text(&table(&[what, "busy", counted, "wait ns", "longest ns"], &rows));
     }
-    if let Some([to_host, to_nic]) = report.host_link.filter(|link| link.iter().sum::<f64>() > 0.0) {
+    if let Some([to_host, to_nic]) = report.host_link.filter(|link| link.iter().sum::<f64>() > 0.0)
+    {
         outln!("host link: {} to the host, {} back", percent(to_host), percent(to_nic));
     }
     outln!("{:.1} W, {:.0} nJ a packet", report.power.watts, report.power.nj_per_packet);
@@ -117,7 +122,8 @@ pub fn sweep(reports: &[(String, Report)], plan: &Plan) {
             ]
         })
         .collect();
-    let header = ["at", "offered Mpps", "delivered", "loss %", "p50 us", "p99 us", "W", "nJ/packet"];
+    let header =
+        ["at", "offered Mpps", "delivered", "loss %", "p50 us", "p99 us", "W", "nJ/packet"];
     out::text(&table(&header, &rows));
     outln!("the plan predicts {} Mpps", mpps(plan.predicted.rate_pps));
 }

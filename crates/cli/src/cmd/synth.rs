@@ -59,8 +59,9 @@ pub fn run(target: &Target, args: &Build, loaded: &Loaded) -> Result<(), Failure
 
 /// What designs take of the device, by the spec.
 pub fn costs(target: &Target) -> Result<&AreaCosts, Failure> {
-    let missing =
-        || Failure::user(format!("target `{}` has no section [area], which designs need", target.name));
+    let missing = || {
+        Failure::user(format!("target `{}` has no section [area], which designs need", target.name))
+    };
     target.area.as_ref().ok_or_else(missing)
 }
 
@@ -101,13 +102,21 @@ fn print(area: &Area, device: &AreaCosts) {
         area.lut_sites,
         area.lut_memory
     );
-    outln!("\nlogic depth, LUTs between registers (a carry chain counts one): {} at most", area.depth);
+    outln!(
+        "\nlogic depth, LUTs between registers (a carry chain counts one): {} at most",
+        area.depth
+    );
     let rows: Vec<Vec<String>> = area
         .depths
         .iter()
         .take(SHOWN)
         .map(|depth| {
-            vec![depth.group.clone(), depth.levels.to_string(), depth.from.clone(), depth.to.clone()]
+            vec![
+                depth.group.clone(),
+                depth.levels.to_string(),
+                depth.from.clone(),
+                depth.to.clone(),
+            ]
         })
         .collect();
     outln!("{}", text::table(&["registers of", "depth", "from", "to"], &rows).trim_end());

@@ -10,7 +10,8 @@ use crate::{out, text};
 /// Asks the run and prints its answer.
 pub fn run(args: Table) -> Result<(), Failure> {
     let run = find_run(args.run).map_err(|e| Failure::of(e.fault(), e))?;
-    let answer = request(&run.path, &question(&args.action)).map_err(|e| Failure::of(e.fault(), e))?;
+    let answer =
+        request(&run.path, &question(&args.action)).map_err(|e| Failure::of(e.fault(), e))?;
     if args.json {
         outln!("{:#}", json!({ "schema": "nicforge/table", "version": 1, "result": answer }));
         return Ok(());

@@ -16,8 +16,8 @@ pub fn run(args: Targets) -> Result<(), Failure> {
             match target::source(&found.name) {
                 Some(text) if !name.ends_with(".toml") => outln!("{}", text.trim_end()),
                 _ => {
-                    let text =
-                        std::fs::read_to_string(&name).map_err(|e| Failure::user(format!("{name}: {e}")))?;
+                    let text = std::fs::read_to_string(&name)
+                        .map_err(|e| Failure::user(format!("{name}: {e}")))?;
                     outln!("{}", text.trim_end());
                 }
             }

@@ -26,7 +26,8 @@ pub fn run(args: Trace) -> Result<(), Failure> {
     for (i, event) in events[..args.packet - 1].iter().enumerate() {
         interp.run(event).map_err(|e| Failure::user(format!("event {}: {e}", i + 1)))?;
     }
-    let mut printer = Printer { program: &loaded.program, shapes: Shapes::new(&loaded.program), last: None };
+    let mut printer =
+        Printer { program: &loaded.program, shapes: Shapes::new(&loaded.program), last: None };
     let event = &events[args.packet - 1];
     outln!("event {} at {} ns", args.packet, event.time_ns);
     interp.run_traced(event, &mut printer).map_err(|e| Failure::user(e.to_string()))?;
@@ -67,17 +68,19 @@ impl Printer<'_> {
         let id = step.inst.results[result];
         let value = &body.values[id];
         let name = value.name.clone().unwrap_or_else(|| format!("{id}"));
-        format!("{name} = {}", json::val(self.program, &self.shapes, value.ty, &step.results[result]))
+        format!(
+            "{name} = {}",
+            json::val(self.program, &self.shapes, value.ty, &step.results[result])
+        )
     }
 }
 
 impl Tracer for Printer<'_> {
     fn op(&mut self, step: &Step) {
         // What the helpers of nicforge.h do inside shows in their results.
-        let own =
-            step.inst.span.file.is_none_or(|file| {
-                self.program.files[file].path == self.program.files[FileId::from_u32(0)].path
-            });
+        let own = step.inst.span.file.is_none_or(|file| {
+            self.program.files[file].path == self.program.files[FileId::from_u32(0)].path
+        });
         if !own {
             return;
         }

@@ -1,4 +1,5 @@
-//! Whether the kernel takes a program that lacks nothing: generated, compiled and, where this process may, given to its verifier.
+//! Whether the kernel takes a program that lacks nothing: generated, compiled and, where this
+//! process may, given to its verifier.
 
 use nicforge_codegen::{LineStyle, Unsupported, xdp};
 use nicforge_ir::{Direction, Program};
@@ -23,7 +24,8 @@ impl Refused {
     }
 }
 
-/// What the kernel has against a program of one stage; programs of several are tried when they are planned.
+/// What the kernel has against a program of one stage; programs of several are tried when they are
+/// planned.
 pub fn in_kernel(loaded: &Loaded, runtime: &Runtime) -> Option<Refused> {
     let compiled = program::lower(&loaded.program).ok()?;
     let planned = |handler: &nicforge_ir::Handler| {
@@ -36,12 +38,15 @@ pub fn in_kernel(loaded: &Loaded, runtime: &Runtime) -> Option<Refused> {
         Ok(artifact) => artifact,
         Err(errors) => return errors.first().map(|error| unsupported(&compiled, error)),
     };
-    match compile_bpf(&compiled.name, &artifact.source, Mode::Live, &runtime.target_headers("xdp")) {
+    match compile_bpf(&compiled.name, &artifact.source, Mode::Live, &runtime.target_headers("xdp"))
+    {
         Ok(object) => refusal(&object).and_then(|error| of_kernel(&compiled, &error)),
         Err(CompileError::Stack { place }) => Some(Refused {
             place,
-            reason: "more in variables at once than the 512 bytes of stack that BPF has".to_string(),
-            remedy: "make structs smaller, or look entries up and use them in smaller steps".to_string(),
+            reason: "more in variables at once than the 512 bytes of stack that BPF has"
+                .to_string(),
+            remedy: "make structs smaller, or look entries up and use them in smaller steps"
+                .to_string(),
         }),
         // Without a compiler nothing is known.
         Err(_) => None,
@@ -55,7 +60,8 @@ fn unsupported(program: &Program, error: &Unsupported) -> Refused {
 
 fn of_kernel(program: &Program, error: &XdpError) -> Option<Refused> {
     let XdpError::Refused { source_line, reason, .. } = error else { return None };
-    let place = source_line.as_ref().map_or(program.name.clone(), |(file, line)| format!("{file}:{line}"));
+    let place =
+        source_line.as_ref().map_or(program.name.clone(), |(file, line)| format!("{file}:{line}"));
     Some(Refused {
         place,
         reason: format!("the kernel's verifier: {reason}"),

@@ -1,6 +1,7 @@
 //! `--tune`: the best plans of a search are measured, and the fastest is taken.
 //!
-//! The model says which plans are worth running. What a plan is measured by is what its target has here:
+//! The model says which plans are worth running. What a plan is measured by is what its target has
+//! here:
 //!
 //! | target | measured |
 //! |---|---|
@@ -8,9 +9,11 @@
 //! | `xdp` | time of every stage's program as the kernel counts it, on veth; processes behind AF_XDP by their threads' time |
 //! | others | the greatest rate without loss in the simulator |
 //!
-//! Stages that run here give packets per second that the busiest of them keeps up with on one core per replica, beside the same figure of
-//! the model: this machine has neither the ports nor the cores of a server. Of several runs the fastest counts, since whatever else
-//! runs here only adds. A plan that does not do what the interpreter does is an error, one that cannot run here is passed over.
+//! Stages that run here give packets per second that the busiest of them keeps up with on one core
+//! per replica, beside the same figure of the model: this machine has neither the ports nor the
+//! cores of a server. Of several runs the fastest counts, since whatever else runs here only adds.
+//! A plan that does not do what the interpreter does is an error, one that cannot run here is
+//! passed over.
 
 use std::time::Duration;
 
@@ -63,7 +66,8 @@ pub struct Tuned {
 /// Measures the `most` best plans of a search.
 ///
 /// # Errors
-/// If there is no plan, none of them runs, one of them does something else than the interpreter, or there are no packets.
+/// If there is no plan, none of them runs, one of them does something else than the interpreter, or
+/// there are no packets.
 pub fn tune(
     loaded: &Loaded,
     target: &Target,
@@ -91,7 +95,8 @@ pub fn tune(
     let program = &*program::to_plan(&loaded.program, target)?;
     let profiled = &*program::to_plan(loaded.profiled.as_ref().unwrap_or(&loaded.program), target)?;
     // To see plans beyond the ports' rate takes long, and one is there anyway.
-    let (found, config) = plan::candidates(profiled, target, planning, most > 1 || planning.all_candidates)?;
+    let (found, config) =
+        plan::candidates(profiled, target, planning, most > 1 || planning.all_candidates)?;
     let traffic = Traffic {
         events: events::captures(inputs, &loaded.program, &loaded.path)?,
         entries: events::tables(inputs, &loaded.program, &loaded.path)?,
@@ -103,7 +108,9 @@ pub fn tune(
         let mut plan = assemble::plan(program, target, &config, Objective::Rate, &found, number);
         backend::price(&mut plan, program, target)?;
         let measured = match &bench {
-            Some(bench) => (bench.measure)(target, &plan, program, &loaded.program, &traffic, apart),
+            Some(bench) => {
+                (bench.measure)(target, &plan, program, &loaded.program, &traffic, apart)
+            }
             None => {
                 let run = args::Sim::of_plan(source, inputs, planning, &plan, SIMULATED);
                 let lossy = || Failed::CannotRun("every rate loses packets".to_string());
@@ -135,8 +142,12 @@ pub fn tune(
         plans.push(plan);
     }
     let Some(at) = fastest(&tried) else {
-        let why =
-            tried.iter().filter_map(|one| one.measured.as_ref().err()).next().cloned().unwrap_or_default();
+        let why = tried
+            .iter()
+            .filter_map(|one| one.measured.as_ref().err())
+            .next()
+            .cloned()
+            .unwrap_or_default();
         return Err(Failure::user(format!("none of {} plans runs: {why}", tried.len())));
     };
     let mut plan = plans.swap_remove(at);
@@ -152,11 +163,13 @@ pub fn tune(
     Ok(Tuned { best: tried[at].number, plan, tried, how })
 }
 
-/// Candidates worth running: the search's own choice, then the model's best of every other shape (replicas of each stage), then what is
-/// left. Those of one shape hardly differ in what is not modelled.
+/// Candidates worth running: the search's own choice, then the model's best of every other shape
+/// (replicas of each stage), then what is left. Those of one shape hardly differ in what is not
+/// modelled.
 fn promising(found: &Found, most: usize) -> Vec<usize> {
     let mapping = |n: usize| &found.candidates[n].mapping;
-    let mut numbers: Vec<usize> = (0..found.candidates.len()).filter(|n| *n != found.best).collect();
+    let mut numbers: Vec<usize> =
+        (0..found.candidates.len()).filter(|n| *n != found.best).collect();
     numbers.sort_by(|a, b| {
         let few = mapping(*a).replicas.len().cmp(&mapping(*b).replicas.len());
         mapping(*b).rate.total_cmp(&mapping(*a).rate).then(few)
@@ -195,8 +208,14 @@ pub struct Bench {
 }
 
 /// Packets per second of a plan's busiest stage: of `program` as it was planned, made of `source`.
-type Measure =
-    fn(&Target, &Plan, &Verified<Program>, &Verified<Program>, &Traffic, bool) -> Result<f64, Failed>;
+type Measure = fn(
+    &Target,
+    &Plan,
+    &Verified<Program>,
+    &Verified<Program>,
+    &Traffic,
+    bool,
+) -> Result<f64, Failed>;
 
 /// Stages as workers of a process, by the processor's counter.
 pub const IN_PROCESS: Bench = Bench { place: "on this machine", measure: in_process };
@@ -244,14 +263,16 @@ fn in_process(
     let mut fastest: f64 = 0.0;
     for _ in 0..RUNS {
         let mut job = pipelines::of_plan(plan.clone(), program, apart)?;
-        let (run, differences) = Dpdk.compare(target, &mut job, source, &traffic.entries, &traffic.events)?;
+        let (run, differences) =
+            Dpdk.compare(target, &mut job, source, &traffic.entries, &traffic.events)?;
         if !differences.is_empty() {
             return Err(differs(plan, differences.len()));
         }
         // The only worker of a program runs on the unit that talks to ports, and is counted there.
         let fused = run.stats.workers.len() == 2;
         let busiest = plan.stages.iter().enumerate().map(|(at, stage)| {
-            let workers = run.stats.workers.iter().filter(|worker| worker.stage == Some(at) || fused);
+            let workers =
+                run.stats.workers.iter().filter(|worker| worker.stage == Some(at) || fused);
             workers.map(|worker| worker.cycles).sum::<u64>() as f64 / f64::from(stage.replicas)
         });
         let cycles = busiest.fold(0.0, f64::max) / traffic.events.len().max(1) as f64;
@@ -279,15 +300,20 @@ fn in_kernel(
     job.without_locks();
     let runtime = Runtime::unpack()?;
     let reference = job.room_for_shards(target, source, &traffic.entries, &traffic.events)?;
-    let mut session = verify_xdp::session(source, target, &job, &traffic.entries, &runtime, Mode::Record)?;
+    let mut session =
+        verify_xdp::session(source, target, &job, &traffic.entries, &runtime, Mode::Record)?;
     let result = verify_xdp::live(&mut session, &traffic.events)?;
     let agreement = verify_xdp::agreement(&reference, &traffic.entries, &result, &session)?;
     if !agreement.complete() && !result.report.stopped {
         return Err(differs(plan, agreement.differences.len()));
     }
     drop(session);
-    let packets =
-        traffic.events.iter().filter(|event| matches!(event.input, Input::Net { .. })).count().max(1);
+    let packets = traffic
+        .events
+        .iter()
+        .filter(|event| matches!(event.input, Input::Net { .. }))
+        .count()
+        .max(1);
     // Compiled once, loaded for each run: tables begin as they are.
     let artifact = pipelines::xdp_artifact(&job, target, LineStyle::Directives)?;
     let headers = runtime.target_headers("xdp");
@@ -303,10 +329,9 @@ fn in_kernel(
         let mut session = session.map_err(failed)?;
         events::fill(&mut session.loaded().tables(), &traffic.entries)?;
         let report = verify_xdp::live(&mut session, &traffic.events)?.report;
-        let busiest = report
-            .stages
-            .iter()
-            .map(|stage| stage.ns_per_packet * stage.packets_in as f64 / f64::from(stage.replicas.max(1)));
+        let busiest = report.stages.iter().map(|stage| {
+            stage.ns_per_packet * stage.packets_in as f64 / f64::from(stage.replicas.max(1))
+        });
         let ns = busiest.fold(0.0, f64::max) / packets as f64;
         if ns > 0.0 {
             fastest = fastest.max(Duration::from_secs(1).as_nanos() as f64 / ns);
@@ -337,7 +362,10 @@ impl Tuned {
                 vec![mark.to_string(), one.number.to_string(), mpps(one.predicted), measured, said]
             })
             .collect();
-        outln!("{}", table(&["", "no", "predicted Mpps", "measured Mpps", "stages"], &rows).trim_end());
+        outln!(
+            "{}",
+            table(&["", "no", "predicted Mpps", "measured Mpps", "stages"], &rows).trim_end()
+        );
     }
 }
 

@@ -87,7 +87,10 @@ pub fn run(args: Validate) -> Result<(), Failure> {
                 })
             })
             .collect();
-        outln!("{:#}", json!({ "schema": "nicforge/validate", "version": 1, "suite": suite, "rows": list }));
+        outln!(
+            "{:#}",
+            json!({ "schema": "nicforge/validate", "version": 1, "suite": suite, "rows": list })
+        );
         return Ok(());
     }
     let show = |row: &Row| {
@@ -107,13 +110,18 @@ pub fn run(args: Validate) -> Result<(), Failure> {
     };
     let shown: Vec<Vec<String>> = rows.iter().map(show).collect();
     if args.markdown {
-        outln!("| case | metric | published | ours | error | calibrated |\n|---|---|---|---|---|---|");
+        outln!(
+            "| case | metric | published | ours | error | calibrated |\n|---|---|---|---|---|---|"
+        );
         for row in &shown {
             outln!("| {} |", row[1..].join(" | "));
         }
         return Ok(());
     }
-    out::text(&table(&["source", "case", "metric", "published", "ours", "error", "calibrated"], &shown));
+    out::text(&table(
+        &["source", "case", "metric", "published", "ours", "error", "calibrated"],
+        &shown,
+    ));
     if args.suite == Suite::Fpga {
         out::text(&validate_fpga::summary(&rows));
     }
@@ -135,7 +143,9 @@ pub fn records(text: &str) -> impl Iterator<Item = Vec<&str>> {
 fn nfp() -> Result<Vec<Row>, Failure> {
     let mut text = String::new();
     let unpacked = GzDecoder::new(MEASURED).read_to_string(&mut text);
-    unpacked.map_err(|e| Failure::user(format!("internal error: the measured paths cannot be read: {e}")))?;
+    unpacked.map_err(|e| {
+        Failure::user(format!("internal error: the measured paths cannot be read: {e}"))
+    })?;
     let mut rows = paths(&text);
     rows.extend(micro());
     rows.extend(programs(&text)?);
@@ -180,9 +190,11 @@ fn predicted(cores: f64, cycles: f64, dram: f64) -> f64 {
 fn paths(text: &str) -> Vec<Row> {
     let all = measured(text);
     let ratio = |path: &Path| predicted(path.cores, path.cycles, path.dram) / path.measured;
-    let limited_by_dram = |path: &&Path| predicted(path.cores, path.cycles, 0.0) > cost::CLOCK_HZ / path.dram;
+    let limited_by_dram =
+        |path: &&Path| predicted(path.cores, path.cycles, 0.0) > cost::CLOCK_HZ / path.dram;
     let most = all.iter().map(ratio).fold(0.0, f64::max);
-    let least_dram = all.iter().filter(|path| limited_by_dram(path)).map(ratio).fold(f64::INFINITY, f64::min);
+    let least_dram =
+        all.iter().filter(|path| limited_by_dram(path)).map(ratio).fold(f64::INFINITY, f64::min);
     let least_core =
         all.iter().filter(|path| !limited_by_dram(path)).map(ratio).fold(f64::INFINITY, f64::min);
     let case = format!("all {} paths", all.len());
@@ -262,7 +274,9 @@ fn micro() -> Vec<Row> {
     }
     for reads in [6.0, 8.0, 10.0, 12.0, 14.0] {
         let rate = |wanted: f64| {
-            list.iter().find(|(_, cores, r, _)| *cores == wanted && *r == reads).map(|(.., pps)| *pps)
+            list.iter()
+                .find(|(_, cores, r, _)| *cores == wanted && *r == reads)
+                .map(|(.., pps)| *pps)
         };
         if let (Some(five), Some(ten)) = (rate(5.0), rate(10.0)) {
             let case = format!("lookup{reads}, 5 to 10 cores");
@@ -304,7 +318,8 @@ fn options(machine: Machine) -> Options {
 }
 
 fn subject(dir: &std::path::Path, name: &str, define: &str) -> Result<Subject, Failure> {
-    let defines: Vec<String> = if define.is_empty() { Vec::new() } else { vec![define.to_string()] };
+    let defines: Vec<String> =
+        if define.is_empty() { Vec::new() } else { vec![define.to_string()] };
     load::from_source(&dir.join(format!("{name}.c")), &defines)
 }
 
@@ -314,14 +329,17 @@ fn example(name: &str, subject: &Subject) -> Result<Example, Failure> {
     let report = report.map_err(|e| Failure::user(format!("{name}: {e}")))?;
     let path = report.records[0].slowest.as_ref().filter(|_| report.records[0].exact);
     let path = path.ok_or_else(|| Failure::user(format!("{name}: no exact bound")))?;
-    subject.replay(&path.witness).map_err(|e| Failure::user(format!("internal error: {name}: {e}")))?;
+    subject
+        .replay(&path.witness)
+        .map_err(|e| Failure::user(format!("internal error: {name}: {e}")))?;
     let (pps, _) = bound::rate(&subject.machine, path, subject.engine);
     let instructions = subject.listing.as_ref().map_or(0, Vec::len);
     // The published bit rates are the program's, whatever the ports carry.
     Ok(Example { bps: 8.0 * path.size as f64 / path.seconds, instructions, pps })
 }
 
-/// How much longer than our search the alternatives take (the paper's Table 4), most programs of which are stopped.
+/// How much longer than our search the alternatives take (the paper's Table 4), most programs of
+/// which are stopped.
 fn alternatives(case: &str, subject: &Subject) -> Result<Vec<Row>, Failure> {
     let timed = |options: Options| {
         let graph = subject.graph.clone();

@@ -1,8 +1,11 @@
-//! `nicforge validate alkali`: the five applications of Alkali (NSDI'25) on its four NICs, planned and simulated.
+//! `nicforge validate alkali`: the five applications of Alkali (NSDI'25) on its four NICs, planned
+//! and simulated.
 //!
-//! Rates are the greatest that the simulator passes with less than 0.1 % loss, offered at equal distances in frames of 256 bytes, up to
-//! the port's line. Cells that the paper gives as "line rate" are compared as shares of it, those below it as 0. Rows marked `calibrated` served to choose
-//! costs in `targets/`; the FPGA's reassembly and JSQ need parts that this version's `u280` has not.
+//! Rates are the greatest that the simulator passes with less than 0.1 % loss, offered at equal
+//! distances in frames of 256 bytes, up to the port's line. Cells that the paper gives as "line
+//! rate" are compared as shares of it, those below it as 0. Rows marked `calibrated` served to
+//! choose costs in `targets/`; the FPGA's reassembly and JSQ need parts that this version's `u280`
+//! has not.
 
 use std::path::Path;
 
@@ -45,7 +48,8 @@ enum Cell {
 /// An application's name, its flows, and its cells.
 type Application = (&'static str, u32, &'static [(&'static str, Cell, bool)]);
 
-/// Application, its flows, and per NIC what the paper says (section 6); a rate that a cost was chosen by is calibrated.
+/// Application, its flows, and per NIC what the paper says (section 6); a rate that a cost was
+/// chosen by is calibrated.
 const CELLS: [Application; 5] = [
     (
         "l2_forward",
@@ -96,7 +100,8 @@ const CELLS: [Application; 5] = [
     ),
 ];
 
-/// State placement on Agilio for one flow, thousand packets per second: application, memory of all tables (none: ours), published.
+/// State placement on Agilio for one flow, thousand packets per second: application, memory of all
+/// tables (none: ours), published.
 const PLACEMENTS: [(&str, Option<&str>, f64); 6] = [
     ("flextoe_rx", Some("emem"), 1050.0),
     ("flextoe_rx", Some("cls"), 2060.0),
@@ -126,16 +131,19 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
             let (pps, sent_bytes) = greatest(&target, &plan, &traffic, line, WITHIN)?;
             // Programs that add headers reach the line on the way out first.
             let overhead = f64::from(target.ports.overhead_bytes);
-            let line =
-                line * (FRAME_BYTES as f64 + overhead) / (sent_bytes.max(FRAME_BYTES as f64) + overhead);
+            let line = line * (FRAME_BYTES as f64 + overhead)
+                / (sent_bytes.max(FRAME_BYTES as f64) + overhead);
             let case = format!("{name} on {nic}");
             let at_line = if pps >= line * 0.98 { 1.0 } else { 0.0 };
             let compared = match cell {
                 Cell::LineRate => row(case, "share of the line rate", 1.0, pps / line),
                 Cell::Below => row(case, "line rate (1) or not (0)", 0.0, at_line),
-                Cell::Rate(rate) => {
-                    row(case, "Gbit/s of 256-byte frames", *rate, pps * 8.0 * FRAME_BYTES as f64 / 1e9)
-                }
+                Cell::Rate(rate) => row(
+                    case,
+                    "Gbit/s of 256-byte frames",
+                    *rate,
+                    pps * 8.0 * FRAME_BYTES as f64 / 1e9,
+                ),
             };
             rows.push(Row { calibrated: *calibrated, ..compared });
         }
@@ -155,21 +163,29 @@ fn placements(rows: &mut Vec<Row>) -> Result<(), Failure> {
     let target = matrix::find("agilio-cx")?;
     for (name, memory, published) in PLACEMENTS {
         let program = load(name)?;
-        let pin =
-            |memory: &str| program.tables.values().map(|t| (t.name.clone(), memory.to_string())).collect();
+        let pin = |memory: &str| {
+            program.tables.values().map(|t| (t.name.clone(), memory.to_string())).collect()
+        };
         let traffic = Traffic { flows: 1, ..Traffic::default() };
-        let config = Config { traffic, pin_tables: memory.map(pin).unwrap_or_default(), ..Config::default() };
+        let config = Config {
+            traffic,
+            pin_tables: memory.map(pin).unwrap_or_default(),
+            ..Config::default()
+        };
         let (plan, line) = plan(&program, &target, &config)?;
         let (pps, _) = greatest(&target, &plan, &frames(name, 1), line, WITHIN)?;
-        let case =
-            format!("{name} on agilio-cx, one flow, state in {}", memory.unwrap_or("the planner's choice"));
+        let case = format!(
+            "{name} on agilio-cx, one flow, state in {}",
+            memory.unwrap_or("the planner's choice")
+        );
         let compared = row(case, "Mpps", published / 1e3, pps / 1e6);
         rows.push(Row { calibrated: true, ..compared });
     }
     Ok(())
 }
 
-/// Stages of the best plan, with the keys of the public prototype and with those that the paper names.
+/// Stages of the best plan, with the keys of the public prototype and with those that the paper
+/// names.
 fn stages(rows: &mut Vec<Row>) -> Result<(), Failure> {
     for (name, keys) in [("nf_chain", ""), ("nf_chain_tuple", ", keys by 5-tuple and address")] {
         let program = load(name)?;
@@ -195,7 +211,11 @@ pub fn load(name: &str) -> Result<Verified<Program>, Failure> {
 }
 
 /// The best plan, and the port's rate in packets per second.
-pub fn plan(program: &Verified<Program>, target: &Target, config: &Config) -> Result<(Plan, f64), Failure> {
+pub fn plan(
+    program: &Verified<Program>,
+    target: &Target,
+    config: &Config,
+) -> Result<(Plan, f64), Failure> {
     let limits = Limits { candidates: CANDIDATES, until: None, beyond_ceiling: false };
     let found = search(program, target, config, Goal::Rate, limits, &interrupt::stopped)
         .map_err(|e| Failure::user(e.to_string()))?;
@@ -203,7 +223,8 @@ pub fn plan(program: &Verified<Program>, target: &Target, config: &Config) -> Re
     Ok((assemble::plan(program, target, config, Objective::Rate, &found, found.best), line))
 }
 
-/// The greatest rate at which hardly anything is lost, found within a share of itself, and the bytes of a frame that leaves.
+/// The greatest rate at which hardly anything is lost, found within a share of itself, and the
+/// bytes of a frame that leaves.
 pub fn greatest(
     target: &Target,
     plan: &Plan,
@@ -223,7 +244,12 @@ pub fn greatest(
 }
 
 /// Frames that leave per second while more come in than the plan takes.
-pub fn delivered(target: &Target, plan: &Plan, traffic: &[InputEvent], offered: f64) -> Result<f64, Failure> {
+pub fn delivered(
+    target: &Target,
+    plan: &Plan,
+    traffic: &[InputEvent],
+    offered: f64,
+) -> Result<f64, Failure> {
     let planned = assemble::program_of(plan).map_err(Failure::user)?;
     let mut compiled = Compiled::new(&planned, false).map_err(|e| Failure::of(e.fault(), e))?;
     let report = simulate(target, plan, &planned, &mut compiled, traffic, Rate::Frames(offered))?;

@@ -1,9 +1,12 @@
-//! `nicforge validate balance`: the published figures of HAL (ISCA'24) beside those of the simulator.
+//! `nicforge validate balance`: the published figures of HAL (ISCA'24) beside those of the
+//! simulator.
 //!
-//! Table V is simulated cell by cell, with the traces by the paper's text (*stated*) and by the law that fits its averages (*effective*). The
-//! published p99 is over time (one sample a millisecond and queue); p99 over packets is shown beside it. Capacities, rings and host power of the
-//! profiles come from some of the cells, which are marked calibrated. Then come what the text states about rate sweeps, the software balancer and coherent sharing, and
-//! how many cells reach the goals that are realistic for such a model.
+//! Table V is simulated cell by cell, with the traces by the paper's text (*stated*) and by the law
+//! that fits its averages (*effective*). The published p99 is over time (one sample a millisecond
+//! and queue); p99 over packets is shown beside it. Capacities, rings and host power of the
+//! profiles come from some of the cells, which are marked calibrated. Then come what the text
+//! states about rate sweeps, the software balancer and coherent sharing, and how many cells reach
+//! the goals that are realistic for such a model.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,8 +46,8 @@ fn run(profile: &Profile, trace: &Trace, system: System) -> Report {
 }
 
 fn profile_of(name: &str) -> Result<Profile, Failure> {
-    let profile =
-        built_in(name).ok_or_else(|| Failure::user(format!("internal error: no profile of {name}")))?;
+    let profile = built_in(name)
+        .ok_or_else(|| Failure::user(format!("internal error: no profile of {name}")))?;
     profile.map_err(|e| Failure::user(format!("internal error: {e}")))
 }
 
@@ -69,7 +72,8 @@ fn table_v() -> Result<Vec<Line>, Failure> {
     for law in [Law::Effective, Law::Stated] {
         for fields in records(TABLE_V) {
             let workload = traffic::workloads().find(|name| fields[0].eq_ignore_ascii_case(name));
-            let numbers: Vec<f64> = fields[2..].iter().filter_map(|field| field.parse().ok()).collect();
+            let numbers: Vec<f64> =
+                fields[2..].iter().filter_map(|field| field.parse().ok()).collect();
             let (Some(workload), &[m0, m1, h0, h1, b0, b1, p0, p1, p2, w0, w1, w2]) =
                 (workload, &numbers[..])
             else {
@@ -138,19 +142,31 @@ fn sweeps(rows: &mut Vec<Row>) -> Result<(), Failure> {
     for (name, knee, ratio_at_80) in claims {
         let profile = profile_of(name)?;
         let mut push = |case: String, metric, published, ours, calibrated| {
-            rows.push(Row { source: "HAL Fig. 9 and text", case, metric, published, ours, calibrated });
+            rows.push(Row {
+                source: "HAL Fig. 9 and text",
+                case,
+                metric,
+                published,
+                ours,
+                calibrated,
+            });
         };
         let at = |gbps: f64, system| run(&profile, &constant(gbps, 0.2), system);
         let both = System::Balanced(Director::default());
-        let first_loss =
-            (1..=100).map(f64::from).find(|gbps| at(*gbps, System::NicOnly).lost > DROPS).unwrap_or(f64::NAN);
+        let first_loss = (1..=100)
+            .map(f64::from)
+            .find(|gbps| at(*gbps, System::NicOnly).lost > DROPS)
+            .unwrap_or(f64::NAN);
         push(format!("{name} NIC"), "drops from, Gbit/s", knee, first_loss, name == "NAT");
-        let ratio = at(80.0, System::NicOnly).packet_p99_us / at(80.0, System::HostOnly).packet_p99_us;
+        let ratio =
+            at(80.0, System::NicOnly).packet_p99_us / at(80.0, System::HostOnly).packet_p99_us;
         push(format!("{name} NIC at 80 Gbit/s"), "p99 over the host's", ratio_at_80, ratio, false);
-        let ratio = at(0.7 * knee, both).packet_p99_us / at(0.7 * knee, System::NicOnly).packet_p99_us;
+        let ratio =
+            at(0.7 * knee, both).packet_p99_us / at(0.7 * knee, System::NicOnly).packet_p99_us;
         push(format!("{name} HAL below the knee"), "p99 over the NIC's", 1.03, ratio, false);
         for gbps in [20.0, 40.0, 60.0, 80.0, 100.0] {
-            let [nic, host, hal] = [System::NicOnly, System::HostOnly, both].map(|system| at(gbps, system));
+            let [nic, host, hal] =
+                [System::NicOnly, System::HostOnly, both].map(|system| at(gbps, system));
             for (system, report) in SYSTEMS.iter().zip([&nic, &host, &hal]) {
                 let case = format!("{name} {system} at {gbps} Gbit/s");
                 push(case.clone(), "served Gbit/s", f64::NAN, report.average_gbps, false);
@@ -159,7 +175,13 @@ fn sweeps(rows: &mut Vec<Row>) -> Result<(), Failure> {
             }
             if gbps == 100.0 && name == "REM" {
                 let ratio = host.packet_p99_us / hal.host_p99_us.unwrap_or(f64::NAN);
-                push(format!("{name} host alone at 100 Gbit/s"), "p99 over HAL's host", 3.1, ratio, false);
+                push(
+                    format!("{name} host alone at 100 Gbit/s"),
+                    "p99 over HAL's host",
+                    3.1,
+                    ratio,
+                    false,
+                );
             }
         }
     }
@@ -185,8 +207,11 @@ fn software(rows: &mut Vec<Row>) -> Result<(), Failure> {
         ("4 cores, threshold 60", 4, 60.0, "served Gbit/s", 53.0, false),
     ];
     for (case, cores, threshold_gbps, metric, published, calibrated) in cases {
-        let report =
-            run(&profile, &trace, System::Software { cores, gbps_per_core: CORE_GBPS, threshold_gbps });
+        let report = run(
+            &profile,
+            &trace,
+            System::Software { cores, gbps_per_core: CORE_GBPS, threshold_gbps },
+        );
         let ours = if metric == "lost" { report.lost } else { report.average_gbps };
         rows.push(Row {
             source: "HAL Fig. 5, software balancer",
@@ -215,7 +240,8 @@ fn sharing(rows: &mut Vec<Row>) -> Result<(), Failure> {
         let profile = profile_of(name)?;
         let trace = constant(0.5 * profile.nic.gbps, 0.5);
         let apart = run(&profile, &trace, System::Balanced(Director::default()));
-        // A cache line from the other socket, for the share of packets whose line was there last: half.
+        // A cache line from the other socket, for the share of packets whose line was there last:
+        // half.
         let director = Director { shared_state_ns: 0.5 * 500.0, ..Director::default() };
         let shared = run(&profile, &trace, System::Balanced(director));
         for (metric, published, ours) in [
@@ -232,11 +258,14 @@ fn sharing(rows: &mut Vec<Row>) -> Result<(), Failure> {
 /// Table II: the NIC's throughput at the latency objective, for functions with a profile.
 fn objectives(rows: &mut Vec<Row>) -> Result<(), Failure> {
     for fields in records(TABLE_II) {
-        let (Ok(published), Some(Ok(profile))) = (fields[1].parse(), built_in(fields[0])) else { continue };
-        // The objective is where p99 begins to rise: ours is three times the p99 at a tenth of the capacity.
+        let (Ok(published), Some(Ok(profile))) = (fields[1].parse(), built_in(fields[0])) else {
+            continue;
+        };
+        // The objective is where p99 begins to rise: ours is three times the p99 at a tenth of the
+        // capacity.
         let idle = nicforge_balance::sim::limit::nic_p99_us(&profile, 0.1 * profile.nic.gbps, 1);
-        let ours =
-            nicforge_balance::sim::limit::largest_within(&profile, 3.0 * idle, 0.999, 1).unwrap_or(f64::NAN);
+        let ours = nicforge_balance::sim::limit::largest_within(&profile, 3.0 * idle, 0.999, 1)
+            .unwrap_or(f64::NAN);
         rows.push(Row {
             source: "HAL Table II",
             case: profile.function.clone(),
@@ -274,19 +303,26 @@ fn goals(lines: &[Line], rows: &mut Vec<Row>) {
         "max within 10 %",
         "share of cells",
         1.0,
-        share(&mut cells().map(|(line, at)| near(line.ours[at].max_gbps, line.published[0][at], 0.1))),
+        share(
+            &mut cells().map(|(line, at)| near(line.ours[at].max_gbps, line.published[0][at], 0.1)),
+        ),
     );
     push(
         "average within 10 %",
         "share of cells",
         1.0,
-        share(&mut cells().map(|(line, at)| near(line.ours[at].average_gbps, line.published[1][at], 0.1))),
+        share(
+            &mut cells()
+                .map(|(line, at)| near(line.ours[at].average_gbps, line.published[1][at], 0.1)),
+        ),
     );
     push(
         "power within 3 %",
         "share of cells",
         1.0,
-        share(&mut cells().map(|(line, at)| near(line.ours[at].watts, line.published[3][at], 0.03))),
+        share(
+            &mut cells().map(|(line, at)| near(line.ours[at].watts, line.published[3][at], 0.03)),
+        ),
     );
     let awake_off = |line: &Line| {
         let [.., watts] = line.published;
@@ -317,8 +353,12 @@ fn goals(lines: &[Line], rows: &mut Vec<Row>) {
     push("fall of p99 by HAL within 5 points, NAT and Count", "share of cells", 1.0, good);
     let gain = |line: &Line, ours: bool| {
         let (rate, watts) = match ours {
-            true => ([1, 2].map(|at| line.ours[at].average_gbps), [1, 2].map(|at| line.ours[at].watts)),
-            false => ([1, 2].map(|at| line.published[1][at]), [1, 2].map(|at| line.published[3][at])),
+            true => {
+                ([1, 2].map(|at| line.ours[at].average_gbps), [1, 2].map(|at| line.ours[at].watts))
+            }
+            false => {
+                ([1, 2].map(|at| line.published[1][at]), [1, 2].map(|at| line.published[3][at]))
+            }
         };
         rate[1] / watts[1] / (rate[0] / watts[0])
     };
@@ -326,6 +366,11 @@ fn goals(lines: &[Line], rows: &mut Vec<Row>) {
         let all: Vec<f64> = effective.iter().map(|line| gain(line, ours).ln()).collect();
         (all.iter().sum::<f64>() / all.len() as f64).exp()
     };
-    push("energy efficiency of HAL over the host, all of Table V", "geometric mean", mean(false), mean(true));
+    push(
+        "energy efficiency of HAL over the host, all of Table V",
+        "geometric mean",
+        mean(false),
+        mean(true),
+    );
     push("energy efficiency of HAL over the host, headline", "geometric mean", 1.31, mean(true));
 }

@@ -1,11 +1,15 @@
-//! `nicforge validate flow`: cache hit rates of a key-value store, beside Floem's (OSDI'18, section 5.1 and its table of configurations).
+//! `nicforge validate flow`: cache hit rates of a key-value store, beside Floem's (OSDI'18, section
+//! 5.1 and its table of configurations).
 //!
-//! Each configuration is a flow program (`docs/validation/flow/hits.py`, made by Python as any other), compiled for this computer and run
-//! on the paper's load: 100,000 keys, Zipf with exponent 0.9, 90 % reads. Nothing is modelled but the load, whose generator was not published.
+//! Each configuration is a flow program (`docs/validation/flow/hits.py`, made by Python as any
+//! other), compiled for this computer and run on the paper's load: 100,000 keys, Zipf with exponent
+//! 0.9, 90 % reads. Nothing is modelled but the load, whose generator was not published.
 //!
-//! **What a hit is.** The share of requests, reads and writes, that the NIC answers by itself. In a write-back cache every write is one; in a
-//! write-through cache none is. That is our reading: the paper does not define it, but no hit rate of reads alone fits its figures, and this
-//! fits all of them, the two that are printed for one configuration included (its second is then the write-through cache).
+//! **What a hit is.** The share of requests, reads and writes, that the NIC answers by itself. In a
+//! write-back cache every write is one; in a write-through cache none is. That is our reading: the
+//! paper does not define it, but no hit rate of reads alone fits its figures, and this fits all of
+//! them, the two that are printed for one configuration included (its second is then the
+//! write-through cache).
 
 use std::process::{Command, Stdio};
 
@@ -38,7 +42,8 @@ const EXAMPLES: [(&str, &str); 3] = [
 const WARM: usize = 600_000;
 const COUNTED: usize = 400_000;
 
-/// Buckets, ways, policy, published per cent. `unbounded` is 16 ways: no bucket of 2^15 gets so many of 100,000 keys.
+/// Buckets, ways, policy, published per cent. `unbounded` is 16 ways: no bucket of 2^15 gets so
+/// many of 100,000 keys.
 const CONFIGURATIONS: [(&str, u32, u32, &str, f64); 7] = [
     ("2^15 buckets, unbounded, write-back", 1 << 15, 16, "write-back", 100.0),
     ("2^15 buckets of 5, write-back", 1 << 15, 5, "write-back", 97.2),
@@ -81,7 +86,9 @@ pub struct Place {
 
 impl Place {
     fn new() -> Result<Place, Failure> {
-        let fail = |e: std::io::Error| Failure::environment(format!("cannot unpack Python's modules: {e}"));
+        let fail = |e: std::io::Error| {
+            Failure::environment(format!("cannot unpack Python's modules: {e}"))
+        };
         let dir = Folder::new("validate-flow").map_err(fail)?;
         let python = dir.path().join("python");
         std::fs::create_dir(&python).map_err(fail)?;
@@ -99,18 +106,22 @@ impl Place {
     pub fn program(&self, script: &str, args: &[&str]) -> Result<Verified<Program>, Failure> {
         let dir = self.dir.path();
         let modules = [dir.join("python"), dir.join("examples/flow/analytics")];
-        let modules = std::env::join_paths(modules).map_err(|e| Failure::environment(e.to_string()))?;
+        let modules =
+            std::env::join_paths(modules).map_err(|e| Failure::environment(e.to_string()))?;
         let mut python = Command::new("python3");
         python.arg(dir.join(script)).args(args).env("PYTHONPATH", modules).stdin(Stdio::null());
-        let made = python
-            .output()
-            .map_err(|e| Failure::environment(format!("python3: {e}; install it: apt install python3")))?;
+        let made = python.output().map_err(|e| {
+            Failure::environment(format!("python3: {e}; install it: apt install python3"))
+        })?;
         if !made.status.success() {
-            return Err(Failure::environment(String::from_utf8_lossy(&made.stderr).trim().to_string()));
+            return Err(Failure::environment(
+                String::from_utf8_lossy(&made.stderr).trim().to_string(),
+            ));
         }
         let source = dir.join("program.c");
         std::fs::write(&source, &made.stdout).map_err(|e| Failure::environment(e.to_string()))?;
-        let source = Source { program: source, define: Vec::new(), include: Vec::new(), with: Vec::new() };
+        let source =
+            Source { program: source, define: Vec::new(), include: Vec::new(), with: Vec::new() };
         Ok(program::load(&source, &self.runtime)?.program)
     }
 }
@@ -127,11 +138,17 @@ fn hits(place: &Place, load: &Load, buckets: u32, ways: u32, policy: &str) -> Re
         let mut frame = vec![0u8; 64];
         frame[..4].copy_from_slice(&key.to_le_bytes());
         frame[4..8].copy_from_slice(&u32::from(write).to_le_bytes());
-        let event = InputEvent { input: Input::Net { port: 0, frame }, time_ns: at as u64, seed: at as u64 };
+        let event = InputEvent {
+            input: Input::Net { port: 0, frame },
+            time_ns: at as u64,
+            seed: at as u64,
+        };
         let outputs = program.run_one(&event).map_err(|e| Failure::of(e.fault(), e))?;
         if at >= KEYS + WARM {
             all += 1;
-            near += usize::from(outputs.iter().any(|output| matches!(output, Output::Send { port: 1, .. })));
+            near += usize::from(
+                outputs.iter().any(|output| matches!(output, Output::Send { port: 1, .. })),
+            );
         }
     }
     Ok(100.0 * near as f64 / all as f64)

@@ -1,4 +1,5 @@
-//! The load of `nicforge validate flow`: 100,000 keys, Zipf with exponent 0.9, 90 % reads, as keys and as frames.
+//! The load of `nicforge validate flow`: 100,000 keys, Zipf with exponent 0.9, 90 % reads, as keys
+//! and as frames.
 
 use nicforge_ir::{Input, InputEvent};
 
@@ -24,7 +25,8 @@ impl Load {
     /// Keys and whether they are written, always the same.
     pub fn requests(&self) -> impl Iterator<Item = (u32, bool)> + '_ {
         let total = self.sums.last().copied().unwrap_or(1.0);
-        let uniform = |n: u64| f64::from(nicforge_ir::io::random(7, n)) / (f64::from(u32::MAX) + 1.0);
+        let uniform =
+            |n: u64| f64::from(nicforge_ir::io::random(7, n)) / (f64::from(u32::MAX) + 1.0);
         (0u64..).map(move |n| {
             let rank = self.sums.partition_point(|sum| *sum < uniform(2 * n) * total);
             (rank.min(KEYS - 1) as u32, uniform(2 * n + 1) >= READS)
@@ -32,7 +34,8 @@ impl Load {
     }
 }
 
-/// A request of memcached's binary protocol for a key of 32 bytes, with a value of 64 where it writes.
+/// A request of memcached's binary protocol for a key of 32 bytes, with a value of 64 where it
+/// writes.
 pub fn request(number: usize, key: u32, write: bool) -> InputEvent {
     let mut data = vec![0, number as u8, 0, 0, 0, 1, 0, 0];
     data.extend([0x80, u8::from(write), 0, 32, if write { 8 } else { 0 }, 0, 0, 0, 0, 0, 0]);

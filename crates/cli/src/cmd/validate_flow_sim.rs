@@ -1,14 +1,19 @@
-//! Rows of `nicforge validate flow` that need a NIC: flow programs planned and simulated on `liquidio`, the published one.
+//! Rows of `nicforge validate flow` that need a NIC: flow programs planned and simulated on
+//! `liquidio`, the published one.
 //!
-//! All of it is *modelled*: rates are what the simulator passes when more is offered than fits, with the costs and the PCIe link of
-//! `targets/liquidio.toml`, of which none was chosen by these rows. docs/validation/flow.md says what misses and why.
+//! All of it is *modelled*: rates are what the simulator passes when more is offered than fits,
+//! with the costs and the PCIe link of `targets/liquidio.toml`, of which none was chosen by these
+//! rows. docs/validation/flow.md says what misses and why.
 //!
-//! **Blocking transfers.** The published system without its synchronisation layer is one whose cores wait for every transfer of an
-//! entry: one reads its status in the host's memory, one moves it ([`blocking`]). Batched and asynchronous is the target as it is.
+//! **Blocking transfers.** The published system without its synchronisation layer is one whose
+//! cores wait for every transfer of an entry: one reads its status in the host's memory, one moves
+//! it ([`blocking`]). Batched and asynchronous is the target as it is.
 
 use std::cell::RefCell;
 
-use nicforge_ir::{Entry, Input, InputEvent, Interp, Program, TableBackend as _, TableId, Verified};
+use nicforge_ir::{
+    Entry, Input, InputEvent, Interp, Program, TableBackend as _, TableId, Verified,
+};
 use nicforge_plan::Objective;
 use nicforge_planner::assemble;
 use nicforge_planner::instance::Config;
@@ -54,8 +59,12 @@ const WARM: usize = 100_000;
 /// # Errors
 /// Those of the programs, and of what plans and simulates them.
 pub fn rows(place: &Place, load: &Load) -> Result<Vec<Row>, Failure> {
-    let mut bench =
-        Bench { place, target: matrix::find("liquidio")?, rows: Vec::new(), items: RefCell::default() };
+    let mut bench = Bench {
+        place,
+        target: matrix::find("liquidio")?,
+        rows: Vec::new(),
+        items: RefCell::default(),
+    };
     bench.fields()?;
     bench.store(load)?;
     bench.analytics()?;
@@ -72,10 +81,11 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// `published` are the ends of what is published for the case, of which the nearest one is compared; not a number where
-    /// nothing is.
+    /// `published` are the ends of what is published for the case, of which the nearest one is
+    /// compared; not a number where nothing is.
     fn row(&mut self, case: &str, metric: &'static str, (least, most): (f64, f64), ours: f64) {
-        let case = if least < most { format!("{case} ({least} to {most})") } else { case.to_string() };
+        let case =
+            if least < most { format!("{case} ({least} to {most})") } else { case.to_string() };
         let published = if most - ours < ours - least { most } else { least };
         self.rows.push(Row { source: "Floem", case, metric, published, ours, calibrated: false });
     }
@@ -92,9 +102,12 @@ impl Bench<'_> {
     fn fields(&mut self) -> Result<(), Failure> {
         let small = frames(|n| vec![n as u8; 60], 2);
         let messages = |bench: &Bench, whole: u32, live: u32| {
-            let program = bench.place.program("fields.py", &[&whole.to_string(), &live.to_string()])?;
+            let program =
+                bench.place.program("fields.py", &[&whole.to_string(), &live.to_string()])?;
             let reports = bench.simulated(&program, MANY, &small, &[])?;
-            Ok::<_, Failure>(reports.map(|r| r.stages.last().map_or(0.0, |stage| stage.events_per_second)))
+            Ok::<_, Failure>(
+                reports.map(|r| r.stages.last().map_or(0.0, |stage| stage.events_per_second)),
+            )
         };
         let whole = messages(self, WHOLE, WHOLE)?[0];
         for (live, ratio, published) in LIVE {
@@ -120,7 +133,8 @@ impl Bench<'_> {
             requests.enumerate().map(|(n, (key, write))| request(n, key, write)).collect();
         let (before, asked) = all.split_at(KEYS + WARM);
         let store = |bench: &Bench, cores: u32, args: &[&str], before: &[InputEvent]| {
-            let program = bench.place.program("examples/flow/kvs/kvs.py", &[args, &["emit"]].concat())?;
+            let program =
+                bench.place.program("examples/flow/kvs/kvs.py", &[args, &["emit"]].concat())?;
             bench.simulated(&program, cores, asked, before)
         };
         let filled = &before[..KEYS];
@@ -130,7 +144,9 @@ impl Bench<'_> {
             let program = bench.place.program("channels.py", &[how])?;
             let [report, _] = bench.simulated(&program, 1, asked, filled)?;
             let host = report.stages.iter().filter(|stage| stage.group == "host");
-            Ok::<_, Failure>(host_time(&report) / host.map(|stage| stage.events_per_second).sum::<f64>())
+            Ok::<_, Failure>(
+                host_time(&report) / host.map(|stage| stage.events_per_second).sum::<f64>(),
+            )
         };
         let saved = channels(self, "shared")? / channels(self, "separate")?;
         self.row(
@@ -157,7 +173,9 @@ impl Bench<'_> {
                 "--stage",
             ];
             let [near, _] = store(self, 1, &args, before)?;
-            let case = format!("the store, {policy} cache of 2^15 buckets of {ways}, against the host alone");
+            let case = format!(
+                "the store, {policy} cache of 2^15 buckets of {ways}, against the host alone"
+            );
             self.row(&case, SPEED, published, near.delivered.pps / alone.delivered.pps);
             let time = |report: &Report| host_time(report) / report.delivered.pps;
             self.row(&case, HOST, (f64::NAN, f64::NAN), time(&alone) / time(&near));
@@ -168,22 +186,29 @@ impl Bench<'_> {
     fn analytics(&mut self) -> Result<(), Failure> {
         let tuples = frames(tuple, 1);
         let told = |report: &Report| report.packets.messages as f64 / report.seconds;
-        // Each handler of the host has a core here, so what limits is elsewhere; published is where the host does.
+        // Each handler of the host has a core here, so what limits is elsewhere; published is where
+        // the host does.
         let time = |bench: &Bench, variant: &str| {
             let program = bench.place.program("tuples.py", &[variant])?;
             let [report, _] = bench.simulated(&program, 1, &tuples, &[])?;
             Ok::<_, Failure>(host_time(&report) / told(&report))
         };
         let saved = time(self, "queue")? / time(self, "bypass")?;
-        self.row("tuples for the own node, past the NIC against by way of it", HOST, (1.75, 1.96), saved);
+        self.row(
+            "tuples for the own node, past the NIC against by way of it",
+            HOST,
+            (1.75, 1.96),
+            saved,
+        );
         let program = self.place.program("examples/flow/analytics/analytics.py", &["emit"])?;
         let rates = self.simulated(&program, 1, &tuples, &[])?.map(|report| told(&report));
         self.batched("tuples of the other node", (3.7, 3.7), rates);
         Ok(())
     }
 
-    /// Of a store the items that it has when every key was written, and what comes then: the interpreter writes them for the first
-    /// program with such entries, and others begin with them (a write-back cache empty).
+    /// Of a store the items that it has when every key was written, and what comes then: the
+    /// interpreter writes them for the first program with such entries, and others begin with them
+    /// (a write-back cache empty).
     fn filled<'b>(
         &self,
         program: &Verified<Program>,
@@ -193,11 +218,12 @@ impl Bench<'_> {
             return Ok((vec![], before));
         };
         let (written, rest) = before.split_at(KEYS);
-        let sizes = [program.tables[table].key, program.tables[table].value].map(|ty| program.size_of(ty));
+        let sizes =
+            [program.tables[table].key, program.tables[table].value].map(|ty| program.size_of(ty));
         let of_these = |items: &&Vec<Entry>| {
-            items
-                .first()
-                .is_some_and(|one| [one.key.len(), one.value.len()] == sizes.map(|size| size as usize))
+            items.first().is_some_and(|one| {
+                [one.key.len(), one.value.len()] == sizes.map(|size| size as usize)
+            })
         };
         let known = self.items.borrow().iter().find(of_these).cloned();
         let items = match known {
@@ -215,8 +241,8 @@ impl Bench<'_> {
         Ok((items.into_iter().map(|entry| (table, entry)).collect(), rest))
     }
 
-    /// A program planned for the target and simulated with frames as fast as the ports carry them, after others that take no
-    /// time: on the target as it is, and with blocking transfers.
+    /// A program planned for the target and simulated with frames as fast as the ports carry them,
+    /// after others that take no time: on the target as it is, and with blocking transfers.
     fn simulated(
         &self,
         program: &Verified<Program>,
@@ -242,7 +268,8 @@ impl Bench<'_> {
         let planned = assemble::program_of(&plan).map_err(Failure::user)?;
         let mut compiled = Compiled::new(&planned, false).map_err(|e| Failure::of(e.fault(), e))?;
         warm(&mut compiled, before)?;
-        let wire = f64::from((bytes + target.ports.overhead_bytes) * 8) / target.ports.rate.value * 1e12;
+        let wire =
+            f64::from((bytes + target.ports.overhead_bytes) * 8) / target.ports.rate.value * 1e12;
         let apart = wire / f64::from(program.ports);
         let options = Options {
             warm_up_ps: (apart * FRAMES as f64 / 5.0) as u64,
@@ -274,8 +301,9 @@ fn host_time(report: &Report) -> f64 {
 fn blocking(target: &Target) -> Target {
     let mut target = target.clone();
     let Some(wire) = target.host_link.clone() else { return target };
-    let nic =
-        |name: &str| target.units.iter().find(|unit| unit.name == name).filter(|u| u.device == Device::Nic);
+    let nic = |name: &str| {
+        target.units.iter().find(|unit| unit.name == name).filter(|u| u.device == Device::Nic)
+    };
     // Of links across, the clock of the NIC's core and whether it sends.
     let ends = |link: &Link| match (nic(&link.from), nic(&link.to)) {
         (Some(core), None) => Some((core.clock.value, true)),

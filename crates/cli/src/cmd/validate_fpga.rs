@@ -1,4 +1,5 @@
-//! `nicforge validate fpga`: the planner's estimates of area beside what yosys makes of the same designs.
+//! `nicforge validate fpga`: the planner's estimates of area beside what yosys makes of the same
+//! designs.
 
 use std::time::Duration;
 
@@ -68,14 +69,17 @@ const FITTED: &[&str] = &[
 const TARGET: &str = "u280";
 /// What has fitted factors.
 const FACTORS: [&str; 2] = ["LUTs", "flip-flops"];
-/// yosys' results, see [`HEADER`]. A program may have how many engines were built behind it, as in `quic_lb*3`; else it is in its best form.
+/// yosys' results, see [`HEADER`]. A program may have how many engines were built behind it, as in
+/// `quic_lb*3`; else it is in its best form.
 const YOSYS: &str = include_str!("../../../../docs/validation/fpga_yosys.csv");
-const HEADER: &str = "program,lut_cells,lut_sites,lut_memory,flip_flops,half_brams,urams,dsps,depth";
+const HEADER: &str =
+    "program,lut_cells,lut_sites,lut_memory,flip_flops,half_brams,urams,dsps,depth";
 
 fn load(name: &str, text: &str, runtime: &Runtime) -> Result<Loaded, Failure> {
     let dir = Folder::new("validate-fpga").map_err(Failure::temporary)?;
     let path = dir.path().join(format!("{name}.c"));
-    std::fs::write(&path, text).map_err(|e| Failure::environment(format!("{}: {e}", path.display())))?;
+    std::fs::write(&path, text)
+        .map_err(|e| Failure::environment(format!("{}: {e}", path.display())))?;
     program::load(
         &Source { program: path, define: Vec::new(), include: Vec::new(), with: Vec::new() },
         runtime,
@@ -115,7 +119,9 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
             )));
         };
         let (program, engines) = engines_of(name);
-        let Some((_, text)) = EXAMPLES.iter().find(|(known, _)| *known == program) else { continue };
+        let Some((_, text)) = EXAMPLES.iter().find(|(known, _)| *known == program) else {
+            continue;
+        };
         let loaded = load(program, text, &runtime)?;
         let design = design(&loaded.program, engines, device)?;
         let estimate = synth::estimate(&loaded.program, &design, device)?;
@@ -165,16 +171,19 @@ pub fn summary(rows: &[Row]) -> String {
     text
 }
 
-/// Runs yosys on the examples (of these names, if there are any) and on the load balancer, and prints the table that is committed. What
-/// takes longer than `limit` is left out and named.
+/// Runs yosys on the examples (of these names, if there are any) and on the load balancer, and
+/// prints the table that is committed. What takes longer than `limit` is left out and named.
 pub fn remake(only: &[String], limit: Option<Duration>) -> Result<(), Failure> {
     // Of those with several engines the ones that are in the table, and what is asked for.
     let rows = records(YOSYS).map(|fields| fields[0]);
-    let mut several: Vec<&str> =
-        rows.chain(only.iter().map(String::as_str)).filter(|row| engines_of(row).1.is_some()).collect();
+    let mut several: Vec<&str> = rows
+        .chain(only.iter().map(String::as_str))
+        .filter(|row| engines_of(row).1.is_some())
+        .collect();
     several.sort_unstable();
     several.dedup();
-    let known = || EXAMPLES.iter().map(|example| example.0).chain([BALANCE]).chain(several.iter().copied());
+    let known =
+        || EXAMPLES.iter().map(|example| example.0).chain([BALANCE]).chain(several.iter().copied());
     let is_known = |name: &str| known().any(|one| one == engines_of(name).0);
     if let Some(name) = only.iter().find(|name| !is_known(name)) {
         let list = known().collect::<Vec<_>>().join(", ");
@@ -213,7 +222,9 @@ fn area(name: &str, runtime: &Runtime, limit: Option<Duration>) -> Result<Area, 
     let dir = Folder::new("validate-fpga").map_err(Failure::temporary)?;
     for (name, text) in BALANCE_FILES {
         let path = dir.path().join(name);
-        std::fs::write(&path, text).map_err(|e| Failure::environment(format!("{}: {e}", path.display())))?;
+        std::fs::write(&path, text)
+            .map_err(|e| Failure::environment(format!("{}: {e}", path.display())))?;
     }
-    nicforge_run::synth::synthesize(dir.path(), BALANCE, &[], limit).map_err(|e| Failure::of(e.fault(), e))
+    nicforge_run::synth::synthesize(dir.path(), BALANCE, &[], limit)
+        .map_err(|e| Failure::of(e.fault(), e))
 }

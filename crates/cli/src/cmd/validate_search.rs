@@ -1,5 +1,5 @@
-//! `nicforge validate alkali`, the rows about the search: its way to the best plan, how good the chosen replicas are, what wrong costs do, and
-//! what each optimisation is worth.
+//! `nicforge validate alkali`, the rows about the search: its way to the best plan, how good the
+//! chosen replicas are, what wrong costs do, and what each optimisation is worth.
 
 use std::collections::BTreeMap;
 
@@ -51,8 +51,11 @@ fn iterations(rows: &mut Vec<Row>) -> Result<(), Failure> {
         for step in &found.steps {
             if step.best_pps > best {
                 best = step.best_pps;
-                let case =
-                    format!("nf_chain on {nic}, iteration {}, {} stages", step.iteration, step.stages.len());
+                let case = format!(
+                    "nf_chain on {nic}, iteration {}, {} stages",
+                    step.iteration,
+                    step.stages.len()
+                );
                 rows.push(row(case, "predicted Mpps, the best so far", UNKNOWN, best / 1e6));
             }
         }
@@ -84,17 +87,19 @@ fn island(rows: &mut Vec<Row>) -> Result<(), Failure> {
             for third in 1..=most - first - second {
                 let replicas = [first, second, third];
                 // Fewer replicas of anything are never better.
-                let full =
-                    (0..3).all(|s| !allowed(s, replicas[s] + 1)) || replicas.iter().sum::<u32>() == most;
+                let full = (0..3).all(|s| !allowed(s, replicas[s] + 1))
+                    || replicas.iter().sum::<u32>() == most;
                 if !full || (0..3).any(|s| !allowed(s, replicas[s])) || interrupt::stopped() {
                     continue;
                 }
-                let Some(mapping) = mapping::evaluate(&instance, &chosen.groups, &chosen.memories, &replicas)
+                let Some(mapping) =
+                    mapping::evaluate(&instance, &chosen.groups, &chosen.memories, &replicas)
                 else {
                     continue;
                 };
                 found.candidates[number].mapping = mapping;
-                let plan = assemble::plan(&program, &target, &config, Objective::Rate, &found, number);
+                let plan =
+                    assemble::plan(&program, &target, &config, Objective::Rate, &found, number);
                 measured.push((replicas.to_vec(), delivered(&target, &plan, &traffic, line)?));
             }
         }
@@ -157,7 +162,8 @@ const CLASSES: [Class; 8] = [
     }),
 ];
 
-/// What is changed, and the target with it: every class of costs alone, then all, every other one in the other direction.
+/// What is changed, and the target with it: every class of costs alone, then all, every other one
+/// in the other direction.
 fn wrong_targets(right: &Target) -> Vec<(String, Target)> {
     let mut list = Vec::new();
     for (name, change) in CLASSES {
@@ -177,8 +183,9 @@ fn wrong_targets(right: &Target) -> Vec<(String, Target)> {
     list
 }
 
-/// Planned with wrong costs, simulated with the right ones. The paper gives one figure and does not say of what: it stands beside the mean
-/// and beside the worst. Single cases are listed where units are scarce; elsewhere ports limit whatever is believed.
+/// Planned with wrong costs, simulated with the right ones. The paper gives one figure and does not
+/// say of what: it stands beside the mean and beside the worst. Single cases are listed where units
+/// are scarce; elsewhere ports limit whatever is believed.
 fn wrong_costs(rows: &mut Vec<Row>) -> Result<(), Failure> {
     const PUBLISHED: f64 = 1.0 - 0.013;
     /// Plans differ by a few parts in a thousand.
@@ -192,7 +199,11 @@ fn wrong_costs(rows: &mut Vec<Row>) -> Result<(), Failure> {
             let (plan, line) = planned(&program, wrong, &config())?;
             let key = format!(
                 "{:?}",
-                (&plan.air, plan.stages.iter().map(|s| s.replicas).collect::<Vec<u32>>(), memories(&plan))
+                (
+                    &plan.air,
+                    plan.stages.iter().map(|s| s.replicas).collect::<Vec<u32>>(),
+                    memories(&plan)
+                )
             );
             if let Some(pps) = known.get(&key) {
                 return Ok(*pps);
@@ -227,7 +238,11 @@ fn memories(plan: &Plan) -> Vec<&str> {
     plan.tables.iter().map(|table| table.memory.as_str()).collect()
 }
 
-fn planned(program: &Verified<Program>, target: &Target, config: &Config) -> Result<(Plan, f64), Failure> {
+fn planned(
+    program: &Verified<Program>,
+    target: &Target,
+    config: &Config,
+) -> Result<(Plan, f64), Failure> {
     let found = found(program, target, config)?;
     let line = instance::line_rate(target, program.ports, config.traffic);
     Ok((assemble::plan(program, target, config, Objective::Rate, &found, found.best), line))
@@ -265,7 +280,8 @@ fn switches(rows: &mut Vec<Row>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The paper's example of values that share bytes of the context: 16, 16 and 32 bits that never live together.
+/// The paper's example of values that share bytes of the context: 16, 16 and 32 bits that never
+/// live together.
 fn context(rows: &mut Vec<Row>) -> Result<(), Failure> {
     let target = matrix::find("bluefield2")?;
     let program = load("context")?;

@@ -1,8 +1,10 @@
-//! `nicforge validate spin`: cycles of RTL simulations and measurements on an FPGA beside those of the simulated NICs.
+//! `nicforge validate spin`: cycles of RTL simulations and measurements on an FPGA beside those of
+//! the simulated NICs.
 //!
-//! PsPIN's rows run our handlers that do the same work. FPsPIN's round trips have a part that is not the NIC's: what client, kernel and wire
-//! take. It is one number for ICMP and one for UDP, and one for what a host adds that answers itself; each is taken from the smallest size
-//! (marked calibrated), and all other sizes follow from simulated handlers.
+//! PsPIN's rows run our handlers that do the same work. FPsPIN's round trips have a part that is
+//! not the NIC's: what client, kernel and wire take. It is one number for ICMP and one for UDP, and
+//! one for what a host adds that answers itself; each is taken from the smallest size (marked
+//! calibrated), and all other sizes follow from simulated handlers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,8 +12,8 @@ use std::path::Path;
 use include_dir::{Dir, include_dir};
 use nicforge_isa::object::riscv::Image;
 use nicforge_run::spin::{
-    Api, HostProgram, ImageOptions, Load, Simulated, Simulation, Traffic, build, generate, handlers_of,
-    simulate, throughput,
+    Api, HostProgram, ImageOptions, Load, Simulated, Simulation, Traffic, build, generate,
+    handlers_of, simulate, throughput,
 };
 use nicforge_run::temp::Folder;
 use nicforge_spin::machine::Machine;
@@ -25,10 +27,12 @@ use crate::context::{Failure, Runtime};
 static EXAMPLES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../examples/spin");
 const RTL: &str = include_str!("../../../../docs/validation/pspin_rtl.csv");
 const MEASURED: &str = include_str!("../../../../docs/validation/fpspin_measured.csv");
-/// Cycles after which the program on the host answers, so that its smallest measured round trip comes out.
+/// Cycles after which the program on the host answers, so that its smallest measured round trip
+/// comes out.
 const HOST_ANSWER: u64 = 410;
-/// What the host does while datatypes arrive: 16 rows of a product of matrices of order 128, at 8 Gflop/s [est]; 16 flags, at 100 ns a cache line that
-/// the NIC may have written [est]; an answer, a write across PCIe [est].
+/// What the host does while datatypes arrive: 16 rows of a product of matrices of order 128, at 8
+/// Gflop/s [est]; 16 flags, at 100 ns a cache line that the NIC may have written [est]; an answer,
+/// a write across PCIe [est].
 const HOST_WORKS: HostProgram = HostProgram::Works { work: 2600, look: 64, answer: 20 };
 /// The paper's overlap is 96 to 98 %.
 const OVERLAP: f64 = 0.97;
@@ -64,7 +68,8 @@ impl Images {
                 layout: published(api)?.layout,
                 flags: flags.iter().map(ToString::to_string).collect(),
             };
-            let built = build(self.runtime.path(), &options).map_err(|e| Failure::of(e.fault(), e))?;
+            let built =
+                build(self.runtime.path(), &options).map_err(|e| Failure::of(e.fault(), e))?;
             self.built.insert(key.clone(), built.image);
         }
         Ok(&self.built[&key])
@@ -115,7 +120,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// First run of a kind of handler, and the middle of the later half: what a warm handler takes.
 fn first_and_warm(simulated: &Simulated, handler: Handler) -> (f64, f64) {
-    let mut ran: Vec<_> = simulated.handlers.iter().filter(|record| record.handler == handler).collect();
+    let mut ran: Vec<_> =
+        simulated.handlers.iter().filter(|record| record.handler == handler).collect();
     ran.sort_by_key(|record| record.times.started);
     let cycles: Vec<f64> =
         ran.iter().map(|record| (record.times.ended - record.times.started) as f64).collect();
@@ -133,8 +139,20 @@ fn pspin(images: &mut Images, rows: &mut Vec<Row>) -> Result<(), Failure> {
     let machine = Machine { line_rate: None, ..published(Api::Pspin)?.machine };
     let mut errors = Vec::new();
     for record in records(RTL) {
-        let [source, compiler, example, bytes, packets, handler, nic, copy, start, first, warm, state] =
-            record[..]
+        let [
+            source,
+            compiler,
+            example,
+            bytes,
+            packets,
+            handler,
+            nic,
+            copy,
+            start,
+            first,
+            warm,
+            state,
+        ] = record[..]
         else {
             continue;
         };
@@ -175,7 +193,13 @@ fn pspin(images: &mut Images, rows: &mut Vec<Row>) -> Result<(), Failure> {
                 ("copy to handler", start, least(|t| t.started - t.copied)),
             ];
             for (metric, published, ours) in stages {
-                rows.push(row(source, format!("{example} {bytes} B"), metric, number(published), ours));
+                rows.push(row(
+                    source,
+                    format!("{example} {bytes} B"),
+                    metric,
+                    number(published),
+                    ours,
+                ));
             }
         }
         let (our_first, our_warm) = first_and_warm(&ran, kind);
@@ -202,9 +226,15 @@ fn pspin(images: &mut Images, rows: &mut Vec<Row>) -> Result<(), Failure> {
         packet_delay: 20,
         message_delay: 40,
     };
-    let ran =
-        run(&machine, images.get(Api::Pspin, "pspin/ping_pong", &[])?, &load, HostProgram::Absent, &[])?;
-    let times = || ran.freed.iter().map(|freed| (freed.times.feedback - freed.times.arrived) as f64);
+    let ran = run(
+        &machine,
+        images.get(Api::Pspin, "pspin/ping_pong", &[])?,
+        &load,
+        HostProgram::Absent,
+        &[],
+    )?;
+    let times =
+        || ran.freed.iter().map(|freed| (freed.times.feedback - freed.times.arrived) as f64);
     let rate = throughput(
         ran.freed.iter().map(|freed| (freed.times.feedback, u64::from(freed.bytes))),
         machine.cycle_ns(),
@@ -213,7 +243,13 @@ fn pspin(images: &mut Images, rows: &mut Vec<Row>) -> Result<(), Failure> {
     let source = "PsPIN's documentation";
     rows.push(row(source, case(), "feedback Gbit/s", 443.197, rate.unwrap_or(f64::NAN) / 1e9));
     rows.push(row(source, case(), "mean latency ns", 119.75, times().sum::<f64>() / 32.0));
-    rows.push(row(source, case(), "least latency ns", 108.0, times().fold(f64::INFINITY, f64::min)));
+    rows.push(row(
+        source,
+        case(),
+        "least latency ns",
+        108.0,
+        times().fold(f64::INFINITY, f64::min),
+    ));
     rows.push(row(source, case(), "longest latency ns", 155.0, times().fold(0.0, f64::max)));
     Ok(())
 }
@@ -233,7 +269,8 @@ fn ping(
     host: bool,
     payload: usize,
 ) -> Result<Ping, Failure> {
-    let (example, traffic) = if icmp { ("icmp_echo", Traffic::Icmp) } else { ("udp_echo", Traffic::Udp) };
+    let (example, traffic) =
+        if icmp { ("icmp_echo", Traffic::Icmp) } else { ("udp_echo", Traffic::Udp) };
     let mut flags = vec!["-DWHOLE_CHECKSUM"];
     if host {
         flags.push("-DDO_HOST=true");
@@ -277,7 +314,8 @@ fn fpspin(images: &mut Images, rows: &mut Vec<Row>) -> Result<(), Failure> {
     let mut sender: Option<f64> = None;
     let mut turn: Option<f64> = None;
     let measured: Vec<Vec<&str>> = records(MEASURED).collect();
-    // The client's part is known from pings that the NIC answers; they come behind those the host answers.
+    // The client's part is known from pings that the NIC answers; they come behind those the host
+    // answers.
     for record in measured
         .iter()
         .filter(|record| record[0] == "rtt" && record[1].ends_with(" nic") && record[2] == "16")
@@ -289,7 +327,8 @@ fn fpspin(images: &mut Images, rows: &mut Vec<Row>) -> Result<(), Failure> {
     let mut within = (0usize, 0usize);
     for record in &measured {
         let [what, case, bytes, value] = record[..] else { continue };
-        let (bytes, value): (usize, f64) = (bytes.parse().unwrap_or(0), value.parse().unwrap_or(f64::NAN));
+        let (bytes, value): (usize, f64) =
+            (bytes.parse().unwrap_or(0), value.parse().unwrap_or(f64::NAN));
         let (metric, ours, calibrated) = match what {
             "clock" => ("cycles", ping(images, &machine, false, false, 16)?.counters[2], false),
             "handler" => {
@@ -320,17 +359,21 @@ fn fpspin(images: &mut Images, rows: &mut Vec<Row>) -> Result<(), Failure> {
                 let window: f64 = case.parse().unwrap_or(1.0);
                 let bits = (SLMP_BYTES * 8) as f64;
                 let (latency_us, nic_bits) = slmp(images, &machine)?;
-                // One packet under way: what its round trip takes beside the NIC. And the most a sender has sent.
+                // One packet under way: what its round trip takes beside the NIC. And the most a
+                // sender has sent.
                 let wire = *wire.get_or_insert(bits / (value * 1000.0) - latency_us);
                 let sender = *sender.get_or_insert_with(|| {
                     let rates = measured.iter().filter(|record| record[0] == "slmp");
                     rates.filter_map(|record| record[3].parse::<f64>().ok()).fold(0.0, f64::max)
                 });
-                let ours = (window * bits / ((latency_us + wire) * 1000.0)).min(sender).min(nic_bits / 1e9);
+                let ours = (window * bits / ((latency_us + wire) * 1000.0))
+                    .min(sender)
+                    .min(nic_bits / 1e9);
                 ("Gbit/s", ours, window == 1.0 || value == sender)
             }
             "datatype" => {
-                // One packet of a message is under way at a time; what a turn takes beside the NIC is the sender's.
+                // One packet of a message is under way at a time; what a turn takes beside the NIC
+                // is the sender's.
                 let parallel = bytes as f64;
                 let bits = (DATATYPE_BYTES * 8) as f64;
                 let (latency_us, packets_a_us) = datatype(images, &machine, case)?;
@@ -357,11 +400,18 @@ fn fpspin(images: &mut Images, rows: &mut Vec<Row>) -> Result<(), Failure> {
         rows.push(row(FPGA, format!("{name} datatype, 16 messages"), "overlap", OVERLAP, ours));
     }
     let share = 100.0 * within.0 as f64 / within.1.max(1) as f64;
-    rows.push(row(FPGA, "pings, windows, datatypes".into(), "within 25 %, % of cells", f64::NAN, share));
+    rows.push(row(
+        FPGA,
+        "pings, windows, datatypes".into(),
+        "within 25 %, % of cells",
+        f64::NAN,
+        share,
+    ));
     Ok(())
 }
 
-/// Of a file's packet: from its arrival to its acknowledgement in us, and payload bits per second that the NIC takes in.
+/// Of a file's packet: from its arrival to its acknowledgement in us, and payload bits per second
+/// that the NIC takes in.
 fn slmp(images: &mut Images, machine: &Machine) -> Result<(f64, f64), Failure> {
     let load = |packets, packet_delay| Load {
         traffic: Traffic::Slmp,
@@ -374,20 +424,26 @@ fn slmp(images: &mut Images, machine: &Machine) -> Result<(f64, f64), Failure> {
     let image = images.get(Api::Fpspin, "slmp_receive", &[])?.clone();
     let slow = run(machine, &image, &load(20, 20_000), HostProgram::After(HOST_ANSWER), &[])?;
     let arrivals = slow.freed.iter().map(|freed| freed.times.arrived);
-    let took = arrivals.zip(&slow.sent).map(|(arrived, (sent, _))| sent.saturating_sub(arrived) as f64);
+    let took =
+        arrivals.zip(&slow.sent).map(|(arrived, (sent, _))| sent.saturating_sub(arrived) as f64);
     let fast = run(machine, &image, &load(400, 1), HostProgram::After(HOST_ANSWER), &[])?;
-    let rate = throughput(fast.sent.iter().map(|(time, _)| (*time, SLMP_BYTES as u64)), machine.cycle_ns());
+    let rate = throughput(
+        fast.sent.iter().map(|(time, _)| (*time, SLMP_BYTES as u64)),
+        machine.cycle_ns(),
+    );
     Ok((median(took.collect()) * machine.cycle_ns() / 1000.0, rate.unwrap_or(f64::NAN)))
 }
 
-/// The paper's datatypes as handlers read them (`examples/spin/typemap.h`): nodes of kind, size, count, stride and child.
+/// The paper's datatypes as handlers read them (`examples/spin/typemap.h`): nodes of kind, size,
+/// count, stride and child.
 fn typemap(name: &str) -> Vec<u8> {
     const MAGIC: u32 = 0x7061_6d74;
     const HEADER: u32 = 24;
     const NODE: u32 = 20;
     const RUN: u32 = 0;
     const LOOP: u32 = 1;
-    // From the inside out: hvec(2 1 18432)[hvec(2 1 12288)[hvec(2 1 6144)[vec(32 6 8)[ctg(18)[float]]]]], or ctg(27648)[float].
+    // From the inside out: hvec(2 1 18432)[hvec(2 1 12288)[hvec(2 1 6144)[vec(32 6
+    // 8)[ctg(18)[float]]]]], or ctg(27648)[float].
     let nodes: Vec<[u32; 5]> = match name {
         "simple" => vec![[RUN, 27_648 * 4, 0, 0, 0]],
         _ => {
@@ -405,7 +461,8 @@ fn typemap(name: &str) -> Vec<u8> {
     header.iter().chain(nodes.iter().flatten()).flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Of a datatype's packet: from its arrival to its acknowledgement in us, and packets that all units together handle in a us.
+/// Of a datatype's packet: from its arrival to its acknowledgement in us, and packets that all
+/// units together handle in a us.
 fn datatype(images: &mut Images, machine: &Machine, name: &str) -> Result<(f64, f64), Failure> {
     let load = Load {
         traffic: Traffic::Slmp,
@@ -418,7 +475,8 @@ fn datatype(images: &mut Images, machine: &Machine, name: &str) -> Result<(f64, 
     let image = images.get(Api::Fpspin, "datatypes", &[])?.clone();
     let ran = run(machine, &image, &load, HostProgram::After(HOST_ANSWER), &typemap(name))?;
     let arrivals = ran.freed.iter().map(|freed| freed.times.arrived);
-    let took = arrivals.zip(&ran.sent).map(|(arrived, (sent, _))| sent.saturating_sub(arrived) as f64);
+    let took =
+        arrivals.zip(&ran.sent).map(|(arrived, (sent, _))| sent.saturating_sub(arrived) as f64);
     let us = machine.cycle_ns() / 1000.0;
     let (_, handler) = first_and_warm(&ran, Handler::Payload);
     Ok((median(took.collect()) * us, machine.hpus() as f64 / (handler * us)))

@@ -5,7 +5,9 @@ use nicforge_ir::interp::Interp;
 use nicforge_ir::{Output, Program};
 use nicforge_plan::Plan;
 use nicforge_run::compile::{Mode, compile_bpf};
-use nicforge_run::xdp::{HEADROOM, LARGEST_TEST_FRAME, LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
+use nicforge_run::xdp::{
+    HEADROOM, LARGEST_TEST_FRAME, LoadOptions, Loaded, SMALLEST_FRAME, XdpError,
+};
 use nicforge_target::Target;
 use serde_json::json;
 
@@ -50,7 +52,9 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         runtime,
     };
     match backend {
-        Some(backend) if args.exec.is_some() && !backend.has_images() => verify_exec::run(&target, &case),
+        Some(backend) if args.exec.is_some() && !backend.has_images() => {
+            verify_exec::run(&target, &case)
+        }
         Some(backend) => backend.verify(&target, case),
         None => verify_dpdk::run_sim(&target, &case),
     }
@@ -64,14 +68,19 @@ pub fn kernel_limits(most: usize) -> String {
 }
 
 /// Runs a program of one stage in the kernel's test run.
-pub fn in_kernel(target: &Target, stands_in: Option<&'static str>, case: Case) -> Result<(), Failure> {
+pub fn in_kernel(
+    target: &Target,
+    stands_in: Option<&'static str>,
+    case: Case,
+) -> Result<(), Failure> {
     let Case { args, source, subject, events, entries, runtime } = case;
     let compiled = program::lower(subject)?;
-    let artifact =
-        xdp::generate(&compiled, LineStyle::Directives).map_err(|e| program::unsupported(&compiled, &e))?;
+    let artifact = xdp::generate(&compiled, LineStyle::Directives)
+        .map_err(|e| program::unsupported(&compiled, &e))?;
     let of = |e: XdpError| Failure::of(e.fault(), e);
-    let object = compile_bpf(&compiled.name, &artifact.source, Mode::Replay, &runtime.target_headers("xdp"))
-        .map_err(|e| Failure::of(e.fault(), e))?;
+    let object =
+        compile_bpf(&compiled.name, &artifact.source, Mode::Replay, &runtime.target_headers("xdp"))
+            .map_err(|e| Failure::of(e.fault(), e))?;
     let options = LoadOptions { mode: Mode::Replay, ifindex: Vec::new() };
     let kernel = Loaded::load(&compiled, &artifact, &object, &options)
         .map_err(|e| program::kernel_failure(&compiled, e))?;
@@ -94,7 +103,8 @@ pub fn in_kernel(target: &Target, stands_in: Option<&'static str>, case: Case) -
                 continue;
             }
             Ok(got) => differences(source, &want, &got),
-            // The frame is one that the kernel takes as it comes and as it should leave, so this is generated code's fault.
+            // The frame is one that the kernel takes as it comes and as it should leave, so this is
+            // generated code's fault.
             Err(error @ XdpError::NoRoom(_)) => format!("{error}"),
             Err(e) => return Err(of(e)),
         };
@@ -104,13 +114,15 @@ pub fn in_kernel(target: &Target, stands_in: Option<&'static str>, case: Case) -
     }
     compare::tables(source, &interp, &tables, &mut result)?;
     let left_out = events.len() - taken.len();
-    let what = Subject { target: &target.name, stands_in, limits: kernel_limits(LARGEST_TEST_FRAME) };
+    let what =
+        Subject { target: &target.name, stands_in, limits: kernel_limits(LARGEST_TEST_FRAME) };
     report(args, &what, &result, left_out, None);
     end(&result, left_out)
 }
 
 pub fn differences(program: &Program, want: &[Output], got: &[Output]) -> String {
-    if let ([Output::Send { port: a, frame: x }], [Output::Send { port: b, frame: y }]) = (want, got)
+    if let ([Output::Send { port: a, frame: x }], [Output::Send { port: b, frame: y }]) =
+        (want, got)
         && a == b
     {
         return compare::frame_difference(x, y);
@@ -123,7 +135,13 @@ pub fn differences(program: &Program, want: &[Output], got: &[Output]) -> String
 }
 
 /// Prints a comparison; `plan` says what ran where that is not obvious.
-pub fn report(args: &Verify, what: &Subject, result: &Agreement, beyond: usize, plan: Option<&Plan>) {
+pub fn report(
+    args: &Verify,
+    what: &Subject,
+    result: &Agreement,
+    beyond: usize,
+    plan: Option<&Plan>,
+) {
     let Subject { target, stands_in, limits } = what;
     if args.json {
         let mut value = json!({
@@ -133,7 +151,8 @@ pub fn report(args: &Verify, what: &Subject, result: &Agreement, beyond: usize, 
             "beyond_target": beyond, "differences": result.differences,
         });
         if let Some(plan) = plan {
-            let stages = plan.stages.iter().map(|s| json!({ "name": s.name, "replicas": s.replicas }));
+            let stages =
+                plan.stages.iter().map(|s| json!({ "name": s.name, "replicas": s.replicas }));
             value["stages"] = stages.collect();
             value["functional"] = (*stands_in).into();
         }
@@ -147,14 +166,16 @@ pub fn report(args: &Verify, what: &Subject, result: &Agreement, beyond: usize, 
         outln!("{beyond} events are beyond what {limits} and were left out");
     }
     let stages = plan.map_or(String::new(), |plan| {
-        let list: Vec<String> = plan.stages.iter().map(|s| format!("{} x{}", s.name, s.replicas)).collect();
+        let list: Vec<String> =
+            plan.stages.iter().map(|s| format!("{} x{}", s.name, s.replicas)).collect();
         format!(" ({})", list.join(", "))
     });
     let how = stands_in.map_or(String::new(), |how| format!(" ({how})"));
     outln!("{target}{stages} {}{how}", result.verdict());
 }
 
-/// How a check ends: a failure where something differs, or nothing was compared, which proves nothing.
+/// How a check ends: a failure where something differs, or nothing was compared, which proves
+/// nothing.
 pub fn end(result: &Agreement, beyond: usize) -> Result<(), Failure> {
     match (result.passes(), result.complete(), beyond) {
         (true, ..) => Ok(()),

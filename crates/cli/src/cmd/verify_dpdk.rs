@@ -19,14 +19,19 @@ use crate::interrupt;
 pub fn run(backend: &dyn Pipelined, target: &Target, case: &Case) -> Result<(), Failure> {
     let mut job = pipelines::job(backend, target, &case.args.planned, case.subject)?;
     job.exec = case.args.exec.clone();
-    let taken: Vec<InputEvent> = case.events.iter().filter(|event| backend.takes(event)).cloned().collect();
+    let taken: Vec<InputEvent> =
+        case.events.iter().filter(|event| backend.takes(event)).cloned().collect();
     let beyond = case.events.len() - taken.len();
-    let (run, differences) = backend.compare(target, &mut job, case.source, case.entries, &taken)?;
+    let (run, differences) =
+        backend.compare(target, &mut job, case.source, case.entries, &taken)?;
     if backend.counts_cycles() && !case.args.json {
         cycles(&job.plan, &run.stats);
     }
-    let what =
-        Subject { target: &target.name, stands_in: backend.stands_in(target), limits: backend.limits() };
+    let what = Subject {
+        target: &target.name,
+        stands_in: backend.stands_in(target),
+        limits: backend.limits(),
+    };
     finish(case, &what, Some(&job.plan), taken.len(), beyond, differences)
 }
 
@@ -39,7 +44,9 @@ fn cycles(plan: &Plan, stats: &DpdkStats) {
         if events > 0 {
             let (name, planned) = (&stage.name, stage.cycles);
             let each = cycles as f64 / events as f64;
-            outln!("{name}: {each:.0} cycles an event here, {planned:.0} in the plan ({events} events)");
+            outln!(
+                "{name}: {each:.0} cycles an event here, {planned:.0} in the plan ({events} events)"
+            );
         }
     }
 }
@@ -51,8 +58,9 @@ pub fn run_sim(target: &Target, case: &Case) -> Result<(), Failure> {
     let reference = job.make_room(case.source, entries, events, |_| true)?;
     interrupt::stop_in_order();
     let what = (target, &job.plan, &job.pipeline);
-    let (_, differences) = verify_sim(what, &reference, &job.program, entries, events, &interrupt::stopped)
-        .map_err(|e| Failure::of(e.fault(), e))?;
+    let (_, differences) =
+        verify_sim(what, &reference, &job.program, entries, events, &interrupt::stopped)
+            .map_err(|e| Failure::of(e.fault(), e))?;
     let host = events.iter().filter(|event| matches!(event.input, Input::Host { .. })).count();
     let limits = "the simulator takes (they come from the host side)".to_string();
     let what = Subject { target: &target.name, stands_in: Some("functional: simulated"), limits };
@@ -70,8 +78,13 @@ pub fn finish(
 ) -> Result<(), Failure> {
     let source = case.source;
     let tables = source.tables.len();
-    let mut result =
-        Agreement { events, matching: events, tables, matching_tables: tables, differences: vec![] };
+    let mut result = Agreement {
+        events,
+        matching: events,
+        tables,
+        matching_tables: tables,
+        differences: vec![],
+    };
     // An event that differs in several ways is one event.
     let mut wrong = BTreeSet::new();
     for difference in differences {

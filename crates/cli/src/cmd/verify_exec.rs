@@ -1,5 +1,5 @@
-//! `nicforge verify --exec` for targets whose images do not speak the packet protocol themselves: the
-//! user's command stands between it and the device.
+//! `nicforge verify --exec` for targets whose images do not speak the packet protocol themselves:
+//! the user's command stands between it and the device.
 
 use nicforge_run::exec::Device;
 use nicforge_target::Target;

@@ -1,7 +1,7 @@
 //! `nicforge verify --target xdp --plan`: a planned pipeline in the kernel against the interpreter.
 //!
-//! The kernel's test run refuses programs behind CPU maps, so events go over veth, a window at a time, with what the
-//! program read of time and randomness recorded for the interpreter.
+//! The kernel's test run refuses programs behind CPU maps, so events go over veth, a window at a
+//! time, with what the program read of time and randomness recorded for the interpreter.
 
 use std::time::Duration;
 
@@ -31,7 +31,8 @@ pub fn run(
 ) -> Result<(), Failure> {
     let (events, entries) = (case.events, case.entries);
     let source = &job.room_for_shards(target, case.source, entries, events)?;
-    let taken = beyond::taken(source, entries, events, &(SMALLEST_FRAME..=LARGEST_FRAME), HEADROOM)?;
+    let taken =
+        beyond::taken(source, entries, events, &(SMALLEST_FRAME..=LARGEST_FRAME), HEADROOM)?;
     let list: Vec<InputEvent> = taken.iter().map(|at| events[*at].clone()).collect();
     let mut session = session(source, target, job, entries, &case.runtime, Mode::Record)?;
     let run = live(&mut session, &list)?;
@@ -79,8 +80,13 @@ pub fn agreement(
     session: &Session,
 ) -> Result<Agreement, Failure> {
     let (events, tables) = (run.seen.len(), source.tables.len());
-    let mut result =
-        Agreement { events, matching: events, tables, matching_tables: tables, differences: vec![] };
+    let mut result = Agreement {
+        events,
+        matching: events,
+        tables,
+        matching_tables: tables,
+        differences: vec![],
+    };
     let found = live::differences(source, entries, run, &session.loaded().tables())
         .map_err(|e| Failure::of(e.fault(), e))?;
     for difference in found {

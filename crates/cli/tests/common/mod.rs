@@ -1,5 +1,5 @@
-//! The real binary in a folder of its own, with its temporary files and control sockets there, so that whatever it
-//! leaves behind is seen.
+//! The real binary in a folder of its own, with its temporary files and control sockets there, so
+//! that whatever it leaves behind is seen.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::io::Read;
@@ -36,7 +36,8 @@ impl Ran {
         &self.out
     }
 
-    /// Asserts a failure with this exit status and each of these texts in its message, and no trace of a panic.
+    /// Asserts a failure with this exit status and each of these texts in its message, and no trace
+    /// of a panic.
     #[track_caller]
     pub fn fails(&self, code: i32, texts: &[&str]) {
         assert_eq!(self.code(), code, "{self:?}");
@@ -55,7 +56,8 @@ impl Place {
         }
         // Other users may look for programs here; their temporary files too.
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
-        std::fs::set_permissions(dir.path().join("tmp"), PermissionsExt::from_mode(0o1777)).unwrap();
+        std::fs::set_permissions(dir.path().join("tmp"), PermissionsExt::from_mode(0o1777))
+            .unwrap();
         Place { dir }
     }
 
@@ -78,7 +80,9 @@ impl Place {
     pub fn prepare(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(args).current_dir(self.path()).stdin(Stdio::null());
-        command.env("TMPDIR", self.path().join("tmp")).env("XDG_RUNTIME_DIR", self.path().join("run"));
+        command
+            .env("TMPDIR", self.path().join("tmp"))
+            .env("XDG_RUNTIME_DIR", self.path().join("run"));
         command.env("NO_COLOR", "1");
         command
     }
@@ -190,7 +194,8 @@ impl Drop for Background {
 pub fn worked(pid: u32, seconds: u64) {
     within("the process works", || {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // User and system time, the 14th and 15th field (proc_pid_stat(5)), in hundredths; the name before may have spaces.
+        // User and system time, the 14th and 15th field (proc_pid_stat(5)), in hundredths; the name
+        // before may have spaces.
         let fields = stat.rsplit(')').next().unwrap_or_default().split(' ').skip(12).take(2);
         fields.filter_map(|field| field.parse::<u64>().ok()).sum::<u64>() >= 100 * seconds
     });
@@ -214,11 +219,14 @@ pub fn example(name: &str) -> String {
 /// Events of a capture that [`cut`] leaves.
 const EVENTS: usize = 300;
 
-/// The first packets of a capture in the classic form: a head of 24 bytes, 16 bytes before each packet with its length.
+/// The first packets of a capture in the classic form: a head of 24 bytes, 16 bytes before each
+/// packet with its length.
 fn first(capture: &[u8]) -> &[u8] {
     let mut at = 24;
     for _ in 0..EVENTS {
-        let Some(length) = capture.get(at + 8..at + 12).and_then(|b| b.try_into().ok()) else { break };
+        let Some(length) = capture.get(at + 8..at + 12).and_then(|b| b.try_into().ok()) else {
+            break;
+        };
         at += 16 + u32::from_le_bytes(length) as usize;
     }
     &capture[..at.min(capture.len())]
@@ -237,7 +245,8 @@ pub fn cut(place: &Place, name: &str) -> PathBuf {
     to
 }
 
-/// Whether programs for Arm cores can be compiled and emulated here; says so if not. In CI everything must run.
+/// Whether programs for Arm cores can be compiled and emulated here; says so if not. In CI
+/// everything must run.
 pub fn can_emulate_arm() -> bool {
     are_there(&["qemu-aarch64", "aarch64-linux-gnu-gcc"])
 }
@@ -252,7 +261,8 @@ pub fn are_there(programs: &[&str]) -> bool {
     false
 }
 
-/// Whether programs can be loaded into the kernel here; says loudly if not. In CI everything must run.
+/// Whether programs can be loaded into the kernel here; says loudly if not. In CI everything must
+/// run.
 pub fn can_load() -> bool {
     // SAFETY: no arguments.
     if unsafe { libc::geteuid() } == 0 {
@@ -312,7 +322,8 @@ pub fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// Loops whose every trip the kernel's verifier walks anew, more than its limit of a million instructions.
+/// Loops whose every trip the kernel's verifier walks anew, more than its limit of a million
+/// instructions.
 pub const TOO_COMPLEX: &str = "#include <nicforge.h>
 NF_PORTS(1);
 NF_TABLE(array, sums, uint32_t, uint64_t, 64);
@@ -345,7 +356,8 @@ void net_recv(nf_pkt pkt)
 /// Removes the verifier's log that a message names.
 #[track_caller]
 pub fn remove_log(ran: &Ran) {
-    let log = ran.err.split("complete log is in ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let log =
+        ran.err.split("complete log is in ").nth(1).and_then(|rest| rest.split_whitespace().next());
     let log = log.expect("the message names the log");
     assert!(std::fs::metadata(log).unwrap().len() > 1000, "the log is there");
     let folder = Path::new(log).parent().unwrap();

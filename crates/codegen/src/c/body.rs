@@ -1,7 +1,8 @@
 //! Statements: structured SSA back to readable C.
 //!
-//! The emitter walks the regions in order. Every region is printed into a buffer of its own, so that a dialect can
-//! still append to the end of an arm once it has seen the other one ([`Dialect::join`]).
+//! The emitter walks the regions in order. Every region is printed into a buffer of its own, so
+//! that a dialect can still append to the end of an arm once it has seen the other one
+//! ([`Dialect::join`]).
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -19,14 +20,16 @@ pub trait Dialect: Sized {
     /// What the dialect knows at a point of the program, for example where the packet's cursor is.
     type State: Clone;
 
-    /// Prints an op that is not arithmetic or control. `last` says that nothing but the handler's end follows; the
-    /// dialect may then return from the C function itself and says so by giving true.
+    /// Prints an op that is not arithmetic or control. `last` says that nothing but the handler's
+    /// end follows; the dialect may then return from the C function itself and says so by giving
+    /// true.
     fn statement(e: &mut Emitter<'_, Self>, inst: InstId, last: bool) -> Result<bool, Unsupported>;
 
     /// `cond` turned out to be `holds` on this path.
     fn assume(e: &mut Emitter<'_, Self>, cond: ValueId, holds: bool);
 
-    /// Another place in memory that holds an aggregate's bytes at this point, from which reading a member is as good.
+    /// Another place in memory that holds an aggregate's bytes at this point, from which reading a
+    /// member is as good.
     fn source(e: &Emitter<'_, Self>, agg: ValueId) -> Option<String>;
 
     /// Two paths meet: gives the common state and what each has to do for it at its end.
@@ -44,18 +47,20 @@ pub trait Dialect: Sized {
     /// Called behind an instruction, where control goes on to the next one.
     fn after(_e: &mut Emitter<'_, Self>, _inst: InstId) {}
 
-    /// Called before a loop; must leave a state that holds at the start of every trip and wherever the loop is left.
-    /// Called where the body of a loop with these parameters starts.
+    /// Called before a loop; must leave a state that holds at the start of every trip and wherever
+    /// the loop is left. Called where the body of a loop with these parameters starts.
     fn trip_starts(_e: &mut Emitter<'_, Self>, _params: &[ValueId]) {}
 
     fn enter_loop(e: &mut Emitter<'_, Self>, body: BlockId);
 
-    /// Prints what a run of bytes needs before it, and gives how it goes at once; `None` leaves it a loop.
+    /// Prints what a run of bytes needs before it, and gives how it goes at once; `None` leaves it
+    /// a loop.
     fn run(_e: &mut Emitter<'_, Self>, _run: &Run) -> Option<AtOnce> {
         None
     }
 
-    /// Called behind a loop, in the state that `enter_loop` left; `before` is the state before the loop.
+    /// Called behind a loop, in the state that `enter_loop` left; `before` is the state before the
+    /// loop.
     fn leave_loop(e: &mut Emitter<'_, Self>, before: &Self::State);
 
     /// The statement that ends the C function at the handler's end.
@@ -66,8 +71,8 @@ pub trait Dialect: Sized {
 pub enum AtOnce {
     /// The lines, and the condition under which they do what the loop does; `None`: always.
     Whole { condition: Option<String>, lines: Vec<String> },
-    /// The lines do the first trips, whose number is in this C variable. The loop then makes `left` more at most, where
-    /// that is known.
+    /// The lines do the first trips, whose number is in this C variable. The loop then makes `left`
+    /// more at most, where that is known.
     First { done: String, left: Option<u32>, lines: Vec<String> },
 }
 
@@ -112,7 +117,8 @@ pub struct Emitter<'a, D: Dialect> {
     pub far: Option<u32>,
     /// Numbers in loops are hidden from who checks the code, see `Dialect::trip_starts`.
     pub forgets: bool,
-    /// Values that some op of the body uses; passes leave unused ops behind in the arenas, which do not count.
+    /// Values that some op of the body uses; passes leave unused ops behind in the arenas, which do
+    /// not count.
     used: HashSet<ValueId>,
     pub(super) out: String,
     pub(crate) indent: usize,
@@ -201,8 +207,8 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         }
     }
 
-    /// Prints a region. Gives whether control reaches its end. `targets` are the results of the `if` it belongs to;
-    /// `tail` says that behind the region the handler ends.
+    /// Prints a region. Gives whether control reaches its end. `targets` are the results of the
+    /// `if` it belongs to; `tail` says that behind the region the handler ends.
     pub(super) fn block(
         &mut self,
         block: BlockId,
@@ -308,7 +314,8 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         }
     }
 
-    /// `T name = init;` where the variable is declared here, else `name = init;`. Nothing for an unused result.
+    /// `T name = init;` where the variable is declared here, else `name = init;`. Nothing for an
+    /// unused result.
     pub fn define(&mut self, inst: InstId, value: ValueId, init: &str) {
         let class = self.vars.class(value);
         let here = self.vars.declare_at.get(&inst).is_some_and(|list| list.contains(&class));
@@ -364,7 +371,8 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         self.used.contains(&value)
     }
 
-    /// Assigns several values at once, as if all sources were read before the first target is written.
+    /// Assigns several values at once, as if all sources were read before the first target is
+    /// written.
     pub(super) fn copy(&mut self, targets: &[ValueId], sources: &[ValueId]) {
         let moves: Vec<(ValueId, ValueId)> = targets
             .iter()
@@ -373,7 +381,9 @@ impl<'a, D: Dialect> Emitter<'a, D> {
             .filter(|(to, from)| self.body.ty(*to) != Type::Packet && !self.vars.same(*to, *from))
             .collect();
         let clobbers = |i: usize, (to, _): &(ValueId, ValueId)| {
-            moves[i + 1..].iter().any(|(_, from)| self.reads(*from).iter().any(|v| self.vars.same(*to, *v)))
+            moves[i + 1..]
+                .iter()
+                .any(|(_, from)| self.reads(*from).iter().any(|v| self.vars.same(*to, *v)))
         };
         let hazard = moves.iter().enumerate().any(|(i, m)| clobbers(i, m));
         let mut texts = Vec::new();
@@ -412,7 +422,9 @@ impl<'a, D: Dialect> Emitter<'a, D> {
     /// The variables an expression reads.
     fn reads(&self, value: ValueId) -> Vec<ValueId> {
         match self.body.def_op(value) {
-            Some(op) if self.vars.is_inline(value) => op.operands().flat_map(|v| self.reads(v)).collect(),
+            Some(op) if self.vars.is_inline(value) => {
+                op.operands().flat_map(|v| self.reads(v)).collect()
+            }
             _ => vec![value],
         }
     }
@@ -425,7 +437,8 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         match &data.op {
             Op::Hash { seed, value } => {
                 let (address, size) = self.bytes_of(*value);
-                let hash = if self.body.ty(*value).is_int() { "nf_hash_int" } else { "nf_hash_bytes" };
+                let hash =
+                    if self.body.ty(*value).is_int() { "nf_hash_int" } else { "nf_hash_bytes" };
                 let text = format!("{hash}({}, {address}, {size})", self.text(*seed));
                 self.define(inst, result, &text);
             }
@@ -446,7 +459,12 @@ impl<'a, D: Dialect> Emitter<'a, D> {
             }
             Op::Zero => self.define(inst, result, "{0}"),
             Op::Select { cond, then, other } => {
-                let text = format!("{} ? {} : {}", self.operand(*cond), self.text(*then), self.text(*other));
+                let text = format!(
+                    "{} ? {} : {}",
+                    self.operand(*cond),
+                    self.text(*then),
+                    self.text(*other)
+                );
                 self.define(inst, result, &text);
             }
             Op::Get { agg, path } => {
@@ -456,7 +474,8 @@ impl<'a, D: Dialect> Emitter<'a, D> {
             }
             Op::ConstElem { array, index } => {
                 let name = self.const_names[array].clone();
-                let len = self.program.consts[*array].bytes.len() as u32 / self.program.size_of(ty).max(1);
+                let len = self.program.consts[*array].bytes.len() as u32
+                    / self.program.size_of(ty).max(1);
                 self.declare_value(inst, result);
                 let place = format!("{name}[{}]", self.index(*index, len));
                 let check = format!("{} < {len}", self.operand(*index));
@@ -494,7 +513,8 @@ impl<'a, D: Dialect> Emitter<'a, D> {
     pub fn filled_by_index(&self, value: ValueId) -> bool {
         self.body.insts.values().any(|inst| match &inst.op {
             Op::Set { path, .. } => {
-                let computed = |step: &Proj| matches!(step, Proj::Index(i) if self.constant(*i).is_none());
+                let computed =
+                    |step: &Proj| matches!(step, Proj::Index(i) if self.constant(*i).is_none());
                 self.vars.same(inst.results[0], value) && path.iter().any(computed)
             }
             _ => false,

@@ -1,8 +1,9 @@
 //! `if` and `loop` in C.
 //!
-//! Each arm of an `if` is printed into a buffer of its own with the state it starts from; what the dialect then wants done
-//! so that both states become one goes to the arms' ends. A loop's `break` and `continue` are C's where that does the
-//! same, else jumps to labels behind the loop or at the end of its body.
+//! Each arm of an `if` is printed into a buffer of its own with the state it starts from; what the
+//! dialect then wants done so that both states become one goes to the arms' ends. A loop's `break`
+//! and `continue` are C's where that does the same, else jumps to labels behind the loop or at the
+//! end of its body.
 
 use std::fmt::Write;
 
@@ -61,8 +62,11 @@ impl<D: Dialect> Emitter<'_, D> {
             (false, _) => self.state = other_state,
         }
         self.last_line = None;
-        let (negate, first, second) =
-            if then_text.is_empty() { (true, other_text, then_text) } else { (false, then_text, other_text) };
+        let (negate, first, second) = if then_text.is_empty() {
+            (true, other_text, then_text)
+        } else {
+            (false, then_text, other_text)
+        };
         let test = if negate { negated(self, cond) } else { self.text(cond) };
         let test = match likely {
             Some(p) if p >= 0.9 => format!("__builtin_expect({test}, {})", u8::from(!negate)),
@@ -161,7 +165,13 @@ impl<D: Dialect> Emitter<'_, D> {
     }
 
     /// The loop as such, from trip `first` to trip `last`, and the copies to its results.
-    fn trips(&mut self, inst: InstId, body: BlockId, first: &str, last: u32) -> Result<(), Unsupported> {
+    fn trips(
+        &mut self,
+        inst: InstId,
+        body: BlockId,
+        first: &str,
+        last: u32,
+    ) -> Result<(), Unsupported> {
         let params = self.body.blocks[body].params.clone();
         let results = self.body.insts[inst].results.clone();
         let state = self.state.clone();
@@ -215,7 +225,8 @@ fn negated<D: Dialect>(e: &Emitter<'_, D>, cond: ValueId) -> String {
     }
 }
 
-/// A region without its braces: all names of a body differ, so its declarations may join those around it.
+/// A region without its braces: all names of a body differ, so its declarations may join those
+/// around it.
 fn dedent(text: &str) -> String {
     text.lines().map(|l| format!("{}\n", l.strip_prefix("    ").unwrap_or(l))).collect()
 }

@@ -1,8 +1,8 @@
 //! Pure ops as C expressions.
 //!
-//! Nested operands are always parenthesised, so nobody has to know C's precedences to read or check them. Results
-//! narrower than C's `int` are cut back to their width. Signed arithmetic wraps in αIR and is undefined in C, so it is
-//! done in unsigned types and cast back.
+//! Nested operands are always parenthesised, so nobody has to know C's precedences to read or check
+//! them. Results narrower than C's `int` are cut back to their width. Signed arithmetic wraps in
+//! αIR and is undefined in C, so it is done in unsigned types and cast back.
 
 use nicforge_ir::build::mask;
 use nicforge_ir::layout::int_layout;
@@ -96,7 +96,9 @@ impl<D: Dialect> Emitter<'_, D> {
             Op::Zero => Expr::atom(literal(0, ty)),
             Op::Bin(op, a, b) => self.binary(*op, *a, *b, ty),
             Op::Cmp(op, a, b) => self.comparison(*op, *a, *b),
-            Op::Un(UnOp::Not, a) if ty == Type::BOOL => Expr::compound(format!("!{}", self.operand(*a))),
+            Op::Un(UnOp::Not, a) if ty == Type::BOOL => {
+                Expr::compound(format!("!{}", self.operand(*a)))
+            }
             // Compilers warn of a complement of truth.
             Op::Un(UnOp::Not, a) if matches!(self.body.def_op(*a), Some(Op::Cast(b)) if self.body.ty(*b) == Type::BOOL) =>
             {
@@ -122,7 +124,13 @@ impl<D: Dialect> Emitter<'_, D> {
                 } else {
                     self.text(*a)
                 };
-                wrap(Expr::compound(format!("({})__builtin_popcountll({value})", self.types.name(ty))), ty)
+                wrap(
+                    Expr::compound(format!(
+                        "({})__builtin_popcountll({value})",
+                        self.types.name(ty)
+                    )),
+                    ty,
+                )
             }
             Op::Cast(a) => self.cast(*a, ty),
             Op::Select { cond, then, other } => Expr::compound(format!(
@@ -155,7 +163,8 @@ impl<D: Dialect> Emitter<'_, D> {
 
     fn binary(&self, op: BinOp, a: ValueId, b: ValueId, ty: Type) -> Expr {
         let Type::Int { bits, signed } = ty else { return Expr::atom("0") };
-        let infix = |sign: &str| Expr::compound(format!("{} {sign} {}", self.operand(a), self.operand(b)));
+        let infix =
+            |sign: &str| Expr::compound(format!("{} {sign} {}", self.operand(a), self.operand(b)));
         let call = |name: &str| format!("{name}({}, {})", self.text(a), self.text(b));
         let amount = self.constant(b);
         let exact = match op {
@@ -186,8 +195,8 @@ impl<D: Dialect> Emitter<'_, D> {
         wrap(exact, ty)
     }
 
-    /// An operation whose result wraps. Where C would compute it in a signed type that can overflow (which `int` is for
-    /// products of `u16`), the operands are made unsigned first.
+    /// An operation whose result wraps. Where C would compute it in a signed type that can overflow
+    /// (which `int` is for products of `u16`), the operands are made unsigned first.
     fn wrapping(&self, sign: &str, a: ValueId, b: ValueId, ty: Type) -> Expr {
         let (left, right) = (self.operand(a), self.operand(b));
         let short_product = sign == "*" && ty.bits().is_some_and(|bits| (9..=16).contains(&bits));
@@ -204,7 +213,9 @@ impl<D: Dialect> Emitter<'_, D> {
     /// A shift amount, read as unsigned whatever its type.
     fn amount(&self, value: ValueId) -> String {
         match self.body.ty(value) {
-            Type::Int { bits, signed: true } => format!("({}){}", int_name(bits, false), self.operand(value)),
+            Type::Int { bits, signed: true } => {
+                format!("({}){}", int_name(bits, false), self.operand(value))
+            }
             _ => self.text(value),
         }
     }
@@ -225,10 +236,12 @@ impl<D: Dialect> Emitter<'_, D> {
                 _ => {}
             }
         }
-        // A counter is compared with a count: what the verifier learns about the count when the loop ends would differ
-        // for every number of trips, and so would everything behind the loop.
+        // A counter is compared with a count: what the verifier learns about the count when the
+        // loop ends would differ for every number of trips, and so would everything behind the
+        // loop.
         let counts = |counter: ValueId, count: ValueId| {
-            matches!(self.body.values[counter].def, ValueDef::Param(..)) && self.constant(count).is_none()
+            matches!(self.body.values[counter].def, ValueDef::Param(..))
+                && self.constant(count).is_none()
         };
         let unlinked = |value: ValueId| {
             format!("({})nf_unlinked({})", self.types.name(self.body.ty(value)), self.text(value))
@@ -246,8 +259,9 @@ impl<D: Dialect> Emitter<'_, D> {
         if ty == Type::BOOL {
             return Expr::compound(format!("{} & 1", self.operand(a)));
         }
-        // Written out even where C would widen by itself: the operand must have exactly this type in what follows, or
-        // C's promotion to int would turn unsigned comparisons and shifts into signed ones.
+        // Written out even where C would widen by itself: the operand must have exactly this type
+        // in what follows, or C's promotion to int would turn unsigned comparisons and shifts into
+        // signed ones.
         let cast = Expr::compound(format!("({}){}", int_name(to, ty.is_signed()), self.operand(a)));
         if native(to) { cast } else { wrap(cast, ty) }
     }
@@ -275,14 +289,20 @@ impl<D: Dialect> Emitter<'_, D> {
         (field.bit_width.is_some() && field.ty.bits()? >= 32).then_some(field.ty)
     }
 
-    /// The lvalue of a part of an aggregate for reading, and the conditions under which its indices are inside.
+    /// The lvalue of a part of an aggregate for reading, and the conditions under which its indices
+    /// are inside.
     pub fn place(&self, agg: ValueId, path: &[Proj]) -> (String, Vec<String>) {
         let base = D::source(self, agg).unwrap_or_else(|| self.vars.name(agg).to_string());
         self.place_from(base, self.body.ty(agg), path)
     }
 
     /// Like [`Emitter::place`], from any C lvalue of the type.
-    pub fn place_from(&self, mut text: String, mut ty: Type, path: &[Proj]) -> (String, Vec<String>) {
+    pub fn place_from(
+        &self,
+        mut text: String,
+        mut ty: Type,
+        path: &[Proj],
+    ) -> (String, Vec<String>) {
         let mut checks = Vec::new();
         let mut wrapped = matches!(ty, Type::Array(_));
         for step in path {
@@ -325,8 +345,9 @@ impl<D: Dialect> Emitter<'_, D> {
         (text, checks)
     }
 
-    /// An index that is below `len`. Loop counters are constants to the verifier, which walks every trip; all others go
-    /// through a check that clang cannot remove because of what it knows about the value and the verifier does not.
+    /// An index that is below `len`. Loop counters are constants to the verifier, which walks every
+    /// trip; all others go through a check that clang cannot remove because of what it knows about
+    /// the value and the verifier does not.
     pub fn index(&self, index: ValueId, len: u32) -> String {
         let at = self.text(index);
         match self.body.values[index].def {
@@ -337,7 +358,9 @@ impl<D: Dialect> Emitter<'_, D> {
 
     fn unsigned(&self, value: ValueId) -> String {
         match self.body.ty(value) {
-            Type::Int { bits, signed: true } => format!("({}){}", int_name(bits, false), self.operand(value)),
+            Type::Int { bits, signed: true } => {
+                format!("({}){}", int_name(bits, false), self.operand(value))
+            }
             _ => self.operand(value),
         }
     }
@@ -352,7 +375,9 @@ impl<D: Dialect> Emitter<'_, D> {
             Some(Op::Bin(BinOp::And, a, b)) => {
                 [a, b].into_iter().any(|v| self.constant(*v).is_some_and(|c| c < len as u64))
             }
-            Some(Op::Bin(BinOp::Rem, _, b)) => self.constant(*b).is_some_and(|c| c > 0 && c <= len as u64),
+            Some(Op::Bin(BinOp::Rem, _, b)) => {
+                self.constant(*b).is_some_and(|c| c > 0 && c <= len as u64)
+            }
             Some(Op::Cast(a)) => !self.body.ty(*a).is_signed() && self.below(*a, len),
             _ => false,
         }
@@ -389,5 +414,9 @@ fn wrap(expr: Expr, ty: Type) -> Expr {
         return Expr::compound(format!("({name})((u64){} << {shift}) >> {shift}", expr.operand()));
     }
     let name = int_name(bits, false);
-    Expr::compound(format!("({name})({} & {})", expr.operand(), literal(mask(u64::MAX, bits), Type::U64)))
+    Expr::compound(format!(
+        "({name})({} & {})",
+        expr.operand(),
+        literal(mask(u64::MAX, bits), Type::U64)
+    ))
 }

@@ -1,4 +1,5 @@
-//! What generated files have beside types and functions: constants, and what handlers read of their event.
+//! What generated files have beside types and functions: constants, and what handlers read of their
+//! event.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -13,7 +14,8 @@ pub fn crc_table() -> String {
     format!("const u32 nf_crc32c[256] = {{\n{}}};\n\n", rows(&nicforge_ir::io::CRC32C))
 }
 
-/// Eight such tables: what a byte does to the CRC32C that 0 to 7 bytes behind it find, for hashing eight bytes at a time.
+/// Eight such tables: what a byte does to the CRC32C that 0 to 7 bytes behind it find, for hashing
+/// eight bytes at a time.
 pub fn crc_tables() -> String {
     let mut out = "const u32 nf_crc32c[8][256] = {\n".to_string();
     let mut table = nicforge_ir::io::CRC32C;
@@ -44,7 +46,8 @@ pub fn constants(types: &CTypes<'_>, names: &HashMap<ConstId, String>) -> String
         let len = konst.bytes.len() / size;
         if konst.elem.is_int() {
             let _ = writeln!(out, "static const {elem} {name}[{len}] = {{");
-            let items: Vec<String> = konst.bytes.chunks(size).map(|b| int_text(b, konst.elem)).collect();
+            let items: Vec<String> =
+                konst.bytes.chunks(size).map(|b| int_text(b, konst.elem)).collect();
             for row in items.chunks(8) {
                 let _ = writeln!(out, "    {},", row.join(", "));
             }
@@ -53,8 +56,12 @@ pub fn constants(types: &CTypes<'_>, names: &HashMap<ConstId, String>) -> String
             // Initialised as bytes: members would need one initialiser syntax per shape of struct.
             let bytes: Vec<String> = konst.bytes.iter().map(|b| b.to_string()).collect();
             let bytes_len = konst.bytes.len();
-            let _ = writeln!(out, "static const union {{ u8 bytes[{bytes_len}]; {elem} items[{len}]; }}");
-            let _ = writeln!(out, "    nf_const_{name} = {{ .bytes = {{ {} }} }};", bytes.join(", "));
+            let _ = writeln!(
+                out,
+                "static const union {{ u8 bytes[{bytes_len}]; {elem} items[{len}]; }}"
+            );
+            let _ =
+                writeln!(out, "    nf_const_{name} = {{ .bytes = {{ {} }} }};", bytes.join(", "));
             let _ = writeln!(out, "#define {name} nf_const_{name}.items\n");
         }
     }

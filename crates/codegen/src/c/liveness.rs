@@ -1,13 +1,15 @@
 //! Which values are live where, and which may therefore not share a C variable.
 //!
-//! Backward over the structured body: `live` is the set of values some later op on the path still needs. At the
-//! definition of a value everything else that is live interferes with it. A copy from region to region (`yield`,
-//! `break`, `continue`, a loop's first entry) defines its targets there: they interfere with what stays live, but
-//! not with their sources, which is what lets a variable that is updated in place be one C variable. Results of what is printed
-//! in several steps interfere with its operands, but for the aggregate that is updated.
+//! Backward over the structured body: `live` is the set of values some later op on the path still
+//! needs. At the definition of a value everything else that is live interferes with it. A copy from
+//! region to region (`yield`, `break`, `continue`, a loop's first entry) defines its targets there:
+//! they interfere with what stays live, but not with their sources, which is what lets a variable
+//! that is updated in place be one C variable. Results of what is printed in several steps
+//! interfere with its operands, but for the aggregate that is updated.
 //!
-//! Loops are walked until the live set at their head no longer grows; sets only grow and are finite, and each walk is
-//! linear in the body, so with nesting depth d the cost is O(d · size · live).
+//! Loops are walked until the live set at their head no longer grows; sets only grow and are
+//! finite, and each walk is linear in the body, so with nesting depth d the cost is O(d · size ·
+//! live).
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -87,7 +89,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Where an instruction is printed in several steps, the first may write a result before a later one reads an operand.
+    /// Where an instruction is printed in several steps, the first may write a result before a
+    /// later one reads an operand.
     fn keep_apart(&mut self, inst: InstId) {
         let data = &self.body.insts[inst];
         let computed = |path: &[Proj]| path.iter().any(|step| matches!(step, Proj::Index(_)));
@@ -103,7 +106,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Live before `block`, given what is live behind the `if` it belongs to; its `yield` defines `targets`.
+    /// Live before `block`, given what is live behind the `if` it belongs to; its `yield` defines
+    /// `targets`.
     fn block(&mut self, block: BlockId, after: Live, targets: &[ValueId]) -> Live {
         let mut live = after;
         for &inst in self.body.blocks[block].insts.iter().rev() {
@@ -123,7 +127,8 @@ impl Walk<'_> {
                 Op::Continue { depth, .. } => {
                     let frame = &self.loops[self.loops.len() - 1 - *depth as usize];
                     live = frame.head.clone();
-                    // The last trip leaves with the carried values, so what is live behind the loop is live here.
+                    // The last trip leaves with the carried values, so what is live behind the loop
+                    // is live here.
                     live.extend(frame.after.iter().copied());
                     let params = frame.params.clone();
                     self.define(&params, &live);

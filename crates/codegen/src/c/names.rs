@@ -1,14 +1,15 @@
-//! Names in generated C: the user's where possible, unique, and never a word that C or the runtime uses.
+//! Names in generated C: the user's where possible, unique, and never a word that C or the runtime
+//! uses.
 
 use std::collections::HashSet;
 
 /// Words a generated name must not be. The runtime's own names start with `nf_` or `NF_`.
 const RESERVED: &[&str] = &[
-    "auto", "bool", "break", "case", "char", "const", "continue", "ctx", "data", "default", "do", "double",
-    "else", "end", "enum", "extern", "false", "float", "for", "goto", "if", "inline", "int", "long", "main",
-    "register", "restrict", "return", "s16", "s32", "s64", "s8", "short", "signed", "sizeof", "static",
-    "struct", "switch", "true", "typedef", "u16", "u32", "u64", "u8", "union", "unsigned", "verdict", "void",
-    "volatile", "while", "asm", "typeof", "cursor",
+    "auto", "bool", "break", "case", "char", "const", "continue", "ctx", "data", "default", "do",
+    "double", "else", "end", "enum", "extern", "false", "float", "for", "goto", "if", "inline",
+    "int", "long", "main", "register", "restrict", "return", "s16", "s32", "s64", "s8", "short",
+    "signed", "sizeof", "static", "struct", "switch", "true", "typedef", "u16", "u32", "u64", "u8",
+    "union", "unsigned", "verdict", "void", "volatile", "while", "asm", "typeof", "cursor",
 ];
 
 /// Hands out names that differ from each other.
@@ -25,8 +26,10 @@ impl Names {
 
     /// `wanted` made a C identifier, with a number behind it if it is taken.
     pub fn fresh(&mut self, wanted: &str) -> String {
-        let mut base: String =
-            wanted.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
+        let mut base: String = wanted
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' })
+            .collect();
         if base.is_empty() || base.starts_with(|c: char| c.is_ascii_digit()) {
             base.insert(0, 'v');
         }

@@ -1,9 +1,10 @@
 //! Loops that move one byte a trip, from one place to the next: *runs*.
 //!
-//! A run's trips are known before the first one, so what they do together is done at once, in words. Found on αIR: one
-//! region, in which exits that compare a counter with what stays come first, then one effect on the byte of this trip.
-//! Counters start at a constant and step by one; [`affine`] proves that no value wraps on its way to an index, so the
-//! bytes lie next to each other. Whatever does not have this form stays a loop.
+//! A run's trips are known before the first one, so what they do together is done at once, in
+//! words. Found on αIR: one region, in which exits that compare a counter with what stays come
+//! first, then one effect on the byte of this trip. Counters start at a constant and step by one;
+//! [`affine`] proves that no value wraps on its way to an index, so the bytes lie next to each
+//! other. Whatever does not have this form stays a loop.
 
 mod affine;
 mod compare;
@@ -15,7 +16,8 @@ use affine::{Affine, Trips};
 
 use super::vars::Vars;
 
-/// A loop of this kind. The number of its trips is the least of `most` and what each of `stops` leaves.
+/// A loop of this kind. The number of its trips is the least of `most` and what each of `stops`
+/// leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Trips at most.
@@ -147,7 +149,8 @@ pub fn find(program: &Program, body: &Body, vars: &Vars, inst: InstId) -> Option
     Some(Run { most: trips.most, stops, counters, does })
 }
 
-/// Exits and effects of a region, if all else in it is pure and the exits that count come before the first effect.
+/// Exits and effects of a region, if all else in it is pure and the exits that count come before
+/// the first effect.
 fn parts(body: &Body, region: BlockId) -> Option<(Vec<Exit<'_>>, Vec<InstId>)> {
     let (mut exits, mut effects) = (Vec::new(), Vec::new());
     let insts = &body.blocks[region].insts;
@@ -208,8 +211,8 @@ fn exit(body: &Body, region: BlockId, cond: ValueId, holds: bool) -> Option<Exit
     Some(Exit { cond, holds, values })
 }
 
-/// The exits that end the loop after a number of trips. Those with a constant lower `most`; `None` if one of them gives
-/// something else than what is carried.
+/// The exits that end the loop after a number of trips. Those with a constant lower `most`; `None`
+/// if one of them gives something else than what is carried.
 fn stops(trips: &mut Trips<'_>, exits: &[Exit<'_>], results: &[ValueId]) -> Option<Vec<Stop>> {
     let mut found = Vec::new();
     for exit in exits {

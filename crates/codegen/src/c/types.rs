@@ -1,8 +1,9 @@
 //! αIR types in C.
 //!
-//! Structs keep their names and members. They are declared packed with explicit padding members, so that the bytes are
-//! exactly [`nicforge_ir::layout`]'s on every compiler and padding is copied like data. An array that is a value of
-//! its own (C arrays cannot be assigned) is a struct with the one member `v`.
+//! Structs keep their names and members. They are declared packed with explicit padding members, so
+//! that the bytes are exactly [`nicforge_ir::layout`]'s on every compiler and padding is copied
+//! like data. An array that is a value of its own (C arrays cannot be assigned) is a struct with
+//! the one member `v`.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -75,18 +76,23 @@ impl<'a> CTypes<'a> {
         }
     }
 
-    /// Statements that turn bytes from outside into a proper value of the type: padding, and bits that an integer narrower
-    /// than its carrier does not have, become zero. Most types need none.
+    /// Statements that turn bytes from outside into a proper value of the type: padding, and bits
+    /// that an integer narrower than its carrier does not have, become zero. Most types need none.
     pub fn canonical(&self, ty: Type, place: &str) -> Vec<String> {
         let mut lines = Vec::new();
         match ty {
             Type::Int { bits, .. } if !matches!(bits, 8 | 16 | 32 | 64) => {
                 let carrier = int_name(if bits == 1 { 8 } else { bits }, false);
-                let mask = super::expr::literal(nicforge_ir::build::mask(u64::MAX, bits), Type::U64);
+                let mask =
+                    super::expr::literal(nicforge_ir::build::mask(u64::MAX, bits), Type::U64);
                 lines.push(format!("*({carrier} *)&{place} &= {mask};"));
             }
             Type::Struct(_) | Type::Array(_) => {
-                self.clear(ty, &Bytes { base: format!("(u8 *)&{place}"), at: 0, loops: 0 }, &mut lines);
+                self.clear(
+                    ty,
+                    &Bytes { base: format!("(u8 *)&{place}"), at: 0, loops: 0 },
+                    &mut lines,
+                );
             }
             _ => {}
         }
@@ -108,7 +114,8 @@ impl<'a> CTypes<'a> {
             Type::Array(id) if self.program.arrays[id].len > WRITTEN_OUT => {
                 let def = self.program.arrays[id];
                 let index = format!("nf_i{}", to.loops);
-                let base = format!("{} + {index} * {}", to.address(0), self.program.size_of(def.elem));
+                let base =
+                    format!("{} + {index} * {}", to.address(0), self.program.size_of(def.elem));
                 lines.push(format!("for (u32 {index} = 0; {index} < {}; {index}++) {{", def.len));
                 let mut inner = Vec::new();
                 self.clear(def.elem, &Bytes { base, at: 0, loops: to.loops + 1 }, &mut inner);
@@ -183,8 +190,11 @@ impl<'a> CTypes<'a> {
         }
         for (id, def) in &self.program.arrays {
             let raw = self.declarator(def.elem, &format!("v[{}]", def.len));
-            let _ =
-                writeln!(out, "struct {} {{\n    {raw};\n}} __attribute__((packed));\n", self.array_tag(id));
+            let _ = writeln!(
+                out,
+                "struct {} {{\n    {raw};\n}} __attribute__((packed));\n",
+                self.array_tag(id)
+            );
         }
         out
     }

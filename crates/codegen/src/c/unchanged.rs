@@ -1,13 +1,16 @@
-//! Which parts of an aggregate still are what was read from a place, so that writing it back may leave them out.
+//! Which parts of an aggregate still are what was read from a place, so that writing it back may
+//! leave them out.
 //!
-//! A value is followed backward through member updates and through the arms of `if`s to the instruction that read it.
-//! Values are few and the walk is memoised per leaf, so the cost is the size of the update chain.
+//! A value is followed backward through member updates and through the arms of `if`s to the
+//! instruction that read it. Values are few and the walk is memoised per leaf, so the cost is the
+//! size of the update chain.
 
 use std::collections::HashMap;
 
 use nicforge_ir::{Body, InstId, Op, Program, Proj, Type, ValueDef, ValueId};
 
-/// A part that is written as one: a member that is an integer or array, or a run of bit-fields that share bytes.
+/// A part that is written as one: a member that is an integer or array, or a run of bit-fields that
+/// share bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
     /// Members from the whole value down; several for a run of bit-fields.
@@ -64,8 +67,14 @@ fn collect(program: &Program, ty: Type, base: u32, path: &mut Vec<u32>, found: &
     }
 }
 
-/// Whether `value`'s leaf is for certain what instruction `origin` (for which `is_origin` holds) produced there.
-pub fn unchanged(body: &Body, value: ValueId, leaf: &Leaf, is_origin: &dyn Fn(InstId, u32) -> bool) -> bool {
+/// Whether `value`'s leaf is for certain what instruction `origin` (for which `is_origin` holds)
+/// produced there.
+pub fn unchanged(
+    body: &Body,
+    value: ValueId,
+    leaf: &Leaf,
+    is_origin: &dyn Fn(InstId, u32) -> bool,
+) -> bool {
     Walk { body, leaf, is_origin, known: HashMap::new() }.value(value)
 }
 
@@ -73,7 +82,8 @@ struct Walk<'a> {
     body: &'a Body,
     leaf: &'a Leaf,
     is_origin: &'a dyn Fn(InstId, u32) -> bool,
-    /// Both arms of every `if` lead to the value before it: without this a chain of them would take twice as long for each.
+    /// Both arms of every `if` lead to the value before it: without this a chain of them would take
+    /// twice as long for each.
     known: HashMap<ValueId, bool>,
 }
 

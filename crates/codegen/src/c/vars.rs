@@ -1,10 +1,11 @@
 //! From SSA values to C: which become part of an expression, and which share a variable.
 //!
-//! A pure scalar with one use in its own region is printed where it is used. All other values get variables. Values
-//! that are versions of one thing (an aggregate before and after a member was set, what goes into and comes out of a
-//! region) share one if they are never live together, so that `c.packets = c.packets + 1` comes out as that and not
-//! as a chain of copies. Merging is greedy, in-place updates first; each merge is checked against the
-//! [`Interference`] of whole classes, so the result is right in any order.
+//! A pure scalar with one use in its own region is printed where it is used. All other values get
+//! variables. Values that are versions of one thing (an aggregate before and after a member was
+//! set, what goes into and comes out of a region) share one if they are never live together, so
+//! that `c.packets = c.packets + 1` comes out as that and not as a chain of copies. Merging is
+//! greedy, in-place updates first; each merge is checked against the [`Interference`] of whole
+//! classes, so the result is right in any order.
 
 use std::collections::HashMap;
 
@@ -27,8 +28,12 @@ impl Vars {
     /// Decides for a whole body. `names` must know every name in scope outside.
     pub fn new(body: &Body, names: &mut Names) -> Vars {
         let inline = choose_inline(body);
-        let mut vars =
-            Vars { inline, class: HashMap::new(), names: HashMap::new(), declare_at: HashMap::new() };
+        let mut vars = Vars {
+            inline,
+            class: HashMap::new(),
+            names: HashMap::new(),
+            declare_at: HashMap::new(),
+        };
         vars.coalesce(body);
         vars.place(body, names);
         vars
@@ -53,13 +58,14 @@ impl Vars {
         self.names.get(&self.class(value)).map_or("", String::as_str)
     }
 
-    /// From now on C of a place that is there already is written for a value and those that share its variable.
+    /// From now on C of a place that is there already is written for a value and those that share
+    /// its variable.
     pub fn lies_at(&mut self, value: ValueId, place: String) {
         self.names.insert(self.class(value), place);
     }
 
-    /// Makes aggregates that are declared in the body members of something declared elsewhere, which `prefix` leads to. Gives
-    /// their names and types.
+    /// Makes aggregates that are declared in the body members of something declared elsewhere,
+    /// which `prefix` leads to. Gives their names and types.
     pub fn move_out(&mut self, body: &Body, prefix: &str) -> Vec<(String, Type)> {
         let mut moved = Vec::new();
         for list in self.declare_at.values_mut() {
@@ -99,7 +105,11 @@ impl Vars {
     }
 
     fn try_merge(&mut self, body: &Body, conflicts: &mut Interference, a: ValueId, b: ValueId) {
-        if self.inline[a] || self.inline[b] || body.ty(a) != body.ty(b) || body.ty(a) == Type::Packet {
+        if self.inline[a]
+            || self.inline[b]
+            || body.ty(a) != body.ty(b)
+            || body.ty(a) == Type::Packet
+        {
             return;
         }
         let (ra, rb) = (self.class(a), self.class(b));
@@ -125,7 +135,8 @@ impl Vars {
     /// Names every class and finds the innermost region that holds all its definitions.
     fn place(&mut self, body: &Body, names: &mut Names) {
         let parents = parents(body);
-        // Region where each class is declared, and the instruction of that region with its first definition.
+        // Region where each class is declared, and the instruction of that region with its first
+        // definition.
         let mut home: HashMap<ValueId, (BlockId, InstId)> = HashMap::new();
         let mut order: Vec<ValueId> = Vec::new();
         let entry = body.entry();
@@ -171,7 +182,8 @@ impl Vars {
     }
 }
 
-/// Whether an instruction may be printed as an expression: pure, one scalar result, no statement of its own needed.
+/// Whether an instruction may be printed as an expression: pure, one scalar result, no statement of
+/// its own needed.
 fn is_simple(body: &Body, inst: InstId) -> bool {
     let data = &body.insts[inst];
     data.results.len() == 1
@@ -211,7 +223,8 @@ fn choose_inline(body: &Body) -> SecondaryMap<ValueId, bool> {
             let once_here = count[result] == 1
                 && body.values[result].name.is_none()
                 && used_in[result].is_some_and(|(b, _)| b == block);
-            // Reading a member later than its aggregate is updated in place would force a copy of the aggregate.
+            // Reading a member later than its aggregate is updated in place would force a copy of
+            // the aggregate.
             let before_update = match op {
                 Op::Get { agg, .. } => set_at.get(agg).is_none_or(|sets| {
                     sets.iter().all(|(b, s)| {
@@ -223,8 +236,9 @@ fn choose_inline(body: &Body) -> SecondaryMap<ValueId, bool> {
             inline[result] = constant || (once_here && before_update && !through_index(op));
         }
     }
-    // An inlined read whose use is itself inlined later moves further down; such chains keep their aggregate
-    // alive, which liveness sees, so this is only a matter of taste, never of correctness.
+    // An inlined read whose use is itself inlined later moves further down; such chains keep their
+    // aggregate alive, which liveness sees, so this is only a matter of taste, never of
+    // correctness.
     inline
 }
 
@@ -233,7 +247,12 @@ fn through_index(op: &Op) -> bool {
     matches!(op, Op::Get { path, .. } if path.iter().any(|p| matches!(p, Proj::Index(_))))
 }
 
-fn leaves(body: &Body, inline: &SecondaryMap<ValueId, bool>, value: ValueId, found: &mut Vec<ValueId>) {
+fn leaves(
+    body: &Body,
+    inline: &SecondaryMap<ValueId, bool>,
+    value: ValueId,
+    found: &mut Vec<ValueId>,
+) {
     match body.def_op(value) {
         Some(op) if inline[value] => {
             for operand in op.operands() {

@@ -1,12 +1,14 @@
 //! C for DPDK: host handlers in an application whose stages are lcores joined by rings.
 //!
-//! The generated file is the handlers' C with the pipeline as constants around it; what does not depend on the program is
-//! `runtime/dpdk`, included by it, so that everything is one translation unit and handlers are inlined into their loops.
+//! The generated file is the handlers' C with the pipeline as constants around it; what does not
+//! depend on the program is `runtime/dpdk`, included by it, so that everything is one translation
+//! unit and handlers are inlined into their loops.
 
 use std::fmt::Write;
 
 use nicforge_ir::{
-    CommuteOp, Direction, EventId, HandlerId, Op, Room, Side, Span, TableId, TableKind, Type, Verified,
+    CommuteOp, Direction, EventId, HandlerId, Op, Room, Side, Span, TableId, TableKind, Type,
+    Verified,
 };
 use nicforge_ir::{Program, alive, row, verify::MAX_FRAME};
 
@@ -18,13 +20,15 @@ use crate::host::{self, Context, HostArtifact, Pointers};
 /// Emitted bytes that may wait in an mbuf's private area.
 const MAX_STAGED: u32 = 4096;
 
-/// A program's stages and how events are spread over them. Stages send forward, or back where [`goes_round`] says so.
+/// A program's stages and how events are spread over them. Stages send forward, or back where
+/// [`goes_round`] says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pipeline {
     pub stages: Vec<PipeStage>,
     /// For events that go to a stage with several replicas; those not named are spread round robin.
     pub steering: Vec<Steering>,
-    /// Packets leave in the order in which they came, whatever replicas they went through. Else in the order of each replica.
+    /// Packets leave in the order in which they came, whatever replicas they went through. Else in
+    /// the order of each replica.
     pub ordered_output: bool,
     /// What stays with packets instead of travelling with events.
     pub context: Context,
@@ -37,7 +41,8 @@ pub struct PipeStage {
     pub replicas: u32,
     /// Events are taken in the order of the packets they come from, whoever sent them.
     pub ordered: bool,
-    /// Replicas share the tables that the stage changes, under locks, instead of having shards of them.
+    /// Replicas share the tables that the stage changes, under locks, instead of having shards of
+    /// them.
     pub locked: bool,
 }
 
@@ -115,15 +120,19 @@ pub fn generate(
     let host = &artifact.host;
     if host.staged_bytes > MAX_STAGED {
         let message = format!("a packet may wait with {} bytes of headers", host.staged_bytes);
-        let help = format!("{MAX_STAGED} are the most on DPDK: emit less in loops and in cycles of events");
+        let help = format!(
+            "{MAX_STAGED} are the most on DPDK: emit less in loops and in cycles of events"
+        );
         return Err(vec![Unsupported { message, help, span: Span::default() }]);
     }
     if pipeline.ordered_output && goes_round(program, pipeline) {
-        let message = "packets cannot leave in order where events come back to an earlier stage".to_string();
+        let message =
+            "packets cannot leave in order where events come back to an earlier stage".to_string();
         let help = "take a pipeline without ordered output".to_string();
         return Err(vec![Unsupported { message, help, span: Span::default() }]);
     }
-    artifact.source = file(program, pipeline, &artifact.host, (&artifact.sharded, &artifact.one_room));
+    artifact.source =
+        file(program, pipeline, &artifact.host, (&artifact.sharded, &artifact.one_room));
     Ok(artifact)
 }
 
@@ -157,18 +166,24 @@ pub(crate) fn prepared(
     })
 }
 
-/// By table number: hash tables that replicas have shards of, which together hold what the table may hold.
+/// By table number: hash tables that replicas have shards of, which together hold what the table
+/// may hold.
 pub fn one_room(program: &Program, pipeline: &Pipeline) -> Vec<bool> {
     let hash = program.tables.values().map(|table| table.kind == TableKind::Hash);
     // Where all only ever apply one commutative op, several shards may have the same key.
-    let uses = table_uses(program, pipeline).into_iter().map(|(sharded, op)| sharded && op.is_none());
+    let uses =
+        table_uses(program, pipeline).into_iter().map(|(sharded, op)| sharded && op.is_none());
     hash.zip(uses).map(|(hash, keyed)| hash && keyed).collect()
 }
 
-/// What [`table_use`] says of each table in a pipeline's stages. Replicas under locks share what they write.
+/// What [`table_use`] says of each table in a pipeline's stages. Replicas under locks share what
+/// they write.
 fn table_uses(program: &Program, pipeline: &Pipeline) -> Vec<(bool, Option<CommuteOp>)> {
-    let parts: Vec<(&[HandlerId], u32)> =
-        pipeline.stages.iter().map(|s| (&s.handlers[..], if s.locked { 1 } else { s.replicas })).collect();
+    let parts: Vec<(&[HandlerId], u32)> = pipeline
+        .stages
+        .iter()
+        .map(|s| (&s.handlers[..], if s.locked { 1 } else { s.replicas }))
+        .collect();
     program.tables.keys().map(|table| table_use(program, &parts, table)).collect()
 }
 
@@ -183,7 +198,8 @@ fn check(program: &Program, pipeline: &Pipeline) -> Result<(), String> {
             ));
         }
     }
-    if let Some(at) = pipeline.stages.iter().position(|s| s.replicas == 0 || s.handlers.is_empty()) {
+    if let Some(at) = pipeline.stages.iter().position(|s| s.replicas == 0 || s.handlers.is_empty())
+    {
         return Err(format!("stage {} of the pipeline has no replicas or no handlers", at + 1));
     }
     let entry = program.event_named("net_recv").and_then(|event| program.handler_of(event));
@@ -209,14 +225,19 @@ fn check(program: &Program, pipeline: &Pipeline) -> Result<(), String> {
             SteerBy::Params(paths) => {
                 paths.iter().all(|(at, path)| param_type(program, event, *at, path).is_some())
             }
-            SteerBy::Number(at, _) => param_type(program, event, *at, &[]).is_some_and(|ty| ty.is_int()),
+            SteerBy::Number(at, _) => {
+                param_type(program, event, *at, &[]).is_some_and(|ty| ty.is_int())
+            }
             SteerBy::Frame(bytes) => event.name == "net_recv" && inside_frame(bytes),
             SteerBy::FrameByPort(ports) => {
                 event.name == "net_recv" && ports.iter().all(|bytes| inside_frame(bytes))
             }
         };
         if !fits {
-            return Err(format!("event `{}` cannot be steered by what the pipeline says", event.name));
+            return Err(format!(
+                "event `{}` cannot be steered by what the pipeline says",
+                event.name
+            ));
         }
     }
     Ok(())
@@ -226,7 +247,12 @@ fn inside_frame(bytes: &[(u32, u32)]) -> bool {
     bytes.iter().all(|(at, len)| (*at as u64 + *len as u64) <= MAX_FRAME as u64)
 }
 
-fn param_type(program: &Program, event: &nicforge_ir::Event, at: usize, path: &[u32]) -> Option<Type> {
+fn param_type(
+    program: &Program,
+    event: &nicforge_ir::Event,
+    at: usize,
+    path: &[u32],
+) -> Option<Type> {
     let mut ty = event.params.get(at)?.ty;
     for field in path {
         let Type::Struct(id) = ty else { return None };
@@ -292,14 +318,15 @@ fn waits_round(program: &Program, pipeline: &Pipeline) -> bool {
     }
 }
 
-/// Whether events come back to earlier stages. Then workers count events instead of publishing progress, and so few packets are let in
-/// that each ring has room for all that is alive.
+/// Whether events come back to earlier stages. Then workers count events instead of publishing
+/// progress, and so few packets are let in that each ring has room for all that is alive.
 pub fn goes_round(program: &Program, pipeline: &Pipeline) -> bool {
     back(program, pipeline).is_some()
 }
 
-/// Whether a table has a shard per worker, and the one commutative op that writes it, if that is all. Of each stage its handlers
-/// and how many replicas have shards. Workers of several stages have shards, too, of what all of them only add to.
+/// Whether a table has a shard per worker, and the one commutative op that writes it, if that is
+/// all. Of each stage its handlers and how many replicas have shards. Workers of several stages
+/// have shards, too, of what all of them only add to.
 pub(crate) fn table_use(
     program: &Program,
     stages: &[(&[HandlerId], u32)],
@@ -331,8 +358,9 @@ pub(crate) fn table_use(
     (written && users > 1, if plain || ops.len() != 1 { None } else { Some(ops[0]) })
 }
 
-/// How many events may wait for a worker, and what becomes of one more. Comparisons want everything: in them queues have the room of
-/// rings. So have queues that wait before a stage which restores order: it may want to see what comes by another way first.
+/// How many events may wait for a worker, and what becomes of one more. Comparisons want
+/// everything: in them queues have the room of rings. So have queues that wait before a stage which
+/// restores order: it may want to see what comes by another way first.
 fn rooms(program: &Program, pipeline: &Pipeline) -> String {
     let room = |event| {
         let room = program.handlers[program.handler_of(event)?].room?;
@@ -351,15 +379,22 @@ fn rooms(program: &Program, pipeline: &Pipeline) -> String {
             ("u32", "nf_room", list(&|room| room.entries)),
             ("bool", "nf_loses", list(&|room| u32::from(room.loses))),
         ] {
-            let _ =
-                writeln!(out, "static const {ty} {name}[NF_EVENTS] __attribute__((unused)) = {{{words}}};\n");
+            let _ = writeln!(
+                out,
+                "static const {ty} {name}[NF_EVENTS] __attribute__((unused)) = {{{words}}};\n"
+            );
         }
     }
     out
 }
 
 /// The whole application.
-fn file(program: &Program, pipeline: &Pipeline, host: &HostArtifact, tables: (&[bool], &[bool])) -> String {
+fn file(
+    program: &Program,
+    pipeline: &Pipeline,
+    host: &HostArtifact,
+    tables: (&[bool], &[bool]),
+) -> String {
     let mut out = format!("/* Generated by nicforge from {}; for DPDK. */\n\n", program.name);
     out.push_str("#include <sched.h>\n#include <signal.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n");
     out.push_str(&constants(program, pipeline, host));
@@ -370,7 +405,11 @@ fn file(program: &Program, pipeline: &Pipeline, host: &HostArtifact, tables: (&[
     out.push_str(&around(program, pipeline, tables, pipeline.workers() > 1));
     if split {
         let flags: Vec<String> = far.iter().map(|far| u32::from(*far).to_string()).collect();
-        let _ = writeln!(out, "static const bool nf_host_stages[NF_STAGES] = {{{}}};\n", flags.join(", "));
+        let _ = writeln!(
+            out,
+            "static const bool nf_host_stages[NF_STAGES] = {{{}}};\n",
+            flags.join(", ")
+        );
     }
     out.push_str(&rooms(program, pipeline));
     let sizes: Vec<String> = host.event_sizes.iter().map(u32::to_string).collect();
@@ -379,7 +418,8 @@ fn file(program: &Program, pipeline: &Pipeline, host: &HostArtifact, tables: (&[
         "static const u32 nf_event_bytes[NF_EVENTS] __attribute__((unused)) = {{{}}};\n",
         sizes.join(", ")
     );
-    let entry = input(program, "net_recv").and_then(|event| host.handlers.iter().find(|h| h.event == event));
+    let entry = input(program, "net_recv")
+        .and_then(|event| host.handlers.iter().find(|h| h.event == event));
     let entry = entry.map_or("", |handler| handler.name.as_str());
     let _ = writeln!(out, "#define nf_enter(env, params) {entry}((env), (const void *)(params))\n");
     out.push_str("#include \"nf_main.h\"\n");
@@ -419,7 +459,8 @@ fn input(program: &Program, name: &str) -> Option<EventId> {
 pub(crate) fn constants(program: &Program, pipeline: &Pipeline, host: &HostArtifact) -> String {
     let workers = pipeline.workers();
     let params = host.event_sizes.iter().copied().max().unwrap_or(8).next_multiple_of(8);
-    let clocks: Vec<(bool, bool)> = program.handlers.values().map(crate::c::globals::clock_use).collect();
+    let clocks: Vec<(bool, bool)> =
+        program.handlers.values().map(crate::c::globals::clock_use).collect();
     let internal = program.events.values().any(|event| event.direction == Direction::Internal);
     let number = |name| input(program, name).map_or(u32::MAX, EventId::as_u32);
     let mut out = String::new();
@@ -450,7 +491,8 @@ pub(crate) fn constants(program: &Program, pipeline: &Pipeline, host: &HostArtif
     out
 }
 
-/// The pipeline as constants and functions behind the handlers; `queues` where workers send each other anything.
+/// The pipeline as constants and functions behind the handlers; `queues` where workers send each
+/// other anything.
 pub(crate) fn around(
     program: &Program,
     pipeline: &Pipeline,
@@ -461,9 +503,16 @@ pub(crate) fn around(
     out.push_str(&stages(program, pipeline));
     let far = host_tables(program, pipeline);
     for (name, flags) in [("sharded", sharded), ("one_room", one_room), ("host_tables", &far)] {
-        let flags: Vec<String> =
-            flags.iter().map(|flag| u32::from(*flag).to_string()).chain(["0".to_string()]).collect();
-        let _ = writeln!(out, "static const bool nf_{name}[NF_TABLES + 1] = {{{}}};\n", flags.join(", "));
+        let flags: Vec<String> = flags
+            .iter()
+            .map(|flag| u32::from(*flag).to_string())
+            .chain(["0".to_string()])
+            .collect();
+        let _ = writeln!(
+            out,
+            "static const bool nf_{name}[NF_TABLES + 1] = {{{}}};\n",
+            flags.join(", ")
+        );
     }
     if queues {
         out.push_str(&sends(program, pipeline));
@@ -482,7 +531,9 @@ fn stages(program: &Program, pipeline: &Pipeline) -> String {
     out.push_str("};\n\n");
     let (mut takes, mut packets) = (Vec::new(), Vec::new());
     for (id, event) in &program.events {
-        takes.push(pipeline.stage_of(program, id).map_or(u8::MAX as usize, |stage| stage).to_string());
+        takes.push(
+            pipeline.stage_of(program, id).map_or(u8::MAX as usize, |stage| stage).to_string(),
+        );
         let packet = event.params.iter().position(|param| param.ty == Type::Packet);
         let at = packet.map(|param| pipeline.context.offset(program, id, param).to_string());
         packets.push(at.unwrap_or_else(|| "UINT16_MAX".to_string()));
@@ -506,7 +557,8 @@ fn sends(program: &Program, pipeline: &Pipeline) -> String {
         .map(|(from, to)| format!("({} && {})", range("from", *from), range("to", *to)))
         .collect();
     let inputs = program.events.iter().filter(|(_, event)| event.direction == Direction::In);
-    let mut entries: Vec<usize> = inputs.filter_map(|(id, _)| pipeline.stage_of(program, id)).collect();
+    let mut entries: Vec<usize> =
+        inputs.filter_map(|(id, _)| pipeline.stage_of(program, id)).collect();
     entries.sort();
     entries.dedup();
     lines.extend(entries.iter().map(|to| format!("(from == NF_IO && {})", range("to", *to))));
@@ -547,7 +599,11 @@ fn steer(program: &Program, pipeline: &Pipeline) -> String {
             SteerBy::Number(at, instances) => {
                 let (at, size) = param_bytes(program, pipeline, steering.event, *at, &[]);
                 out.push_str("        u32 number = 0;\n");
-                let _ = writeln!(out, "        memcpy(&number, (const u8 *)params + {at}, {});", size.min(4));
+                let _ = writeln!(
+                    out,
+                    "        memcpy(&number, (const u8 *)params + {at}, {});",
+                    size.min(4)
+                );
                 // Rounded up, so that the product with the replicas is of the right one.
                 let _ = writeln!(
                     out,

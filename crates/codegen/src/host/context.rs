@@ -1,4 +1,5 @@
-//! Parameters that do not travel with their event but wait in the packet's context, and how events' parameters lie in memory.
+//! Parameters that do not travel with their event but wait in the packet's context, and how events'
+//! parameters lie in memory.
 
 use nicforge_ir::{Body, Event, EventId, Op, Program, Type};
 
@@ -23,7 +24,10 @@ pub struct InContext {
 impl Context {
     /// Where a parameter lies, if it does not travel with its event.
     pub fn at(&self, event: EventId, param: usize) -> Option<u32> {
-        self.values.iter().find(|value| value.event == event && value.param == param).map(|value| value.at)
+        self.values
+            .iter()
+            .find(|value| value.event == event && value.param == param)
+            .map(|value| value.at)
     }
 
     /// Bytes of a parameter in the event's struct: none if it waits in the context.
@@ -46,11 +50,16 @@ impl Context {
     }
 
     /// Parameters that travel.
-    pub fn travelling<'e>(&'e self, id: EventId, event: &'e Event) -> impl Iterator<Item = usize> + 'e {
+    pub fn travelling<'e>(
+        &'e self,
+        id: EventId,
+        event: &'e Event,
+    ) -> impl Iterator<Item = usize> + 'e {
         (0..event.params.len()).filter(move |param| self.at(id, *param).is_none())
     }
 
-    /// Whether a handler needs a parameter of its event in a variable: it does more with it than to leave it where it is.
+    /// Whether a handler needs a parameter of its event in a variable: it does more with it than to
+    /// leave it where it is.
     pub fn reads(&self, body: &Body, own: EventId, param: usize) -> bool {
         let value = body.blocks[body.entry()].params[param];
         let mut reads = false;
@@ -66,7 +75,8 @@ impl Context {
         reads
     }
 
-    /// Whether a parameter that is handed on as one of another event is already where that event has it.
+    /// Whether a parameter that is handed on as one of another event is already where that event
+    /// has it.
     pub fn stays(&self, (event, param): (EventId, usize), (to, at): (EventId, usize)) -> bool {
         let from = self.at(event, param);
         from.is_some() && from == self.at(to, at)

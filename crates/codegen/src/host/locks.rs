@@ -1,8 +1,9 @@
-//! Which locks the handlers of a pipeline take, and where ([`nicforge_ir::critical`] says why that is right).
+//! Which locks the handlers of a pipeline take, and where ([`nicforge_ir::critical`] says why that
+//! is right).
 //!
-//! Locks have numbers: a table has one, or [`STRIPES`] of them, by the entry's index, where every handler of the stage knows the
-//! only entry that it uses. With 64 of them two of sixteen replicas that use different entries meet in fewer than a quarter of
-//! all events.
+//! Locks have numbers: a table has one, or [`STRIPES`] of them, by the entry's index, where every
+//! handler of the stage knows the only entry that it uses. With 64 of them two of sixteen replicas
+//! that use different entries meet in fewer than a quarter of all events.
 
 use std::collections::HashMap;
 
@@ -35,7 +36,8 @@ impl Locks {
                 locks.count += if fine.contains(table) { STRIPES } else { 1 };
             }
             for handler in &stage.handlers {
-                let Some(mut section) = critical::section(program, &program.handlers[*handler].body, &tables)
+                let Some(mut section) =
+                    critical::section(program, &program.handlers[*handler].body, &tables)
                 else {
                     continue;
                 };

@@ -1,13 +1,15 @@
 //! C for processes: DPDK applications, simulators, threads, shims of devices.
 //!
 //! One function per handler, all with the C ABI of `runtime/host/nf_rt.h`, and packets and tables
-//! [in place](crate::inplace). Programs may have several handlers joined by internal events. A packet that goes from one to
-//! another keeps its cursor and emitted headers in memory; where every sender has read the same number of bytes and emitted
-//! nothing, the receiver starts from that constant, so that cutting a handler costs its later stages no offsets. For that,
-//! handlers are generated senders first; in a cycle of events the receiver assumes nothing.
+//! [in place](crate::inplace). Programs may have several handlers joined by internal events. A
+//! packet that goes from one to another keeps its cursor and emitted headers in memory; where every
+//! sender has read the same number of bytes and emitted nothing, the receiver starts from that
+//! constant, so that cutting a handler costs its later stages no offsets. For that, handlers are
+//! generated senders first; in a cycle of events the receiver assumes nothing.
 //!
-//! Deviations from the interpreter: a frame that headers would make longer than 65535 bytes, or than its buffer, is dropped
-//! whole, counted under a reason of the runtime's own, where the interpreter leaves out the header that does not fit.
+//! Deviations from the interpreter: a frame that headers would make longer than 65535 bytes, or
+//! than its buffer, is dropped whole, counted under a reason of the runtime's own, where the
+//! interpreter leaves out the header that does not fit.
 
 mod context;
 mod file;
@@ -16,7 +18,9 @@ mod target;
 
 use std::collections::HashMap;
 
-use nicforge_ir::{ConstId, Direction, EventId, HandlerId, InstId, Op, Program, ReasonId, TableId, Type};
+use nicforge_ir::{
+    ConstId, Direction, EventId, HandlerId, InstId, Op, Program, ReasonId, TableId, Type,
+};
 
 use crate::artifact::LogFormat;
 use crate::c::body::Unsupported;
@@ -40,10 +44,11 @@ pub struct HostArtifact {
     pub handlers: Vec<HostHandler>,
     /// By table number.
     pub tables: Vec<HostTable>,
-    /// Bytes of parameters of each event, by event number: a struct whose members follow each other without padding, packets
-    /// as pointers to `struct nf_packet`.
+    /// Bytes of parameters of each event, by event number: a struct whose members follow each other
+    /// without padding, packets as pointers to `struct nf_packet`.
     pub event_sizes: Vec<u32>,
-    /// Text of each drop reason, by its number in `nf_drop`. The last one is the runtime's own: no room for headers.
+    /// Text of each drop reason, by its number in `nf_drop`. The last one is the runtime's own: no
+    /// room for headers.
     pub reasons: Vec<(Option<ReasonId>, String)>,
     /// Format of each `nf_log`, by its number.
     pub logs: Vec<LogFormat>,
@@ -100,7 +105,8 @@ pub enum Pointers {
     Plain,
     /// Those into tables say by `NF_SPACE_TABLE` in which address space they are.
     Spaces,
-    /// They have four bytes; events keep eight for each, so that what lies behind it is where it is elsewhere.
+    /// They have four bytes; events keep eight for each, so that what lies behind it is where it is
+    /// elsewhere.
     Narrow,
 }
 
@@ -212,8 +218,8 @@ impl<'a> Generator<'a> {
         })
     }
 
-    /// Handlers in an order in which, cycles apart, those that generate an event come before those that take it; says for
-    /// each whether all its senders did.
+    /// Handlers in an order in which, cycles apart, those that generate an event come before those
+    /// that take it; says for each whether all its senders did.
     fn senders_first(&self, known: &mut HashMap<usize, bool>) -> Vec<usize> {
         let mut order = Vec::new();
         let sends = |from: &HostHandler, to: &HostHandler| {
@@ -226,9 +232,9 @@ impl<'a> Generator<'a> {
         };
         let mut rest: Vec<usize> = (0..self.handlers.len()).collect();
         while !rest.is_empty() {
-            let ready = rest
-                .iter()
-                .position(|to| !rest.iter().any(|from| sends(&self.handlers[*from], &self.handlers[*to])));
+            let ready = rest.iter().position(|to| {
+                !rest.iter().any(|from| sends(&self.handlers[*from], &self.handlers[*to]))
+            });
             let at = rest.remove(ready.unwrap_or(0));
             known.insert(at, ready.is_some());
             order.push(at);
@@ -237,7 +243,12 @@ impl<'a> Generator<'a> {
     }
 
     /// What is known about the packet when a handler starts.
-    fn entry_state(&self, event: EventId, senders_known: bool, handovers: &[(EventId, Handover)]) -> State {
+    fn entry_state(
+        &self,
+        event: EventId,
+        senders_known: bool,
+        handovers: &[(EventId, Handover)],
+    ) -> State {
         if self.program.events[event].direction == Direction::In {
             return State::default();
         }
@@ -259,7 +270,12 @@ impl<'a> Generator<'a> {
         }
     }
 
-    fn handler(&self, item: &HostHandler, state: State, kept: &mut Host<'_>) -> Result<String, Unsupported> {
+    fn handler(
+        &self,
+        item: &HostHandler,
+        state: State,
+        kept: &mut Host<'_>,
+    ) -> Result<String, Unsupported> {
         let handler = &self.program.handlers[item.handler];
         let event = &self.program.events[handler.event];
         let packets = event.params.iter().filter(|p| p.ty == Type::Packet).count();
@@ -292,7 +308,8 @@ impl<'a> Generator<'a> {
             ..*kept
         };
         let dialect = InPlace::new(body, target);
-        let emitter = Emitter::new(&self.types, body, &self.consts, names, dialect, state, self.lines);
+        let emitter =
+            Emitter::new(&self.types, body, &self.consts, names, dialect, state, self.lines);
         let (text, dialect) = emitter.run()?;
         let (uses_cursor, uses_staging) = (dialect.uses_cursor, dialect.uses_staging);
         let prologue = self.prologue(
@@ -330,12 +347,17 @@ impl<'a> Generator<'a> {
                 out.push_str("    u64 cursor = pkt->cursor;\n");
             }
             if staging {
-                out.push_str("    u8 *staged = pkt->staged;\n    u32 staged_len = pkt->staged_len;\n");
+                out.push_str(
+                    "    u8 *staged = pkt->staged;\n    u32 staged_len = pkt->staged_len;\n",
+                );
             }
         }
         for table in &target.uses_tables {
             let name = &self.tables[table];
-            out.push_str(&format!("    struct nf_table *{name} = env->tables[{}];\n", table.as_u32()));
+            out.push_str(&format!(
+                "    struct nf_table *{name} = env->tables[{}];\n",
+                table.as_u32()
+            ));
         }
         if clock_use(&self.program.handlers[item.handler]).0 {
             out.push_str("    struct nf_clock clock = {env->now};\n");

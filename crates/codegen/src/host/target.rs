@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use nicforge_ir::{
-    CommuteOp, Direction, EventId, HandlerId, InstId, Op, Passing, TableId, TableKind, Type, ValueId,
+    CommuteOp, Direction, EventId, HandlerId, InstId, Op, Passing, TableId, TableKind, Type,
+    ValueId,
 };
 
 use super::locks::{self, Locks};
@@ -59,7 +60,12 @@ fn give(e: &mut H<'_, '_>, call: &str) {
     e.line(call);
 }
 
-fn generate(e: &mut H<'_, '_>, inst: InstId, event: EventId, args: &[ValueId]) -> Result<(), Unsupported> {
+fn generate(
+    e: &mut H<'_, '_>,
+    inst: InstId,
+    event: EventId,
+    args: &[ValueId],
+) -> Result<(), Unsupported> {
     let def = &e.program.events[event];
     if def.direction == Direction::Internal {
         internal(e, event, args);
@@ -85,7 +91,9 @@ fn generate(e: &mut H<'_, '_>, inst: InstId, event: EventId, args: &[ValueId]) -
         (name, _) => {
             return Err(Unsupported {
                 message: format!("host targets have no event `{name}`"),
-                help: "they offer `net_send`, `stack_recv`, `host_recv`, `host_msg` and `dma_write`".into(),
+                help:
+                    "they offer `net_send`, `stack_recv`, `host_recv`, `host_msg` and `dma_write`"
+                        .into(),
                 span: e.body.insts[inst].span,
             });
         }
@@ -138,8 +146,8 @@ fn internal(e: &mut H<'_, '_>, event: EventId, args: &[ValueId]) {
     e.line(&format!("nf_generate(env, NF_EVENT_{name}, &{made}, sizeof({made}), {pkt});"));
 }
 
-/// A call of a function of C. Its prototype stands before it, under a name of our own, since the program may have the name for something
-/// else and the compiler ideas about it.
+/// A call of a function of C. Its prototype stands before it, under a name of our own, since the
+/// program may have the name for something else and the compiler ideas about it.
 fn extern_call(e: &mut H<'_, '_>, inst: InstId, name: &str, passing: &[Passing], args: &[ValueId]) {
     let results = e.body.insts[inst].results.clone();
     let written = passing.iter().filter(|passing| **passing == Passing::Write).count();
@@ -168,8 +176,9 @@ fn extern_call(e: &mut H<'_, '_>, inst: InstId, name: &str, passing: &[Passing],
     }
     let params = if types.is_empty() { "void".to_string() } else { types.join(", ") };
     let function = e.names.fresh(&format!("c_{name}"));
-    let gives =
-        result.first().map_or("void".to_string(), |value| e.types.name(e.body.ty(*value)).to_string());
+    let gives = result
+        .first()
+        .map_or("void".to_string(), |value| e.types.name(e.body.ty(*value)).to_string());
     e.line(&format!("extern {gives} {function}({params}) __asm__(\"{name}\");"));
     let call = format!("{function}({})", list.join(", "));
     match result.first() {
@@ -202,7 +211,8 @@ fn log(e: &mut H<'_, '_>, format: &str, args: &[ValueId]) {
     e.line(&format!("nf_log(env, {id}, (const u64[]){{{list}}}, {});", args.len()));
 }
 
-/// The C variable with the hash of a key, which all tables of one key share: hashing is what costs most in a lookup.
+/// The C variable with the hash of a key, which all tables of one key share: hashing is what costs
+/// most in a lookup.
 fn hash_of(e: &mut H<'_, '_>, table: TableId, key: ValueId, indent: &str) -> String {
     if let Some((_, name)) = e.state.hashes.iter().find(|(value, _)| *value == key) {
         return name.clone();
@@ -219,7 +229,13 @@ fn hash_of(e: &mut H<'_, '_>, table: TableId, key: ValueId, indent: &str) -> Str
 }
 
 /// Sends an entry's byte string as a packet and empties it.
-fn send_bytes(e: &mut H<'_, '_>, inst: InstId, table: TableId, key: ValueId, port: Option<ValueId>) {
+fn send_bytes(
+    e: &mut H<'_, '_>,
+    inst: InstId,
+    table: TableId,
+    key: ValueId,
+    port: Option<ValueId>,
+) {
     let ok = e.body.insts[inst].results[0];
     let name = tables::pointer(e, table, key);
     e.define(inst, ok, &format!("{name} != 0"));
@@ -237,7 +253,11 @@ fn send_bytes(e: &mut H<'_, '_>, inst: InstId, table: TableId, key: ValueId, por
 /// What pointers to a table's entries point to.
 fn pointee(e: &H<'_, '_>, table: TableId) -> String {
     let ty = Host::entry_type(e, table);
-    if e.dialect.target.spaces { format!("NF_SPACE_{} {ty}", e.dialect.target.names[&table]) } else { ty }
+    if e.dialect.target.spaces {
+        format!("NF_SPACE_{} {ty}", e.dialect.target.names[&table])
+    } else {
+        ty
+    }
 }
 
 /// Notes an access of a table under a key for the timing model.
@@ -296,7 +316,8 @@ impl Target for Host<'_> {
         if let Some(slot) = e.dialect.target.context.at(event, at) {
             if e.dialect.target.context.reads(e.body, event, at) {
                 let declaration = e.declaration(param);
-                let (name, size) = (e.vars.name(param).to_string(), e.program.size_of(e.body.ty(param)));
+                let (name, size) =
+                    (e.vars.name(param).to_string(), e.program.size_of(e.body.ty(param)));
                 e.line(&format!("{declaration} NF_LOCAL;"));
                 e.line(&format!("memcpy(&{name}, pkt->context + {slot}, {size});"));
             }
@@ -440,7 +461,13 @@ impl Target for Host<'_> {
         e.line(&format!("{indent}NF_WRITES_LAST({});", table.as_u32()));
     }
 
-    fn insert(e: &mut E<'_, Self>, table: TableId, key: ValueId, value: ValueId, indent: &str) -> String {
+    fn insert(
+        e: &mut E<'_, Self>,
+        table: TableId,
+        key: ValueId,
+        value: ValueId,
+        indent: &str,
+    ) -> String {
         let def = &e.program.tables[table];
         let (size, known) = (e.program.size_of(def.key), e.state.entry(table, key).is_some());
         let make = match def.kind {
@@ -501,7 +528,9 @@ impl Target for Host<'_> {
             _ => format!("({ty})({sum})"),
         };
         match op {
-            CommuteOp::Add => format!("{at} = {};", wrapped(format!("(u64){at} + (u64)({amount})"))),
+            CommuteOp::Add => {
+                format!("{at} = {};", wrapped(format!("(u64){at} + (u64)({amount})")))
+            }
             CommuteOp::Or => format!("{at} |= {amount};"),
             CommuteOp::Min => format!("{at} = ({amount}) < {at} ? ({amount}) : {at};"),
             CommuteOp::Max => format!("{at} = ({amount}) > {at} ? ({amount}) : {at};"),

@@ -1,8 +1,10 @@
-//! Handlers that change the frame and table entries where they lie, for targets that run C on whole frames.
+//! Handlers that change the frame and table entries where they lie, for targets that run C on whole
+//! frames.
 //!
-//! [`packet`] turns the packet's cursor into offsets and the emitted headers into stores at the point where the packet
-//! leaves; [`tables`] turns table ops into accesses through entry pointers; [`state`] is what is known at a point of a
-//! handler. A [`Target`] says how the text around that is spelled.
+//! [`packet`] turns the packet's cursor into offsets and the emitted headers into stores at the
+//! point where the packet leaves; [`tables`] turns table ops into accesses through entry pointers;
+//! [`state`] is what is known at a point of a handler. A [`Target`] says how the text around that
+//! is spelled.
 
 pub mod packet;
 mod rewound;
@@ -33,7 +35,8 @@ pub trait Target: Sized {
     const FRAME: &'static str;
     /// The next number of the event's random stream.
     const RANDOM: &'static str;
-    /// C constant that is 0 where code is traced line by line, and loops shall run as they are written.
+    /// C constant that is 0 where code is traced line by line, and loops shall run as they are
+    /// written.
     const TRACED: Option<&'static str> = None;
 
     /// C name of a table.
@@ -47,8 +50,8 @@ pub trait Target: Sized {
     /// Whether inserting an entry into a table of this kind leaves the others where they are.
     fn entries_stay(&self, kind: TableKind) -> bool;
 
-    /// Prints an op that is neither arithmetic, control, packet nor table: where packets go, time, logs. See
-    /// [`Dialect::statement`].
+    /// Prints an op that is neither arithmetic, control, packet nor table: where packets go, time,
+    /// logs. See [`Dialect::statement`].
     fn statement(e: &mut E<'_, Self>, inst: InstId, last: bool) -> Result<bool, Unsupported>;
 
     /// Declares and reads a parameter that is no packet.
@@ -62,17 +65,19 @@ pub trait Target: Sized {
 
     // ---- packets ----------------------------------------------------------------------------------------
 
-    /// Prints what makes `at` a checked offset: gives the address of `size` bytes there and the condition under which they
-    /// are there.
+    /// Prints what makes `at` a checked offset: gives the address of `size` bytes there and the
+    /// condition under which they are there.
     fn place_at(e: &mut E<'_, Self>, at: &str, size: u32) -> (String, String);
 
-    /// Called where a loop begins with the cursor in its variable, which depends on the way to there.
+    /// Called where a loop begins with the cursor in its variable, which depends on the way to
+    /// there.
     fn cursor_enters_loop(_e: &mut E<'_, Self>) {}
 
     /// Prints the cut of the unread rest, `rest` bytes, to `keep` bytes, if `ok`.
     fn trim(e: &mut E<'_, Self>, ok: &str, keep: &str, rest: &str);
 
-    /// Whether the frame's start may be moved before it leaves, so that it does not become too short.
+    /// Whether the frame's start may be moved before it leaves, so that it does not become too
+    /// short.
     fn may_move_early(_e: &E<'_, Self>) -> bool {
         true
     }
@@ -83,10 +88,12 @@ pub trait Target: Sized {
     /// Called behind an instruction, where control goes on to the next one.
     fn after(_e: &mut E<'_, Self>, _inst: InstId) {}
 
-    /// Prints the move of the frame's start by `by` bytes (negative: room for headers); `constant` if it is one.
+    /// Prints the move of the frame's start by `by` bytes (negative: room for headers); `constant`
+    /// if it is one.
     fn move_head(e: &mut E<'_, Self>, by: &str, constant: Option<i64>);
 
-    /// Prints the check that the frame has room for `total` bytes of headers, if the target does not know.
+    /// Prints the check that the frame has room for `total` bytes of headers, if the target does
+    /// not know.
     fn check_headers(e: &mut E<'_, Self>, total: u32);
 
     /// Prints the store of staged headers at the frame's start.
@@ -123,9 +130,15 @@ pub trait Target: Sized {
     /// Prints what the target needs to believe that an entry of an array exists.
     fn exists(_e: &mut E<'_, Self>, _pointer: &str) {}
 
-    /// Prints what goes before the insertion of an entry that is not there; gives the C expression that inserts it and is
-    /// true on success.
-    fn insert(e: &mut E<'_, Self>, table: TableId, key: ValueId, value: ValueId, indent: &str) -> String;
+    /// Prints what goes before the insertion of an entry that is not there; gives the C expression
+    /// that inserts it and is true on success.
+    fn insert(
+        e: &mut E<'_, Self>,
+        table: TableId,
+        key: ValueId,
+        value: ValueId,
+        indent: &str,
+    ) -> String;
 
     /// C expression of a new, zero entry; null if the table refuses.
     fn create(e: &mut E<'_, Self>, table: TableId, key: ValueId) -> String;
@@ -152,7 +165,8 @@ pub struct InPlace<T> {
     pub target: T,
     pub uses_cursor: bool,
     pub uses_staging: bool,
-    /// The handler writes into the frame where it lies, at or behind the cursor, so loaded bytes may have changed since.
+    /// The handler writes into the frame where it lies, at or behind the cursor, so loaded bytes
+    /// may have changed since.
     pub stores: bool,
     /// It does so after having set the cursor back, so extracted bytes may have changed since, too.
     pub stores_over_headers: bool,
@@ -201,7 +215,9 @@ impl<T: Target> InPlace<T> {
         e.body.values.keys().any(|other| {
             other != value
                 && e.vars.same(other, value)
-                && e.body.def_inst(other).is_none_or(|def| self.order.get(&def).is_some_and(|at| *at > here))
+                && e.body
+                    .def_inst(other)
+                    .is_none_or(|def| self.order.get(&def).is_some_and(|at| *at > here))
         })
     }
 
@@ -209,10 +225,14 @@ impl<T: Target> InPlace<T> {
     fn facts(e: &mut E<'_, T>, cond: ValueId, holds: bool) {
         let op = e.body.def_op(cond).cloned();
         match op {
-            Some(Op::Cmp(nicforge_ir::CmpOp::Eq, a, b)) if e.constant(b) == Some(0) && is_bool(e, a) => {
+            Some(Op::Cmp(nicforge_ir::CmpOp::Eq, a, b))
+                if e.constant(b) == Some(0) && is_bool(e, a) =>
+            {
                 Self::facts(e, a, !holds);
             }
-            Some(Op::Cmp(nicforge_ir::CmpOp::Ne, a, b)) if e.constant(b) == Some(0) && is_bool(e, a) => {
+            Some(Op::Cmp(nicforge_ir::CmpOp::Ne, a, b))
+                if e.constant(b) == Some(0) && is_bool(e, a) =>
+            {
                 Self::facts(e, a, holds);
             }
             Some(Op::Un(nicforge_ir::UnOp::Not, a)) if is_bool(e, a) => Self::facts(e, a, !holds),
@@ -231,7 +251,8 @@ impl<T: Target> InPlace<T> {
                 if let Cursor::Static { at, unless: Some((ok, before)) } = e.state.cursor
                     && ok == cond
                 {
-                    e.state.cursor = Cursor::Static { at: if holds { at } else { before }, unless: None };
+                    e.state.cursor =
+                        Cursor::Static { at: if holds { at } else { before }, unless: None };
                 }
                 for entry in e.state.entries.iter_mut().filter(|entry| entry.hit == Some(cond)) {
                     entry.known = Some(holds);
@@ -251,7 +272,11 @@ fn moves_packets(body: &Body, block: BlockId) -> bool {
     body.for_each_inst(block, &mut |inst| {
         found |= matches!(
             body.insts[inst].op,
-            Op::Extract { .. } | Op::Skip { .. } | Op::Trim { .. } | Op::Emit { .. } | Op::Reset { .. }
+            Op::Extract { .. }
+                | Op::Skip { .. }
+                | Op::Trim { .. }
+                | Op::Emit { .. }
+                | Op::Reset { .. }
         );
     });
     found
@@ -293,14 +318,17 @@ impl<T: Target> Dialect for InPlace<T> {
             }
             Op::PktCsum { sum, len, .. } => {
                 let off = packet::cursor_text(e);
-                let text = format!("nf_csum_frame({}, {off}, {}, {})", T::FRAME, e.text(sum), e.text(len));
+                let text =
+                    format!("nf_csum_frame({}, {off}, {}, {})", T::FRAME, e.text(sum), e.text(len));
                 e.define(inst, result.expect("one result"), &text);
             }
             Op::Lookup { table, key } => tables::lookup(e, inst, table, key),
             Op::Contains { table, key } => tables::contains(e, inst, table, key),
             Op::Update { table, key, value } => tables::update(e, inst, table, key, value),
             Op::Delete { table, key } => tables::delete(e, inst, table, key),
-            Op::Commute { op, table, key, path, amount } => tables::commute(e, op, table, key, &path, amount),
+            Op::Commute { op, table, key, path, amount } => {
+                tables::commute(e, op, table, key, &path, amount)
+            }
             Op::BufAppend { table, key, source: BufSource::Value(value) } => {
                 tables::append_value(e, inst, table, key, value);
             }
@@ -409,7 +437,9 @@ impl<T: Target> Dialect for InPlace<T> {
         }
         // A later trip may find what an earlier one changed.
         let mut written = Vec::new();
-        e.body.for_each_inst(body, &mut |inst| written.extend(e.body.insts[inst].op.effects().table_write));
+        e.body.for_each_inst(body, &mut |inst| {
+            written.extend(e.body.insts[inst].op.effects().table_write)
+        });
         written.into_iter().for_each(|table| e.state.entries_moved(table));
         e.state.recent.clear();
     }
@@ -430,7 +460,10 @@ impl<T: Target> Dialect for InPlace<T> {
         if e.state.cursor == Cursor::Dynamic {
             names.push("cursor".to_string());
         }
-        names.iter().filter(|name| !name.is_empty()).for_each(|name| e.line(&format!("NF_FORGET({name});")));
+        names
+            .iter()
+            .filter(|name| !name.is_empty())
+            .for_each(|name| e.line(&format!("NF_FORGET({name});")));
     }
 
     fn leave_loop(e: &mut E<'_, T>, before: &State) {

@@ -1,12 +1,13 @@
 //! Packets: from a cursor and emitted headers to offsets, bounds checks and stores.
 //!
-//! `extract` reads at `data + offset` after a bounds check, which is left out where the path has proved it. Emitted
-//! headers are only remembered; when the packet leaves, the frame is moved by the difference between what was
-//! consumed and what was emitted, and the headers are stored. A header that was extracted from
-//! the place it is written to is stored member by member, without those that did not change (`in-place-headers`).
+//! `extract` reads at `data + offset` after a bounds check, which is left out where the path has
+//! proved it. Emitted headers are only remembered; when the packet leaves, the frame is moved by
+//! the difference between what was consumed and what was emitted, and the headers are stored. A
+//! header that was extracted from the place it is written to is stored member by member, without
+//! those that did not change (`in-place-headers`).
 //!
-//! Where paths with different offsets meet, the cursor moves into a C variable and emitted headers into a staging area;
-//! that is always right, only slower.
+//! Where paths with different offsets meet, the cursor moves into a C variable and emitted headers
+//! into a staging area; that is always right, only slower.
 
 use nicforge_ir::{InstId, Op, Type, ValueId};
 
@@ -51,7 +52,9 @@ pub fn materialise_cursor<T: Target>(e: &mut E<'_, T>) -> Option<String> {
 
 /// The lines that move remembered headers into the staging area.
 pub fn materialise_emits<T: Target>(e: &mut E<'_, T>) -> Vec<String> {
-    let Emits::List(list) = std::mem::replace(&mut e.state.emits, Emits::Staged) else { return Vec::new() };
+    let Emits::List(list) = std::mem::replace(&mut e.state.emits, Emits::Staged) else {
+        return Vec::new();
+    };
     e.dialect.uses_staging = true;
     T::stage_all(e, &list)
 }
@@ -74,7 +77,10 @@ fn place<T: Target>(e: &mut E<'_, T>, off: Option<ValueId>, size: u32) -> Place 
             return Place { address: "data".into(), check: Some("false".into()) };
         }
         let check = (stop > e.state.proved as u64).then(|| format!("data + {stop} <= end"));
-        return Place { address: if start == 0 { "data".into() } else { format!("data + {start}") }, check };
+        return Place {
+            address: if start == 0 { "data".into() } else { format!("data + {start}") },
+            check,
+        };
     }
     let base = match cursor {
         Ok(at) => format!("(u64){at}"),
@@ -124,16 +130,19 @@ pub fn read<T: Target>(e: &mut E<'_, T>, inst: InstId, off: Option<ValueId>, adv
             e.line(&get);
         }
     }
-    let fixes = if e.is_used(value) { e.types.canonical(ty, e.vars.name(value)) } else { Vec::new() };
+    let fixes =
+        if e.is_used(value) { e.types.canonical(ty, e.vars.name(value)) } else { Vec::new() };
     fixes.iter().for_each(|line| e.line(line));
     if let Some(stop) = static_stop(e, off, size) {
         e.dialect.proves.insert(ok, stop);
         // What was extracted lies before the cursor, what is stored behind it.
         let may_change = if advance { e.dialect.stores_over_headers } else { e.dialect.stores };
-        // Elements at computed places in a frame would each have to be checked against its end again.
+        // Elements at computed places in a frame would each have to be checked against its end
+        // again.
         let lies_there = e.is_used(value) && !may_change && fixes.is_empty() && e.far.is_none();
         if let (Type::Struct(id), true) = (ty, lies_there) {
-            // Members are read where they are used, as one would write it by hand, and not all at once up here.
+            // Members are read where they are used, as one would write it by hand, and not all at
+            // once up here.
             let pointer = e.names.fresh(&format!("{}_at", e.vars.name(value)));
             let at = e.types.at_name(id);
             e.line(&format!("{at} *{pointer} = ({at} *)({});", place.address));
@@ -163,7 +172,9 @@ pub fn skip<T: Target>(e: &mut E<'_, T>, inst: InstId, len: ValueId) {
     let place = place(e, Some(len), 0);
     match static_stop(e, Some(len), 0) {
         Some(stop) => {
-            let Cursor::Static { at, .. } = e.state.cursor else { unreachable!("static_stop saw it") };
+            let Cursor::Static { at, .. } = e.state.cursor else {
+                unreachable!("static_stop saw it")
+            };
             let check = place.check.clone().unwrap_or_else(|| "true".into());
             if e.is_used(ok) || place.check.is_some() {
                 e.define(inst, ok, &check);
@@ -223,7 +234,8 @@ pub fn variable<T: Target>(e: &mut E<'_, T>, value: ValueId) -> String {
 pub fn emit<T: Target>(e: &mut E<'_, T>, inst: InstId, value: ValueId) {
     let size = e.program.size_of(e.body.ty(value));
     let mut name = variable(e, value);
-    // The store happens when the packet leaves; if the variable is written again before, its bytes are kept aside.
+    // The store happens when the packet leaves; if the variable is written again before, its bytes
+    // are kept aside.
     if !e.vars.is_inline(value) && e.dialect.written_after(e, inst, value) {
         let copy = e.names.fresh(&format!("{name}_emitted"));
         let line = format!("{} {copy} NF_LOCAL = {name};", e.types.name(e.body.ty(value)));
@@ -259,8 +271,8 @@ pub fn reset<T: Target>(e: &mut E<'_, T>) {
     e.state.emits = Emits::List(Vec::new());
 }
 
-/// Nobody asks where the cursor of a packet is that was given away, or what was emitted in front of it: ways on which it
-/// went differently need not agree where they meet.
+/// Nobody asks where the cursor of a packet is that was given away, or what was emitted in front of
+/// it: ways on which it went differently need not agree where they meet.
 pub fn gone<T: Target>(e: &mut E<'_, T>) {
     if !e.state.pinned {
         e.state.cursor = Cursor::Static { at: 0, unless: None };
@@ -283,8 +295,8 @@ pub fn trim<T: Target>(e: &mut E<'_, T>, inst: InstId, len: ValueId) {
     e.dialect.proves.clear();
 }
 
-/// Moves the frame's start back where a cut may leave fewer bytes than a frame can have: headers that make it longer again are
-/// stored when it leaves.
+/// Moves the frame's start back where a cut may leave fewer bytes than a frame can have: headers
+/// that make it longer again are stored when it leaves.
 fn keep_shortest<T: Target>(e: &mut E<'_, T>, len: ValueId) {
     let cursor = settled(e);
     let keep = e.constant(len).unwrap_or(0);
@@ -380,8 +392,8 @@ pub fn finish<T: Target>(e: &mut E<'_, T>) {
     e.state.wire.clear();
 }
 
-/// The lines that store an emitted value at an address: as a whole, or member by member where a word of it would have
-/// parts of two members, which the machine would have to wait for.
+/// The lines that store an emitted value at an address: as a whole, or member by member where a
+/// word of it would have parts of two members, which the machine would have to wait for.
 pub fn put<T: Target>(e: &E<'_, T>, item: &Emitted, to: &str) -> Vec<String> {
     let ty = e.body.ty(item.value);
     let all = leaves(e.program, ty);
@@ -398,7 +410,8 @@ pub fn put<T: Target>(e: &E<'_, T>, item: &Emitted, to: &str) -> Vec<String> {
     all.iter().filter_map(member).collect()
 }
 
-/// Stores one emitted value at offset `at` of the final frame, which started `shift` bytes into the original one.
+/// Stores one emitted value at offset `at` of the final frame, which started `shift` bytes into the
+/// original one.
 fn write_header<T: Target>(e: &mut E<'_, T>, item: &Emitted, at: u32, shift: Option<i64>) {
     let ty = e.body.ty(item.value);
     let original = shift.map(|shift| at as i64 + shift);
@@ -413,7 +426,8 @@ fn write_header<T: Target>(e: &mut E<'_, T>, item: &Emitted, at: u32, shift: Opt
     let all = leaves(e.program, ty);
     let changed: Vec<_> =
         all.iter().filter(|leaf| !unchanged(e.body, item.value, leaf, &is_origin)).collect();
-    let place = |offset: u32| if offset == 0 { "data".to_string() } else { format!("data + {offset}") };
+    let place =
+        |offset: u32| if offset == 0 { "data".to_string() } else { format!("data + {offset}") };
     if changed.len() == all.len() {
         e.line(&format!("NF_PUT({}, {});", place(at), item.name));
         return;
@@ -429,7 +443,10 @@ fn write_header<T: Target>(e: &mut E<'_, T>, item: &Emitted, at: u32, shift: Opt
                     format!("NF_PUT({to}, {part});")
                 }
                 _ => {
-                    format!("__builtin_memcpy({to}, (u8 *)&{} + {}, {});", item.name, leaf.offset, leaf.size)
+                    format!(
+                        "__builtin_memcpy({to}, (u8 *)&{} + {}, {});",
+                        item.name, leaf.offset, leaf.size
+                    )
                 }
             }
         })

@@ -1,4 +1,5 @@
-//! Whether a handler writes over headers it has read: a store in the frame after the cursor was set back.
+//! Whether a handler writes over headers it has read: a store in the frame after the cursor was set
+//! back.
 
 use nicforge_ir::{BlockId, Body, Op};
 

@@ -1,7 +1,8 @@
 //! Runs of bytes as calls of the runtime, which moves them in words.
 //!
-//! The kernel's verifier takes words on the stack only at their own multiples. Aggregates begin at a multiple of eight, so
-//! a call says how far behind one its first byte lies (the *skew*), and the widest word that suits both of its arrays.
+//! The kernel's verifier takes words on the stack only at their own multiples. Aggregates begin at
+//! a multiple of eight, so a call says how far behind one its first byte lies (the *skew*), and the
+//! widest word that suits both of its arrays.
 
 use super::packet::cursor_text;
 use super::{E, InPlace, Target};
@@ -10,10 +11,12 @@ use crate::c::body::AtOnce;
 use crate::c::expr::literal;
 use crate::c::runs::{Bytes, Does, Offset, Run, Stop};
 
-/// Most bytes that a run stages: what the staging area of every target has room for behind its last header.
+/// Most bytes that a run stages: what the staging area of every target has room for behind its last
+/// header.
 const STAGED: u32 = 512;
 
-/// Bytes of a word: the difference at which a comparison ends is in one, or behind the last whole word.
+/// Bytes of a word: the difference at which a comparison ends is in one, or behind the last whole
+/// word.
 const WORD: u32 = 8;
 
 /// See [`crate::c::Dialect::run`].
@@ -41,8 +44,12 @@ pub fn run<T: Target>(e: &mut E<'_, T>, run: &Run) -> Option<AtOnce> {
     let count = |n: &str| counts.iter().map(|name| format!("{name} += {n};")).collect::<Vec<_>>();
     if let Does::Same { a, b } = &run.does {
         let done = e.names.fresh("equal");
-        let call =
-            format!("nf_same_run({}, {}, {n}, {most}, {})", address(e, a), address(e, b), words(e, a, b));
+        let call = format!(
+            "nf_same_run({}, {}, {n}, {most}, {})",
+            address(e, a),
+            address(e, b),
+            words(e, a, b)
+        );
         let mut lines = vec![format!("u64 {done} = {call};")];
         lines.extend(count(&done));
         // Where all trips are counted, none is done at once.
@@ -50,7 +57,8 @@ pub fn run<T: Target>(e: &mut E<'_, T>, run: &Run) -> Option<AtOnce> {
         return Some(AtOnce::First { done, left, lines });
     }
     let (check, line) = text(e, run, &n, most);
-    let mut conditions: Vec<String> = inside.map(|fits| format!("{n} <= {fits}")).into_iter().collect();
+    let mut conditions: Vec<String> =
+        inside.map(|fits| format!("{n} <= {fits}")).into_iter().collect();
     conditions.extend(check);
     if conditions.is_empty() {
         conditions.extend(T::TRACED.map(String::from));
@@ -96,7 +104,12 @@ fn left<T: Target>(e: &E<'_, T>, stop: Stop) -> String {
 }
 
 /// The condition and the line that do all of it.
-fn text<T: Target>(e: &mut E<'_, T>, run: &Run, n: &str, most: u32) -> (Option<String>, Option<String>) {
+fn text<T: Target>(
+    e: &mut E<'_, T>,
+    run: &Run,
+    n: &str,
+    most: u32,
+) -> (Option<String>, Option<String>) {
     let frame = T::FRAME;
     match &run.does {
         Does::Load { from, to } => {
@@ -109,7 +122,10 @@ fn text<T: Target>(e: &mut E<'_, T>, run: &Run, n: &str, most: u32) -> (Option<S
         }
         Does::EmitPacket(from) => {
             let off = place(e, from);
-            (Some(format!("nf_stage_frame({frame}, {off}, staged, &staged_len, {n}, {most})")), None)
+            (
+                Some(format!("nf_stage_frame({frame}, {off}, staged, &staged_len, {n}, {most})")),
+                None,
+            )
         }
         Does::Emit(from) => {
             let (skew, from) = (from.offset % 8, address(e, from));
@@ -141,8 +157,8 @@ fn differ<T: Target>(e: &E<'_, T>, a: &Bytes, b: &Bytes, n: &str, most: u32) -> 
     format!("nf_differ_run({}, {}, {n}, {most}, {})", address(e, a), address(e, b), words(e, a, b))
 }
 
-/// Skew of the bytes, and bytes of the widest word that lies well in both arrays. Where a read array lies in the frame or
-/// in a table, any word may lie anywhere.
+/// Skew of the bytes, and bytes of the widest word that lies well in both arrays. Where a read
+/// array lies in the frame or in a table, any word may lie anywhere.
 fn words<T: Target>(e: &E<'_, T>, a: &Bytes, b: &Bytes) -> String {
     let anywhere = |bytes: &Bytes| InPlace::<T>::source(e, bytes.agg).is_some();
     if anywhere(b) || anywhere(a) {
@@ -157,7 +173,8 @@ fn words<T: Target>(e: &E<'_, T>, a: &Bytes, b: &Bytes) -> String {
 /// The offset of the first byte from the frame's start.
 fn place<T: Target>(e: &mut E<'_, T>, offset: &Offset) -> String {
     let cursor = cursor_text(e);
-    let mut sum: Vec<String> = offset.terms.iter().map(|term| format!("(u32){}", e.operand(*term))).collect();
+    let mut sum: Vec<String> =
+        offset.terms.iter().map(|term| format!("(u32){}", e.operand(*term))).collect();
     if offset.constant != 0 || sum.is_empty() {
         sum.insert(0, format!("{}u", offset.constant));
     }
@@ -172,14 +189,17 @@ fn place<T: Target>(e: &mut E<'_, T>, offset: &Offset) -> String {
 fn address<T: Target>(e: &E<'_, T>, bytes: &Bytes) -> String {
     let text = match T::plain_pointers(e) {
         true => e.place(bytes.agg, &bytes.path).0,
-        false => e.place_from(e.vars.name(bytes.agg).to_string(), e.body.ty(bytes.agg), &bytes.path).0,
+        false => {
+            e.place_from(e.vars.name(bytes.agg).to_string(), e.body.ty(bytes.agg), &bytes.path).0
+        }
     };
     element(bytes, text)
 }
 
 /// The address of bytes that are written.
 fn written<T: Target>(e: &E<'_, T>, bytes: &Bytes) -> String {
-    let text = e.place_from(e.vars.name(bytes.agg).to_string(), e.body.ty(bytes.agg), &bytes.path).0;
+    let text =
+        e.place_from(e.vars.name(bytes.agg).to_string(), e.body.ty(bytes.agg), &bytes.path).0;
     element(bytes, text)
 }
 

@@ -1,12 +1,14 @@
-//! What the generator knows at a point of a handler: where the packet's cursor is, which headers wait to be written,
-//! how many bytes of the frame are there for certain, and which table entries it has pointers to.
+//! What the generator knows at a point of a handler: where the packet's cursor is, which headers
+//! wait to be written, how many bytes of the frame are there for certain, and which table entries
+//! it has pointers to.
 
 use nicforge_ir::{TableId, ValueId};
 
 /// Where the read cursor is, in bytes from `data`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cursor {
-    /// A constant. With `unless`, a read has just been tried: if that value is false, the cursor still is at `before`.
+    /// A constant. With `unless`, a read has just been tried: if that value is false, the cursor
+    /// still is at `before`.
     Static { at: u32, unless: Option<(ValueId, u32)> },
     /// In the C variable `cursor`.
     Dynamic,
@@ -53,11 +55,13 @@ pub struct State {
     /// Bytes from `data` on that are known to be before `end`.
     pub proved: u32,
     pub entries: Vec<EntryPointer>,
-    /// Extracted values that still lie in the frame: value, C pointer to it, bytes of the frame that must be proved.
+    /// Extracted values that still lie in the frame: value, C pointer to it, bytes of the frame
+    /// that must be proved.
     pub wire: Vec<(ValueId, String, u32)>,
     /// Inside a loop that moves the packet: cursor and headers must stay in their C variables.
     pub pinned: bool,
-    /// The frame may begin before where it began when it came: offsets are not those of what was received.
+    /// The frame may begin before where it began when it came: offsets are not those of what was
+    /// received.
     pub moved: bool,
     /// The entry that was used last in each table, where an entry's uses count.
     pub recent: Vec<(TableId, String)>,
@@ -94,7 +98,8 @@ impl State {
         self.entries.retain(|e| e.table != table);
     }
 
-    /// Forgets what an insert of some key made wrong: pointers that may have missed, and all contents.
+    /// Forgets what an insert of some key made wrong: pointers that may have missed, and all
+    /// contents.
     pub fn entry_came(&mut self, table: TableId) {
         self.entries.retain(|e| e.table != table || e.known == Some(true));
         self.contents_changed(table);

@@ -1,10 +1,10 @@
 //! Table ops through pointers to entries.
 //!
-//! A lookup leaves a pointer to the entry. While that pointer is known to be right, an update of the same key writes
-//! through it, and only the members that differ from what the entry holds; that is what a person writes by hand, and
-//! the way to keep the cost of a read-modify-write at one hash. Pointers are forgotten when an entry may have moved
-//! (an insert or delete), contents when some other key of the table was written, since two keys
-//! may be equal at run time.
+//! A lookup leaves a pointer to the entry. While that pointer is known to be right, an update of
+//! the same key writes through it, and only the members that differ from what the entry holds; that
+//! is what a person writes by hand, and the way to keep the cost of a read-modify-write at one
+//! hash. Pointers are forgotten when an entry may have moved (an insert or delete), contents when
+//! some other key of the table was written, since two keys may be equal at run time.
 
 use nicforge_ir::{CommuteOp, InstId, Proj, TableId, TableKind, Type, ValueDef, ValueId};
 
@@ -39,8 +39,8 @@ pub fn pointer<T: Target>(e: &mut E<'_, T>, table: TableId, key: ValueId) -> Str
     let name = e.names.fresh(&format!("{map}_entry"));
     T::find(e, table, key, &name);
     let def = &e.program.tables[table];
-    let exists =
-        def.kind == TableKind::Array && e.constant(key).is_some_and(|index| index < u64::from(def.capacity));
+    let exists = def.kind == TableKind::Array
+        && e.constant(key).is_some_and(|index| index < u64::from(def.capacity));
     if exists {
         T::exists(e, &name);
     }
@@ -90,7 +90,8 @@ pub fn lookup<T: Target>(e: &mut E<'_, T>, inst: InstId, table: TableId, key: Va
             e.line(&format!("    {zero}"));
         }
     }
-    // The host writes entries of a shared table with C of its own, which may leave anything in their padding.
+    // The host writes entries of a shared table with C of its own, which may leave anything in
+    // their padding.
     let ty = e.body.ty(value);
     let foreign = e.program.tables[table].shared && e.types.has_padding(ty);
     if foreign && e.is_used(value) {
@@ -116,7 +117,13 @@ pub fn contains<T: Target>(e: &mut E<'_, T>, inst: InstId, table: TableId, key: 
 }
 
 /// Prints `ok = update table[key] = value`.
-pub fn update<T: Target>(e: &mut E<'_, T>, inst: InstId, table: TableId, key: ValueId, value: ValueId) {
+pub fn update<T: Target>(
+    e: &mut E<'_, T>,
+    inst: InstId,
+    table: TableId,
+    key: ValueId,
+    value: ValueId,
+) {
     let ok = e.body.insts[inst].results[0];
     let ok_used = e.is_used(ok);
     let kind = e.program.tables[table].kind;
@@ -184,8 +191,8 @@ fn inserted<T: Target>(e: &mut E<'_, T>, table: TableId) {
     }
 }
 
-/// Prints a copy of a value for the kernel to read. Padding is zero in every value; saying so here spares carrying it along
-/// from where the value was read.
+/// Prints a copy of a value for the kernel to read. Padding is zero in every value; saying so here
+/// spares carrying it along from where the value was read.
 pub fn copy_to_insert<T: Target>(e: &mut E<'_, T>, value: ValueId, indent: &str) -> String {
     let ty = e.body.ty(value);
     let (c_type, inserted) = (e.types.name(ty), e.names.fresh("inserted"));
@@ -195,7 +202,8 @@ pub fn copy_to_insert<T: Target>(e: &mut E<'_, T>, value: ValueId, indent: &str)
     }
     let all = leaves(e.program, ty);
     let padded = all.iter().map(|leaf| leaf.size).sum::<u32>() < e.program.size_of(ty);
-    let members = all.iter().all(|leaf| matches!(leaf.paths.as_slice(), [path] if !path.is_empty()));
+    let members =
+        all.iter().all(|leaf| matches!(leaf.paths.as_slice(), [path] if !path.is_empty()));
     if !padded || !members || all.len() > MEMBER_WISE || e.vars.is_inline(value) {
         let line = format!("{indent}{c_type} {inserted} NF_LOCAL = {};", e.text(value));
         e.line(&line);
@@ -228,8 +236,10 @@ fn write_back<T: Target>(
     let content = entry.content.map(|v| e.body.values[v].def);
     let is_origin = |inst: InstId, index: u32| content == Some(ValueDef::Result(inst, index));
     let all = leaves(e.program, ty);
-    let changed: Vec<_> = all.iter().filter(|leaf| !unchanged(e.body, value, leaf, &is_origin)).collect();
-    // Member by member leaves the padding alone, which would otherwise drag the value through memory.
+    let changed: Vec<_> =
+        all.iter().filter(|leaf| !unchanged(e.body, value, leaf, &is_origin)).collect();
+    // Member by member leaves the padding alone, which would otherwise drag the value through
+    // memory.
     if changed.len() == all.len() && (all.len() == 1 || all.len() > MEMBER_WISE) {
         return vec![format!("NF_PUT(&{to}, {name});")];
     }
@@ -241,7 +251,9 @@ fn write_back<T: Target>(
                 let (from, _) = e.place_from(name.clone(), ty, &steps);
                 let (at, _) = e.place_from(to.clone(), ty, &steps);
                 match e.program.project(ty, &steps) {
-                    Some(Type::Int { .. }) => format!("NF_PUT((u8 *)&{to} + {}, {from});", leaf.offset),
+                    Some(Type::Int { .. }) => {
+                        format!("NF_PUT((u8 *)&{to} + {}, {from});", leaf.offset)
+                    }
                     _ => format!("NF_MOVE(&{at}, &{from}, {});", leaf.size),
                 }
             }
@@ -304,11 +316,13 @@ pub fn commute<T: Target>(
     if let Some(entry) = entry_mut(e, &name)
         && entry.known != Some(true)
     {
-        // The pointer is right either way now; what it was at the lookup no longer says whether it is null.
+        // The pointer is right either way now; what it was at the lookup no longer says whether it
+        // is null.
         entry.known = None;
         entry.hit = None;
     }
-    // An insert of this key may have evicted others, and another key that missed may be the same one.
+    // An insert of this key may have evicted others, and another key that missed may be the same
+    // one.
     if takes_inserts && known != Some(true) {
         let stays = e.dialect.target.entries_stay(e.program.tables[table].kind);
         let kind = e.program.tables[table].kind;
@@ -324,7 +338,13 @@ fn bytes_capacity<T: Target>(e: &E<'_, T>, table: TableId) -> u32 {
 }
 
 /// Prints `ok = append of a value's bytes`.
-pub fn append_value<T: Target>(e: &mut E<'_, T>, inst: InstId, table: TableId, key: ValueId, value: ValueId) {
+pub fn append_value<T: Target>(
+    e: &mut E<'_, T>,
+    inst: InstId,
+    table: TableId,
+    key: ValueId,
+    value: ValueId,
+) {
     let ok = e.body.insts[inst].results[0];
     let name = pointer(e, table, key);
     let from = packet::variable(e, value);
@@ -336,7 +356,13 @@ pub fn append_value<T: Target>(e: &mut E<'_, T>, inst: InstId, table: TableId, k
 }
 
 /// Prints `ok = append of the packet's unread rest`.
-pub fn append_packet<T: Target>(e: &mut E<'_, T>, inst: InstId, table: TableId, key: ValueId, len: ValueId) {
+pub fn append_packet<T: Target>(
+    e: &mut E<'_, T>,
+    inst: InstId,
+    table: TableId,
+    key: ValueId,
+    len: ValueId,
+) {
     let ok = e.body.insts[inst].results[0];
     let name = pointer(e, table, key);
     let off = packet::cursor_text(e);
@@ -355,7 +381,13 @@ pub fn buf_len<T: Target>(e: &mut E<'_, T>, inst: InstId, table: TableId, key: V
 }
 
 /// Prints `(ok, value) = read of the byte string`.
-pub fn buf_read<T: Target>(e: &mut E<'_, T>, inst: InstId, table: TableId, key: ValueId, off: ValueId) {
+pub fn buf_read<T: Target>(
+    e: &mut E<'_, T>,
+    inst: InstId,
+    table: TableId,
+    key: ValueId,
+    off: ValueId,
+) {
     let (ok, value) = (e.body.insts[inst].results[0], e.body.insts[inst].results[1]);
     let name = pointer(e, table, key);
     let zero = if e.body.ty(value).is_int() { "0" } else { "{0}" };

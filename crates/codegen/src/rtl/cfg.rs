@@ -1,8 +1,9 @@
 //! A handler's body as a control flow graph of straight lines.
 //!
-//! Regions become blocks with parameters, as in SSA: who goes to a block says what its parameters are. An `if` whose arms only compute
-//! becomes straight line itself: both arms are computed and each result is chosen ([`Step::Choose`]), which costs hardware less than a
-//! decision. Loops keep one copy of their body and count their trips.
+//! Regions become blocks with parameters, as in SSA: who goes to a block says what its parameters
+//! are. An `if` whose arms only compute becomes straight line itself: both arms are computed and
+//! each result is chosen ([`Step::Choose`]), which costs hardware less than a decision. Loops keep
+//! one copy of their body and count their trips.
 
 use nicforge_ir::{BlockId, Body, InstId, Op, ValueId};
 
@@ -95,7 +96,8 @@ pub fn only_computes(body: &Body, region: BlockId) -> bool {
 
 /// The graph of a body whose calls are all inlined.
 pub fn graph(body: &Body) -> Graph {
-    let mut builder = Builder { body, graph: Graph::default(), loops: Vec::new(), joins: Vec::new() };
+    let mut builder =
+        Builder { body, graph: Graph::default(), loops: Vec::new(), joins: Vec::new() };
     let entry = builder.new_block(body.blocks[body.entry()].params.clone());
     builder.graph.entry = entry;
     builder.region(body.entry(), entry);
@@ -114,7 +116,9 @@ impl Builder<'_> {
         for &inst in &body.blocks[region].insts {
             let data = &body.insts[inst];
             match &data.op {
-                Op::If { then, other, .. } if only_computes(body, *then) && only_computes(body, *other) => {
+                Op::If { then, other, .. }
+                    if only_computes(body, *then) && only_computes(body, *other) =>
+                {
                     self.choice(inst, at);
                 }
                 Op::If { cond, then, other, .. } => {
@@ -133,7 +137,8 @@ impl Builder<'_> {
                 Op::Loop { init, max_trips, body: inner } => {
                     let exit = self.new_block(data.results.clone());
                     if *max_trips == 0 {
-                        self.graph.blocks[at].end = End::Jump(Jump { to: exit, args: init.clone() });
+                        self.graph.blocks[at].end =
+                            End::Jump(Jump { to: exit, args: init.clone() });
                     } else {
                         let head = self.new_block(body.blocks[*inner].params.clone());
                         let number = self.graph.trips.len();
@@ -190,7 +195,8 @@ impl Builder<'_> {
             }
         }
         for ((result, then), other) in data.results.iter().zip(yields[0]).zip(yields[1]) {
-            let step = Step::Choose { result: *result, cond: *cond, then: *then, other: *other, at: inst };
+            let step =
+                Step::Choose { result: *result, cond: *cond, then: *then, other: *other, at: inst };
             self.graph.blocks[at].steps.push(step);
         }
     }

@@ -1,19 +1,22 @@
 //! A handler as an engine: a state machine that runs one event at a time.
 //!
-//! Everything that hardware can express runs on an engine: decisions and loops are ways between states, accesses of tables and of the
-//! packet's bytes are states that wait. Only what goes through [`super::state`] is scheduled; values live in registers from the state
-//! that makes them on if another one uses them.
+//! Everything that hardware can express runs on an engine: decisions and loops are ways between
+//! states, accesses of tables and of the packet's bytes are states that wait. Only what goes
+//! through [`super::state`] is scheduled; values live in registers from the state that makes them
+//! on if another one uses them.
 //!
 //! # Several engines
 //!
-//! A packet goes to an engine that waits (`top`). Reading and computing is done by all at the same time; whatever another event could notice
-//! (accesses of tables that handlers change, what leaves, records) waits for the event's *turn*, which comes when all older events have
-//! ended. So the design does what one engine does, in the same order, for every program; how much faster depends on how early handlers begin to
-//! wait for their turn (`length`).
+//! A packet goes to an engine that waits (`top`). Reading and computing is done by all at the same
+//! time; whatever another event could notice (accesses of tables that handlers change, what leaves,
+//! records) waits for the event's *turn*, which comes when all older events have ended. So the
+//! design does what one engine does, in the same order, for every program; how much faster depends
+//! on how early handlers begin to wait for their turn (`length`).
 //!
 //! # Stages
 //!
-//! Handlers of internal events that cannot run where the events are generated are engines of their own, one behind the other (`row`, `stages`).
+//! Handlers of internal events that cannot run where the events are generated are engines of their
+//! own, one behind the other (`row`, `stages`).
 
 mod chain;
 pub mod design;
@@ -27,8 +30,8 @@ pub mod top;
 mod unit;
 
 use nicforge_ir::{
-    Body, BufSource, Class, CmpOp, CommuteOp, Direction, Inst, InstId, Op, Program, Span, TableId, Type,
-    ValueId,
+    Body, BufSource, Class, CmpOp, CommuteOp, Direction, Inst, InstId, Op, Program, Span, TableId,
+    Type, ValueId,
 };
 
 use self::row::Row;
@@ -41,7 +44,8 @@ use super::timing;
 use crate::artifact::LogFormat;
 use crate::c::body::Unsupported;
 
-/// Kinds of what leaves, in commands to the deparser and in the record of a simulation. See `rtl/nf_egress.sv`.
+/// Kinds of what leaves, in commands to the deparser and in the record of a simulation. See
+/// `rtl/nf_egress.sv`.
 pub mod kind {
     pub const SEND: u64 = 0;
     pub const STACK: u64 = 1;
@@ -82,8 +86,11 @@ impl<'a> Engine<'a, '_> {
         let starts: Vec<StateId> = (0..graph.blocks.len())
             .map(|node| if node == graph.entry { entry } else { self.states.reserve() })
             .collect();
-        let counters: Vec<(String, u32)> =
-            graph.trips.iter().map(|trips| (self.low.fresh("trip"), 32 - trips.leading_zeros())).collect();
+        let counters: Vec<(String, u32)> = graph
+            .trips
+            .iter()
+            .map(|trips| (self.low.fresh("trip"), 32 - trips.leading_zeros()))
+            .collect();
         for (name, width) in &counters {
             self.states.register(name, *width);
         }
@@ -117,7 +124,8 @@ impl<'a> Engine<'a, '_> {
     fn end(&mut self, graph: &Graph, end: &End, starts: &[StateId], counters: &[(String, u32)]) {
         let mut go = |jump: &Jump, when: Option<String>| {
             let params = &graph.blocks[jump.to].params;
-            let writes = params.iter().zip(&jump.args).filter(|(param, _)| self.low.width(**param) > 0);
+            let writes =
+                params.iter().zip(&jump.args).filter(|(param, _)| self.low.width(**param) > 0);
             let writes: Vec<_> = writes.map(|(param, arg)| (*param, *arg)).collect();
             let writes = writes
                 .into_iter()
@@ -154,7 +162,11 @@ impl<'a> Engine<'a, '_> {
     }
 
     fn refuse(&mut self, span: Span, message: &str, help: &str) {
-        self.errors.push(Unsupported { message: message.to_string(), help: help.to_string(), span });
+        self.errors.push(Unsupported {
+            message: message.to_string(),
+            help: help.to_string(),
+            span,
+        });
     }
 
     /// Notes the source line that the current state works on.
@@ -219,7 +231,8 @@ impl<'a> Engine<'a, '_> {
                 if let Some(first) = wires.next() {
                     self.states.wire(first);
                 }
-                // The next number starts from here; the state's register takes it up when this state ends.
+                // The next number starts from here; the state's register takes it up when this
+                // state ends.
                 self.states.packet.stream = state;
                 for wire in wires {
                     self.states.wire(wire);
@@ -228,8 +241,11 @@ impl<'a> Engine<'a, '_> {
             }
             Op::Drop { reason, .. } => {
                 let record = ("rec_data", number(64, u64::from(reason.as_u32())));
-                let outputs =
-                    vec![("frees", "turn".to_string()), ("rec_kind", number(5, kind::DROP + 8)), record];
+                let outputs = vec![
+                    ("frees", "turn".to_string()),
+                    ("rec_kind", number(5, kind::DROP + 8)),
+                    record,
+                ];
                 self.states.note("drop");
                 self.states.wait("turn && free_ok".to_string(), outputs, Vec::new());
             }
@@ -265,8 +281,12 @@ impl<'a> Engine<'a, '_> {
             let text = self.low.signal(value);
             if signed {
                 let sign = format!("{text}[{}]", width - 1);
-                let size =
-                    self.wire("size", width, format!("{sign} ? -{text} : {text}"), timing::carry(width));
+                let size = self.wire(
+                    "size",
+                    width,
+                    format!("{sign} ? -{text} : {text}"),
+                    timing::carry(width),
+                );
                 operands.push(wide(&size));
                 signs.push(sign);
             } else {

@@ -1,8 +1,9 @@
 //! Ops that only compute, as wires.
 //!
-//! An op becomes one wire, or several where it takes longer than a clock cycle may (a hash, a checksum, the random stream), so that
-//! those who schedule wires may put registers between them. Names of other wires stand in marks, `‹name›`: whether that is the wire
-//! itself or a register that keeps it is known only when all are scheduled ([`resolve`]).
+//! An op becomes one wire, or several where it takes longer than a clock cycle may (a hash, a
+//! checksum, the random stream), so that those who schedule wires may put registers between them.
+//! Names of other wires stand in marks, `‹name›`: whether that is the wire itself or a register
+//! that keeps it is known only when all are scheduled ([`resolve`]).
 
 mod parts;
 
@@ -95,11 +96,14 @@ impl<'a> Lower<'a> {
     /// A new name such as the value would get, which is not its yet.
     pub fn fresh_of(&mut self, value: ValueId) -> String {
         let wanted = self.body.values[value].name.clone();
-        let mut wanted = wanted.map_or_else(|| format!("v{}", value.as_u32()), |name| name.replace('.', "_"));
+        let mut wanted =
+            wanted.map_or_else(|| format!("v{}", value.as_u32()), |name| name.replace('.', "_"));
         // NAME_q and NAME_s7 are registers that keep NAME.
         let end = wanted.rsplit('_').next().unwrap_or_default();
         if end == "q"
-            || end.strip_prefix('s').is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
+            || end
+                .strip_prefix('s')
+                .is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
         {
             wanted.push('_');
         }
@@ -214,7 +218,8 @@ impl<'a> Lower<'a> {
         Wire { name: self.fresh(wanted), width, value, delay }
     }
 
-    /// The wires of an instruction that only computes from its operands; the last one is its result.
+    /// The wires of an instruction that only computes from its operands; the last one is its
+    /// result.
     pub fn wires(&mut self, inst: InstId) -> Vec<Wire> {
         let body = self.body;
         let data = &body.insts[inst];
@@ -271,7 +276,9 @@ impl<'a> Lower<'a> {
                 let by = self.constant(b).unwrap_or(1);
                 match (op, by) {
                     (BinOp::Div, 0) => number(width, 0),
-                    (BinOp::Div, by) => format!("{x} >> {}", number(7, u64::from(by.trailing_zeros()))),
+                    (BinOp::Div, by) => {
+                        format!("{x} >> {}", number(7, u64::from(by.trailing_zeros())))
+                    }
                     (_, 0) => x,
                     (_, by) => format!("{x} & {}", number(width, by - 1)),
                 }
@@ -280,11 +287,13 @@ impl<'a> Lower<'a> {
         (text, delay)
     }
 
-    /// The low bits of a product of up to 64 bits, made of products of 32 bits, which fit between two registers.
+    /// The low bits of a product of up to 64 bits, made of products of 32 bits, which fit between
+    /// two registers.
     pub fn product(&mut self, x: &str, y: &str, width: u32, list: &mut Vec<Wire>) -> (String, u32) {
         let half = |text: &str, at: u32| format!("32'(64'({text}) >> {at})");
         let wide = |text: String| format!("{{32'h0, {text}}}");
-        let low = self.wire("low", 64, format!("{} * {}", wide(half(x, 0)), wide(half(y, 0))), 3000);
+        let low =
+            self.wire("low", 64, format!("{} * {}", wide(half(x, 0)), wide(half(y, 0))), 3000);
         let left = self.wire("left", 32, format!("{} * {}", half(x, 0), half(y, 32)), 3000);
         let right = self.wire("right", 32, format!("{} * {}", half(x, 32), half(y, 0)), 3000);
         let cross = self.wire(
@@ -298,11 +307,15 @@ impl<'a> Lower<'a> {
         (value, timing::carry(32))
     }
 
-    /// The next number of the event's random stream (`nicforge_ir::io::random`) after the state `before`; gives the new state's wire, and
-    /// the number.
+    /// The next number of the event's random stream (`nicforge_ir::io::random`) after the state
+    /// `before`; gives the new state's wire, and the number.
     pub fn random(&mut self, before: &str, list: &mut Vec<Wire>) -> (String, String) {
-        let state =
-            self.wire("stream", 64, format!("{} + 64'h9e3779b97f4a7c15", mark(before)), timing::carry(64));
+        let state = self.wire(
+            "stream",
+            64,
+            format!("{} + 64'h9e3779b97f4a7c15", mark(before)),
+            timing::carry(64),
+        );
         let first = mark(&state.name);
         let name = state.name.clone();
         list.push(state);
@@ -372,8 +385,9 @@ impl<'a> Lower<'a> {
             UnOp::Popcount => self.popcount(a, list),
             UnOp::Bswap => {
                 let x = self.signal(a);
-                let bytes: Vec<String> =
-                    (0..width / 8).map(|byte| format!("{x}[{}:{}]", 8 * byte + 7, 8 * byte)).collect();
+                let bytes: Vec<String> = (0..width / 8)
+                    .map(|byte| format!("{x}[{}:{}]", 8 * byte + 7, 8 * byte))
+                    .collect();
                 (format!("{{{}}}", bytes.join(", ")), 0)
             }
         }
@@ -387,8 +401,9 @@ impl<'a> Lower<'a> {
         }
         let mut level: Vec<String> = (0..width).map(|bit| format!("8'({x}[{bit}])")).collect();
         while level.len() > 1 {
-            let sums =
-                level.chunks(4).map(|part| self.wire("ones", 8, part.join(" + "), 2 * timing::carry(8)));
+            let sums = level
+                .chunks(4)
+                .map(|part| self.wire("ones", 8, part.join(" + "), 2 * timing::carry(8)));
             let sums: Vec<Wire> = sums.collect();
             level = sums.iter().map(|sum| mark(&sum.name)).collect();
             list.extend(sums);
@@ -408,7 +423,8 @@ impl<'a> Lower<'a> {
         Self::resize(&text, from, to)
     }
 
-    /// `nf_hash`: every bit of the CRC is a parity of seed and bytes, since the CRC is linear; then the finaliser's two multiplications.
+    /// `nf_hash`: every bit of the CRC is a parity of seed and bytes, since the CRC is linear; then
+    /// the finaliser's two multiplications.
     fn hash(&mut self, data: &Inst, list: &mut Vec<Wire>) -> (String, u32) {
         let Op::Hash { seed, value } = data.op else { unreachable!("asked for hashes only") };
         let size = self.bits.bytes(self.ty(value)) as usize;
@@ -435,7 +451,8 @@ impl<'a> Lower<'a> {
             format!("{flip}^({name} & {})", literal(total, &mask))
         };
         let crc: Vec<String> = (0..32).rev().map(bit).collect();
-        let crc = self.wire("crc", 32, format!("{{{}}}", crc.join(",\n      ")), timing::tree(total / 2));
+        let crc =
+            self.wire("crc", 32, format!("{{{}}}", crc.join(",\n      ")), timing::tree(total / 2));
         let h = self.wire("mix", 32, format!("{} ^ {seed_text}", mark(&crc.name)), 400);
         let a = self.wire("mix", 32, format!("{0} ^ ({0} >> 16)", mark(&h.name)), 400);
         let b = self.wire("mix", 32, format!("{} * 32'h85ebca6b", mark(&a.name)), 3000);
@@ -486,19 +503,25 @@ impl<'a> Lower<'a> {
         let mut last = sum.to_string();
         // 40 bits, then 25, 17 and 16 after each fold.
         for _ in 0..2 {
-            let fold =
-                self.wire("fold", 40, format!("{{24'h0, {last}[15:0]}} + {{16'h0, {last}[39:16]}}"), 800);
+            let fold = self.wire(
+                "fold",
+                40,
+                format!("{{24'h0, {last}[15:0]}} + {{16'h0, {last}[39:16]}}"),
+                800,
+            );
             last = mark(&fold.name);
             list.push(fold);
         }
-        let fold = self.wire("fold", 17, format!("{{1'b0, {last}[15:0]}} + {{16'h0, {last}[16]}}"), 750);
+        let fold =
+            self.wire("fold", 17, format!("{{1'b0, {last}[15:0]}} + {{16'h0, {last}[16]}}"), 750);
         let value = format!("{{16'h0, {0}[15:0] + {{15'h0, {0}[16]}}}}", mark(&fold.name));
         list.push(fold);
         (value, 750)
     }
 }
 
-/// Runs of equal bits of a number from its lowest one up: first bit, the bit behind the last, whether they are ones.
+/// Runs of equal bits of a number from its lowest one up: first bit, the bit behind the last,
+/// whether they are ones.
 fn runs(width: u32, number: u64) -> Vec<(u32, u32, bool)> {
     let (mut list, mut at) = (Vec::new(), number.trailing_zeros());
     while at < width {
@@ -511,9 +534,10 @@ fn runs(width: u32, number: u64) -> Vec<(u32, u32, bool)> {
     list
 }
 
-/// Whether a signal is at least a number, and how long that takes: a tree of LUTs over the bits that matter. A comparison would be a carry
-/// chain, behind which synthesis joins nothing. From the lowest run of bits up, ones must be there beside what is
-/// below, for zeros one may be there instead.
+/// Whether a signal is at least a number, and how long that takes: a tree of LUTs over the bits
+/// that matter. A comparison would be a carry chain, behind which synthesis joins nothing. From the
+/// lowest run of bits up, ones must be there beside what is below, for zeros one may be there
+/// instead.
 pub fn at_least(signal: &str, width: u32, limit: u64) -> (String, u32) {
     let mut text = String::new();
     for (at, end, one) in runs(width, limit) {
@@ -528,13 +552,19 @@ pub fn at_least(signal: &str, width: u32, limit: u64) -> (String, u32) {
             (false, false) => format!("{run} || ({text})"),
         };
     }
-    if limit == 0 { ("1'b1".to_string(), 0) } else { (text, timing::tree(width - limit.trailing_zeros())) }
+    if limit == 0 {
+        ("1'b1".to_string(), 0)
+    } else {
+        (text, timing::tree(width - limit.trailing_zeros()))
+    }
 }
 
 /// CRC-32C with both complements: `nf_hash` without the finaliser is this, exclusive-or the seed.
 fn raw_crc(bytes: &[u8]) -> u32 {
     use nicforge_ir::io::CRC32C;
-    !bytes.iter().fold(!0u32, |crc, byte| (crc >> 8) ^ CRC32C[((crc ^ u32::from(*byte)) & 0xff) as usize])
+    !bytes
+        .iter()
+        .fold(!0u32, |crc, byte| (crc >> 8) ^ CRC32C[((crc ^ u32::from(*byte)) & 0xff) as usize])
 }
 
 /// So many ones, as bytes.
@@ -544,7 +574,8 @@ fn ones(bits: u32) -> Vec<u8> {
         .collect()
 }
 
-/// Whether a division is a matter of wires: unsigned, by a power of two (or by zero, which has a defined result).
+/// Whether a division is a matter of wires: unsigned, by a power of two (or by zero, which has a
+/// defined result).
 pub fn divides_by_wires(ty: Type, by: Option<u64>) -> bool {
     !ty.is_signed() && by.is_some_and(|by| by == 0 || by.is_power_of_two())
 }

@@ -1,7 +1,9 @@
 //! What does not fit, with the number that does not, and how much room a program needs.
 
 use cranelift_entity::SecondaryMap;
-use nicforge_ir::{BlockId, Body, BufSource, Direction, EventId, HandlerId, Op, Program, TableId, Work};
+use nicforge_ir::{
+    BlockId, Body, BufSource, Direction, EventId, HandlerId, Op, Program, TableId, Work,
+};
 
 use super::pipe::dag::NoPipe;
 use super::pipe::leave::Commit;
@@ -9,15 +11,19 @@ use super::shape::Bits;
 use super::tables::TableForm;
 use crate::c::body::Unsupported;
 
-/// Memory for tables: block RAM and UltraRAM of a U280 (DS963: 9 MB and 33.75 MB), less a megabyte for packets.
+/// Memory for tables: block RAM and UltraRAM of a U280 (DS963: 9 MB and 33.75 MB), less a megabyte
+/// for packets.
 pub const MEMORY_BITS: u64 = 41 * 8 * 1024 * 1024;
-/// Flip-flops of one table's keys and masks in a pipe, which compares all rows at once: a tenth of a U280's.
+/// Flip-flops of one table's keys and masks in a pipe, which compares all rows at once: a tenth of
+/// a U280's.
 pub const MOST_COMPARED: u64 = 256 * 1024;
 /// Rows of such a table: nf_pipe_ternary's tree.
 pub const MOST_ROWS: u32 = 4096;
-/// Memory that copies of one table take, of which a packet changes several entries at once: an eighth of the device's.
+/// Memory that copies of one table take, of which a packet changes several entries at once: an
+/// eighth of the device's.
 const MOST_COPIED: u64 = MEMORY_BITS / 8;
-/// Entries of a table that a packet is given at once, each compared with all those of packets before: their square in comparators.
+/// Entries of a table that a packet is given at once, each compared with all those of packets
+/// before: their square in comparators.
 const MOST_AT_ONCE: usize = 8;
 /// Bytes of headers that a packet may get: registers of the deparser.
 const MOST_HEADER: u32 = 1024;
@@ -65,12 +71,19 @@ pub fn tables(program: &Program, forms: &[TableForm]) -> Result<(), Vec<Unsuppor
 }
 
 /// A table, by number, whose entries are not given at once, though it could be: what it would take.
-pub fn copies(program: &Program, forms: &[TableForm], commits: &[Commit]) -> Option<(usize, NoPipe)> {
+pub fn copies(
+    program: &Program,
+    forms: &[TableForm],
+    commits: &[Commit],
+) -> Option<(usize, NoPipe)> {
     let bits = |commit: &Commit| forms[commit.table].pipe_memory_bits(u64::from(commit.copies()));
     let of = |table: usize| commits.iter().find(|commit| commit.table == table);
-    let each = |(table, form): (usize, &TableForm)| of(table).map_or_else(|| form.pipe_memory_bits(1), bits);
+    let each = |(table, form): (usize, &TableForm)| {
+        of(table).map_or_else(|| form.pipe_memory_bits(1), bits)
+    };
     let all: u64 = forms.iter().enumerate().map(each).sum();
-    let largest = commits.iter().filter(|commit| commit.at_once).max_by_key(|commit| bits(commit))?;
+    let largest =
+        commits.iter().filter(|commit| commit.at_once).max_by_key(|commit| bits(commit))?;
     let table = &program.tables[TableId::from_u32(largest.table as u32)];
     let (count, name, kib) = (largest.ends.len(), &table.name, bits(largest) / 8192);
     let reason = match () {
@@ -123,7 +136,9 @@ pub fn room(program: &Program, bits: &Bits) -> Result<Room, Vec<Unsupported>> {
             };
             room.access = room.access.max(value.map_or(0, |value| bits.bytes(body.ty(value))));
             match &data.op {
-                Op::Generate { event, args } if program.events[*event].direction == Direction::Out => {
+                Op::Generate { event, args }
+                    if program.events[*event].direction == Direction::Out =>
+                {
                     let sizes = args.iter().map(|arg| bits.bytes(body.ty(*arg)));
                     if program.events[*event].name == "host_msg" {
                         room.header = room.header.max(sizes.sum());
@@ -154,8 +169,9 @@ pub fn room(program: &Program, bits: &Bits) -> Result<Room, Vec<Unsupported>> {
     if errors.is_empty() { Ok(room) } else { Err(errors) }
 }
 
-/// Bytes that are emitted when the packet of an internal event comes to its handler, for every handler: what its senders emitted. Where packets
-/// go round and get more headers every time, this grows until it is too much.
+/// Bytes that are emitted when the packet of an internal event comes to its handler, for every
+/// handler: what its senders emitted. Where packets go round and get more headers every time, this
+/// grows until it is too much.
 fn before(program: &Program, bits: &Bits) -> SecondaryMap<HandlerId, u32> {
     let mut starts: SecondaryMap<HandlerId, u32> = SecondaryMap::new();
     loop {
@@ -176,7 +192,8 @@ fn before(program: &Program, bits: &Bits) -> SecondaryMap<HandlerId, u32> {
     }
 }
 
-/// Bytes emitted after a region, and those at events that are generated there. Loops repeat what one trip adds.
+/// Bytes emitted after a region, and those at events that are generated there. Loops repeat what
+/// one trip adds.
 fn region(
     body: &Body,
     bits: &Bits,
@@ -192,15 +209,21 @@ fn region(
             Op::If { then, other, .. } => {
                 let arms = [*then, *other].map(|arm| (arm, region(body, bits, arm, sum, sends)));
                 // What an arm that leaves the handler emits is not there behind the `if`.
-                let stays =
-                    |arm: BlockId| !matches!(body.terminator(arm).map(|inst| &inst.op), Some(Op::Return(_)));
-                let now = arms.iter().filter(|(arm, _)| stays(*arm)).map(|(_, emitted)| emitted.now).max();
+                let stays = |arm: BlockId| {
+                    !matches!(body.terminator(arm).map(|inst| &inst.op), Some(Op::Return(_)))
+                };
+                let now = arms
+                    .iter()
+                    .filter(|(arm, _)| stays(*arm))
+                    .map(|(_, emitted)| emitted.now)
+                    .max();
                 let most = arms.iter().map(|(_, emitted)| emitted.most).max().unwrap_or(0);
                 sum = Emitted { now: now.unwrap_or(0), most };
             }
             Op::Loop { max_trips, body: inner, .. } => {
                 let once = region(body, bits, *inner, sum, sends);
-                let more = once.now.saturating_sub(sum.now).saturating_mul(max_trips.saturating_sub(1));
+                let more =
+                    once.now.saturating_sub(sum.now).saturating_mul(max_trips.saturating_sub(1));
                 sum.now = once.now.saturating_add(more);
                 sum.most = once.most.saturating_add(more);
             }

@@ -1,13 +1,15 @@
 //! SystemVerilog for FPGAs.
 //!
-//! A design is a folder: `nf_handlers.sv` with the handlers, `nf_top.sv` with the packet path, tables and registers around them, the
-//! library modules of `rtl/` these use, and the register map. `pipe` makes handlers a pipe, if they can be one; `engine` makes a state machine
-//! of them, which runs one event at a time and can do everything, and of which there may be several. All of it is plain SystemVerilog for
-//! Verilator, Icarus and yosys.
+//! A design is a folder: `nf_handlers.sv` with the handlers, `nf_top.sv` with the packet path,
+//! tables and registers around them, the library modules of `rtl/` these use, and the register map.
+//! `pipe` makes handlers a pipe, if they can be one; `engine` makes a state machine of them, which
+//! runs one event at a time and can do everything, and of which there may be several. All of it is
+//! plain SystemVerilog for Verilator, Icarus and yosys.
 //!
-//! One packet through it: `nf_ingress` writes the frame into a slot of the packet buffer and queues a descriptor; the handlers take it,
-//! read header bytes through `nf_access`, use tables, and give `nf_egress` a command with the new headers; that puts them in front of
-//! the rest of the payload, which goes from the buffer to the stream.
+//! One packet through it: `nf_ingress` writes the frame into a slot of the packet buffer and queues
+//! a descriptor; the handlers take it, read header bytes through `nf_access`, use tables, and give
+//! `nf_egress` a command with the new headers; that puts them in front of the rest of the payload,
+//! which goes from the buffer to the stream.
 
 pub mod cfg;
 mod engine;
@@ -62,7 +64,8 @@ pub struct RtlArtifact {
     pub message_bytes: Option<u32>,
     /// Of a pipe, by table: its lookup ports, and whether each gives values.
     pub ports: Vec<Vec<bool>>,
-    /// Of a pipe, by table: memories of its size for the same entries, where a packet changes several of them at once; else 1.
+    /// Of a pipe, by table: memories of its size for the same entries, where a packet changes
+    /// several of them at once; else 1.
     pub copies: Vec<u32>,
     /// Of a pipe: payload may leave at another place of its words than it came in at.
     pub moves_payload: bool,
@@ -70,7 +73,8 @@ pub struct RtlArtifact {
     pub asked: Vec<What>,
     /// Slots of the packet buffer.
     pub slots: u32,
-    /// Of a pipe: modules that tell packets apart by their strings, and bits and depth of each queue in front of a gate.
+    /// Of a pipe: modules that tell packets apart by their strings, and bits and depth of each
+    /// queue in front of a gate.
     pub string_locks: u32,
     pub queues: Vec<(u32, u32)>,
     /// Of a pipe: bytes that are put into payload on its way out.
@@ -84,7 +88,8 @@ impl RtlArtifact {
     /// Of a question about bytes of strings: the number of their table, and how many bytes.
     pub fn stored(&self, asked: What) -> Option<(u32, u32)> {
         let (memory, bytes) = asked.stored()?;
-        let own = |form: &TableForm| form.bytes.as_ref().is_some_and(|store| store.memory == memory);
+        let own =
+            |form: &TableForm| form.bytes.as_ref().is_some_and(|store| store.memory == memory);
         Some((self.tables.iter().position(own)? as u32, bytes))
     }
 }
@@ -92,8 +97,9 @@ impl RtlArtifact {
 /// What the handlers became.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A packet every `interval` cycles, or `meeting` if it may use the same entries as the one before. Tables of which packets ask for several
-    /// entries in turn, though they could be given at once, and why they are not.
+    /// A packet every `interval` cycles, or `meeting` if it may use the same entries as the one
+    /// before. Tables of which packets ask for several entries in turn, though they could be given
+    /// at once, and why they are not.
     Pipe { stages: u32, interval: u32, meeting: u32, in_turn: Vec<NoPipe> },
     /// So many state machines of one event at a time each, and why no pipe.
     Engine { replicas: u32, length: Length, why: NoPipe },
@@ -109,7 +115,8 @@ pub struct Stage {
     pub length: Length,
 }
 
-/// Most engines of a design: each has an event in one of the slots, and the others are on their way in and out.
+/// Most engines of a design: each has an event in one of the slots, and the others are on their way
+/// in and out.
 pub const MOST_ENGINES: u32 = SLOTS / 2;
 
 /// Which form handlers are given.
@@ -122,7 +129,8 @@ pub enum Wanted {
     Engine,
 }
 
-/// The design of a program whose calls are all inlined. If it is an engine, it is there `replicas` times, 1 to [`MOST_ENGINES`].
+/// The design of a program whose calls are all inlined. If it is an engine, it is there `replicas`
+/// times, 1 to [`MOST_ENGINES`].
 ///
 /// # Errors
 /// Everything that hardware cannot do, with its place and what to do instead.
@@ -152,12 +160,15 @@ fn pipe_of(
     wanted: Wanted,
 ) -> Result<pipe::schedule::Pipe, NoPipe> {
     match wanted {
-        Wanted::Engine => Err(NoPipe { reason: "an engine is wanted".to_string(), span: Span::default() }),
+        Wanted::Engine => {
+            Err(NoPipe { reason: "an engine is wanted".to_string(), span: Span::default() })
+        }
         Wanted::Best => pipe::pipe(program, bits, tables, names.clone()),
     }
 }
 
-/// The design of a program with internal events. A pipe handles them where they are generated; if it is none, handlers stand in these stages.
+/// The design of a program with internal events. A pipe handles them where they are generated; if
+/// it is none, handlers stand in these stages.
 ///
 /// # Errors
 /// Everything that hardware cannot do, and stages that have to be one, with their places.
@@ -191,8 +202,9 @@ fn begin(
 /// Keeps names of the module's ports from signals.
 fn reserve(tables: &[TableForm], names: &mut Names) {
     let fields = [
-        "req", "op", "key", "value", "index", "done", "ok", "r_value", "r_index", "k_valid", "k_key", "hit",
-        "room", "place", "w_write", "w_delete", "w_value", "refused", "refusals", "inserted", "passed",
+        "req", "op", "key", "value", "index", "done", "ok", "r_value", "r_index", "k_valid",
+        "k_key", "hit", "room", "place", "w_write", "w_delete", "w_value", "refused", "refusals",
+        "inserted", "passed",
     ];
     for form in tables {
         for field in fields {
@@ -200,14 +212,19 @@ fn reserve(tables: &[TableForm], names: &mut Names) {
         }
     }
     let numbered = (0..8).map(|at| format!("q{at}"));
-    let starts: Vec<String> =
-        ["a", "c", "d", "i", "n", "p", "q", "rec"].into_iter().map(String::from).chain(numbered).collect();
+    let starts: Vec<String> = ["a", "c", "d", "i", "n", "p", "q", "rec"]
+        .into_iter()
+        .map(String::from)
+        .chain(numbered)
+        .collect();
     for at in 0..pipe::dag::beside::MOST {
         for field in ["slot", "to", "sums", "bytes"] {
             names.fresh(&format!("b{at}_{field}"));
         }
     }
-    for word in starts.iter().flat_map(|start| WORDS.iter().map(move |word| format!("{start}_{word}"))) {
+    for word in
+        starts.iter().flat_map(|start| WORDS.iter().map(move |word| format!("{start}_{word}")))
+    {
         names.fresh(&word);
     }
 }
@@ -256,7 +273,11 @@ fn artifact(
     }
 }
 
-fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule::Pipe) -> RtlArtifact {
+fn pipe_design(
+    program: &Program,
+    tables: Vec<TableForm>,
+    made: &pipe::schedule::Pipe,
+) -> RtlArtifact {
     let counters = registers::counters(program, &tables);
     let forms: Vec<TableForm> = tables.iter().map(TableForm::in_pipe).collect();
     let (handlers, queues) = pipe::print::print(program, made, &forms);
@@ -269,7 +290,8 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         "nf_egress.sv",
         "nf_control.sv",
     ];
-    let at_once = |table: usize| made.commits.iter().any(|commit| commit.table == table && commit.at_once);
+    let at_once =
+        |table: usize| made.commits.iter().any(|commit| commit.table == table && commit.at_once);
     library.extend(tables.iter().enumerate().map(|(table, form)| match form.kind {
         TableKind::Array if at_once(table) => "nf_pipe_entries.sv",
         TableKind::Array => "nf_pipe_array.sv",
@@ -278,7 +300,11 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         TableKind::Ternary => "nf_pipe_ternary.sv",
         _ => "nf_pipe_hash.sv",
     }));
-    if made.commits.iter().any(|commit| commit.values.len() > 1 && commit.pace == 0 && !commit.at_once) {
+    if made
+        .commits
+        .iter()
+        .any(|commit| commit.values.len() > 1 && commit.pace == 0 && !commit.at_once)
+    {
         library.push("nf_pipe_parts.sv");
     }
     if made.gates.iter().any(|gate| !gate.locks.is_empty()) {
@@ -314,7 +340,10 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         commit.map_or(0, |commit| commit.end() - commit.last)
     };
     let copies = |table| {
-        made.commits.iter().find(|commit| commit.table == table).map_or(1, pipe::leave::Commit::copies)
+        made.commits
+            .iter()
+            .find(|commit| commit.table == table)
+            .map_or(1, pipe::leave::Commit::copies)
     };
     let of_table = |table| {
         let own = move |port: &&pipe::ports::Port| port.table == table && port.turn == 0;
@@ -345,8 +374,8 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
 
 /// Last words of the module's ports.
 const WORDS: &[&str] = &[
-    "req", "op", "mem", "line", "from", "length", "value", "sum", "to_mem", "to_line", "to", "done",
-    "r_value", "r_sum", "valid", "ready", "host", "kind", "port", "addr", "hlen", "hdr", "rest", "free",
-    "slot", "time", "seed", "take", "data", "number", "sums", "there", "open", "pick", "more", "step",
-    "patch",
+    "req", "op", "mem", "line", "from", "length", "value", "sum", "to_mem", "to_line", "to",
+    "done", "r_value", "r_sum", "valid", "ready", "host", "kind", "port", "addr", "hlen", "hdr",
+    "rest", "free", "slot", "time", "seed", "take", "data", "number", "sums", "there", "open",
+    "pick", "more", "step", "patch",
 ];

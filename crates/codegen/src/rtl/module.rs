@@ -110,7 +110,9 @@ pub fn print(
     out.push_str(
         "\n  // ---- what each state asks for, and when it ends\n  always_comb begin\n    advance = 1'b1;\n",
     );
-    for port in ports.iter().filter(|port| port.output && !extra.contains(&format!("assign {} ", port.name)))
+    for port in ports
+        .iter()
+        .filter(|port| port.output && !extra.contains(&format!("assign {} ", port.name)))
     {
         let _ = writeln!(out, "    {} = '0;", port.name);
     }

@@ -1,4 +1,5 @@
-//! The register map of a design, for programs and for people. `rtl/nf_control.sv` defines the registers.
+//! The register map of a design, for programs and for people. `rtl/nf_control.sv` defines the
+//! registers.
 
 use std::fmt::Write as _;
 
@@ -69,7 +70,9 @@ pub fn json(program: &Program, tables: &[TableForm], counters: &[String]) -> Str
     let rows: Vec<String> = counters
         .iter()
         .enumerate()
-        .map(|(at, name)| format!("    {{ \"address\": {}, \"name\": {} }}", 0x100 + 4 * at, quoted(name)))
+        .map(|(at, name)| {
+            format!("    {{ \"address\": {}, \"name\": {} }}", 0x100 + 4 * at, quoted(name))
+        })
         .collect();
     let _ = writeln!(out, "  \"counters\": [\n{}\n  ],", rows.join(",\n"));
     let rows: Vec<String> =

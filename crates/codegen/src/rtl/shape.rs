@@ -1,4 +1,5 @@
-//! Values as vectors of bits: an integer has its bits, an aggregate eight times its bytes, byte 0 in the lowest bits.
+//! Values as vectors of bits: an integer has its bits, an aggregate eight times its bytes, byte 0
+//! in the lowest bits.
 
 use nicforge_ir::interp::Shapes;
 use nicforge_ir::{Program, Proj, Type, ValueId};
@@ -9,7 +10,8 @@ pub struct Bits<'a> {
     shapes: Shapes,
 }
 
-/// The part at the end of a path: `bits` bits from bit `at` plus, for each index that is a value, its stride times the value.
+/// The part at the end of a path: `bits` bits from bit `at` plus, for each index that is a value,
+/// its stride times the value.
 #[derive(Clone, Debug)]
 pub struct Part {
     pub at: u32,
@@ -50,9 +52,14 @@ impl<'a> Bits<'a> {
         meaning.iter().any(|byte| *byte != 0xff).then_some(meaning)
     }
 
-    /// The part at the end of a path into a value of type `ty`. Constant indices are found by `constant`; `None` if one is beyond its
-    /// array.
-    pub fn locate(&self, ty: Type, path: &[Proj], constant: impl Fn(ValueId) -> Option<u64>) -> Option<Part> {
+    /// The part at the end of a path into a value of type `ty`. Constant indices are found by
+    /// `constant`; `None` if one is beyond its array.
+    pub fn locate(
+        &self,
+        ty: Type,
+        path: &[Proj],
+        constant: impl Fn(ValueId) -> Option<u64>,
+    ) -> Option<Part> {
         let mut part = Part { at: 0, bits: self.width(ty), ty, indices: Vec::new() };
         for step in path {
             match (part.ty, step) {
@@ -66,7 +73,9 @@ impl<'a> Bits<'a> {
                     let def = self.program.arrays[id];
                     let stride = self.bytes(def.elem) * 8;
                     match constant(*value) {
-                        Some(index) if index < u64::from(def.len) => part.at += index as u32 * stride,
+                        Some(index) if index < u64::from(def.len) => {
+                            part.at += index as u32 * stride
+                        }
                         Some(_) => return None,
                         None => part.indices.push(Index { value: *value, stride, len: def.len }),
                     }

@@ -1,7 +1,8 @@
 //! The states of an engine while they are made.
 //!
-//! Wires are put into the current state as long as signals arrive in time; then a new one begins. A state ends when what it waits for
-//! is done; in that cycle it writes registers and says which state is next.
+//! Wires are put into the current state as long as signals arrive in time; then a new one begins. A
+//! state ends when what it waits for is done; in that cycle it writes registers and says which
+//! state is next.
 
 use std::collections::HashMap;
 
@@ -163,8 +164,14 @@ impl States {
         state.arms = arms;
     }
 
-    /// Ends the current state when `until` holds, with these outputs until then; registers keep the results.
-    pub fn wait(&mut self, until: String, outputs: Vec<(&str, String)>, results: Vec<(String, u32, String)>) {
+    /// Ends the current state when `until` holds, with these outputs until then; registers keep the
+    /// results.
+    pub fn wait(
+        &mut self,
+        until: String,
+        outputs: Vec<(&str, String)>,
+        results: Vec<(String, u32, String)>,
+    ) {
         let state = self.current();
         state.until = Some(until);
         state.outputs.extend(outputs.into_iter().map(|(name, value)| (name.to_string(), value)));

@@ -47,8 +47,11 @@ pub struct TableForm {
 
 /// Tables that handlers change: an LRU table also by looking something up.
 fn changed(program: &Program) -> Vec<bool> {
-    let mut list: Vec<bool> =
-        program.tables.values().map(|table| table.kind == TableKind::Lru || table.buf.is_some()).collect();
+    let mut list: Vec<bool> = program
+        .tables
+        .values()
+        .map(|table| table.kind == TableKind::Lru || table.buf.is_some())
+        .collect();
     for handler in program.handlers.values() {
         let body = &handler.body;
         body.for_each_inst(body.entry(), &mut |inst| {
@@ -141,13 +144,15 @@ impl TableForm {
             out.push_str(", .LRU(1)");
         }
         let buckets = bits_below(self.capacity);
-        let _ = write!(out, ",\n      .H3({})", literal(hashed * buckets, &masks(hashed * buckets)));
+        let _ =
+            write!(out, ",\n      .H3({})", literal(hashed * buckets, &masks(hashed * buckets)));
         out
     }
 }
 
 impl TableForm {
-    /// The library module that keeps it in a pipe in which it has so many lookup ports, which may `shared` be given the same key.
+    /// The library module that keeps it in a pipe in which it has so many lookup ports, which may
+    /// `shared` be given the same key.
     pub fn pipe_module(&self, ports: usize, shared: bool) -> &'static str {
         match self.kind {
             TableKind::Array if shared => "nf_pipe_entries",
@@ -190,8 +195,8 @@ impl TableForm {
         if self.pipe_hashes() { 2 } else { 1 }
     }
 
-    /// Parameters of that lock, for so many ports, which may `shared` be given the same number of an array, of a table that is changed
-    /// so many cycles after it shows an entry.
+    /// Parameters of that lock, for so many ports, which may `shared` be given the same number of
+    /// an array, of a table that is changed so many cycles after it shows an entry.
     pub fn lock_parameters(&self, ports: usize, apart: u32, shared: bool) -> String {
         let hashed = self.pipe_hashes();
         let bits = if hashed { self.row_bits() } else { self.number_bits() };
@@ -221,9 +226,11 @@ impl TableForm {
         TableForm { value_bits: self.entry_bits(), extra_bits: 0, ..self.clone() }
     }
 
-    /// Lines of 64 bytes of a pipe's byte strings: each place has as many, those of a stash included, which nf_pipe_hash_entries has not.
+    /// Lines of 64 bytes of a pipe's byte strings: each place has as many, those of a stash
+    /// included, which nf_pipe_hash_entries has not.
     pub fn pipe_lines(&self) -> u32 {
-        let places = if self.pipe_hashes() { (8 << self.row_bits()) + STASH } else { self.capacity };
+        let places =
+            if self.pipe_hashes() { (8 << self.row_bits()) + STASH } else { self.capacity };
         self.bytes.as_ref().map_or(0, |store| store.lines * places)
     }
 
@@ -242,25 +249,31 @@ impl TableForm {
         if self.capacity > 8 { bits_below(self.capacity) - 2 } else { 1 }
     }
 
-    /// How likely two packets meet in that module that are given so many entries each, if keys are random: in an entry, or in a row of either side.
+    /// How likely two packets meet in that module that are given so many entries each, if keys are
+    /// random: in an entry, or in a row of either side.
     pub fn meeting_chance(&self, entries: usize) -> f64 {
         let pairs = (entries * entries) as f64;
         let rows = f64::from(1u32 << self.row_bits());
-        let each = if self.pipe_hashes() { 2.0 / rows } else { 1.0 / f64::from(self.capacity.max(1)) };
+        let each =
+            if self.pipe_hashes() { 2.0 / rows } else { 1.0 / f64::from(self.capacity.max(1)) };
         (pairs * each).min(1.0)
     }
 
-    /// Bits of memory of that module with so many copies of its entries, whose byte strings are there once.
+    /// Bits of memory of that module with so many copies of its entries, whose byte strings are
+    /// there once.
     pub fn pipe_memory_bits(&self, copies: u64) -> u64 {
         let entries = match self.pipe_hashes() {
-            true => u64::from(8u32 << self.row_bits()) * u64::from(1 + self.key_bits + self.value_bits),
+            true => {
+                u64::from(8u32 << self.row_bits()) * u64::from(1 + self.key_bits + self.value_bits)
+            }
             false => TableForm { bytes: None, ..self.clone() }.memory_bits(),
         };
         copies * entries + 512 * u64::from(self.pipe_lines())
     }
 
-    /// That module's parameters; `valued` says of each port whether it gives values, `from` where its part of an array starts, `apart`
-    /// how many cycles after its entry is shown it is changed, `changing` of each port whether it changes entries, if all are given at once.
+    /// That module's parameters; `valued` says of each port whether it gives values, `from` where
+    /// its part of an array starts, `apart` how many cycles after its entry is shown it is changed,
+    /// `changing` of each port whether it changes entries, if all are given at once.
     pub fn pipe_parameters(
         &self,
         number: usize,
@@ -269,15 +282,19 @@ impl TableForm {
         apart: u32,
         changing: Option<&[bool]>,
     ) -> String {
-        let mut out =
-            format!(".KEY({}), .VALUE({}), .CAPACITY({})", self.key_bits, self.value_bits, self.capacity);
+        let mut out = format!(
+            ".KEY({}), .VALUE({}), .CAPACITY({})",
+            self.key_bits, self.value_bits, self.capacity
+        );
         if apart > 0 {
             let _ = write!(out, ", .APART({apart})");
         }
         if let Some(changing) = changing {
-            let _ = write!(out, ", .PORTS({0}), .WRITTEN({0}'b{1})", changing.len(), binary(changing));
+            let _ =
+                write!(out, ", .PORTS({0}), .WRITTEN({0}'b{1})", changing.len(), binary(changing));
         } else if self.kind == TableKind::Array && from.len() > 1 {
-            let starts: Vec<String> = from.iter().rev().map(|start| format!("32'd{start}")).collect();
+            let starts: Vec<String> =
+                from.iter().rev().map(|start| format!("32'd{start}")).collect();
             let _ = write!(out, ", .PARTS({}), .FROM({{{}}})", from.len(), starts.join(", "));
         }
         if self.bytes.is_some() {
@@ -308,7 +325,8 @@ fn binary(bits: &[bool]) -> String {
 
 /// So many bits that look random and are the same every time: SplitMix64 from zero.
 fn masks(bits: u32) -> Vec<u8> {
-    let words = (0..bits.div_ceil(32)).flat_map(|n| nicforge_ir::io::random(0, u64::from(n)).to_le_bytes());
+    let words =
+        (0..bits.div_ceil(32)).flat_map(|n| nicforge_ir::io::random(0, u64::from(n)).to_le_bytes());
     let mut bytes: Vec<u8> = words.take(bits.div_ceil(8) as usize).collect();
     if let (Some(last), part @ 1..) = (bytes.last_mut(), bits % 8) {
         *last &= (1 << part) - 1;

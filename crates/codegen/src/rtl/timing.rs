@@ -1,12 +1,14 @@
 //! How long operators take in the logic of an UltraScale+ device, in picoseconds, wires included.
 //!
-//! Modelled, not measured: a level of six-input LUTs with its wire is taken as 400 ps, a carry chain as 600 ps and 8 ps a bit, and a
-//! multiplication of 32 bits in DSP blocks without registers as 3 ns. What shares a clock cycle is chosen with them; yosys' logic depth shows
-//! how well they fit.
+//! Modelled, not measured: a level of six-input LUTs with its wire is taken as 400 ps, a carry
+//! chain as 600 ps and 8 ps a bit, and a multiplication of 32 bits in DSP blocks without registers
+//! as 3 ns. What shares a clock cycle is chosen with them; yosys' logic depth shows how well they
+//! fit.
 
 use nicforge_ir::{BinOp, CmpOp};
 
-/// What operators may take between two registers at 250 MHz: 4 ns less clock-to-output, setup and skew.
+/// What operators may take between two registers at 250 MHz: 4 ns less clock-to-output, setup and
+/// skew.
 pub const BUDGET: u32 = 3600;
 
 const LEVEL: u32 = 400;
@@ -26,7 +28,8 @@ pub fn tree(inputs: u32) -> u32 {
     LEVEL * levels(inputs)
 }
 
-/// A number of whichever of many ways was taken, its bits joined: yosys takes a level more than a tree of so many would (4 for 48 ways, dns_cache).
+/// A number of whichever of many ways was taken, its bits joined: yosys takes a level more than a
+/// tree of so many would (4 for 48 ways, dns_cache).
 pub fn gathered(inputs: u32) -> u32 {
     tree(inputs) + if inputs > 36 { LEVEL } else { 0 }
 }

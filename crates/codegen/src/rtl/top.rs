@@ -73,7 +73,14 @@ pub fn ingress(lines: u32, slots: u32) -> String {
     );
     wires(
         &mut out,
-        &[("in_w_stall", 1), ("d_valid", 1), ("d_take", 1), ("d_slot", sw), ("d_length", 16), ("d_port", 8)],
+        &[
+            ("in_w_stall", 1),
+            ("d_valid", 1),
+            ("d_take", 1),
+            ("d_slot", sw),
+            ("d_length", 16),
+            ("d_port", 8),
+        ],
     );
     wires(
         &mut out,
@@ -89,7 +96,14 @@ pub fn ingress(lines: u32, slots: u32) -> String {
     );
     wires(
         &mut out,
-        &[("e_back", 1), ("e_slot", sw), ("n_frames", 32), ("n_bad", 32), ("n_short", 32), ("n_long", 32)],
+        &[
+            ("e_back", 1),
+            ("e_slot", sw),
+            ("n_frames", 32),
+            ("n_bad", 32),
+            ("n_short", 32),
+            ("n_long", 32),
+        ],
     );
     wires(&mut out, &[("n_full", 32), ("n_sent", 32), ("n_host", 32)]);
     let _ = writeln!(
@@ -144,7 +158,8 @@ pub fn wires(out: &mut String, list: &[(&str, u32)]) {
     }
 }
 
-/// What leaves by the deparser, its streams and counters: the same signals whatever is in front of it.
+/// What leaves by the deparser, its streams and counters: the same signals whatever is in front of
+/// it.
 pub const LEAVING: [&str; 14] = [
     "m_axis_tdata",
     "m_axis_tkeep",
@@ -163,8 +178,13 @@ pub const LEAVING: [&str; 14] = [
 ];
 
 /// What the deparser writes into byte strings.
-pub const STORED: [(&str, u32); 5] =
-    [("e_w_en", 1), ("e_w_mem", 4), ("e_w_addr", ADDRESS_BITS), ("e_w_data", 512), ("e_w_keep", 64)];
+pub const STORED: [(&str, u32); 5] = [
+    ("e_w_en", 1),
+    ("e_w_mem", 4),
+    ("e_w_addr", ADDRESS_BITS),
+    ("e_w_data", 512),
+    ("e_w_keep", 64),
+];
 
 /// `.port(signal)` for every name, or `port=signal`.
 pub fn connect(list: &[&str]) -> String {
@@ -187,15 +207,31 @@ pub fn control_key(tables: &[TableForm]) -> u32 {
 
 /// Registers; `held` as nf_control has it.
 pub fn control(out: &mut String, tables: &[TableForm], counters: &[String], held: bool) {
-    out.push_str("\n  // ---- registers: the host's commands wait until no event is being handled\n");
+    out.push_str(
+        "\n  // ---- registers: the host's commands wait until no event is being handled\n",
+    );
     let (key, value) = (control_key(tables), control_value(tables));
     wires(
         out,
-        &[("t_req", 1), ("t_table", 8), ("t_op", 4), ("t_key", key), ("t_mask", key), ("t_value", value)],
+        &[
+            ("t_req", 1),
+            ("t_table", 8),
+            ("t_op", 4),
+            ("t_key", key),
+            ("t_mask", key),
+            ("t_value", value),
+        ],
     );
     wires(
         out,
-        &[("t_detail", 32), ("t_index", 32), ("t_done", 1), ("t_ok", 1), ("t_r_key", key), ("t_r_mask", key)],
+        &[
+            ("t_detail", 32),
+            ("t_index", 32),
+            ("t_done", 1),
+            ("t_ok", 1),
+            ("t_r_key", key),
+            ("t_r_mask", key),
+        ],
     );
     wires(
         out,
@@ -219,8 +255,8 @@ pub fn control(out: &mut String, tables: &[TableForm], counters: &[String], held
     }
     let _ = writeln!(out, "  assign all_ready = {all};");
     let axil = [
-        "awaddr", "awvalid", "awready", "wdata", "wstrb", "wvalid", "wready", "bresp", "bvalid", "bready",
-        "araddr", "arvalid", "arready", "rdata", "rresp", "rvalid", "rready",
+        "awaddr", "awvalid", "awready", "wdata", "wstrb", "wvalid", "wready", "bresp", "bvalid",
+        "bready", "araddr", "arvalid", "arready", "rdata", "rresp", "rvalid", "rready",
     ];
     let mut list: Vec<String> = axil.iter().map(|name| format!("s_axil_{name}")).collect();
     list.push("ready=all_ready".to_string());
@@ -258,8 +294,9 @@ pub fn control(out: &mut String, tables: &[TableForm], counters: &[String], held
 pub fn counting(out: &mut String, program: &Program, tables: &[TableForm], more: &[String]) {
     out.push_str("\n  // ---- counters\n");
     let reasons = program.reasons.len();
-    let mut list =
-        ["n_frames", "n_bad", "n_short", "n_long", "n_full", "n_sent", "n_host"].map(String::from).to_vec();
+    let mut list = ["n_frames", "n_bad", "n_short", "n_long", "n_full", "n_sent", "n_host"]
+        .map(String::from)
+        .to_vec();
     for form in tables {
         list.push(format!("{}_n_refused", form.signals));
         list.push(format!("{}_n_evicted", form.signals));

@@ -1,4 +1,5 @@
-//! Words that signals in the handlers' module must not be called: the module's own and those of the language (IEEE 1800-2017, annex B).
+//! Words that signals in the handlers' module must not be called: the module's own and those of the
+//! language (IEEE 1800-2017, annex B).
 
 #[rustfmt::skip]
 pub const TAKEN: &[&str] = &[

@@ -1,11 +1,14 @@
-//! What the NIC's matching engine can decide before any handler runs: frames that the program hands to the operating system unread.
+//! What the NIC's matching engine can decide before any handler runs: frames that the program hands
+//! to the operating system unread.
 //!
-//! A handler of `net_recv` that begins with header checks (`if (eth.type != ...) { to the stack; return; }`) is followed from its start
-//! as long as it only reads headers at fixed places and branches. A check that compares a part of a header with a constant, and gives the
-//! frame to the stack unchanged if they differ, is a rule on bytes of the frame. A frame that breaks a rule would go to the stack in the
-//! handler, too: branches that leave before the check either do just that, or leave because the frame is too short for a header, and
-//! frames shorter than [`Rules::least`] get a handler whatever the rules say. Checks that are no rules, and rules that the engine has no
-//! place for, are left to the handler, which makes all its checks in any case.
+//! A handler of `net_recv` that begins with header checks (`if (eth.type != ...) { to the stack;
+//! return; }`) is followed from its start as long as it only reads headers at fixed places and
+//! branches. A check that compares a part of a header with a constant, and gives the frame to the
+//! stack unchanged if they differ, is a rule on bytes of the frame. A frame that breaks a rule
+//! would go to the stack in the handler, too: branches that leave before the check either do just
+//! that, or leave because the frame is too short for a header, and frames shorter than
+//! [`Rules::least`] get a handler whatever the rules say. Checks that are no rules, and rules that
+//! the engine has no place for, are left to the handler, which makes all its checks in any case.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +36,8 @@ pub struct Rules {
 const RULES: usize = 3;
 const REACH: u32 = 128;
 
-/// A part of a header: where its first byte is in the frame, and which bits of the bytes from there on, little-endian.
+/// A part of a header: where its first byte is in the frame, and which bits of the bytes from there
+/// on, little-endian.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     byte: u32,
@@ -72,7 +76,8 @@ pub fn rules(program: &Program) -> Rules {
     let entry = program.event_named("net_recv").and_then(|event| program.handler_of(event));
     let Some(entry) = entry else { return Rules::default() };
     let body = &program.handlers[entry].body;
-    let mut follow = Follow { program, body, known: BTreeMap::new(), cursor: 0, bytes: Vec::new(), least: 0 };
+    let mut follow =
+        Follow { program, body, known: BTreeMap::new(), cursor: 0, bytes: Vec::new(), least: 0 };
     follow.block(body.entry());
     let mut words: Vec<WordRule> = Vec::new();
     for (byte, mask, value) in follow.bytes {
@@ -138,7 +143,8 @@ impl Follow<'_> {
         }
     }
 
-    /// Whether a region ends the handler, and if it does, whether all it does is to hand the frame to the stack as it came.
+    /// Whether a region ends the handler, and if it does, whether all it does is to hand the frame
+    /// to the stack as it came.
     fn leaves(&self, block: BlockId) -> Option<bool> {
         let insts = &self.body.blocks[block].insts;
         let ops = || insts.iter().map(|inst| &self.body.insts[*inst].op);
@@ -155,14 +161,16 @@ impl Follow<'_> {
         Some(ops().all(plain) && ops().filter(|op| to_stack(op)).count() == 1 && resets)
     }
 
-    /// Takes a branch that leaves if `cond` is `when`; says whether what follows can still be followed.
+    /// Takes a branch that leaves if `cond` is `when`; says whether what follows can still be
+    /// followed.
     fn check(&mut self, cond: ValueId, when: bool, unread: bool) -> bool {
         match (self.known.get(&cond).copied(), when) {
             (Some(Known::Fits), false) | (Some(Known::Short), true) => {
                 self.least = self.least.max(self.cursor);
                 self.cursor <= REACH
             }
-            (Some(Known::Differs(part, number)), true) | (Some(Known::Equal(part, number)), false)
+            (Some(Known::Differs(part, number)), true)
+            | (Some(Known::Equal(part, number)), false)
                 if unread =>
             {
                 self.rule(part, number);
@@ -230,13 +238,18 @@ impl Follow<'_> {
                     (Some(number), _) => (self.part(*b)?, number),
                     _ => return None,
                 };
-                Some(if *op == CmpOp::Eq { Known::Equal(part, number) } else { Known::Differs(part, number) })
+                Some(if *op == CmpOp::Eq {
+                    Known::Equal(part, number)
+                } else {
+                    Known::Differs(part, number)
+                })
             }
             _ => None,
         }
     }
 
-    /// Where an integer member of a header is. Headers are packed; what a struct leaves out between members is in no frame.
+    /// Where an integer member of a header is. Headers are packed; what a struct leaves out between
+    /// members is in no frame.
     fn field(&self, at: u32, ty: Type, path: &[Proj]) -> Option<Part> {
         let (mut bit, mut ty, mut width) = (8 * at, ty, None);
         for step in path {
@@ -248,7 +261,8 @@ impl Follow<'_> {
                 }
                 (Proj::Index(index), Type::Array(id)) => {
                     let array = &self.program.arrays[id];
-                    let index = self.number(*index).filter(|index| *index < u64::from(array.len))?;
+                    let index =
+                        self.number(*index).filter(|index| *index < u64::from(array.len))?;
                     bit += 8 * index as u32 * self.program.size_of(array.elem);
                     ty = array.elem;
                 }
@@ -344,7 +358,11 @@ handler net_recv on net_recv(%pkt: packet) {
     return
   }
 ";
-        assert_eq!(of(&[HEAD, sends, TYPE, END]), Rules::default(), "some frames of other types are sent");
+        assert_eq!(
+            of(&[HEAD, sends, TYPE, END]),
+            Rules::default(),
+            "some frames of other types are sent"
+        );
         let before = of(&[HEAD, TYPE, sends, VERSION, END]);
         assert_eq!(before.words, [WordRule { word: 3, mask: 0xffff_0000, value: 0x0800_0000 }]);
     }

@@ -1,7 +1,9 @@
-//! Bytes in front of values in maps: the kernel changes a number atomically only where its address is a multiple of its size.
+//! Bytes in front of values in maps: the kernel changes a number atomically only where its address
+//! is a multiple of its size.
 //!
-//! Members of packed structs lie anywhere in a value. The value as a whole moves, so that those of them that handlers change
-//! in place are aligned; what a value looks like inside, and from outside, stays as it is.
+//! Members of packed structs lie anywhere in a value. The value as a whole moves, so that those of
+//! them that handlers change in place are aligned; what a value looks like inside, and from
+//! outside, stays as it is.
 
 use nicforge_ir::{Body, Op, Program, Proj, Span, TableId, Type};
 
@@ -44,7 +46,10 @@ pub fn front(program: &Program, table: TableId) -> Result<u32, Unsupported> {
     }
     match (0..WORD).step_by(align).find(fits) {
         Some(front) => Ok(front),
-        None => refuse(odd, "and so is another, so that not both can lie at a multiple of their size".into()),
+        None => refuse(
+            odd,
+            "and so is another, so that not both can lie at a multiple of their size".into(),
+        ),
     }
 }
 
@@ -56,7 +61,9 @@ fn places(program: &Program, table: TableId) -> Vec<Place> {
         body.for_each_inst(body.entry(), &mut |inst| {
             let data = &body.insts[inst];
             let Op::Commute { table: of, path, .. } = &data.op else { return };
-            let Some((at, part)) = offset(program, body, program.tables[table].value, path) else { return };
+            let Some((at, part)) = offset(program, body, program.tables[table].value, path) else {
+                return;
+            };
             let size = program.size_of(part);
             let known = found.iter().any(|known| (known.at, known.size) == (at, size));
             if *of == table && matches!(part.bits(), Some(32 | 64)) && !known {
@@ -98,7 +105,8 @@ mod tests {
 
     use super::*;
 
-    /// Bytes in front of values whose members are bytes and words in turn, if the words of some are added to.
+    /// Bytes in front of values whose members are bytes and words in turn, if the words of some are
+    /// added to.
     fn front_of(members: &str, added: &[&str], shared: &str) -> Result<u32, String> {
         let lines: String =
             added.iter().map(|name| format!("  commute add t[%k].{name}, %{name}\n")).collect();
@@ -107,7 +115,8 @@ mod tests {
              reason \"no\"\nevent net_recv(pkt: packet) in\nhandler net_recv on net_recv(%pkt: packet) {{\n  %k: u32 = 1\n\
              %a: u32 = 1\n  %b: u32 = 1\n  %c: u64 = 1\n{lines}  drop %pkt, \"no\"\n  return\n}}\n"
         );
-        let program = parse(&text).unwrap_or_else(|e| panic!("{text}: line {}: {}", e.line, e.message));
+        let program =
+            parse(&text).unwrap_or_else(|e| panic!("{text}: line {}: {}", e.line, e.message));
         let table = program.table_named("t").unwrap();
         front(&program, table).map_err(|error| error.to_string())
     }

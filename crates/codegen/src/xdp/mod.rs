@@ -1,7 +1,8 @@
 //! C for the Linux kernel's XDP hook.
 //!
-//! One C function per handler, with packets and tables [in place](crate::inplace); [`target`] has what is the kernel's.
-//! Programs with several stages are [pipelines](pipeline) of programs joined by CPU maps.
+//! One C function per handler, with packets and tables [in place](crate::inplace); [`target`] has
+//! what is the kernel's. Programs with several stages are [pipelines](pipeline) of programs joined
+//! by CPU maps.
 
 mod aligned;
 mod pipeline;
@@ -15,7 +16,9 @@ use nicforge_ir::{
     CommuteOp, ConstId, Direction, HandlerId, Program, ReasonId, Table, TableId, TableKind, Type,
 };
 
-use crate::artifact::{LogFormat, XdpArtifact, XdpBuf, XdpMapShape, XdpProgram, XdpSource, XdpTable};
+use crate::artifact::{
+    LogFormat, XdpArtifact, XdpBuf, XdpMapShape, XdpProgram, XdpSource, XdpTable,
+};
 use crate::c::body::Unsupported;
 use crate::c::globals::{self, clock_use};
 use crate::c::names::Names;
@@ -33,7 +36,8 @@ const FAR: u32 = 512;
 /// How what lies in a handler's frame is written.
 const FRAME: &str = "nf_frame->";
 
-/// Slack behind a byte string in a map value: one packet may be copied in before the verifier believes the length.
+/// Slack behind a byte string in a map value: one packet may be copied in before the verifier
+/// believes the length.
 const BUF_SLACK: u32 = 4096;
 
 /// C and its description for a program whose calls are all inlined.
@@ -50,11 +54,11 @@ pub(crate) enum Writing {
     /// As one would write it.
     #[default]
     Plain,
-    /// Structs and arrays lie in an entry of a map for each CPU: the stack has 512 bytes, wants every access aligned, and
-    /// the verifier remembers what each of them holds.
+    /// Structs and arrays lie in an entry of a map for each CPU: the stack has 512 bytes, wants
+    /// every access aligned, and the verifier remembers what each of them holds.
     Framed,
-    /// That, and of numbers that go from one trip of a loop to the next the verifier knows nothing: it would walk the
-    /// loop once for each.
+    /// That, and of numbers that go from one trip of a loop to the next the verifier knows nothing:
+    /// it would walk the loop once for each.
     Forgetful,
 }
 
@@ -84,8 +88,8 @@ pub fn generate_pipeline(
     generate_split(program, pipeline, &[], lines)
 }
 
-/// The same for a program of which some stages, by number, run in a process: their C is the host dialect's, and here is
-/// what joins both.
+/// The same for a program of which some stages, by number, run in a process: their C is the host
+/// dialect's, and here is what joins both.
 ///
 /// # Errors
 /// As [`generate_pipeline`], and what stages of the process and behind it cannot do.
@@ -126,7 +130,8 @@ impl<'a> Generator<'a> {
     fn new(program: &'a Program, lines: LineStyle, pipe: Option<Pipe>) -> Self {
         let mut globals = Names::new([]);
         let consts = program.consts.iter().map(|(id, c)| (id, globals.fresh(&c.name))).collect();
-        let elsewhere = pipe.as_ref().map(|pipe| process::tables(program, pipe).0).unwrap_or_default();
+        let elsewhere =
+            pipe.as_ref().map(|pipe| process::tables(program, pipe).0).unwrap_or_default();
         let (mut maps, mut unaligned) = (HashMap::new(), Vec::new());
         for (id, table) in &program.tables {
             let (map, shape) = (globals.fresh(&table.name), shape(program, id));
@@ -143,7 +148,17 @@ impl<'a> Generator<'a> {
             maps.insert(id, XdpTable { table: id, map, shape, front, buf });
         }
         let types = CTypes::new(program);
-        Generator { program, lines, types, globals, consts, maps, pipe, form: Writing::Plain, unaligned }
+        Generator {
+            program,
+            lines,
+            types,
+            globals,
+            consts,
+            maps,
+            pipe,
+            form: Writing::Plain,
+            unaligned,
+        }
     }
 
     fn run(mut self) -> Result<XdpArtifact, Vec<Unsupported>> {
@@ -171,7 +186,11 @@ impl<'a> Generator<'a> {
                 Err(error) => errors.push(error),
             }
             let name = self.entry_program(id, &names[&id]);
-            programs.extend(name.map(|name| XdpProgram { name, handler: id, event: handler.event }));
+            programs.extend(name.map(|name| XdpProgram {
+                name,
+                handler: id,
+                event: handler.event,
+            }));
         }
         if !errors.is_empty() {
             return Err(errors);
@@ -185,7 +204,8 @@ impl<'a> Generator<'a> {
         let source = self.file(&functions, uses_host_ring);
         let process = self.pipe.as_ref().and_then(|pipe| process::describe(program, pipe));
         let mut tables: Vec<XdpTable> = self.maps.into_values().collect();
-        tables.retain(|t| process.as_ref().is_none_or(|process| !process.tables.contains(&t.table)));
+        tables
+            .retain(|t| process.as_ref().is_none_or(|process| !process.tables.contains(&t.table)));
         tables.sort_by_key(|t| t.table);
         let mut reasons: Vec<(Option<ReasonId>, String)> =
             program.reasons.iter().map(|(id, r)| (Some(id), r.text.clone())).collect();
@@ -210,11 +230,14 @@ impl<'a> Generator<'a> {
         let mut rest: Vec<HandlerId> = pipe.handlers.concat();
         let senders = |id: HandlerId, rest: &[HandlerId]| {
             let event = self.program.handlers[id].event;
-            rest.iter().any(|from| *from != id && pipeline::generated(self.program, *from).contains(&event))
+            rest.iter().any(|from| {
+                *from != id && pipeline::generated(self.program, *from).contains(&event)
+            })
         };
         let mut order = Vec::new();
         while !rest.is_empty() {
-            // What goes round through the process may have no first: then nothing is known about its packet.
+            // What goes round through the process may have no first: then nothing is known about
+            // its packet.
             let ready = rest.iter().position(|id| !senders(*id, &rest));
             order.push((rest.remove(ready.unwrap_or(0)), ready.is_some()));
         }
@@ -232,10 +255,13 @@ impl<'a> Generator<'a> {
             let known = shared.handovers.clone();
             // What is wrong is reported when it is printed for good.
             if self.handler(id, &names[&id], &mut shared).is_err() {
-                // A handler of the process may do more than the kernel: what it hands on is known at run time.
+                // A handler of the process may do more than the kernel: what it hands on is known
+                // at run time.
                 shared.handovers = known;
                 let sent = pipeline::generated(self.program, id).into_iter();
-                shared.handovers.extend(sent.map(|event| (event, Form { cursor: None, staged: true })));
+                shared
+                    .handovers
+                    .extend(sent.map(|event| (event, Form { cursor: None, staged: true })));
             }
         }
     }
@@ -258,7 +284,8 @@ impl<'a> Generator<'a> {
     /// The whole file around the handlers' functions.
     fn file(&self, functions: &str, host_ring: bool) -> String {
         let program = self.program;
-        let mut out = format!("/* Generated by nicforge from {}; for the xdp target. */\n\n", program.name);
+        let mut out =
+            format!("/* Generated by nicforge from {}; for the xdp target. */\n\n", program.name);
         let parts = [
             (host_ring, "HOST_RING"),
             (functions.contains("nf_staging"), "STAGING"),
@@ -283,7 +310,8 @@ impl<'a> Generator<'a> {
         out.push_str("struct nf_event nf_event = {0};\n");
         let _ = writeln!(out, "u64 nf_drops[{}] = {{0}};", (program.reasons.len() + 1) * stages);
         let _ = writeln!(out, "u64 nf_refused[{}] = {{0}};", program.tables.len().max(1));
-        if functions.contains("NF_CLEAR") || functions.contains("NF_FORGET") || self.pipe.is_some() {
+        if functions.contains("NF_CLEAR") || functions.contains("NF_FORGET") || self.pipe.is_some()
+        {
             out.push_str("u64 nf_zero = 0;\n");
         }
         if self.pipe.as_ref().is_some_and(Pipe::has_process) {
@@ -299,7 +327,8 @@ impl<'a> Generator<'a> {
         }
         out.push_str(&self.types.declarations());
         out.push_str(&globals::constants(&self.types, &self.consts));
-        let elsewhere = self.pipe.as_ref().map(|pipe| process::tables(program, pipe).0).unwrap_or_default();
+        let elsewhere =
+            self.pipe.as_ref().map(|pipe| process::tables(program, pipe).0).unwrap_or_default();
         for (id, table) in program.tables.iter().filter(|(id, _)| !elsewhere.contains(id)) {
             out.push_str(&self.map(id, table));
         }
@@ -341,7 +370,8 @@ impl<'a> Generator<'a> {
                 key_type = format!("struct nf_lpm_{map}");
             }
             XdpMapShape::TernaryList => {
-                let at = |ty| format!(" __attribute__((aligned({})))", self.program.layout(ty).align);
+                let at =
+                    |ty| format!(" __attribute__((aligned({})))", self.program.layout(ty).align);
                 let (key_at, value_at) = (at(table.key), at(table.value));
                 let _ = writeln!(
                     out,
@@ -359,14 +389,17 @@ impl<'a> Generator<'a> {
             (XdpMapShape::Lpm, _) => "BPF_MAP_TYPE_LPM_TRIE",
             (XdpMapShape::Array | XdpMapShape::TernaryList, _) => "BPF_MAP_TYPE_ARRAY",
         };
-        // The kernel's LRU evicts in batches from lists of its own and before it is full; room beside the capacity keeps
-        // the promise that at least this many entries stay.
+        // The kernel's LRU evicts in batches from lists of its own and before it is full; room
+        // beside the capacity keeps the promise that at least this many entries stay.
         let entries = if table.kind == TableKind::Lru {
             table.capacity as u64 * 2 + 4096
         } else {
             table.capacity as u64
         };
-        let _ = writeln!(out, "struct {{\n    __uint(type, {kind});\n    __uint(max_entries, {entries});");
+        let _ = writeln!(
+            out,
+            "struct {{\n    __uint(type, {kind});\n    __uint(max_entries, {entries});"
+        );
         if *shape == XdpMapShape::Lpm {
             out.push_str("    __uint(map_flags, BPF_F_NO_PREALLOC);\n");
         }
@@ -380,7 +413,12 @@ impl<'a> Generator<'a> {
         out
     }
 
-    fn handler(&self, id: HandlerId, name: &str, shared: &mut Shared) -> Result<String, Unsupported> {
+    fn handler(
+        &self,
+        id: HandlerId,
+        name: &str,
+        shared: &mut Shared,
+    ) -> Result<String, Unsupported> {
         let program = self.program;
         let handler = &program.handlers[id];
         let event = &program.events[handler.event];
@@ -415,10 +453,18 @@ impl<'a> Generator<'a> {
         };
         let state = pipe.map_or(State::default(), |pipe| pipe.entry_state(program, id));
         let dialect = InPlace::new(body, target);
-        let taken = ["data", "end", "clock", "draws", "cursor", "staged", "staged_len", "event", "start"];
+        let taken =
+            ["data", "end", "clock", "draws", "cursor", "staged", "staged_len", "event", "start"];
         let names = Names::new(taken.map(String::from));
-        let mut emitter =
-            Emitter::new(&self.types, body, &self.consts, names, dialect, state.clone(), self.lines);
+        let mut emitter = Emitter::new(
+            &self.types,
+            body,
+            &self.consts,
+            names,
+            dialect,
+            state.clone(),
+            self.lines,
+        );
         let framed = match self.form {
             Writing::Plain => Vec::new(),
             _ => emitter.vars.move_out(body, FRAME),

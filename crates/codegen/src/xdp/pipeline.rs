@@ -1,19 +1,24 @@
-//! Handlers of planned programs as stages: where each runs, and what an event carries from one to the next.
+//! Handlers of planned programs as stages: where each runs, and what an event carries from one to
+//! the next.
 //!
-//! Packets come in at the first stage, a program on the interface. Every other stage, and the first if it has replicas,
-//! is a program on the entries of a CPU map (`nf_queue_N`): handing an event on is putting its values into the packet's metadata
-//! and redirecting the packet to the queue of the CPU that the replica runs on. The receiver takes the metadata off again
-//! before it looks at the packet, so that stages see the same room for headers.
+//! Packets come in at the first stage, a program on the interface. Every other stage, and the first
+//! if it has replicas, is a program on the entries of a CPU map (`nf_queue_N`): handing an event on
+//! is putting its values into the packet's metadata and redirecting the packet to the queue of the
+//! CPU that the replica runs on. The receiver takes the metadata off again before it looks at the
+//! packet, so that stages see the same room for headers.
 //!
-//! Besides its values an event carries what is known at run time only: the cursor, unless all senders agree on it; time
-//! and seed of the event from outside, if a later stage reads them (the first stage asks the kernel, so all stages
-//! read the same time); and in recorded runs the number of the event and the way it took. Headers that were emitted
-//! and not sent yet wait in front of the frame.
+//! Besides its values an event carries what is known at run time only: the cursor, unless all
+//! senders agree on it; time and seed of the event from outside, if a later stage reads them (the
+//! first stage asks the kernel, so all stages read the same time); and in recorded runs the number
+//! of the event and the way it took. Headers that were emitted and not sent yet wait in front of
+//! the frame.
 //!
-//! Stages of the [`process`](super::process) get their events by AF_XDP, and stages behind it take theirs from CPU maps like others.
+//! Stages of the [`process`](super::process) get their events by AF_XDP, and stages behind it take
+//! theirs from CPU maps like others.
 //!
-//! What all senders agree on is found by generating every handler once, senders first, and noting the state at each
-//! place that generates the event; the second time is for good. Cost: twice the time of one handler.
+//! What all senders agree on is found by generating every handler once, senders first, and noting
+//! the state at each place that generates the event; the second time is for good. Cost: twice the
+//! time of one handler.
 
 mod print;
 
@@ -73,8 +78,8 @@ pub struct Edge {
     pub large: bool,
 }
 
-/// Bytes of values that a receiver takes to its stack beside the variables they become: an eighth of what there is. Of larger events a
-/// larger value stays where it is.
+/// Bytes of values that a receiver takes to its stack beside the variables they become: an eighth
+/// of what there is. Of larger events a larger value stays where it is.
 pub(super) const SMALL: u32 = 64;
 
 impl Edge {
@@ -92,7 +97,8 @@ pub struct Pipe {
     pub edges: HashMap<EventId, Edge>,
     /// Known once the senders were generated.
     pub forms: HashMap<EventId, Form>,
-    /// By port the bytes that choose the first stage's replica; none: it runs where packets come in.
+    /// By port the bytes that choose the first stage's replica; none: it runs where packets come
+    /// in.
     pub spread: Option<Vec<Vec<(u32, u32)>>>,
 }
 
@@ -123,7 +129,8 @@ impl Pipe {
         let mut names = Names::default();
         let mut first = 0;
         for (at, stage) in pipeline.stages.iter().enumerate() {
-            // Messages of the host side come straight to their handler, whatever stage it shares tables with.
+            // Messages of the host side come straight to their handler, whatever stage it shares
+            // tables with.
             let takes = |wanted: Direction| {
                 stage.handlers.iter().any(|h| {
                     let event = &program.events[program.handlers[*h].event];
@@ -143,7 +150,8 @@ impl Pipe {
                     handler.span,
                 ));
             }
-            let name = stage.handlers.first().map_or("", |h| &program.handlers[*h].name).to_string();
+            let name =
+                stage.handlers.first().map_or("", |h| &program.handlers[*h].name).to_string();
             pipe.stages.push(XdpStage {
                 name,
                 program: format!("nf_stage_{at}"),
@@ -159,7 +167,9 @@ impl Pipe {
                 let by = pipeline.steering.iter().find(|s| Some(s.event) == event).map(|s| &s.by);
                 pipe.spread = Some(match by {
                     Some(SteerBy::FrameByPort(ports)) => ports.clone(),
-                    Some(SteerBy::Frame(fields)) => vec![fields.clone(); program.ports.max(1) as usize],
+                    Some(SteerBy::Frame(fields)) => {
+                        vec![fields.clone(); program.ports.max(1) as usize]
+                    }
                     _ => Vec::new(),
                 });
             }
@@ -178,7 +188,8 @@ impl Pipe {
             let sender_inside = |inside: bool| {
                 let mut senders =
                     program.handlers.keys().filter(|from| generated(program, *from).contains(&id));
-                senders.any(|from| stage_of(from).is_some_and(|at| in_process.contains(&at)) == inside)
+                senders
+                    .any(|from| stage_of(from).is_some_and(|at| in_process.contains(&at)) == inside)
             };
             let (to_process, from_process) = (in_process.contains(&stage), sender_inside(true));
             if packets > 1 || packets == 0 && !to_process && sender_inside(false) {
@@ -188,24 +199,30 @@ impl Pipe {
                     span,
                 ));
             }
-            let steer = pipeline.steering.iter().find(|s| s.event == id).and_then(|s| match &s.by {
-                SteerBy::Params(list) => list.first().map(|(param, _)| {
-                    let whole = event.params[*param].ty.is_int();
-                    (*param, if whole { XdpSteer::Integer } else { XdpSteer::Bytes })
-                }),
-                SteerBy::Number(param, instances) => Some((*param, XdpSteer::Number(*instances))),
-                _ => None,
-            });
+            let steer =
+                pipeline.steering.iter().find(|s| s.event == id).and_then(|s| match &s.by {
+                    SteerBy::Params(list) => list.first().map(|(param, _)| {
+                        let whole = event.params[*param].ty.is_int();
+                        (*param, if whole { XdpSteer::Integer } else { XdpSteer::Bytes })
+                    }),
+                    SteerBy::Number(param, instances) => {
+                        Some((*param, XdpSteer::Number(*instances)))
+                    }
+                    _ => None,
+                });
             let body = &program.handlers[handler].body;
             let params = &body.blocks[body.entry()].params;
             let mut used = std::collections::HashSet::new();
-            body.for_each_inst(body.entry(), &mut |inst| used.extend(body.insts[inst].op.operands()));
+            body.for_each_inst(body.entry(), &mut |inst| {
+                used.extend(body.insts[inst].op.operands())
+            });
             let mut list = Names::new([]);
             let members = event.params.iter().zip(params).map(|(param, value)| {
                 (param.ty != Type::Packet && used.contains(value)).then(|| list.fresh(&param.name))
             });
-            let inside =
-                |h: &&HandlerId| program.events[program.handlers[**h].event].direction == Direction::Internal;
+            let inside = |h: &&HandlerId| {
+                program.events[program.handlers[**h].event].direction == Direction::Internal
+            };
             let kinds = pipeline.stages[stage].handlers.iter().filter(inside).count() > 1;
             let needs = needs(program, handler, &mut Vec::new());
             let drawing = program.handlers.values().filter(|h| clock_use(h).1).count();
@@ -213,7 +230,8 @@ impl Pipe {
             let carried = event.params.iter().zip(&members).filter(|(_, member)| member.is_some());
             let bytes: u32 = carried.map(|(param, _)| program.size_of(param.ty)).sum();
             let packed = to_process || from_process;
-            let strings = if packed { super::process::strings(program, id, &members) } else { Vec::new() };
+            let strings =
+                if packed { super::process::strings(program, id, &members) } else { Vec::new() };
             let edge = Edge {
                 name: names.fresh(&event.name),
                 members,
@@ -233,9 +251,11 @@ impl Pipe {
             };
             let bytes = edge.bytes(program, id);
             if bytes > METADATA {
-                let params = event.params.iter().zip(&edge.members).filter(|(_, member)| member.is_some());
-                let values: Vec<String> =
-                    params.map(|(p, _)| format!("`{}` ({} bytes)", p.name, program.size_of(p.ty))).collect();
+                let params =
+                    event.params.iter().zip(&edge.members).filter(|(_, member)| member.is_some());
+                let values: Vec<String> = params
+                    .map(|(p, _)| format!("`{}` ({} bytes)", p.name, program.size_of(p.ty)))
+                    .collect();
                 errors.push(unsupported(
                     format!(
                         "event `{}` carries {bytes} bytes in packet metadata, which has room for {METADATA}: {}",
@@ -272,7 +292,8 @@ impl Pipe {
         self.handlers.iter().position(|list| list.contains(&handler))
     }
 
-    /// Whether the handlers that a handler sends to read time, and random numbers; its own use included.
+    /// Whether the handlers that a handler sends to read time, and random numbers; its own use
+    /// included.
     pub fn needs(&self, program: &Program, handler: HandlerId) -> (bool, bool) {
         needs(program, handler, &mut Vec::new())
     }
@@ -345,8 +366,8 @@ pub fn generated(program: &Program, handler: HandlerId) -> Vec<EventId> {
     list
 }
 
-/// Events that go to their own stage or an earlier one. A queue whose program feeds it would keep itself in the kernel
-/// for ever; what goes round through the process ends with it.
+/// Events that go to their own stage or an earlier one. A queue whose program feeds it would keep
+/// itself in the kernel for ever; what goes round through the process ends with it.
 fn backward(
     program: &Program,
     stage_of: &dyn Fn(HandlerId) -> Option<usize>,
@@ -376,11 +397,14 @@ impl Edge {
     /// Bytes in packet metadata, at most.
     fn bytes(&self, program: &Program, event: EventId) -> u32 {
         let params = program.events[event].params.iter().zip(&self.members);
-        let values: u32 = params.filter(|(_, m)| m.is_some()).map(|(p, _)| program.size_of(p.ty)).sum();
+        let values: u32 =
+            params.filter(|(_, m)| m.is_some()).map(|(p, _)| program.size_of(p.ty)).sum();
         let clock = 8 * (u32::from(self.now) + u32::from(self.seed)) + 4 * u32::from(self.draws);
-        // The cursor, the length of what waits in front, the kind, the port, order and event for the process, and padding.
+        // The cursor, the length of what waits in front, the kind, the port, order and event for
+        // the process, and padding.
         let packed = if self.packed { 3 * 4 } else { 0 };
-        let strings = self.strings.iter().map(|at| program.size_of(program.events[event].params[*at].ty));
+        let strings =
+            self.strings.iter().map(|at| program.size_of(program.events[event].params[*at].ty));
         let ends: u32 = strings.map(|bytes| bytes.next_multiple_of(8) - bytes).sum();
         let words = if self.strings.is_empty() { 0 } else { 4 };
         (values + clock + 3 * 4 + packed + ends + words + RECORDED).next_multiple_of(8)
@@ -457,7 +481,9 @@ pub fn hand_over(e: &mut E<'_, Xdp<'_>>, event: EventId, args: &[ValueId]) -> Op
             format!("nf_hand_to_process({to})")
         } else {
             let used = e.names.fresh("words");
-            count_words(&used, &made, ".", edge, [first, second]).iter().for_each(|line| e.line(line));
+            count_words(&used, &made, ".", edge, [first, second])
+                .iter()
+                .for_each(|line| e.line(line));
             format!("nf_hand_strings_to_process({to}, {first}, {second}, {used})")
         };
         return Some(Handed::Packet(call));
@@ -482,7 +508,11 @@ fn replica(e: &mut E<'_, Xdp<'_>>, edge: &Edge, stage: &XdpStage, args: &[ValueI
     let choose = match edge.steer {
         None => format!("nf_in_turn({}, {})", e.dialect.target.stage, stage.replicas),
         Some((param, XdpSteer::Number(instances))) => {
-            format!("(u64)((u32){} % {instances}) * {} / {instances}", e.text(args[param]), stage.replicas)
+            format!(
+                "(u64)((u32){} % {instances}) * {} / {instances}",
+                e.text(args[param]),
+                stage.replicas
+            )
         }
         Some((param, XdpSteer::Integer)) => {
             format!("nf_replica({}, {})", e.text(args[param]), stage.replicas)
@@ -507,13 +537,17 @@ fn clocks(edge: &Edge) -> impl Iterator<Item = &'static str> {
     all.into_iter().filter_map(|(carried, text)| carried.then_some(text))
 }
 
-/// Prints an event without a packet for the process, where it lies in the ring: the stack has no room for another copy.
+/// Prints an event without a packet for the process, where it lies in the ring: the stack has no
+/// room for another copy.
 fn raise(e: &mut E<'_, Xdp<'_>>, edge: &Edge, stage: &XdpStage, event: EventId, args: &[ValueId]) {
     let thread = replica(e, edge, stage, args);
     let made = e.names.fresh("made");
     let name = format!("struct nf_event_{}", edge.name);
     if edge.strings.is_empty() {
-        e.line(&format!("{name} *{made} = nf_raised({thread}, {}, sizeof({name}));", event.as_u32()));
+        e.line(&format!(
+            "{name} *{made} = nf_raised({thread}, {}, sizeof({name}));",
+            event.as_u32()
+        ));
     } else {
         e.line(&format!("{name} *{made} = nf_raised_room();"));
     }

@@ -1,21 +1,26 @@
-//! Stages that run in a process beside the kernel: what crosses between both, and the programs that join them.
+//! Stages that run in a process beside the kernel: what crosses between both, and the programs that
+//! join them.
 //!
-//! The process is the host of a program whose NIC is the kernel's hook. A packet for it is redirected to the AF_XDP socket of the queue it came
-//! in by, with the event's values in front, as stages give them to each other. Where an event has no packet there is nothing to redirect;
-//! its values go through a ring buffer. Two ways and several sockets would lose the order in which one stage made its events, so each
-//! carries a number, by which the process merges them again.
+//! The process is the host of a program whose NIC is the kernel's hook. A packet for it is
+//! redirected to the AF_XDP socket of the queue it came in by, with the event's values in front, as
+//! stages give them to each other. Where an event has no packet there is nothing to redirect; its
+//! values go through a ring buffer. Two ways and several sockets would lose the order in which one
+//! stage made its events, so each carries a number, by which the process merges them again.
 //!
-//! Replica `r` of every stage of the process is its thread `r`, and each thread is such a receiver of its own: sockets on the same
-//! queues, a ring, and numbers. The sender chooses the replica as it chooses a CPU, so events of one key meet in one thread in their order.
+//! Replica `r` of every stage of the process is its thread `r`, and each thread is such a receiver
+//! of its own: sockets on the same queues, a ring, and numbers. The sender chooses the replica as
+//! it chooses a CPU, so events of one key meet in one thread in their order.
 //!
-//! What comes back is a frame on an interface of the process's own, whose program (`nf_return`) turns the values into metadata and
-//! redirects the packet to the CPU map of its stage: stages behind the process are stages like others. The packet's port is then among
-//! the values, since the interface is not the one it came in by, and the operating system is out of reach: its stack would see
-//! a packet of the wrong interface.
+//! What comes back is a frame on an interface of the process's own, whose program (`nf_return`)
+//! turns the values into metadata and redirects the packet to the CPU map of its stage: stages
+//! behind the process are stages like others. The packet's port is then among the values, since the
+//! interface is not the one it came in by, and the operating system is out of reach: its stack
+//! would see a packet of the wrong interface.
 //!
-//! Byte strings lie last, each in words of 8 bytes, and words of zeros at a string's end do not cross: `nf_words` says how many of each do, one
-//! byte a string. The kernel's verifier wants to know where everything lies, so it walks the hand-over once for every length that a string
-//! may have; that is why only [`STRINGS`] of an event are cut.
+//! Byte strings lie last, each in words of 8 bytes, and words of zeros at a string's end do not
+//! cross: `nf_words` says how many of each do, one byte a string. The kernel's verifier wants to
+//! know where everything lies, so it walks the hand-over once for every length that a string may
+//! have; that is why only [`STRINGS`] of an event are cut.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -78,7 +83,10 @@ pub fn tables(program: &Program, pipe: &Pipe) -> (Vec<TableId>, Vec<TableId>) {
         set
     };
     let (inside, outside) = (of(true), of(false));
-    (inside.difference(&outside).copied().collect(), inside.intersection(&outside).copied().collect())
+    (
+        inside.difference(&outside).copied().collect(),
+        inside.intersection(&outside).copied().collect(),
+    )
 }
 
 /// Finds which events carry the port, and what stages of the process and behind it cannot do.
@@ -122,8 +130,12 @@ pub fn check(program: &Program, pipe: &mut Pipe) -> Vec<Unsupported> {
             let Some(edge) = pipe.edges.get(&event) else { continue };
             if edge.packet && pipe.stages[edge.stage].process {
                 errors.push(Unsupported {
-                    message: format!("`{}` hands a packet to the process that came from there", handler.name),
-                    help: "let the process keep it until all is done, or enqueue values only".into(),
+                    message: format!(
+                        "`{}` hands a packet to the process that came from there",
+                        handler.name
+                    ),
+                    help: "let the process keep it until all is done, or enqueue values only"
+                        .into(),
                     span: handler.span,
                 });
             }
@@ -139,8 +151,9 @@ pub fn check(program: &Program, pipe: &mut Pipe) -> Vec<Unsupported> {
     errors
 }
 
-/// The ring of an AF_XDP socket has one producer, and nothing locks it: packets for the process may come from one stage of one replica. A
-/// first stage on the interface is that for each of its queues, whose sockets are different ones.
+/// The ring of an AF_XDP socket has one producer, and nothing locks it: packets for the process may
+/// come from one stage of one replica. A first stage on the interface is that for each of its
+/// queues, whose sockets are different ones.
 fn several_senders(program: &Program, pipe: &Pipe) -> Option<Unsupported> {
     let hands = |handler: &&HandlerId| {
         generated(program, **handler).iter().any(|event| {
@@ -163,7 +176,8 @@ fn several_senders(program: &Program, pipe: &Pipe) -> Option<Unsupported> {
             senders.len(),
             handler.name
         ),
-        help: "choose another plan, or hand packets over in one place and values everywhere else".into(),
+        help: "choose another plan, or hand packets over in one place and values everywhere else"
+            .into(),
         span: handler.span,
     })
 }
@@ -173,7 +187,8 @@ fn behind(program: &Program, pipe: &Pipe) -> BTreeSet<HandlerId> {
     let mut set = BTreeSet::new();
     let mut open: Vec<HandlerId> = program.handlers.keys().filter(|id| pipe.inside(*id)).collect();
     while let Some(from) = open.pop() {
-        for to in generated(program, from).into_iter().filter_map(|event| program.handler_of(event)) {
+        for to in generated(program, from).into_iter().filter_map(|event| program.handler_of(event))
+        {
             if !pipe.inside(to) && set.insert(to) {
                 open.push(to);
             }
@@ -191,12 +206,13 @@ fn asks_port(program: &Program, handler: HandlerId, seen: &mut Vec<HandlerId>) -
     let body = &program.handlers[handler].body;
     let mut asks = false;
     body.for_each_inst(body.entry(), &mut |inst| asks |= body.insts[inst].op.asks_port());
-    let next = generated(program, handler).into_iter().filter_map(|event| program.handler_of(event));
+    let next =
+        generated(program, handler).into_iter().filter_map(|event| program.handler_of(event));
     asks || next.into_iter().any(|next| asks_port(program, next, seen))
 }
 
-/// Members of an event's struct in the order in which they lie, but for its byte strings: C type (none: a parameter's), C name, parameter,
-/// bytes.
+/// Members of an event's struct in the order in which they lie, but for its byte strings: C type
+/// (none: a parameter's), C name, parameter, bytes.
 struct Member {
     name: String,
     param: Option<usize>,
@@ -217,7 +233,9 @@ fn members(program: &Program, edge: &Edge, form: Form, event: EventId) -> Vec<Me
         (edge.packet && form.cursor.is_none(), "nf_cursor", 4),
         (edge.packet && form.staged, "nf_staged", 4),
     ];
-    list.extend(carried.iter().filter(|(carried, ..)| *carried).map(|(_, name, bytes)| own(name, *bytes)));
+    list.extend(
+        carried.iter().filter(|(carried, ..)| *carried).map(|(_, name, bytes)| own(name, *bytes)),
+    );
     for (at, member) in edge.members.iter().enumerate() {
         if let Some(name) = member.as_ref().filter(|_| !edge.strings.contains(&at)) {
             let bytes = program.size_of(program.events[event].params[at].ty);
@@ -237,7 +255,8 @@ fn members(program: &Program, edge: &Edge, form: Form, event: EventId) -> Vec<Me
     list
 }
 
-/// The struct of an event that the process reads or writes: packed, so that both sides know where everything is.
+/// The struct of an event that the process reads or writes: packed, so that both sides know where
+/// everything is.
 pub fn declaration(pipe: &Pipe, program: &Program, types: &CTypes<'_>, event: EventId) -> String {
     let edge = &pipe.edges[&event];
     let form = pipe.forms.get(&event).copied().unwrap_or_default();
@@ -254,7 +273,8 @@ pub fn declaration(pipe: &Pipe, program: &Program, types: &CTypes<'_>, event: Ev
     out.push_str("    NF_TRIP_MEMBERS\n");
     for (at, words) in edge.strings.iter().zip(words(program, event, edge)) {
         let ty = program.events[event].params[*at].ty;
-        let (bytes, name) = (program.size_of(ty), edge.members[*at].as_deref().unwrap_or("nf_string"));
+        let (bytes, name) =
+            (program.size_of(ty), edge.members[*at].as_deref().unwrap_or("nf_string"));
         let _ = writeln!(out, "    {} {name};", types.name(ty));
         if bytes < 8 * words {
             let _ = writeln!(out, "    u8 nf_behind_{at}[{}];", 8 * words - bytes);
@@ -271,14 +291,17 @@ pub fn returning(pipe: &Pipe) -> String {
         return String::new();
     }
     let mut out =
-        "SEC(\"xdp\")\nint nf_return(struct xdp_md *ctx)\n{\n    u32 stage = 0, cpu = 0;\n".to_string();
+        "SEC(\"xdp\")\nint nf_return(struct xdp_md *ctx)\n{\n    u32 stage = 0, cpu = 0;\n"
+            .to_string();
     out.push_str(
         "    if (!nf_returned(ctx, &stage, &cpu))\n        return XDP_ABORTED;\n    switch (stage) {\n",
     );
     for (at, stage) in pipe.stages.iter().enumerate() {
         if let Some(queue) = stage.queue.as_ref().filter(|_| !stage.process) {
-            let _ =
-                writeln!(out, "    case {at}:\n        return bpf_redirect_map(&{queue}, cpu, XDP_ABORTED);");
+            let _ = writeln!(
+                out,
+                "    case {at}:\n        return bpf_redirect_map(&{queue}, cpu, XDP_ABORTED);"
+            );
         }
     }
     out.push_str("    }\n    return XDP_ABORTED;\n}\n\n");
@@ -301,7 +324,8 @@ pub fn describe(program: &Program, pipe: &Pipe) -> Option<XdpProcess> {
     let inside = program.handlers.keys().filter(|id| pipe.inside(*id));
     let handlers = inside.filter_map(|id| Some((id, pipe.stage_of(id)?))).collect();
     let stages = pipe.handlers.iter().zip(&pipe.stages).filter(|(_, stage)| stage.process);
-    let parts: Vec<(&[HandlerId], u32)> = stages.map(|(list, stage)| (&list[..], stage.replicas)).collect();
+    let parts: Vec<(&[HandlerId], u32)> =
+        stages.map(|(list, stage)| (&list[..], stage.replicas)).collect();
     let shard = |table: &TableId| {
         let (sharded, commutes) = table_use(program, &parts, *table);
         sharded.then_some((*table, commutes))
@@ -318,7 +342,9 @@ fn layout(program: &Program, pipe: &Pipe, event: EventId, edge: &Edge) -> XdpEdg
         placed.push((at, member));
         at += placed.last().map_or(0, |(_, member)| member.bytes);
     }
-    let of = |name: &str| placed.iter().find(|(_, m)| m.param.is_none() && m.name == name).map(|(at, _)| *at);
+    let of = |name: &str| {
+        placed.iter().find(|(_, m)| m.param.is_none() && m.name == name).map(|(at, _)| *at)
+    };
     let params = placed.iter().filter_map(|(at, m)| m.param.map(|param| (param, *at, m.bytes)));
     XdpEdge {
         event,

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use nicforge_ir::{CommuteOp, Direction, EventId, HandlerId, InstId, Op, TableId, TableKind, Type, ValueId};
+use nicforge_ir::{
+    CommuteOp, Direction, EventId, HandlerId, InstId, Op, TableId, TableKind, Type, ValueId,
+};
 
 use super::pipeline::{self, Handed, Handover, Pipe};
 use crate::artifact::{LogFormat, XdpMapShape, XdpTable};
@@ -77,9 +79,13 @@ impl Xdp<'_> {
         match (name.as_str(), args) {
             ("net_send", [_, port]) => {
                 packet::finish(e);
-                let back = matches!(e.body.def_op(*port), Some(Op::InPort { .. })) && !Self::queued(e);
-                let call =
-                    if back { "nf_send_back()".to_string() } else { format!("nf_send({})", e.text(*port)) };
+                let back =
+                    matches!(e.body.def_op(*port), Some(Op::InPort { .. })) && !Self::queued(e);
+                let call = if back {
+                    "nf_send_back()".to_string()
+                } else {
+                    format!("nf_send({})", e.text(*port))
+                };
                 let call = Self::leave(e, call);
                 Ok(Self::verdict(e, &call, last))
             }
@@ -102,7 +108,9 @@ impl Xdp<'_> {
                 let ty = e.body.ty(*message);
                 let (record, size) = (e.names.fresh("record"), e.program.size_of(ty));
                 let (ty, message) = (e.types.name(ty), e.text(*message));
-                e.line(&format!("struct {{ struct nf_record_head head; {ty} message; }} {record} NF_LOCAL;"));
+                e.line(&format!(
+                    "struct {{ struct nf_record_head head; {ty} message; }} {record} NF_LOCAL;"
+                ));
                 e.line(&format!("__builtin_memset(&{record}, 0, sizeof({record}));"));
                 e.line(&format!("{record}.head.kind = NF_HOST_MSG;"));
                 e.line(&format!("{record}.head.length = {size};"));
@@ -114,7 +122,8 @@ impl Xdp<'_> {
             }
             _ => Err(Unsupported {
                 message: format!("target `xdp` has no event `{name}`"),
-                help: "it offers `net_send`, `stack_recv`, `host_recv`, `host_msg` and `dma_write`".into(),
+                help: "it offers `net_send`, `stack_recv`, `host_recv`, `host_msg` and `dma_write`"
+                    .into(),
                 span: e.body.insts[inst].span,
             }),
         }
@@ -211,7 +220,8 @@ impl Target for Xdp<'_> {
                     message: format!(
                         "`{name}` is a function of C, and the kernel runs nothing it has not checked"
                     ),
-                    help: "put the call behind a queue to the host: a handler with NF_ON(host)".into(),
+                    help: "put the call behind a queue to the host: a handler with NF_ON(host)"
+                        .into(),
                     span: data.span,
                 });
             }
@@ -225,7 +235,8 @@ impl Target for Xdp<'_> {
             Op::BufGenerate { event, table, key, port } => {
                 if port.is_some() || e.program.events[event].name != "host_recv" {
                     return Err(Unsupported {
-                        message: "target `xdp` cannot make a packet of a table's byte string".into(),
+                        message: "target `xdp` cannot make a packet of a table's byte string"
+                            .into(),
                         help: "deliver it to the host side with nf_buf_to_host()".into(),
                         span: data.span,
                     });
@@ -276,8 +287,9 @@ impl Target for Xdp<'_> {
         (address, check)
     }
 
-    /// Stages read headers again without leaving where they are too short, which nothing that comes to them is. The verifier does not
-    /// know that, and would walk the loop once for every sum of headers that may be there.
+    /// Stages read headers again without leaving where they are too short, which nothing that comes
+    /// to them is. The verifier does not know that, and would walk the loop once for every sum of
+    /// headers that may be there.
     fn cursor_enters_loop(e: &mut E<'_, Self>) {
         if e.dialect.target.pipe.is_some() {
             e.line("NF_FORGET(cursor);");
@@ -292,7 +304,8 @@ impl Target for Xdp<'_> {
         e.dialect.target.pipe.is_none() || !e.program.handlers.values().any(resets)
     }
 
-    /// The kernel keeps at least an Ethernet header; a frame that would leave with less fails as a whole, counted.
+    /// The kernel keeps at least an Ethernet header; a frame that would leave with less fails as a
+    /// whole, counted.
     fn trim(e: &mut E<'_, Self>, ok: &str, keep: &str, rest: &str) {
         let fail = e.dialect.target.no_room();
         e.line(&format!("if ({ok} && bpf_xdp_adjust_tail(ctx, (int)({keep} - {rest})))"));
@@ -374,7 +387,9 @@ impl Target for Xdp<'_> {
                 e.line(&format!("{ty} *{name} = 0;"));
                 e.line(&format!("for (u32 {at} = 0; {at} < {capacity}; {at}++) {{"));
                 e.line(&format!("    u32 at_ = {at};"));
-                e.line(&format!("    struct nf_rule_{map} *{rule} = bpf_map_lookup_elem(&{map}, &at_);"));
+                e.line(&format!(
+                    "    struct nf_rule_{map} *{rule} = bpf_map_lookup_elem(&{map}, &at_);"
+                ));
                 e.line(&format!("    if (!{rule} || !{rule}->used)"));
                 e.line("        break;");
                 e.line(&format!(
@@ -398,20 +413,30 @@ impl Target for Xdp<'_> {
         e.line("    return XDP_ABORTED;");
     }
 
-    fn insert(e: &mut E<'_, Self>, table: TableId, key: ValueId, value: ValueId, indent: &str) -> String {
+    fn insert(
+        e: &mut E<'_, Self>,
+        table: TableId,
+        key: ValueId,
+        value: ValueId,
+        indent: &str,
+    ) -> String {
         let map = e.dialect.target.maps[&table].map.clone();
         let refused = refused(table);
         let key = e.address(key);
         if e.dialect.target.maps[&table].buf.is_some() {
             let (ty, zero) = (Self::entry_type(e, table), e.names.fresh("fresh"));
             let value = e.text(value);
-            // Too large for the stack: the entry is made from zeroes in a map and then given its value.
-            e.line(&format!("{indent}{ty} *{zero} = nf_map_entry(&{map}, {key}, nf_zeroes(), {refused});"));
+            // Too large for the stack: the entry is made from zeroes in a map and then given its
+            // value.
+            e.line(&format!(
+                "{indent}{ty} *{zero} = nf_map_entry(&{map}, {key}, nf_zeroes(), {refused});"
+            ));
             e.line(&format!("{indent}if ({zero})"));
             e.line(&format!("{indent}    {zero}->value = {value};"));
             return format!("{zero} != 0");
         }
-        // The kernel gets a copy, so that the value itself may stay in registers on all other paths.
+        // The kernel gets a copy, so that the value itself may stay in registers on all other
+        // paths.
         let mut inserted = copy_to_insert(e, value, indent);
         if Self::wraps(e, table) {
             let (ty, entry) = (Self::entry_type(e, table), e.names.fresh("entry"));
@@ -435,10 +460,21 @@ impl Target for Xdp<'_> {
     }
 
     fn delete(e: &mut E<'_, Self>, table: TableId, key: ValueId) -> String {
-        format!("bpf_map_delete_elem(&{}, {}) == 0", e.dialect.target.maps[&table].map, e.address(key))
+        format!(
+            "bpf_map_delete_elem(&{}, {}) == 0",
+            e.dialect.target.maps[&table].map,
+            e.address(key)
+        )
     }
 
-    fn commute(e: &E<'_, Self>, table: TableId, op: CommuteOp, at: &str, part: Type, amount: &str) -> String {
+    fn commute(
+        e: &E<'_, Self>,
+        table: TableId,
+        op: CommuteOp,
+        at: &str,
+        part: Type,
+        amount: &str,
+    ) -> String {
         let shape = e.dialect.target.maps[&table].shape;
         let atomic = matches!(part.bits(), Some(32 | 64)) && shape != XdpMapShape::PerCpuSum;
         // A member of a packed struct may lie anywhere; BPF atomics take its address as it is.

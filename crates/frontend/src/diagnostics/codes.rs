@@ -90,7 +90,8 @@ codes! {
     LOG_FORMAT "NF0101" "log format and arguments do not match";
 }
 
-/// What C has and the subset lacks. A function with nothing else against it can stay C, where the program runs as a process.
+/// What C has and the subset lacks. A function with nothing else against it can stay C, where the
+/// program runs as a process.
 const OUTSIDE: &[Code] = &[
     FLOAT,
     UNION,

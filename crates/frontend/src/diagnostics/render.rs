@@ -8,12 +8,17 @@ use nicforge_ir::{Diagnostic, FileId, Label, Severity, SourceFile};
 const WIDTH: usize = 140;
 
 /// One diagnostic with its source lines, without a final line break. `color` adds terminal escapes.
-pub fn render(diagnostic: &Diagnostic, files: &PrimaryMap<FileId, SourceFile>, color: bool) -> String {
+pub fn render(
+    diagnostic: &Diagnostic,
+    files: &PrimaryMap<FileId, SourceFile>,
+    color: bool,
+) -> String {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let mut group = Group::with_title(level.primary_title(&*diagnostic.message).id(diagnostic.code));
+    let mut group =
+        Group::with_title(level.primary_title(&*diagnostic.message).id(diagnostic.code));
     for (file, labels) in by_file(diagnostic) {
         let source = &files[file];
         let mut snippet = Snippet::source(&*source.text).path(&*source.path);
@@ -38,7 +43,11 @@ pub fn render(diagnostic: &Diagnostic, files: &PrimaryMap<FileId, SourceFile>, c
 }
 
 /// Several diagnostics, separated by empty lines, with a line break at the end.
-pub fn render_all(diagnostics: &[Diagnostic], files: &PrimaryMap<FileId, SourceFile>, color: bool) -> String {
+pub fn render_all(
+    diagnostics: &[Diagnostic],
+    files: &PrimaryMap<FileId, SourceFile>,
+    color: bool,
+) -> String {
     let mut text = String::new();
     for diagnostic in diagnostics {
         if !text.is_empty() {
@@ -53,8 +62,8 @@ pub fn render_all(diagnostics: &[Diagnostic], files: &PrimaryMap<FileId, SourceF
 /// The labels grouped by file, the primary one's file first.
 fn by_file(diagnostic: &Diagnostic) -> Vec<(FileId, Vec<(&Label, bool)>)> {
     let mut groups: Vec<(FileId, Vec<(&Label, bool)>)> = Vec::new();
-    let all =
-        std::iter::once((&diagnostic.primary, true)).chain(diagnostic.secondary.iter().map(|l| (l, false)));
+    let all = std::iter::once((&diagnostic.primary, true))
+        .chain(diagnostic.secondary.iter().map(|l| (l, false)));
     for (label, primary) in all {
         let Some(file) = label.span.file else { continue };
         match groups.iter_mut().find(|(id, _)| *id == file) {
@@ -92,9 +101,13 @@ mod tests {
             .note("NICs have none")
             .help("scale integers");
         let text = render(&diagnostic, &files, false);
-        for part in
-            ["error[NF0001]: no floating point", "a.c:1:1", "^^^^^ this type", "note: NICs", "help: scale"]
-        {
+        for part in [
+            "error[NF0001]: no floating point",
+            "a.c:1:1",
+            "^^^^^ this type",
+            "note: NICs",
+            "help: scale",
+        ] {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }
     }

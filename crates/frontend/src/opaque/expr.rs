@@ -56,7 +56,8 @@ impl Walk {
         match (node.kind.as_str(), node.opcode.as_str()) {
             // Not evaluated; types whose sizes are are looked for by `function`.
             ("UnaryExprOrTypeTraitExpr", _) => {}
-            ("ImplicitCastExpr", _) if node.cast == "LValueToRValue" => match self.named(&inner[0]) {
+            ("ImplicitCastExpr", _) if node.cast == "LValueToRValue" => match self.named(&inner[0])
+            {
                 Some(named) => {
                     self.all(named.indices, done);
                     self.reads(named.path, node.span, done);
@@ -97,8 +98,7 @@ impl Walk {
                 *done = ways.unwrap_or_default();
             }
             ("DeclRefExpr", _) if self.is_packet(node) => {
-                let help =
-                    "hand over what it needs as values: an element in front reads them from the packet";
+                let help = "hand over what it needs as values: an element in front reads them from the packet";
                 self.refuse(
                     node.span,
                     "opaque C knows nothing of a packet but which output it takes".to_string(),
@@ -106,7 +106,9 @@ impl Walk {
                 );
             }
             // The state as a whole goes somewhere.
-            ("DeclRefExpr", _) if self.is_state(node) => self.touched(Members::new(), node.span, done),
+            ("DeclRefExpr", _) if self.is_state(node) => {
+                self.touched(Members::new(), node.span, done)
+            }
             _ => match self.named(node) {
                 Some(named) => {
                     self.all(named.indices, done);
@@ -143,7 +145,11 @@ impl Walk {
             && !ARITHMETIC.contains(&name)
         {
             let help = "let an element in front of it or behind it do that, and hand over values";
-            self.refuse(node.span, format!("opaque C cannot call `{name}`: that is not a process's"), help);
+            self.refuse(
+                node.span,
+                format!("opaque C cannot call `{name}`: that is not a process's"),
+                help,
+            );
             return;
         }
         let mut rest = Vec::new();
@@ -179,7 +185,10 @@ impl Walk {
 
     /// A member whose address goes to a parameter that is a pointer to `const`: it is read.
     fn lent<'a>(&self, arg: &'a Node) -> Option<Named<'a>> {
-        if !(arg.ty.starts_with("const ") && arg.ty.matches('*').count() == 1 && arg.ty.ends_with('*')) {
+        if !(arg.ty.starts_with("const ")
+            && arg.ty.matches('*').count() == 1
+            && arg.ty.ends_with('*'))
+        {
             return None;
         }
         let mut node = arg.strip();
@@ -188,8 +197,8 @@ impl Walk {
         {
             node = node.inner.first()?.strip();
         }
-        let address =
-            node.cast == "ArrayToPointerDecay" || node.kind == "UnaryOperator" && node.opcode == "&";
+        let address = node.cast == "ArrayToPointerDecay"
+            || node.kind == "UnaryOperator" && node.opcode == "&";
         if address { self.named(&node.inner[0]) } else { None }
     }
 
@@ -198,7 +207,8 @@ impl Walk {
     }
 
     fn is_state(&self, node: &Node) -> bool {
-        self.state != 0 && node.strip_casts().referenced.as_ref().is_some_and(|of| of.id == self.state)
+        self.state != 0
+            && node.strip_casts().referenced.as_ref().is_some_and(|of| of.id == self.state)
     }
 
     /// The member of the state that an expression names, or all of it (`*state`).

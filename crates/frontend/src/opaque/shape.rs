@@ -7,7 +7,8 @@ pub fn labels(body: &Node) -> Vec<&Node> {
     let mut found = Vec::new();
     for each in &body.inner {
         let mut at = Some(each);
-        while let Some(label) = at.filter(|n| matches!(n.kind.as_str(), "CaseStmt" | "DefaultStmt")) {
+        while let Some(label) = at.filter(|n| matches!(n.kind.as_str(), "CaseStmt" | "DefaultStmt"))
+        {
             found.push(label);
             at = label.inner.last();
         }
@@ -28,5 +29,6 @@ pub fn hides_labels(node: &Node) -> bool {
 
 /// Whether a type's size is computed: an array whose length is no number.
 pub fn computed(ty: &str) -> bool {
-    ty.match_indices('[').any(|(at, _)| ty[at + 1..].starts_with(|c: char| !c.is_ascii_digit() && c != ']'))
+    ty.match_indices('[')
+        .any(|(at, _)| ty[at + 1..].starts_with(|c: char| !c.is_ascii_digit() && c != ']'))
 }

@@ -1,10 +1,12 @@
 //! The walk over an opaque function's tree, along the order in which C evaluates it.
 //!
-//! With it goes the set of paths that every way to here has written (*done*): straight code adds to it, branches keep what both arms
-//! have, loops and `switch` what was there before them. It starts empty and is asked at each read: what is not done is read from before.
-//! At each `return` and at the end, what is written somewhere and not done is kept. A `goto` or a label makes the order unknown: then
-//! nothing is ever done. So every answer errs to one side: too much is read and kept, never too little. A state whose address goes
-//! anywhere is read and written as a whole, a member whose address is taken likewise.
+//! With it goes the set of paths that every way to here has written (*done*): straight code adds to
+//! it, branches keep what both arms have, loops and `switch` what was there before them. It starts
+//! empty and is asked at each read: what is not done is read from before. At each `return` and at
+//! the end, what is written somewhere and not done is kept. A `goto` or a label makes the order
+//! unknown: then nothing is ever done. So every answer errs to one side: too much is read and kept,
+//! never too little. A state whose address goes anywhere is read and written as a whole, a member
+//! whose address is taken likewise.
 //!
 //! Every expression is visited once, so the cost is that of the tree.
 
@@ -59,7 +61,8 @@ pub fn function(node: &Node) -> Found {
     }
     for body in node.inner.iter().filter(|n| n.kind == "CompoundStmt") {
         body.walk(&mut |n| {
-            let jump = ["LabelStmt", "GotoStmt", "IndirectGotoStmt", "GCCAsmStmt"].contains(&n.kind.as_str());
+            let jump = ["LabelStmt", "GotoStmt", "IndirectGotoStmt", "GCCAsmStmt"]
+                .contains(&n.kind.as_str());
             walk.jumps |= jump || hides_labels(n);
             // What an array's length reads is not in the tree.
             if computed(&n.ty) || computed(&n.arg_ty) {
@@ -92,7 +95,8 @@ impl Walk {
             path: path.clone(),
             read: self.read.get(path).copied(),
             written: self.written.get(path).copied(),
-            kept: self.written.contains_key(path) && !self.ends.iter().all(|done| covered(done, path)),
+            kept: self.written.contains_key(path)
+                && !self.ends.iter().all(|done| covered(done, path)),
         });
         Found { uses: uses.collect(), statics: self.statics, diagnostics: self.diagnostics }
     }
@@ -115,11 +119,13 @@ impl Walk {
     }
 
     pub(super) fn statement(&mut self, node: &Node, ways: &mut Ways) {
-        let label = matches!(node.kind.as_str(), "CompoundStmt" | "LabelStmt" | "CaseStmt" | "DefaultStmt");
+        let label =
+            matches!(node.kind.as_str(), "CompoundStmt" | "LabelStmt" | "CaseStmt" | "DefaultStmt");
         if ways.is_some() || label {
             self.reached(node, ways);
         } else {
-            // Nothing leads here but what the tree does not show; it counts as if it were the function's first statement.
+            // Nothing leads here but what the tree does not show; it counts as if it were the
+            // function's first statement.
             self.reached(node, &mut Some(Done::new()));
         }
         if self.jumps && ways.is_none() {
@@ -130,7 +136,9 @@ impl Walk {
     fn reached(&mut self, node: &Node, ways: &mut Ways) {
         let at = |n: usize| node.inner.get(n).filter(|n| !n.is_absent());
         match node.kind.as_str() {
-            "CompoundStmt" | "LabelStmt" => node.inner.iter().for_each(|each| self.statement(each, ways)),
+            "CompoundStmt" | "LabelStmt" => {
+                node.inner.iter().for_each(|each| self.statement(each, ways))
+            }
             "AttributedStmt" => {
                 let inner = node.inner.iter().filter(|n| !n.kind.ends_with("Attr"));
                 inner.for_each(|each| self.statement(each, ways));
@@ -180,9 +188,15 @@ impl Walk {
         }
     }
 
-    /// `while` and `for`: behind them is what was done when the condition was looked at first, as each trip only does more. One
-    /// without end is left by `break` only.
-    fn trips(&mut self, cond: Option<&Node>, step: Option<&Node>, body: Option<&Node>, ways: &mut Ways) {
+    /// `while` and `for`: behind them is what was done when the condition was looked at first, as
+    /// each trip only does more. One without end is left by `break` only.
+    fn trips(
+        &mut self,
+        cond: Option<&Node>,
+        step: Option<&Node>,
+        body: Option<&Node>,
+        ways: &mut Ways,
+    ) {
         self.evaluate(cond, ways);
         let before = ways.clone();
         self.breaks.push(Vec::new());
@@ -193,7 +207,11 @@ impl Walk {
             cond.strip_casts().value.clone().filter(|_| cond.strip_casts().kind == "IntegerLiteral")
         };
         let endless = cond.is_none_or(|cond| literal(cond).is_some_and(|value| value != "0"));
-        *ways = if endless { left.into_iter().fold(None, |met, done| meet(met, Some(done))) } else { before };
+        *ways = if endless {
+            left.into_iter().fold(None, |met, done| meet(met, Some(done)))
+        } else {
+            before
+        };
     }
 
     fn do_loop(&mut self, body: Option<&Node>, cond: Option<&Node>, ways: &mut Ways) {

@@ -103,7 +103,8 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
 
     /// A visible value of the type, or a constant.
     pub fn pick(&mut self, ty: Type) -> ValueId {
-        let known: Vec<ValueId> = self.scope.iter().copied().filter(|v| self.b.body.ty(*v) == ty).collect();
+        let known: Vec<ValueId> =
+            self.scope.iter().copied().filter(|v| self.b.body.ty(*v) == ty).collect();
         if known.is_empty() || self.d.one_in(6) {
             return self.constant(ty);
         }
@@ -180,7 +181,8 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
         }
         let ty = self.int_type();
         let (a, b) = (self.pick(ty), self.pick(ty));
-        let op = [CmpOp::Ne, CmpOp::Lt, CmpOp::Eq, CmpOp::Ge, CmpOp::Gt, CmpOp::Le][self.d.below(6)];
+        let op =
+            [CmpOp::Ne, CmpOp::Lt, CmpOp::Eq, CmpOp::Ge, CmpOp::Gt, CmpOp::Le][self.d.below(6)];
         let value = self.b.cmp(op, a, b);
         self.keep(value)
     }
@@ -292,7 +294,11 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
             let values = self.picks(&self.loops[loops - 1 - depth].clone());
             let depth = depth as u32;
             let goes_on = self.d.one_in(3);
-            self.b.push0(if goes_on { Op::Continue { depth, values } } else { Op::Break { depth, values } });
+            self.b.push0(if goes_on {
+                Op::Continue { depth, values }
+            } else {
+                Op::Break { depth, values }
+            });
             return;
         }
         if let (true, Some(pkt)) = (self.gives, self.pkt) {
@@ -303,7 +309,8 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
     }
 
     fn give_away(&mut self, pkt: ValueId) {
-        // What was computed shows in the frame: one hash of several values, and some values as they are.
+        // What was computed shows in the frame: one hash of several values, and some values as they
+        // are.
         if !self.d.one_in(3) {
             let value = self.digest(6);
             self.emit(pkt, value);
@@ -314,7 +321,8 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
             self.emit(pkt, value);
         }
         let event = |name| self.program.event_named(name).expect("the generator declares it");
-        let finish = self.program.funcs.iter().find(|(_, func)| func.name == "finish").map(|(id, _)| id);
+        let finish =
+            self.program.funcs.iter().find(|(_, func)| func.name == "finish").map(|(id, _)| id);
         let op = match (self.d.below(6), finish) {
             (0, _) => {
                 let reason = ReasonId::from_u32(self.d.below(2) as u32);

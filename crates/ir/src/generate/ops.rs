@@ -91,7 +91,9 @@ impl Gen<'_, '_, '_> {
         let mut path = Vec::new();
         loop {
             let step = match ty {
-                Type::Struct(id) => Proj::Field(self.d.below(self.program.structs[id].fields.len()) as u32),
+                Type::Struct(id) => {
+                    Proj::Field(self.d.below(self.program.structs[id].fields.len()) as u32)
+                }
                 Type::Array(id) => {
                     let index = if self.d.one_in(3) {
                         self.pick(Type::U32)
@@ -114,7 +116,8 @@ impl Gen<'_, '_, '_> {
     }
 
     fn aggregate_op(&mut self) {
-        let aggregates: Vec<Type> = self.types.iter().copied().filter(|ty| ty.is_aggregate()).collect();
+        let aggregates: Vec<Type> =
+            self.types.iter().copied().filter(|ty| ty.is_aggregate()).collect();
         let ty = aggregates[self.d.below(aggregates.len())];
         let (mut agg, (mut path, mut part)) = (self.pick(ty), self.path(ty));
         // Reads and writes near what was written before are what folding must get right.
@@ -126,7 +129,8 @@ impl Gen<'_, '_, '_> {
             let of = self.b.body.ty(value);
             near.truncate(near.len() - self.d.below(2).min(near.len()));
             if let Some(end) = self.program.project(of, &near) {
-                let (deeper, end) = if self.d.below(2) == 0 { self.path(end) } else { (Vec::new(), end) };
+                let (deeper, end) =
+                    if self.d.below(2) == 0 { self.path(end) } else { (Vec::new(), end) };
                 near.extend(deeper);
                 (agg, path, part) = (value, near, end);
             }
@@ -211,7 +215,9 @@ impl Gen<'_, '_, '_> {
         match self.d.below(6) {
             0 | 1 => self.push_ok_and_kept(Op::Lookup { table, key }, def.value),
             2 => self.push_kept(Op::Contains { table, key }, Type::BOOL),
-            3 if def.kind != TableKind::Array => self.push_kept(Op::Delete { table, key }, Type::BOOL),
+            3 if def.kind != TableKind::Array => {
+                self.push_kept(Op::Delete { table, key }, Type::BOOL)
+            }
             4 => {
                 let path = match def.value {
                     Type::Int { .. } => Vec::new(),
@@ -251,7 +257,8 @@ impl Gen<'_, '_, '_> {
                 self.b.push0(Op::BufClear { table, key });
             }
             _ => {
-                let event = self.program.event_named("net_send").expect("the generator declares it");
+                let event =
+                    self.program.event_named("net_send").expect("the generator declares it");
                 let port = Some(self.b.int(self.d.below(2) as u64, Type::U32));
                 self.push_kept(Op::BufGenerate { event, table, key, port }, Type::BOOL);
             }
@@ -298,7 +305,8 @@ impl Gen<'_, '_, '_> {
 
     /// Calls a function that leaves the packet where it is, if there is one.
     fn call(&mut self) {
-        let callable: Vec<_> = self.program.funcs.iter().filter(|(_, f)| f.name != "finish").collect();
+        let callable: Vec<_> =
+            self.program.funcs.iter().filter(|(_, f)| f.name != "finish").collect();
         if callable.is_empty() {
             return self.integer_op();
         }

@@ -1,4 +1,5 @@
-//! Integers inside the bytes of an aggregate, at any bit: bit 0 is the least significant of the first byte.
+//! Integers inside the bytes of an aggregate, at any bit: bit 0 is the least significant of the
+//! first byte.
 
 /// The `bits` (at most 64) bits that start at bit `at`. They must lie within `bytes`.
 pub fn get(bytes: &[u8], at: u32, bits: u32) -> u64 {

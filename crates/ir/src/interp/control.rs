@@ -52,8 +52,12 @@ impl<T: Tracer + ?Sized> Exec<'_, '_, T> {
                     self.trace_op(frame, id);
                 }
                 Op::Yield(_) => return Ok(self.leave(frame, id, Flow::Yield(id))),
-                Op::Break { depth, .. } => return Ok(self.leave(frame, id, Flow::Break(*depth, id))),
-                Op::Continue { depth, .. } => return Ok(self.leave(frame, id, Flow::Continue(*depth, id))),
+                Op::Break { depth, .. } => {
+                    return Ok(self.leave(frame, id, Flow::Break(*depth, id)));
+                }
+                Op::Continue { depth, .. } => {
+                    return Ok(self.leave(frame, id, Flow::Continue(*depth, id)));
+                }
                 Op::Return(_) => return Ok(self.leave(frame, id, Flow::Return(id))),
                 _ => {
                     self.op(frame, id);
@@ -69,7 +73,8 @@ impl<T: Tracer + ?Sized> Exec<'_, '_, T> {
         flow
     }
 
-    /// Gives the operands of terminator `end` to `targets`, all at once: a target may be an operand too.
+    /// Gives the operands of terminator `end` to `targets`, all at once: a target may be an operand
+    /// too.
     fn give(&mut self, frame: &mut Frame, end: InstId, targets: &[ValueId]) {
         let values = match &frame.body.insts[end].op {
             Op::Yield(values) | Op::Break { values, .. } | Op::Continue { values, .. } => values,

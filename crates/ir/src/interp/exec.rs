@@ -150,7 +150,11 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
 
     pub fn count_step(&mut self) -> Result<(), InterpError> {
         self.steps += 1;
-        if self.steps > self.max_steps { Err(InterpError::TooManySteps(self.max_steps)) } else { Ok(()) }
+        if self.steps > self.max_steps {
+            Err(InterpError::TooManySteps(self.max_steps))
+        } else {
+            Ok(())
+        }
     }
 
     pub fn trace_op(&mut self, frame: &Frame, id: InstId) {
@@ -160,7 +164,8 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
         let inst = &frame.body.insts[id];
         let operands: Vec<Val> = inst.op.operands().map(|v| frame.get(v).clone()).collect();
         let done = !matches!(inst.op, Op::If { .. } | Op::Loop { .. } | Op::Call { .. });
-        let results: Vec<Val> = inst.results.iter().filter(|_| done).map(|v| frame.get(*v).clone()).collect();
+        let results: Vec<Val> =
+            inst.results.iter().filter(|_| done).map(|v| frame.get(*v).clone()).collect();
         self.tracer.op(&Step { body: frame.of, id, inst, operands: &operands, results: &results });
     }
 
@@ -207,7 +212,8 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
     /// `(1, value)` from bytes, or `(0, zero)`, into the two results of an op.
     fn set_read(&self, frame: &mut Frame, results: &[ValueId], bytes: Option<&[u8]>) {
         let ty = frame.body.ty(results[1]);
-        let value = bytes.map_or_else(|| self.shapes.zero(ty), |bytes| self.shapes.decode(ty, bytes));
+        let value =
+            bytes.map_or_else(|| self.shapes.zero(ty), |bytes| self.shapes.decode(ty, bytes));
         frame.set(results[0], Val::Int(bytes.is_some() as u64));
         frame.set(results[1], value);
     }
@@ -221,7 +227,8 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
         passing: &[Passing],
         args: &[ValueId],
     ) -> Result<(), InterpError> {
-        let native = native::find(name).ok_or_else(|| InterpError::NoFunction { name: name.to_string() })?;
+        let native =
+            native::find(name).ok_or_else(|| InterpError::NoFunction { name: name.to_string() })?;
         let arg = |(value, passing): (&ValueId, &Passing)| match passing {
             Passing::Value => Arg::Word(frame.int(*value)),
             _ => Arg::Bytes(self.bytes(frame, *value).to_vec()),
@@ -260,7 +267,8 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
                 self.set_read(frame, results, bytes.as_deref());
             }
             Op::Load { pkt, off } => {
-                let (size, off) = (self.shapes.size(frame.body.ty(results[1])), self.u32(frame, *off));
+                let (size, off) =
+                    (self.shapes.size(frame.body.ty(results[1])), self.u32(frame, *off));
                 let bytes = self.packet(frame, *pkt).load(off, size).map(<[u8]>::to_vec);
                 self.set_read(frame, results, bytes.as_deref());
             }
@@ -334,7 +342,10 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
                 let value = frame.get(*agg);
                 let Val::Bytes(bytes) = value else { return value.clone() };
                 let part = self.shapes.locate(frame.body.ty(*agg), path, |v| frame.int(v));
-                return part.map_or_else(|| self.shapes.zero(result), |part| self.shapes.read(bytes, part));
+                return part.map_or_else(
+                    || self.shapes.zero(result),
+                    |part| self.shapes.read(bytes, part),
+                );
             }
             Op::Set { agg, path, value } => {
                 let Val::Bytes(bytes) = frame.get(*agg) else { return frame.get(*value).clone() };
@@ -352,9 +363,12 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
                 let (size, index) = (self.shapes.size(def.elem), frame.int(*index));
                 let start = usize::try_from(index).ok().and_then(|i| i.checked_mul(size));
                 let bytes = start.and_then(|start| def.bytes.get(start..)?.get(..size));
-                return bytes.map_or_else(|| self.shapes.zero(result), |b| self.shapes.decode(def.elem, b));
+                return bytes
+                    .map_or_else(|| self.shapes.zero(result), |b| self.shapes.decode(def.elem, b));
             }
-            Op::Hash { seed, value } => io::hash(self.u32(frame, *seed), &self.bytes(frame, *value)) as u64,
+            Op::Hash { seed, value } => {
+                io::hash(self.u32(frame, *seed), &self.bytes(frame, *value)) as u64
+            }
             Op::CsumAdd { sum, value } => {
                 io::checksum_add(self.u32(frame, *sum), &self.bytes(frame, *value)) as u64
             }
@@ -380,7 +394,8 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
         for (piece, arg) in pieces.zip(args) {
             let (bits, signed) = self.int_type(frame, *arg);
             let raw = frame.int(*arg);
-            let shown = if signed { arith::sign_extend(raw, bits).to_string() } else { raw.to_string() };
+            let shown =
+                if signed { arith::sign_extend(raw, bits).to_string() } else { raw.to_string() };
             text.push_str(&shown);
             text.push_str(piece);
         }
@@ -406,15 +421,17 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
             }
             ("stack_recv", [pkt]) => Output::Stack { frame: self.frame_of(pkt) },
             ("host_recv", [pkt]) => Output::HostPacket { frame: self.frame_of(pkt) },
-            ("host_msg", [message]) => {
-                Output::HostMessage { bytes: self.shapes.encode(def.params[0].ty, message).to_vec() }
-            }
+            ("host_msg", [message]) => Output::HostMessage {
+                bytes: self.shapes.encode(def.params[0].ty, message).to_vec(),
+            },
             ("dma_write", [Val::Packet(number), Val::Int(addr), Val::Int(len)]) => {
                 let packet = self.packets[*number as usize].as_ref();
                 let data = packet.map_or(Vec::new(), |packet| packet.prefix(*len as u32).to_vec());
                 Output::DmaWrite { addr: *addr, data }
             }
-            (name, _) => unreachable!("the verifier knows every event to outside, and `{name}` is none"),
+            (name, _) => {
+                unreachable!("the verifier knows every event to outside, and `{name}` is none")
+            }
         };
         self.output(output);
     }
@@ -487,8 +504,13 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
                 let part = self.shapes.locate(value_type, path, |v| frame.int(v));
                 let (bits, signed) = self.int_type(frame, *amount);
                 if let (Some(part), Some(slot)) = (part, self.state.table(*table).find(&key)) {
-                    let new =
-                        commute(*op, bits, signed, self.shapes.read(&slot.value, part), frame.int(*amount));
+                    let new = commute(
+                        *op,
+                        bits,
+                        signed,
+                        self.shapes.read(&slot.value, part),
+                        frame.int(*amount),
+                    );
                     self.shapes.write(&mut slot.value, part, &new);
                 }
             }
@@ -529,18 +551,21 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
                 let size = self.shapes.size(frame.body.ty(results[1]));
                 let slot = self.state.table(*table).find(&key);
                 let hit = slot.is_some();
-                let bytes = slot.and_then(|slot| slot.buf.get(off..)?.get(..size)).map(<[u8]>::to_vec);
+                let bytes =
+                    slot.and_then(|slot| slot.buf.get(off..)?.get(..size)).map(<[u8]>::to_vec);
                 self.access(*table, &key, hit, false);
                 self.set_read(frame, results, bytes.as_deref());
             }
             Op::BufClear { table, key } => {
                 let key = self.bytes(frame, *key);
-                let hit = self.state.table(*table).find(&key).map(|slot| slot.buf.clear()).is_some();
+                let hit =
+                    self.state.table(*table).find(&key).map(|slot| slot.buf.clear()).is_some();
                 self.access(*table, &key, hit, true);
             }
             Op::BufGenerate { table, key, port, .. } => {
                 let key = self.bytes(frame, *key);
-                let buf = self.state.table(*table).find(&key).map(|slot| std::mem::take(&mut slot.buf));
+                let buf =
+                    self.state.table(*table).find(&key).map(|slot| std::mem::take(&mut slot.buf));
                 self.access(*table, &key, buf.is_some(), true);
                 frame.set(results[0], Val::Int(buf.is_some() as u64));
                 if let Some(data) = buf {

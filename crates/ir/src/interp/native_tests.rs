@@ -26,7 +26,11 @@ handler net_recv on net_recv(%pkt: packet) {
 #[test]
 fn a_function_gets_words_and_bytes_and_leaves_bytes() {
     let program = verify(parse(PROGRAM).unwrap()).unwrap();
-    let event = InputEvent { time_ns: 0, seed: 0, input: Input::Net { port: 0, frame: vec![1, 2, 3, 4, 5] } };
+    let event = InputEvent {
+        time_ns: 0,
+        seed: 0,
+        input: Input::Net { port: 0, frame: vec![1, 2, 3, 4, 5] },
+    };
     let missing = Interp::new(&program).run(&event).unwrap_err();
     assert_eq!(missing, InterpError::NoFunction { name: "test_sum".to_string() });
     let function = |args: &mut [Arg]| {
@@ -46,7 +50,11 @@ fn what_does_not_fit_is_refused() {
     for (from, to, why) in [
         ("(%seven, write %p)", "(%p, write %p)", "an argument must be an integer"),
         ("(%seven, write %p)", "(%seven, write %pkt)", "the address of a packet cannot be passed"),
-        ("%q: pair = extern", "%q: u16 = extern", "the results are (u16, u16) but must be (u16, pair)"),
+        (
+            "%q: pair = extern",
+            "%q: u16 = extern",
+            "the results are (u16, u16) but must be (u16, pair)",
+        ),
         ("\"test_sum\"", "\"no name\"", "is no name of a C function"),
     ] {
         let text = PROGRAM.replace(from, to).replace("  emit %pkt, %q\n", "");

@@ -50,8 +50,11 @@ impl Shapes {
         let mut shapes = Shapes { structs: SecondaryMap::new(), arrays: SecondaryMap::new() };
         for (id, def) in &program.structs {
             let (layout, slots) = program.struct_layout(id);
-            let slots =
-                slots.into_iter().zip(&def.fields).map(|(slot, field)| (slot, Some(field.ty))).collect();
+            let slots = slots
+                .into_iter()
+                .zip(&def.fields)
+                .map(|(slot, field)| (slot, Some(field.ty)))
+                .collect();
             let padding = def.fields.iter().map(Field::is_padding).collect();
             shapes.structs[id] = StructShape { size: layout.size, slots, padding, dense: false };
         }
@@ -127,7 +130,9 @@ impl Shapes {
     /// The value whose bytes these are; padding and bits above an integer's width read as zero.
     pub fn decode(&self, ty: Type, bytes: &[u8]) -> Val {
         match ty {
-            Type::Int { bits, .. } => Val::Int(mask(bits::get(bytes, 0, int_layout(bits).size * 8), bits)),
+            Type::Int { bits, .. } => {
+                Val::Int(mask(bits::get(bytes, 0, int_layout(bits).size * 8), bits))
+            }
             _ if self.is_dense(ty) => Val::Bytes(bytes.into()),
             _ => {
                 let mut clean = vec![0; bytes.len()];
@@ -190,7 +195,8 @@ impl Shapes {
         }
     }
 
-    /// The part at the end of a path into a value of type `ty`; `None` if an index is beyond its array.
+    /// The part at the end of a path into a value of type `ty`; `None` if an index is beyond its
+    /// array.
     pub fn locate(&self, ty: Type, path: &[Proj], index: impl Fn(ValueId) -> u64) -> Option<Part> {
         let mut part = Part { at: 0, bits: self.size(ty) as u32 * 8, ty };
         for step in path {
@@ -218,7 +224,10 @@ impl Shapes {
             Type::Int { bits, signed } => {
                 let raw = bits::get(bytes, part.at, part.bits);
                 let short = signed && part.bits < bits as u32;
-                Val::Int(mask(if short { sign_extend(raw, part.bits as u8) as u64 } else { raw }, bits))
+                Val::Int(mask(
+                    if short { sign_extend(raw, part.bits as u8) as u64 } else { raw },
+                    bits,
+                ))
             }
             _ => {
                 let (start, end) = byte_range(part.at, part.bits);

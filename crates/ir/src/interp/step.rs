@@ -1,4 +1,5 @@
-//! Running a program one handler at a time, for those who decide themselves when an internal event arrives.
+//! Running a program one handler at a time, for those who decide themselves when an internal event
+//! arrives.
 
 use super::exec::Exec;
 use super::{Interp, InterpError, Packet, Tracer, Val};
@@ -28,13 +29,18 @@ pub struct Stepped {
 impl Pending {
     /// A frame that came in by a port.
     pub fn frame(event: EventId, frame: Vec<u8>, port: u32) -> Pending {
-        Pending { event, args: vec![Val::Packet(0)], packets: vec![Packet::new(frame, port)], drawn: 0 }
+        Pending {
+            event,
+            args: vec![Val::Packet(0)],
+            packets: vec![Packet::new(frame, port)],
+            drawn: 0,
+        }
     }
 }
 
 impl Interp<'_> {
-    /// Runs the handler of one event, and no other; an event without a handler does nothing. `time_ns` and `seed` are those of
-    /// the event from outside.
+    /// Runs the handler of one event, and no other; an event without a handler does nothing.
+    /// `time_ns` and `seed` are those of the event from outside.
     pub fn step<T: Tracer + ?Sized>(
         &mut self,
         pending: Pending,
@@ -44,7 +50,9 @@ impl Interp<'_> {
     ) -> Result<Stepped, InterpError> {
         self.state.evictions.clear();
         self.state.growth = 0;
-        let Some(handler) = self.program.handler_of(pending.event) else { return Ok(Stepped::default()) };
+        let Some(handler) = self.program.handler_of(pending.event) else {
+            return Ok(Stepped::default());
+        };
         let packets = pending.packets.into_iter().map(Some).collect();
         let mut exec = Exec::new(self.program, &self.shapes, &mut self.state, packets, tracer);
         exec.set_event(time_ns, seed, self.max_steps);

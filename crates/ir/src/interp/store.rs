@@ -1,8 +1,9 @@
 //! The contents of one table.
 //!
-//! Hash, array and LRU tables are maps from key bytes; an array's absent entries are zero. LRU order is a second map
-//! from the time of the last use, so that both using and evicting cost O(log n). LPM tables are one map per prefix
-//! length, longest first; ternary tables a list in order of insertion.
+//! Hash, array and LRU tables are maps from key bytes; an array's absent entries are zero. LRU
+//! order is a second map from the time of the last use, so that both using and evicting cost O(log
+//! n). LPM tables are one map per prefix length, longest first; ternary tables a list in order of
+//! insertion.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -48,11 +49,13 @@ pub struct Store {
     clock: u64,
     prefixes: BTreeMap<u32, HashMap<Vec<u8>, Slot>>,
     rows: Vec<TernaryRow>,
-    /// Of a hash table: how many of the next insertions are refused, in place of what the capacity says.
+    /// Of a hash table: how many of the next insertions are refused, in place of what the capacity
+    /// says.
     pub refusing: Option<u32>,
     /// How many there are in front of these that are not.
     pub accepting: u32,
-    /// Of an LRU table: new keys and those whose places they take next, instead of what the capacity says.
+    /// Of an LRU table: new keys and those whose places they take next, instead of what the
+    /// capacity says.
     pub evicting: Option<VecDeque<(Vec<u8>, Vec<u8>)>>,
 }
 
@@ -99,7 +102,8 @@ impl Store {
         }
     }
 
-    /// The entry that matches `key`, as a handler looks it up. Entries of arrays come into being here.
+    /// The entry that matches `key`, as a handler looks it up. Entries of arrays come into being
+    /// here.
     pub fn find(&mut self, key: &[u8]) -> Option<&mut Slot> {
         match self.kind {
             TableKind::Hash => self.exact.get_mut(key),
@@ -114,19 +118,26 @@ impl Store {
                 let fresh = self.new_slot();
                 Some(self.exact.entry(key.to_vec()).or_insert(fresh))
             }
-            TableKind::Lpm => {
-                self.prefixes.iter_mut().rev().find_map(|(bits, map)| map.get_mut(&prefix(key, *bits)))
-            }
+            TableKind::Lpm => self
+                .prefixes
+                .iter_mut()
+                .rev()
+                .find_map(|(bits, map)| map.get_mut(&prefix(key, *bits))),
             TableKind::Ternary => {
                 // `max_by_key` gives the last of equals; the first one set must win.
-                let best =
-                    self.rows.iter_mut().rev().filter(|row| matches(row, key)).max_by_key(|row| row.priority);
+                let best = self
+                    .rows
+                    .iter_mut()
+                    .rev()
+                    .filter(|row| matches(row, key))
+                    .max_by_key(|row| row.priority);
                 best.map(|row| &mut row.slot)
             }
         }
     }
 
-    /// Makes sure that there is an entry under `key` (hash, LRU and array tables), zero if it is new.
+    /// Makes sure that there is an entry under `key` (hash, LRU and array tables), zero if it is
+    /// new.
     pub fn ensure(&mut self, key: &[u8]) -> Inserted {
         if self.find(key).is_some() {
             return Inserted::Done { evicted: None };
@@ -186,9 +197,9 @@ impl Store {
     /// The entry stored under exactly this key and match; not a use.
     pub fn stored(&self, key: &[u8], matching: &Match) -> Option<Slot> {
         match self.kind {
-            TableKind::Array => {
-                self.in_range(key).then(|| self.exact.get(key).cloned().unwrap_or_else(|| self.new_slot()))
-            }
+            TableKind::Array => self
+                .in_range(key)
+                .then(|| self.exact.get(key).cloned().unwrap_or_else(|| self.new_slot())),
             TableKind::Hash | TableKind::Lru => self.exact.get(key).cloned(),
             TableKind::Lpm => {
                 let bits = prefix_bits(key, matching);
@@ -202,8 +213,9 @@ impl Store {
     }
 
     fn row(&self, key: &[u8], mask: &[u8], priority: u32) -> Option<usize> {
-        let same =
-            |row: &TernaryRow| row.mask == mask && row.priority == priority && row.key == masked(key, mask);
+        let same = |row: &TernaryRow| {
+            row.mask == mask && row.priority == priority && row.key == masked(key, mask)
+        };
         self.rows.iter().position(same)
     }
 
@@ -231,7 +243,12 @@ impl Store {
                     Some(at) => at,
                     None if full => return None,
                     None => {
-                        self.rows.push(TernaryRow { key: masked(key, &mask), mask, priority, slot: fresh });
+                        self.rows.push(TernaryRow {
+                            key: masked(key, &mask),
+                            mask,
+                            priority,
+                            slot: fresh,
+                        });
                         self.rows.len() - 1
                     }
                 };
@@ -246,7 +263,9 @@ impl Store {
             TableKind::Hash | TableKind::Lru | TableKind::Array => self.remove(key),
             TableKind::Lpm => {
                 let bits = prefix_bits(key, matching);
-                self.prefixes.get_mut(&bits).is_some_and(|map| map.remove(&prefix(key, bits)).is_some())
+                self.prefixes
+                    .get_mut(&bits)
+                    .is_some_and(|map| map.remove(&prefix(key, bits)).is_some())
             }
             TableKind::Ternary => {
                 let (mask, priority) = mask_of(key, matching);
@@ -264,8 +283,10 @@ impl Store {
             buf: with_buf.then(|| slot.buf.clone()),
         };
         let zero = |slot: &Slot| slot.buf.is_empty() && slot.value.iter().all(|b| *b == 0);
-        let exact = self.exact.iter().filter(|(_, slot)| self.kind != TableKind::Array || !zero(slot));
-        let mut found: Vec<Entry> = exact.map(|(key, slot)| entry(key, Match::Exact, slot)).collect();
+        let exact =
+            self.exact.iter().filter(|(_, slot)| self.kind != TableKind::Array || !zero(slot));
+        let mut found: Vec<Entry> =
+            exact.map(|(key, slot)| entry(key, Match::Exact, slot)).collect();
         for (bits, map) in &self.prefixes {
             found.extend(map.iter().map(|(key, slot)| entry(key, Match::Prefix(*bits), slot)));
         }
@@ -283,7 +304,8 @@ pub fn index_of(key: &[u8]) -> u32 {
     key.try_into().map_or(u32::MAX, u32::from_le_bytes)
 }
 
-/// The key with everything behind its first `bits` bits zero; bits count from the most significant of the first byte.
+/// The key with everything behind its first `bits` bits zero; bits count from the most significant
+/// of the first byte.
 fn prefix(key: &[u8], bits: u32) -> Vec<u8> {
     let keep = |i: usize| match (bits as usize).saturating_sub(i * 8) {
         0 => 0u8,

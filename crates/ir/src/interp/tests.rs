@@ -51,8 +51,11 @@ fn logs(body: &str, frame: &[u8]) -> Vec<String> {
 
 /// Frames that leave by `net_send`; the body sends the packet by its last line.
 fn sent(body: &str, frame: &[u8]) -> Vec<u8> {
-    match run_on(&format!("{body} %port: u32 = in_port %pkt generate net_send(%pkt, %port) return"), frame)
-        .pop()
+    match run_on(
+        &format!("{body} %port: u32 = in_port %pkt generate net_send(%pkt, %port) return"),
+        frame,
+    )
+    .pop()
     {
         Some(Output::Send { port: 1, frame }) => frame,
         other => panic!("{other:?}"),
@@ -143,8 +146,13 @@ fn checksums_and_hashes_are_those_of_io() {
         %big: u32 = 1000 %p: u32 = pkt_csum %pkt, %s, %big %two: u32 = 2 %q: u32 = pkt_csum %pkt, %s, %two
         log \"{} {} {} {}\"(%h, %c, %p, %q)";
     let bytes = 305419896u32.to_le_bytes();
-    let expected =
-        format!("{} {} {} {}", io::hash(1, &bytes), io::checksum_add(1, &bytes), 0x0102 + 0x0300 + 1, 0x0103);
+    let expected = format!(
+        "{} {} {} {}",
+        io::hash(1, &bytes),
+        io::checksum_add(1, &bytes),
+        0x0102 + 0x0300 + 1,
+        0x0103
+    );
     assert_eq!(logs(body, &[1, 2, 3]), [expected]);
 }
 
@@ -276,7 +284,8 @@ fn byte_strings() {
 
 #[test]
 fn outputs_come_in_order() {
-    let body = "%a: u64 = 4096 %n: u32 = 2 generate dma_write(%pkt, %a, %n) %z: bits = zero %w: u64 = 1
+    let body =
+        "%a: u64 = 4096 %n: u32 = 2 generate dma_write(%pkt, %a, %n) %z: bits = zero %w: u64 = 1
         %m: bits = set %z.w, %w generate host_msg(%m) generate stack_recv(%pkt) return";
     let mut message = vec![0; 16];
     message[8] = 1;
@@ -288,7 +297,10 @@ fn outputs_come_in_order() {
             Output::Stack { frame: vec![5, 6, 7] },
         ]
     );
-    assert_eq!(run_on("generate host_recv(%pkt) return", &[1]), [Output::HostPacket { frame: vec![1] }]);
+    assert_eq!(
+        run_on("generate host_recv(%pkt) return", &[1]),
+        [Output::HostPacket { frame: vec![1] }]
+    );
     let end = crate::program::ReasonId::from_u32(1);
     assert_eq!(run_on("drop %pkt, \"end\" return", &[1]), [Output::Drop { reason: end }]);
 }
@@ -305,8 +317,14 @@ fn internal_events_run_after_the_handler_in_order() {
     let mut interp = Interp::new(&program);
     let found = interp.run(&net(&[8, 9])).unwrap();
     let log = |text: &str| Output::Log { text: text.to_string() };
-    let expected =
-        [log("first"), log("3"), log("2"), log("1"), log("0"), Output::Stack { frame: vec![8, 8, 9] }];
+    let expected = [
+        log("first"),
+        log("3"),
+        log("2"),
+        log("1"),
+        log("0"),
+        Output::Stack { frame: vec![8, 8, 9] },
+    ];
     assert_eq!(found, expected);
     interp.max_steps = 10;
     assert_eq!(interp.run(&net(&[8, 9])), Err(InterpError::TooManySteps(10)));
@@ -319,11 +337,18 @@ fn messages_from_the_host() {
     );
     let program = verify(parse(&text).unwrap()).unwrap();
     let mut interp = Interp::new(&program);
-    let host = |message: Vec<u8>| InputEvent { time_ns: 0, seed: 0, input: Input::Host { message } };
+    let host =
+        |message: Vec<u8>| InputEvent { time_ns: 0, seed: 0, input: Input::Host { message } };
     let found = interp.run(&host(vec![0xff; 16])).unwrap();
     assert_eq!(found[0], Output::Log { text: u64::MAX.to_string() });
-    assert!(matches!(&found[1], Output::HostMessage { bytes } if bytes[1] == 1), "padding is cleared");
-    assert_eq!(interp.run(&host(vec![0; 3])), Err(InterpError::MessageSize { length: 3, expected: 16 }));
+    assert!(
+        matches!(&found[1], Output::HostMessage { bytes } if bytes[1] == 1),
+        "padding is cleared"
+    );
+    assert_eq!(
+        interp.run(&host(vec![0; 3])),
+        Err(InterpError::MessageSize { length: 3, expected: 16 })
+    );
     assert_eq!(interp.run(&net(&[])), Err(InterpError::NoHandler { event: "net_recv" }));
 }
 
@@ -336,7 +361,11 @@ fn growth_counts_what_a_trim_hides() {
     let found = interp.run(&net(&[0; 64])).unwrap();
     assert_eq!((&found[0], interp.growth()), (&Output::Stack { frame: vec![0; 24] }, 16));
     interp.run(&net(&[])).unwrap();
-    assert_eq!(interp.growth(), 24, "an extract that failed read nothing; growth is the last event's");
+    assert_eq!(
+        interp.growth(),
+        24,
+        "an extract that failed read nothing; growth is the last event's"
+    );
 }
 
 #[test]
@@ -354,7 +383,8 @@ fn frames_and_emits_are_limited() {
 
 #[test]
 fn lpm_takes_the_longest_prefix() {
-    let body = "%ok: u1, %k: u32 = extract %pkt %h: u1, %v: u16 = lookup routes[%k] log \"{} {}\"(%h, %v)
+    let body =
+        "%ok: u1, %k: u32 = extract %pkt %h: u1, %v: u16 = lookup routes[%k] log \"{} {}\"(%h, %v)
         drop %pkt, \"no\" return";
     let program = program(body);
     let mut interp = Interp::new(&program);
@@ -381,7 +411,10 @@ fn lpm_takes_the_longest_prefix() {
     let full = interp.set(routes, &entry([11, 0, 0, 0], 8, 9)).unwrap_err();
     assert_eq!(full, TableError::Full { table: "routes".to_string(), capacity: 4 });
     interp.set(routes, &entry([10, 77, 0, 0], 8, 7)).expect("overwriting needs no room");
-    assert_eq!(interp.get(routes, &[10, 5, 5, 5], &Match::Prefix(8)).unwrap().unwrap().value, [7, 0]);
+    assert_eq!(
+        interp.get(routes, &[10, 5, 5, 5], &Match::Prefix(8)).unwrap().unwrap().value,
+        [7, 0]
+    );
     assert!(interp.delete(routes, &[0; 4], &Match::Prefix(0)).unwrap());
     assert!(!interp.delete(routes, &[0; 4], &Match::Prefix(0)).unwrap());
     assert_eq!(interp.dump(routes).unwrap().len(), 3);
@@ -389,7 +422,8 @@ fn lpm_takes_the_longest_prefix() {
 
 #[test]
 fn ternary_takes_the_highest_priority_then_the_first() {
-    let body = "%ok: u1, %k: u16 = extract %pkt %h: u1, %v: u16 = lookup rules[%k] log \"{} {}\"(%h, %v)
+    let body =
+        "%ok: u1, %k: u16 = extract %pkt %h: u1, %v: u16 = lookup rules[%k] log \"{} {}\"(%h, %v)
         drop %pkt, \"no\" return";
     let program = program(body);
     let mut interp = Interp::new(&program);
@@ -398,21 +432,26 @@ fn ternary_takes_the_highest_priority_then_the_first() {
         [([1, 0], [255, 0], 5, 1u16), ([0, 2], [0, 255], 5, 2), ([0, 3], [0, 255], 9, 3)]
     {
         let matching = Match::Mask { mask: mask.to_vec(), priority };
-        let entry = Entry { key: key.to_vec(), matching, value: value.to_le_bytes().to_vec(), buf: None };
+        let entry =
+            Entry { key: key.to_vec(), matching, value: value.to_le_bytes().to_vec(), buf: None };
         interp.set(rules, &entry).unwrap();
     }
     let mut seen = |key: [u8; 2]| match &interp.run(&net(&key)).unwrap()[0] {
         Output::Log { text } => text.clone(),
         other => panic!("{other:?}"),
     };
-    assert_eq!([seen([1, 2]), seen([1, 3]), seen([7, 2]), seen([7, 7])], ["1 1", "1 3", "1 2", "0 0"]);
+    assert_eq!(
+        [seen([1, 2]), seen([1, 3]), seen([7, 2]), seen([7, 7])],
+        ["1 1", "1 3", "1 2", "0 0"]
+    );
 }
 
 #[test]
 fn outside_writes_are_checked() {
     let program = program("drop %pkt, \"no\" return");
     let mut interp = Interp::new(&program);
-    let (conns, slots) = (program.table_named("conns").unwrap(), program.table_named("slots").unwrap());
+    let (conns, slots) =
+        (program.table_named("conns").unwrap(), program.table_named("slots").unwrap());
     let entry = |key: &[u8], value: &[u8], buf: Option<&[u8]>| Entry {
         key: key.to_vec(),
         matching: Match::Exact,
@@ -420,8 +459,14 @@ fn outside_writes_are_checked() {
         buf: buf.map(<[u8]>::to_vec),
     };
     let mut message = |table, entry: Entry| interp.set(table, &entry).unwrap_err().to_string();
-    assert_eq!(message(conns, entry(&[1], &[0; 24], None)), "table `conns`: a key has 4 bytes, not 1");
-    assert_eq!(message(conns, entry(&[1; 4], &[0; 2], None)), "table `conns`: a value has 24 bytes, not 2");
+    assert_eq!(
+        message(conns, entry(&[1], &[0; 24], None)),
+        "table `conns`: a key has 4 bytes, not 1"
+    );
+    assert_eq!(
+        message(conns, entry(&[1; 4], &[0; 2], None)),
+        "table `conns`: a value has 24 bytes, not 2"
+    );
     assert!(message(conns, entry(&[1; 4], &[255; 24], None)).contains("padding"));
     assert!(message(conns, entry(&[1; 4], &[0; 24], Some(&[0; 9]))).contains("does not fit 8"));
     assert_eq!(
@@ -436,7 +481,10 @@ fn outside_writes_are_checked() {
     assert_eq!(interp.dump(slots).unwrap().len(), 0, "entries that are all zero are not shown");
     interp.set(conns, &entry(&[1, 0, 0, 0], &[0; 24], Some(b"abc"))).unwrap();
     interp.set(conns, &entry(&[1, 0, 0, 0], &[0; 24], None)).unwrap();
-    assert_eq!(interp.get(conns, &[1, 0, 0, 0], &Match::Exact).unwrap().unwrap().buf.unwrap(), b"abc");
+    assert_eq!(
+        interp.get(conns, &[1, 0, 0, 0], &Match::Exact).unwrap().unwrap().buf.unwrap(),
+        b"abc"
+    );
 }
 
 #[test]
@@ -457,7 +505,10 @@ fn a_tracer_sees_what_happens() {
             self.0.push(format!("trip {trip}"));
         }
         fn table(&mut self, access: &Access) {
-            self.0.push(format!("{} {:?} {} {}", access.table, access.key, access.hit, access.writes));
+            self.0.push(format!(
+                "{} {:?} {} {}",
+                access.table, access.key, access.hit, access.writes
+            ));
         }
         fn output(&mut self, output: &Output) {
             self.0.push(format!("{output:?}"));
@@ -489,6 +540,7 @@ fn a_tracer_sees_what_happens() {
 #[test]
 fn the_deepest_nesting_runs() {
     let depth = crate::text::MAX_NESTING;
-    let nested = format!("%c: u1 = 1 {} log \"deep\"() {}", "if %c { ".repeat(depth), "} ".repeat(depth));
+    let nested =
+        format!("%c: u1 = 1 {} log \"deep\"() {}", "if %c { ".repeat(depth), "} ".repeat(depth));
     assert_eq!(logs(&nested, &[]), ["deep"]);
 }

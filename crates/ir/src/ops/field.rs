@@ -15,7 +15,8 @@ pub enum Proj {
 /// What is appended to a table entry's byte string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BufSource {
-    /// The first `len` bytes of the packet's unread rest (all of it if it is shorter); the packet is not consumed.
+    /// The first `len` bytes of the packet's unread rest (all of it if it is shorter); the packet
+    /// is not consumed.
     Packet { pkt: ValueId, len: ValueId },
     /// The bytes of a value.
     Value(ValueId),

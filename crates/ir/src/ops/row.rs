@@ -1,4 +1,5 @@
-//! The rows of the table of ops: their vocabulary, and the macro that makes everything else from them.
+//! The rows of the table of ops: their vocabulary, and the macro that makes everything else from
+//! them.
 
 use super::field::Kind;
 

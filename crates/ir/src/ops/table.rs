@@ -9,8 +9,8 @@ use super::row::Gives::{Any, AnyInt, OkAndAny, Own, Types};
 use super::row::Must::{Aggregate, Data, Have, Int, Named, Packet};
 use super::row::Ty::{Element, Entry, Key, Of, U1, U32, U64};
 use super::row::{
-    CLOCK, COMMUTES, CONTROL, CURSOR, Class, FieldRow, LOG, Must, NOTHING, ORDERED, OVERWRITES, RANDOM,
-    READS_ENTRY, READS_PACKET, ROUTES, Row, Ty, WRITES_ENTRY, WRITES_PACKET, Work, ops,
+    CLOCK, COMMUTES, CONTROL, CURSOR, Class, FieldRow, LOG, Must, NOTHING, ORDERED, OVERWRITES,
+    RANDOM, READS_ENTRY, READS_PACKET, ROUTES, Row, Ty, WRITES_ENTRY, WRITES_PACKET, Work, ops,
 };
 use super::words::{BinOp, CmpOp, CommuteOp, UnOp};
 use crate::native::Passing;
@@ -266,7 +266,8 @@ ops! {
         /// it has one, then what it left behind every address that it may write to. Not pure: it
         /// may have state of its own, so all calls of a program are in order.
         Extern {
-            /// Only its arguments decide what it gives, and it may run anywhere any number of times.
+            /// Only its arguments decide what it gives, and it may run anywhere any number of
+            /// times.
             pure: bool,
             name: String = Named("the function's name in quotes"),
             passing: Vec<Passing>,

@@ -16,8 +16,9 @@ fn text_holds_the_fields_in_order() {
             .map(|(name, _)| name.trim_matches([' ', '(', ')']))
             .collect();
         assert_eq!(found, expected, "{}", row.name);
-        let lists =
-            row.pieces().filter(|piece| matches!(piece, Piece::Field(_, list) if *list != List::Bare));
+        let lists = row
+            .pieces()
+            .filter(|piece| matches!(piece, Piece::Field(_, list) if *list != List::Bare));
         assert_eq!(lists.count(), row.text.matches("(").count(), "{}", row.name);
     }
 }
@@ -25,7 +26,8 @@ fn text_holds_the_fields_in_order() {
 #[test]
 fn words_are_told_apart() {
     let own = ROWS.iter().map(Row::word).filter(|word| !word.is_empty());
-    let mut words: Vec<&str> = own.chain(ROWS.iter().flat_map(|row| row.words().iter().copied())).collect();
+    let mut words: Vec<&str> =
+        own.chain(ROWS.iter().flat_map(|row| row.words().iter().copied())).collect();
     let all = words.len();
     words.sort_unstable();
     words.dedup();
@@ -53,7 +55,12 @@ fn operands_of_every_field() {
     assert_eq!(seen, [10, 11, 12, 13]);
     assert!(op.uses(v(12)) && !op.uses(v(2)));
     assert!(op.clone() == op && op.regions().next().is_none());
-    let branch = Op::If { cond: v(0), then: BlockId::from_u32(7), other: BlockId::from_u32(8), likely: None };
+    let branch = Op::If {
+        cond: v(0),
+        then: BlockId::from_u32(7),
+        other: BlockId::from_u32(8),
+        likely: None,
+    };
     assert_eq!(branch.regions().map(|block| block.as_u32()).collect::<Vec<_>>(), [7, 8]);
 }
 

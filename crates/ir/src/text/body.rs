@@ -62,7 +62,12 @@ impl<'a> Parser<'a> {
         Ok(Definition { key, name, ty: self.ty()?, at })
     }
 
-    fn define(&mut self, scope: &mut Scope<'a>, def: Definition<'a>, place: ValueDef) -> Result<ValueId> {
+    fn define(
+        &mut self,
+        scope: &mut Scope<'a>,
+        def: Definition<'a>,
+        place: ValueDef,
+    ) -> Result<ValueId> {
         let value = scope.body.values.push(Value { ty: def.ty, name: def.name, def: place });
         if scope.values.insert(def.key, value).is_some() {
             let message = format!("`%{}` is defined twice in this body", def.key);
@@ -100,7 +105,8 @@ impl<'a> Parser<'a> {
         self.list('(', ')', |p| p.value(scope))
     }
 
-    /// `{ instructions }`. With `implied_yield`, a region without terminator gets a `yield` of nothing.
+    /// `{ instructions }`. With `implied_yield`, a region without terminator gets a `yield` of
+    /// nothing.
     fn region(&mut self, scope: &mut Scope<'a>, block: BlockId, implied_yield: bool) -> Result<()> {
         if scope.depth > MAX_NESTING {
             return Err(self.error(format!("regions nest deeper than {MAX_NESTING}")));
@@ -113,7 +119,8 @@ impl<'a> Parser<'a> {
         scope.depth -= 1;
         let terminated = scope.body.terminator(block).is_some_and(|inst| inst.op.is_terminator());
         if implied_yield && !terminated {
-            let yielding = Inst { op: Op::Yield(Vec::new()), results: Vec::new(), span: Span::default() };
+            let yielding =
+                Inst { op: Op::Yield(Vec::new()), results: Vec::new(), span: Span::default() };
             let id = scope.body.insts.push(yielding);
             scope.body.blocks[block].insts.push(id);
         }
@@ -190,7 +197,8 @@ impl<'a> Parser<'a> {
         if self.accept_word("else") {
             self.region(scope, other, true)?;
         } else {
-            let yielding = Inst { op: Op::Yield(Vec::new()), results: Vec::new(), span: Span::default() };
+            let yielding =
+                Inst { op: Op::Yield(Vec::new()), results: Vec::new(), span: Span::default() };
             let id = scope.body.insts.push(yielding);
             scope.body.blocks[other].insts.push(id);
         }
@@ -262,7 +270,11 @@ impl<'a> Parser<'a> {
         let name = self.word("a member's name or `#` and its number")?;
         let def = match ty {
             Some(Type::Struct(id)) => &self.program.structs[id],
-            _ => return Err(self.error_before(format!("there is no member `{name}`: this is no struct"))),
+            _ => {
+                return Err(
+                    self.error_before(format!("there is no member `{name}`: this is no struct"))
+                );
+            }
         };
         match def.fields.iter().position(|field| field.name == name) {
             Some(index) => Ok(index as u32),
@@ -338,7 +350,8 @@ impl<'a> Parser<'a> {
 
     /// The type that a path begins at: of the op's table, or of the operand before.
     fn path_start(&self, scope: &Scope<'a>, parts: &[Part]) -> Option<Type> {
-        let table = parts.iter().find_map(|part| if let Part::Table(id) = part { Some(*id) } else { None });
+        let table =
+            parts.iter().find_map(|part| if let Part::Table(id) = part { Some(*id) } else { None });
         // Tables are parsed before bodies, so every table that can be referred to is there.
         match (table, parts.last()) {
             (Some(table), _) => self.program.tables.get(table).map(|table| table.value),
@@ -356,9 +369,10 @@ impl<'a> Parser<'a> {
         Ok(match field.kind {
             Kind::Value => Part::Value(self.value(scope)?),
             Kind::Port => Part::Port(self.port(scope)?),
-            Kind::Source if self.accept_word("packet") => {
-                Part::Source(BufSource::Packet { pkt: self.value(scope)?, len: self.second(scope)? })
-            }
+            Kind::Source if self.accept_word("packet") => Part::Source(BufSource::Packet {
+                pkt: self.value(scope)?,
+                len: self.second(scope)?,
+            }),
             Kind::Source => Part::Source(BufSource::Value(self.value(scope)?)),
             Kind::Table => Part::Table(self.reference("table")?),
             Kind::Const => Part::Const(self.reference("const")?),
@@ -369,7 +383,9 @@ impl<'a> Parser<'a> {
                 let name = self.word(what)?;
                 match words.iter().position(|word| *word == name) {
                     Some(number) => Part::Word(number),
-                    None => return Err(self.error_before(format!("expected {what}, found `{name}`"))),
+                    None => {
+                        return Err(self.error_before(format!("expected {what}, found `{name}`")));
+                    }
                 }
             }
             Kind::U32 => Part::Number(self.u32(what)?.into()),

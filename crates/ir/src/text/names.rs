@@ -56,8 +56,8 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
-/// Words that start an item. A name that is one of them stands in quotes, so that the parser finds where items begin
-/// without parsing them.
+/// Words that start an item. A name that is one of them stands in quotes, so that the parser finds
+/// where items begin without parsing them.
 pub const ITEM_WORDS: [&str; 9] =
     ["program", "file", "struct", "table", "const", "event", "reason", "func", "handler"];
 
@@ -67,8 +67,12 @@ pub fn declared(name: &str) -> String {
     if plain { name.to_string() } else { quoted(name) }
 }
 
-/// How each item of one kind is referred to; the `n`-th of the same name (from 0) gets `#n` behind it.
-pub fn references<'a>(names: impl Iterator<Item = &'a str>, write: fn(&str) -> String) -> Vec<String> {
+/// How each item of one kind is referred to; the `n`-th of the same name (from 0) gets `#n` behind
+/// it.
+pub fn references<'a>(
+    names: impl Iterator<Item = &'a str>,
+    write: fn(&str) -> String,
+) -> Vec<String> {
     let mut seen: HashMap<&str, u32> = HashMap::new();
     names
         .map(|name| {
@@ -102,7 +106,8 @@ impl ItemNames {
         }
     }
 
-    /// The name of item `id`; something unparsable if there is no such item, so that broken programs can be shown.
+    /// The name of item `id`; something unparsable if there is no such item, so that broken
+    /// programs can be shown.
     pub fn of<I: EntityRef>(list: &[String], id: I) -> String {
         list.get(id.index()).cloned().unwrap_or_else(|| format!("?{}", id.index()))
     }
@@ -128,7 +133,8 @@ pub struct ValueNames {
 
 impl ValueNames {
     pub fn new(body: &Body) -> ValueNames {
-        let mut names = ValueNames { names: SecondaryMap::new(), counts: HashMap::new(), unnamed: 0 };
+        let mut names =
+            ValueNames { names: SecondaryMap::new(), counts: HashMap::new(), unnamed: 0 };
         if let Some(entry) = body.entry {
             names.block(body, entry, &mut Visited::default());
         }

@@ -1,7 +1,8 @@
 //! Text to program: the items.
 //!
-//! Items may refer to later ones, so the parser first finds where each item starts and what it is called; that fixes
-//! all ids. Then it parses structs, then the other declarations, then bodies, which need the types of both.
+//! Items may refer to later ones, so the parser first finds where each item starts and what it is
+//! called; that fixes all ids. Then it parses structs, then the other declarations, then bodies,
+//! which need the types of both.
 
 use std::collections::HashMap;
 
@@ -12,7 +13,8 @@ use super::token::{Tok, Token, tokens};
 use crate::build::mask;
 use crate::layout::int_layout;
 use crate::program::{
-    ConstArray, Direction, DropReason, Event, Func, Handler, Param, Program, Room, Side, Table, TableKind,
+    ConstArray, Direction, DropReason, Event, Func, Handler, Param, Program, Room, Side, Table,
+    TableKind,
 };
 use crate::span::{SourceFile, Span};
 use crate::types::{ArrayDef, ArrayId, Field, StructDef, Type};
@@ -40,7 +42,8 @@ impl ParseError {
 /// Array types nest at most this deep.
 const MAX_DIMENSIONS: usize = 16;
 
-/// Parses a program. It is well-formed, not verified: [`crate::verify::verify`] checks types and scopes.
+/// Parses a program. It is well-formed, not verified: [`crate::verify::verify`] checks types and
+/// scopes.
 pub fn parse(text: &str) -> Result<Program> {
     let mut parser = Parser {
         text,
@@ -52,10 +55,16 @@ pub fn parse(text: &str) -> Result<Program> {
         arrays: HashMap::new(),
     };
     let starts = parser.find_items()?;
-    let phases: [&[&str]; 4] =
-        [&["program", "file"], &["struct"], &["table", "const", "event", "reason"], &["func", "handler"]];
+    let phases: [&[&str]; 4] = [
+        &["program", "file"],
+        &["struct"],
+        &["table", "const", "event", "reason"],
+        &["func", "handler"],
+    ];
     for phase in phases {
-        for (start, end) in starts.iter().zip(starts.iter().skip(1).chain([&(parser.tokens.len() - 1)])) {
+        for (start, end) in
+            starts.iter().zip(starts.iter().skip(1).chain([&(parser.tokens.len() - 1)]))
+        {
             let Tok::Word(word) = parser.tokens[*start].kind else { continue };
             if phase.contains(&word) {
                 parser.pos = start + 1;
@@ -282,7 +291,9 @@ impl<'a> Parser<'a> {
             return self.expected("`program NAME ports N`");
         }
         if counts["program"] > 1 {
-            return Err(self.error_before("a text holds one program; this one has several".to_string()));
+            return Err(
+                self.error_before("a text holds one program; this one has several".to_string())
+            );
         }
         for def in starts.iter().filter(|s| self.tokens[**s].kind == Tok::Word("struct")) {
             let name = match &self.tokens[def + 1].kind {
@@ -329,12 +340,14 @@ impl<'a> Parser<'a> {
             self.expect(']')?;
             dimensions += 1;
             if dimensions > MAX_DIMENSIONS {
-                return Err(
-                    self.error_before(format!("an array type has at most {MAX_DIMENSIONS} dimensions"))
-                );
+                return Err(self.error_before(format!(
+                    "an array type has at most {MAX_DIMENSIONS} dimensions"
+                )));
             }
             let def = ArrayDef { elem: ty, len };
-            ty = Type::Array(*self.arrays.entry(def).or_insert_with(|| self.program.arrays.push(def)));
+            ty = Type::Array(
+                *self.arrays.entry(def).or_insert_with(|| self.program.arrays.push(def)),
+            );
         }
         Ok(ty)
     }
@@ -451,9 +464,9 @@ impl<'a> Parser<'a> {
             match hex_bytes(&digits) {
                 Some(bytes) => bytes,
                 None => {
-                    return Err(
-                        self.error_before("expected an even number of hexadecimal digits".to_string())
-                    );
+                    return Err(self.error_before(
+                        "expected an even number of hexadecimal digits".to_string(),
+                    ));
                 }
             }
         } else {
@@ -500,7 +513,8 @@ impl<'a> Parser<'a> {
         let name = self.name("the function's name")?;
         let mut scope = super::body::Scope::default();
         self.entry_params(&mut scope)?;
-        let results = if self.accept_arrow() { self.list('(', ')', |p| p.ty())? } else { Vec::new() };
+        let results =
+            if self.accept_arrow() { self.list('(', ')', |p| p.ty())? } else { Vec::new() };
         let span = self.span()?;
         let body = self.body(scope)?;
         self.program.funcs.push(Func { name, results, body, span });
@@ -516,14 +530,19 @@ impl<'a> Parser<'a> {
         let mut scope = super::body::Scope::default();
         self.entry_params(&mut scope)?;
         let unordered = self.accept_word("unordered");
-        let max_replicas =
-            if self.accept_word("replicas") { Some(self.u32("a number of replicas")?) } else { None };
+        let max_replicas = if self.accept_word("replicas") {
+            Some(self.u32("a number of replicas")?)
+        } else {
+            None
+        };
         let side = if self.accept_word("side") {
             match self.word("`nic` or `host`")? {
                 "nic" => Some(Side::Nic),
                 "host" => Some(Side::Host),
                 other => {
-                    return Err(self.error_before(format!("expected `nic` or `host`, found `{other}`")));
+                    return Err(
+                        self.error_before(format!("expected `nic` or `host`, found `{other}`"))
+                    );
                 }
             }
         } else {
@@ -535,7 +554,9 @@ impl<'a> Parser<'a> {
                 "loses" => true,
                 "waits" => false,
                 other => {
-                    return Err(self.error_before(format!("expected `loses` or `waits`, found `{other}`")));
+                    return Err(
+                        self.error_before(format!("expected `loses` or `waits`, found `{other}`"))
+                    );
                 }
             };
             Some(Room { entries, loses })
@@ -544,7 +565,16 @@ impl<'a> Parser<'a> {
         };
         let span = self.span()?;
         let body = self.body(scope)?;
-        self.program.handlers.push(Handler { name, event, body, max_replicas, unordered, side, room, span });
+        self.program.handlers.push(Handler {
+            name,
+            event,
+            body,
+            max_replicas,
+            unordered,
+            side,
+            room,
+            span,
+        });
         Ok(())
     }
 }

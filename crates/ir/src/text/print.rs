@@ -7,7 +7,8 @@ use crate::native::Passing;
 use crate::ops::row::{List, Piece};
 use crate::ops::{Arg, BufSource, Op, Proj};
 use crate::program::{
-    BlockId, Body, ConstArray, Direction, Event, Func, Handler, Inst, InstId, Program, Side, Table, ValueId,
+    BlockId, Body, ConstArray, Direction, Event, Func, Handler, Inst, InstId, Program, Side, Table,
+    ValueId,
 };
 use crate::span::Span;
 use crate::types::{StructDef, Type};
@@ -19,9 +20,11 @@ pub struct PrintOptions {
     pub spans: bool,
 }
 
-/// The whole program as text. Never fails: what is broken in a program that nobody verified shows as `?`.
+/// The whole program as text. Never fails: what is broken in a program that nobody verified shows
+/// as `?`.
 pub fn print(program: &Program, options: PrintOptions) -> String {
-    let mut printer = Printer { program, options, items: ItemNames::new(program), out: String::new() };
+    let mut printer =
+        Printer { program, options, items: ItemNames::new(program), out: String::new() };
     printer.program();
     printer.out
 }
@@ -29,7 +32,8 @@ pub fn print(program: &Program, options: PrintOptions) -> String {
 /// One instruction on one line, without its regions: for messages.
 pub fn inst_text(program: &Program, body: &Body, inst: InstId) -> String {
     let items = ItemNames::new(program);
-    let mut printer = Printer { program, options: PrintOptions::default(), items, out: String::new() };
+    let mut printer =
+        Printer { program, options: PrintOptions::default(), items, out: String::new() };
     let mut scope = Scope { body, values: ValueNames::new(body), visited: Visited::default() };
     match body.insts.get(inst) {
         Some(data) => {
@@ -58,7 +62,8 @@ impl Scope<'_> {
     /// Values with commas, each with how it is passed, if that is said.
     fn list(&self, values: &[ValueId], passing: &[Passing]) -> String {
         let before = |n: usize| passing.get(n).map_or("", |passing| names::passed(*passing));
-        let one = |(n, value): (usize, &ValueId)| format!("{}{}", before(n), self.values.get(*value));
+        let one =
+            |(n, value): (usize, &ValueId)| format!("{}{}", before(n), self.values.get(*value));
         values.iter().enumerate().map(one).collect::<Vec<_>>().join(", ")
     }
 
@@ -101,7 +106,9 @@ impl Printer<'_> {
     /// ` @file:start-end`, or nothing.
     fn span(&self, span: Span) -> String {
         match span.file {
-            Some(file) if self.options.spans => format!(" @{}:{}-{}", file.as_u32(), span.start, span.end),
+            Some(file) if self.options.spans => {
+                format!(" @{}:{}-{}", file.as_u32(), span.start, span.end)
+            }
             _ => String::new(),
         }
     }
@@ -109,7 +116,13 @@ impl Printer<'_> {
     fn struct_def(&mut self, def: &StructDef) {
         put!(self, "struct {}{} {{", declared(&def.name), if def.packed { " packed" } else { "" });
         for (i, field) in def.fields.iter().enumerate() {
-            put!(self, "{} {}: {}", if i == 0 { "" } else { "," }, declared(&field.name), self.ty(field.ty));
+            put!(
+                self,
+                "{} {}: {}",
+                if i == 0 { "" } else { "," },
+                declared(&field.name),
+                self.ty(field.ty)
+            );
             if let Some(width) = field.bit_width {
                 put!(self, " : {width}");
             }
@@ -123,7 +136,13 @@ impl Printer<'_> {
     fn table(&mut self, table: &Table) {
         put!(self, "table {}: {}", declared(&table.name), table.kind.name());
         let order = if table.key_big_endian { " be" } else { "" };
-        put!(self, "[{}{order} -> {}] capacity {}", self.ty(table.key), self.ty(table.value), table.capacity);
+        put!(
+            self,
+            "[{}{order} -> {}] capacity {}",
+            self.ty(table.key),
+            self.ty(table.value),
+            table.capacity
+        );
         if let Some(bytes) = table.buf {
             put!(self, " buf {bytes}");
         }
@@ -185,7 +204,12 @@ impl Printer<'_> {
     fn handler(&mut self, handler: &Handler) {
         let mut scope = Scope::new(&handler.body);
         let event = ItemNames::of(&self.items.events, handler.event);
-        put!(self, "\nhandler {} on {event}({})", declared(&handler.name), self.entry_params(&scope));
+        put!(
+            self,
+            "\nhandler {} on {event}({})",
+            declared(&handler.name),
+            self.entry_params(&scope)
+        );
         if handler.unordered {
             put!(self, " unordered");
         }
@@ -228,7 +252,12 @@ impl Printer<'_> {
     /// The lines of a region. With `elide`, a last `yield` of nothing stays away.
     fn block(&mut self, scope: &mut Scope, block: BlockId, indent: usize, elide: bool) {
         if !scope.visited.enter(block) {
-            put!(self, "{:indent$}?region used twice or nested too deep\n", "", indent = indent * 2);
+            put!(
+                self,
+                "{:indent$}?region used twice or nested too deep\n",
+                "",
+                indent = indent * 2
+            );
             return;
         }
         let body = scope.body;
@@ -308,7 +337,8 @@ impl Printer<'_> {
         let mut text = String::new();
         let mut pieces = op.row().pieces();
         // What a path begins at: the entry of the op's table, or the operand before.
-        let entry = op.table().and_then(|table| self.program.tables.get(table)).map(|table| table.value);
+        let entry =
+            op.table().and_then(|table| self.program.tables.get(table)).map(|table| table.value);
         let mut from = entry;
         let mut passing: &[Passing] = &[];
         op.fields(&mut |arg| {

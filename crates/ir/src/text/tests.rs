@@ -15,7 +15,8 @@ fn what_is_printed_parses_to_the_same_text() {
     let program = parse(EVERYTHING).unwrap();
     let text = print(&program, ALL);
     if std::env::var_os("NICFORGE_BLESS").is_some() {
-        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/src/text/everything.air"), &text).unwrap();
+        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/src/text/everything.air"), &text)
+            .unwrap();
     }
     assert_eq!(text, EVERYTHING, "NICFORGE_BLESS=1 accepts the new form");
     let plain = print(&program, PrintOptions::default());
@@ -50,7 +51,8 @@ fn items_may_refer_to_later_ones() {
 #[test]
 fn an_empty_else_and_an_empty_yield_may_be_left_out() {
     let short = parse("program p ports 1 func f(%c: u1) { if %c { } return }").unwrap();
-    let long = parse("program p ports 1 func f(%c: u1) { if %c { yield } else { yield } return }").unwrap();
+    let long = parse("program p ports 1 func f(%c: u1) { if %c { yield } else { yield } return }")
+        .unwrap();
     assert_eq!(print(&short, ALL), print(&long, ALL));
     let body = &short.funcs.values().next().unwrap().body;
     assert_eq!(body.insts.values().filter(|i| i.op == crate::Op::Yield(vec![])).count(), 2);
@@ -61,22 +63,37 @@ fn refusals_say_where_and_why() {
     let cases = [
         ("", "1:1: expected `program NAME ports N`, found the end of the text"),
         ("program p ports 1\nstruct s { a: u65 }", "2:15: there is no struct `u65`"),
-        ("program p ports 1\nstruct s { a: u8 : 9 }", "2:20: a bit-field of type u8 cannot be 9 bits wide"),
+        (
+            "program p ports 1\nstruct s { a: u8 : 9 }",
+            "2:20: a bit-field of type u8 cannot be 9 bits wide",
+        ),
         (
             "program p ports 1 table t: heap[u8 -> u8] capacity 1",
             "1:28: `heap` is no table kind; there are hash, array, lru, lpm, ternary",
         ),
         ("program p ports 1 const c: u8 = [256]", "1:34: 256 does not fit u8"),
         ("program p ports 1 const c: i8 = [-129]", "1:35: -129 does not fit i8"),
-        ("program p ports 1 func f() { %a: u8 = add %b, %b }", "1:43: `%b` is not defined before this point"),
-        ("program p ports 1 func f() { %a: u8 = 1 %a: u8 = 2 }", "1:41: `%a` is defined twice in this body"),
+        (
+            "program p ports 1 func f() { %a: u8 = add %b, %b }",
+            "1:43: `%b` is not defined before this point",
+        ),
+        (
+            "program p ports 1 func f() { %a: u8 = 1 %a: u8 = 2 }",
+            "1:41: `%a` is defined twice in this body",
+        ),
         ("program p ports 1 func f() { jump }", "1:30: there is no operation `jump`"),
-        ("program p ports 1 func f() { log \"x() }", "1:34: the string has no closing `\"` on its line"),
+        (
+            "program p ports 1 func f() { log \"x() }",
+            "1:34: the string has no closing `\"` on its line",
+        ),
         (
             "program p ports 1 func f(%a: u8) { %b: u8 = get %a.x }",
             "1:52: there is no member `x`: this is no struct",
         ),
-        ("program p ports 1 func f() { return ", "1:37: expected an operation, found the end of the text"),
+        (
+            "program p ports 1 func f() { return ",
+            "1:37: expected an operation, found the end of the text",
+        ),
         ("program p ports 1 func f() { return } }", "1:39: expected the next item, found `}`"),
         ("program p ports 1 func f() { return @0:1-2 }", "1:38: there is no file number 0"),
         ("program p ports 1 reason \"é\" $", "1:30: the character '$' means nothing here"),

@@ -45,7 +45,8 @@ impl Tok<'_> {
     }
 }
 
-/// Longest text that is parsed, in bytes; keeps the memory that hostile text can cost within bounds.
+/// Longest text that is parsed, in bytes; keeps the memory that hostile text can cost within
+/// bounds.
 const MAX_TEXT: usize = 64 << 20;
 
 /// All tokens of `text`; the last one is [`Tok::End`].
@@ -132,9 +133,9 @@ impl<'a> Lexer<'a> {
         if let Some(digits) = self.rest().strip_prefix("0x") {
             let len = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
             self.at += 2 + len;
-            return u64::from_str_radix(&digits[..len], 16)
-                .map(Tok::Int)
-                .map_err(|_| self.error(start, "expected up to 16 hexadecimal digits behind `0x`"));
+            return u64::from_str_radix(&digits[..len], 16).map(Tok::Int).map_err(|_| {
+                self.error(start, "expected up to 16 hexadecimal digits behind `0x`")
+            });
         }
         self.take(|c| c.is_ascii_digit());
         let mut after = self.rest().chars();
@@ -166,7 +167,10 @@ impl<'a> Lexer<'a> {
             _ => return Err(self.error(start, "expected a value's name or number behind `%`")),
         };
         let mut after = self.rest().chars();
-        if name.is_some() && after.next() == Some('.') && after.next().is_some_and(|c| c.is_ascii_digit()) {
+        if name.is_some()
+            && after.next() == Some('.')
+            && after.next().is_some_and(|c| c.is_ascii_digit())
+        {
             self.at += 1;
             self.take(|c| c.is_ascii_digit());
         }
@@ -209,7 +213,9 @@ impl<'a> Lexer<'a> {
             }
             _ => None,
         };
-        scalar.ok_or_else(|| self.error(start, "expected one of \\n \\t \\\" \\\\ \\u{1f} in a string"))
+        scalar.ok_or_else(|| {
+            self.error(start, "expected one of \\n \\t \\\" \\\\ \\u{1f} in a string")
+        })
     }
 }
 

@@ -19,7 +19,8 @@ pub fn check(c: &mut Checker) {
         c.item = format!("handler `{}`", handler.name);
         check_body(c, &handler.body, &[], handler.span);
         let event = &program.events[handler.event];
-        let Some(entry) = handler.body.entry.and_then(|entry| handler.body.blocks.get(entry)) else {
+        let Some(entry) = handler.body.entry.and_then(|entry| handler.body.blocks.get(entry))
+        else {
             continue;
         };
         let expected: Vec<Type> = event.params.iter().map(|param| param.ty).collect();
@@ -70,7 +71,8 @@ fn check_body(c: &mut Checker, body: &Body, returns: &[Type], span: Span) {
         c.error(span, "the body has no entry region".to_string());
         return;
     };
-    // Ids that do not exist would make every later look-up fail; sizes are the arenas', so check them once.
+    // Ids that do not exist would make every later look-up fail; sizes are the arenas', so check
+    // them once.
     if let Some(value) = body.values.values().find(|v| !exists(c, v.ty)) {
         let name = value.name.as_deref().unwrap_or("without name");
         c.error(span, format!("value {name} has a type that does not exist"));
@@ -123,7 +125,8 @@ impl BodyCheck<'_, '_, '_> {
             return self.region_error(owner_inst, "the region has another owner too".to_string());
         }
         if self.depth > MAX_NESTING {
-            return self.region_error(owner_inst, format!("regions nest deeper than {MAX_NESTING}"));
+            return self
+                .region_error(owner_inst, format!("regions nest deeper than {MAX_NESTING}"));
         }
         self.depth += 1;
         let mut defined = Vec::new();
@@ -135,7 +138,10 @@ impl BodyCheck<'_, '_, '_> {
             if self.define(param, ValueDef::Param(block, i as u32)) {
                 defined.push(param);
             } else {
-                self.region_error(owner_inst, format!("parameter {i} is not a value of this region alone"));
+                self.region_error(
+                    owner_inst,
+                    format!("parameter {i} is not a value of this region alone"),
+                );
             }
         }
         match data.insts.last().and_then(|last| body.insts.get(*last)) {
@@ -183,7 +189,8 @@ impl BodyCheck<'_, '_, '_> {
                 usable = false;
                 self.error(
                     inst,
-                    "an operand is not defined before this point in this or an outer region".to_string(),
+                    "an operand is not defined before this point in this or an outer region"
+                        .to_string(),
                 );
                 break;
             }
@@ -205,7 +212,10 @@ impl BodyCheck<'_, '_, '_> {
                     for region in [*then, *other] {
                         let params = body.blocks.get(region).is_some_and(|b| !b.params.is_empty());
                         if params {
-                            self.error(inst, "the regions of an `if` have no parameters".to_string());
+                            self.error(
+                                inst,
+                                "the regions of an `if` have no parameters".to_string(),
+                            );
                         }
                         self.region(region, &owner, Some(inst));
                     }
@@ -261,7 +271,8 @@ impl BodyCheck<'_, '_, '_> {
                 Owner::Entry => {
                     return self.error(
                         inst,
-                        "`yield` ends the regions of an `if`; a body ends with `return`".to_string(),
+                        "`yield` ends the regions of an `if`; a body ends with `return`"
+                            .to_string(),
                     );
                 }
             },
@@ -281,8 +292,11 @@ impl BodyCheck<'_, '_, '_> {
             _ => self.returns.to_vec(),
         };
         if given != expected {
-            let message =
-                format!("({}) is given where ({}) is due", names(self.c, &given), names(self.c, &expected));
+            let message = format!(
+                "({}) is given where ({}) is due",
+                names(self.c, &given),
+                names(self.c, &expected)
+            );
             self.error(inst, message);
         }
     }

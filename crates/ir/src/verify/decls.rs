@@ -24,7 +24,10 @@ pub fn check(c: &mut Checker) {
     }
     if c.program.ports > MAX_PORTS {
         c.item = format!("program `{}`", c.program.name);
-        c.error(Span::default(), format!("a program has at most {MAX_PORTS} ports, not {}", c.program.ports));
+        c.error(
+            Span::default(),
+            format!("a program has at most {MAX_PORTS} ports, not {}", c.program.ports),
+        );
     }
     if check_types(c) {
         check_tables(c);
@@ -62,7 +65,8 @@ fn check_types(c: &mut Checker) -> bool {
     c.errors.len() == before
 }
 
-/// An upper bound of a type's size in bytes (eight per bit-field), which also proves that the type is finite.
+/// An upper bound of a type's size in bytes (eight per bit-field), which also proves that the type
+/// is finite.
 fn size(c: &Checker, sizes: &mut Sizes, ty: Type) -> Result<u64, String> {
     let program = c.program;
     let found = match ty {
@@ -97,7 +101,10 @@ fn size(c: &Checker, sizes: &mut Sizes, ty: Type) -> Result<u64, String> {
                 if let Some(width) = field.bit_width {
                     let fits = field.ty.bits().is_some_and(|bits| (1..=bits).contains(&width));
                     if !fits {
-                        return Err(format!("bit-field `{}` cannot be {width} bits wide", field.name));
+                        return Err(format!(
+                            "bit-field `{}` cannot be {width} bits wide",
+                            field.name
+                        ));
                     }
                 }
                 // An array is in network order if its elements are.
@@ -126,7 +133,10 @@ fn size(c: &Checker, sizes: &mut Sizes, ty: Type) -> Result<u64, String> {
     Ok(found)
 }
 
-fn nested<T>(sizes: &mut Sizes, f: impl FnOnce(&mut Sizes) -> Result<T, String>) -> Result<T, String> {
+fn nested<T>(
+    sizes: &mut Sizes,
+    f: impl FnOnce(&mut Sizes) -> Result<T, String>,
+) -> Result<T, String> {
     if sizes.depth >= MAX_STRUCT_NESTING {
         return Err(format!("types contain themselves or nest deeper than {MAX_STRUCT_NESTING}"));
     }
@@ -157,7 +167,10 @@ fn check_tables(c: &mut Checker) {
             wrong.push("the capacity must be at least 1".to_string());
         }
         if table.kind == TableKind::Array && table.key != Type::U32 {
-            wrong.push(format!("the key of an array table is u32, not {}", c.program.type_name(table.key)));
+            wrong.push(format!(
+                "the key of an array table is u32, not {}",
+                c.program.type_name(table.key)
+            ));
         }
         if table.buf == Some(0) {
             wrong.push("byte strings need room for at least one byte".to_string());
@@ -172,7 +185,9 @@ fn check_tables(c: &mut Checker) {
             wrong.push(format!("the entries of {} tables have no numbers", table.kind.name()));
         }
         if table.shared && (table.kind != TableKind::Array || table.buf.is_some()) {
-            wrong.push("only arrays without byte strings are memory that a program may map".to_string());
+            wrong.push(
+                "only arrays without byte strings are memory that a program may map".to_string(),
+            );
         }
         if table.max_replicas == Some(0) {
             wrong.push("a table has at least one replica".to_string());
@@ -192,9 +207,15 @@ fn check_consts(c: &mut Checker) {
         let size = c.program.size_of(array.elem) as usize;
         if array.bytes.is_empty() || !array.bytes.len().is_multiple_of(size) {
             let bytes = array.bytes.len();
-            c.error(array.span, format!("{bytes} bytes are no whole number of {size}-byte elements"));
+            c.error(
+                array.span,
+                format!("{bytes} bytes are no whole number of {size}-byte elements"),
+            );
         } else if array.bytes.chunks(size).any(|elem| !shapes.is_canonical(array.elem, elem)) {
-            c.error(array.span, "padding and bits above an integer's width must be zero".to_string());
+            c.error(
+                array.span,
+                "padding and bits above an integer's width must be zero".to_string(),
+            );
         }
     }
 }
@@ -215,7 +236,10 @@ fn check_events(c: &mut Checker) {
             }
         }
         if event.direction == Direction::Out && !is_known_output(event) {
-            c.error(Span::default(), format!("no such event goes to outside; there are {OUT_EVENTS}"));
+            c.error(
+                Span::default(),
+                format!("no such event goes to outside; there are {OUT_EVENTS}"),
+            );
         }
     }
     let mut handled: SecondaryMap<crate::program::EventId, bool> = SecondaryMap::new();
@@ -257,8 +281,8 @@ fn is_known_output(event: &Event) -> bool {
     }
 }
 
-/// Functions that a body calls. Calls that passes took out of it are still among its instructions; whether regions are in one place only is
-/// not known yet.
+/// Functions that a body calls. Calls that passes took out of it are still among its instructions;
+/// whether regions are in one place only is not known yet.
 pub(super) fn called(body: &Body) -> Vec<FuncId> {
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     let mut open: Vec<BlockId> = body.entry.into_iter().collect();
@@ -283,7 +307,8 @@ fn check_calls(c: &mut Checker) {
     for (id, func) in &c.program.funcs {
         calls[id] = called(&func.body);
     }
-    // Functions all of whose callees are settled get settled, until none is left or those left are in cycles.
+    // Functions all of whose callees are settled get settled, until none is left or those left are
+    // in cycles.
     let mut settled: SecondaryMap<FuncId, bool> = SecondaryMap::new();
     let mut callers: SecondaryMap<FuncId, Vec<FuncId>> = SecondaryMap::new();
     let mut missing: SecondaryMap<FuncId, usize> = SecondaryMap::new();

@@ -35,7 +35,9 @@ impl BodyCheck<'_, '_, '_> {
 
     fn is(&self, what: &str, value: ValueId, ty: Type) -> Check {
         let found = self.ty(value);
-        require(found == ty, || format!("{what} must be {}, not {}", self.name(ty), self.name(found)))
+        require(found == ty, || {
+            format!("{what} must be {}, not {}", self.name(ty), self.name(found))
+        })
     }
 
     fn int(&self, what: &str, value: ValueId) -> Check {
@@ -55,7 +57,11 @@ impl BodyCheck<'_, '_, '_> {
     fn results(&self, inst: InstId, expected: &[Type]) -> Check {
         let found: Vec<Type> = self.body.insts[inst].results.iter().map(|v| self.ty(*v)).collect();
         require(found == expected, || {
-            format!("the results are ({}) but must be ({})", names(self.c, &found), names(self.c, expected))
+            format!(
+                "the results are ({}) but must be ({})",
+                names(self.c, &found),
+                names(self.c, expected)
+            )
         })
     }
 
@@ -71,7 +77,9 @@ impl BodyCheck<'_, '_, '_> {
     fn ok_and_value(&self, inst: InstId) -> Check {
         let found: Vec<Type> = self.body.insts[inst].results.iter().map(|v| self.ty(*v)).collect();
         let fits = matches!(found[..], [Type::BOOL, value] if value != Type::Packet);
-        require(fits, || format!("the results must be (u1, value), not ({})", names(self.c, &found)))
+        require(fits, || {
+            format!("the results must be (u1, value), not ({})", names(self.c, &found))
+        })
     }
 
     /// The type at the end of a path.
@@ -116,18 +124,24 @@ impl BodyCheck<'_, '_, '_> {
 
     fn field(&self, op: &Op, must: Must, arg: Arg) -> Check {
         let program = self.c.program;
-        let known =
-            |kind: &str, there: bool, index: usize| require(there, || format!("there is no {kind} {index}"));
+        let known = |kind: &str, there: bool, index: usize| {
+            require(there, || format!("there is no {kind} {index}"))
+        };
         match arg {
             Arg::Table(id) => {
                 let table = self.table(id)?;
                 let strings = op.class() != Class::Bytes || table.buf.is_some();
-                require(strings, || format!("the entries of table `{}` have no byte strings", table.name))?;
+                require(strings, || {
+                    format!("the entries of table `{}` have no byte strings", table.name)
+                })?;
                 if op.class() == Class::Entry && op.effects().table_write.is_some() {
                     written_by_handlers(table)?;
                 }
                 require(must != Must::Removable || table.kind != TableKind::Array, || {
-                    format!("entries of array table `{}` always exist and cannot be deleted", table.name)
+                    format!(
+                        "entries of array table `{}` always exist and cannot be deleted",
+                        table.name
+                    )
                 })
             }
             Arg::Const(id) => known("constant array", program.consts.is_valid(id), id.index()),
@@ -135,7 +149,9 @@ impl BodyCheck<'_, '_, '_> {
             Arg::Func(id) => known("function", program.funcs.is_valid(id), id.index()),
             Arg::Reason(id) => known("reason", program.reasons.is_valid(id), id.index()),
             Arg::Value(value) => self.operand(op, must, value),
-            Arg::Values(values) => values.iter().try_for_each(|value| self.operand(op, must, *value)),
+            Arg::Values(values) => {
+                values.iter().try_for_each(|value| self.operand(op, must, *value))
+            }
             Arg::Port(port) => port.iter().try_for_each(|value| self.operand(op, must, *value)),
             Arg::Source(BufSource::Packet { pkt, len }) => {
                 self.packet(pkt)?;
@@ -176,7 +192,8 @@ impl BodyCheck<'_, '_, '_> {
 
     /// A type that the row states.
     fn stated(&self, op: &Op, ty: Ty) -> Result<Type, String> {
-        let table = || op.table().map_or(Err("the op names no table".to_string()), |id| self.table(id));
+        let table =
+            || op.table().map_or(Err("the op names no table".to_string()), |id| self.table(id));
         match ty {
             Ty::U1 => Ok(Type::BOOL),
             Ty::U32 => Ok(Type::U32),
@@ -217,7 +234,8 @@ impl BodyCheck<'_, '_, '_> {
     fn gives(&self, inst: InstId, op: &Op) -> Check {
         match op.row().gives {
             Gives::Types(types) => {
-                let types: Result<Vec<Type>, String> = types.iter().map(|ty| self.stated(op, *ty)).collect();
+                let types: Result<Vec<Type>, String> =
+                    types.iter().map(|ty| self.stated(op, *ty)).collect();
                 self.results(inst, &types?)
             }
             Gives::Any => self.one_result(inst).map(|_| ()),
@@ -235,8 +253,9 @@ impl BodyCheck<'_, '_, '_> {
         match op {
             Op::Int(raw) => {
                 let ty = self.one_result(inst)?;
-                let bits =
-                    ty.bits().ok_or_else(|| format!("an integer constant cannot be a {}", self.name(ty)))?;
+                let bits = ty
+                    .bits()
+                    .ok_or_else(|| format!("an integer constant cannot be a {}", self.name(ty)))?;
                 require(mask(*raw, bits) == *raw, || {
                     format!("{raw} has bits above the width of {}", self.name(ty))
                 })
@@ -249,8 +268,8 @@ impl BodyCheck<'_, '_, '_> {
         }
     }
 
-    /// Paths of commutative updates have constant indices in range and do not end in a bit-field, so that targets
-    /// can use one atomic instruction.
+    /// Paths of commutative updates have constant indices in range and do not end in a bit-field,
+    /// so that targets can use one atomic instruction.
     fn constant_path(&self, mut ty: Type, path: &[Proj]) -> Check {
         for step in path {
             match (ty, step) {
@@ -295,7 +314,8 @@ impl BodyCheck<'_, '_, '_> {
                 require(event.direction != Direction::In, || {
                     format!("event `{}` comes from outside and cannot be generated", event.name)
                 })?;
-                let handled = event.direction == Direction::Out || program.handler_of(*id).is_some();
+                let handled =
+                    event.direction == Direction::Out || program.handler_of(*id).is_some();
                 require(handled, || format!("no handler reacts to event `{}`", event.name))
             }
             Op::Extern { name, passing, args, .. } => self.extern_op(inst, name, passing, args),
@@ -317,7 +337,9 @@ impl BodyCheck<'_, '_, '_> {
     }
 
     fn extern_op(&self, inst: InstId, name: &str, passing: &[Passing], args: &[ValueId]) -> Check {
-        require(crate::text::is_identifier(name), || format!("`{name}` is no name of a C function"))?;
+        require(crate::text::is_identifier(name), || {
+            format!("`{name}` is no name of a C function")
+        })?;
         require(passing.len() == args.len(), || {
             format!("{} arguments are passed in {} ways", args.len(), passing.len())
         })?;
@@ -340,7 +362,11 @@ impl BodyCheck<'_, '_, '_> {
     fn args(&self, kind: &str, name: &str, args: &[ValueId], expected: &[Type]) -> Check {
         let found: Vec<Type> = args.iter().map(|v| self.ty(*v)).collect();
         require(found == expected, || {
-            format!("{kind} `{name}` takes ({}), not ({})", names(self.c, expected), names(self.c, &found))
+            format!(
+                "{kind} `{name}` takes ({}), not ({})",
+                names(self.c, expected),
+                names(self.c, &found)
+            )
         })
     }
 }

@@ -1,11 +1,12 @@
 //! Round three: every packet is given away exactly once on every path.
 //!
-//! Packets come in as parameters of a body and no op makes or carries one, so the state at a point is the set of
-//! parameters that are gone. A forward walk computes it: both arms of an `if` that go on must agree, every
-//! `continue` of a loop that can run again must leave the state as the loop found it, and all ways out of a loop
-//! must agree. A handler's `return` needs all packets gone; a function's needs every parameter gone on all returns
-//! or on none, which is what its callers see. Functions are walked before their callers (no recursion: round one),
-//! which also gives how deep regions nest through calls.
+//! Packets come in as parameters of a body and no op makes or carries one, so the state at a point
+//! is the set of parameters that are gone. A forward walk computes it: both arms of an `if` that go
+//! on must agree, every `continue` of a loop that can run again must leave the state as the loop
+//! found it, and all ways out of a loop must agree. A handler's `return` needs all packets gone; a
+//! function's needs every parameter gone on all returns or on none, which is what its callers see.
+//! Functions are walked before their callers (no recursion: round one), which also gives how deep
+//! regions nest through calls.
 
 use cranelift_entity::SecondaryMap;
 
@@ -93,9 +94,15 @@ struct Walk<'c, 'p, 'b> {
     deepest: usize,
 }
 
-fn walk_body(c: &mut Checker, body: &Body, known: &SecondaryMap<FuncId, Summary>, all: bool) -> Summary {
+fn walk_body(
+    c: &mut Checker,
+    body: &Body,
+    known: &SecondaryMap<FuncId, Summary>,
+    all: bool,
+) -> Summary {
     let params = &body.blocks[body.entry()].params;
-    let packets: Vec<ValueId> = params.iter().copied().filter(|v| body.ty(*v) == Type::Packet).collect();
+    let packets: Vec<ValueId> =
+        params.iter().copied().filter(|v| body.ty(*v) == Type::Packet).collect();
     let params_to_consume = all.then_some(packets);
     let mut walk = Walk {
         c,
@@ -109,7 +116,10 @@ fn walk_body(c: &mut Checker, body: &Body, known: &SecondaryMap<FuncId, Summary>
     };
     walk.block(body.entry(), Some(Vec::new()));
     let gone = walk.returned.unwrap_or_default();
-    Summary { consumed: params.iter().map(|param| gone.contains(param)).collect(), depth: walk.deepest }
+    Summary {
+        consumed: params.iter().map(|param| gone.contains(param)).collect(),
+        depth: walk.deepest,
+    }
 }
 
 impl Walk<'_, '_, '_> {
@@ -140,7 +150,8 @@ impl Walk<'_, '_, '_> {
         let op = &body.insts[inst].op;
         for value in op.operands() {
             if body.ty(value) == Type::Packet && gone.contains(&value) {
-                let message = format!("packet `{}` is used here but was given away before", self.name(value));
+                let message =
+                    format!("packet `{}` is used here but was given away before", self.name(value));
                 self.error(inst, message);
                 return Some(gone);
             }
@@ -201,8 +212,12 @@ impl Walk<'_, '_, '_> {
                     }
                 } else {
                     let before = self.returned.take();
-                    self.returned =
-                        self.join(inst, before, Some(gone), "on one way to return but not on another");
+                    self.returned = self.join(
+                        inst,
+                        before,
+                        Some(gone),
+                        "on one way to return but not on another",
+                    );
                 }
                 None
             }
@@ -222,7 +237,9 @@ impl Walk<'_, '_, '_> {
         if self.depth + self.known[func].depth > MAX_NESTING + 1 {
             self.error(
                 inst,
-                format!("regions nest deeper than {MAX_NESTING}, counting those of called functions"),
+                format!(
+                    "regions nest deeper than {MAX_NESTING}, counting those of called functions"
+                ),
             );
         }
     }
@@ -230,14 +247,16 @@ impl Walk<'_, '_, '_> {
     fn leave_loop(&mut self, inst: InstId, depth: u32, gone: Vec<ValueId>) {
         let index = self.loops.len() - 1 - depth as usize;
         let before = self.loops[index].after.take();
-        let after = self.join(inst, before, Some(gone), "on one way out of the loop but not on another");
+        let after =
+            self.join(inst, before, Some(gone), "on one way out of the loop but not on another");
         self.loops[index].after = after;
     }
 
     fn join(&mut self, inst: InstId, a: State, b: State, when: &str) -> State {
         match (a, b) {
             (Some(a), Some(b)) => {
-                let differs = a.iter().find(|v| !b.contains(v)).or(b.iter().find(|v| !a.contains(v)));
+                let differs =
+                    a.iter().find(|v| !b.contains(v)).or(b.iter().find(|v| !a.contains(v)));
                 if let Some(value) = differs.copied() {
                     let message = format!("packet `{}` is given away {when}", self.name(value));
                     self.error(inst, message);
@@ -254,7 +273,8 @@ impl Walk<'_, '_, '_> {
             op if op.drops() => op.packet().into_iter().collect(),
             Op::Generate { event, args } => {
                 let params = &self.c.program.events[*event].params;
-                let taken = args.iter().zip(params).filter(|(_, p)| p.ty == Type::Packet && !p.borrowed);
+                let taken =
+                    args.iter().zip(params).filter(|(_, p)| p.ty == Type::Packet && !p.borrowed);
                 taken.map(|(value, _)| *value).collect()
             }
             Op::Call { func, args } => {

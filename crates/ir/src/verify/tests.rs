@@ -69,7 +69,8 @@ fn good_bodies() {
         "%n: u32 = call look(%pkt) generate net_send(%pkt, %n) return",
         "%a: u32 = 0 loop 8 (%i: u32 = %a) -> (%j: u32) { %c: u1 = eq %i, %i if %c { drop %pkt, \"no\" return } \
          continue 0 (%i) } drop %pkt, \"no\" return",
-        // A loop that runs once may give packets away, if all ways out agree: inlined functions look like this.
+        // A loop that runs once may give packets away, if all ways out agree: inlined functions
+        // look like this.
         "%c: u1 = 1 loop 1 { if %c { drop %pkt, \"no\" break 0 } generate again(%pkt) break 0 } return",
         // A loop without `continue` runs once at most.
         "loop 5 { drop %pkt, \"no\" break 0 } return",
@@ -155,12 +156,30 @@ fn table_ops_fit_the_kind() {
         ("%k: u32 = 1 %h: u1 = delete routes[%k]", "table `routes` is of kind lpm"),
         ("%k: u32 = 1 commute add routes[%k], %k", "table `routes` is of kind lpm"),
         ("%k: u32 = 1 %h: u1 = delete slots[%k]", "always exist and cannot be deleted"),
-        ("%k: u32 = 1 %v: u8 = 1 commute add conns[%k].small, %v", "bit-field `small` cannot be updated"),
-        ("%k: u32 = 1 %v: u64 = 1 commute add conns[%k].wide[%k], %k", "the amount must be u64, not u32"),
-        ("%k: u32 = 2 %v: u64 = 1 commute add conns[%k].wide[%k], %v", "must be a constant in range"),
-        ("%k: u32 = random %v: u64 = 1 commute add conns[%k].wide[%k], %v", "must be a constant in range"),
-        ("%k: u32 = 1 %v: conn = zero commute add conns[%k], %v", "commutative updates change integers only"),
-        ("%k: u32 = 1 %n: u32 = buf_len slots[%k]", "the entries of table `slots` have no byte strings"),
+        (
+            "%k: u32 = 1 %v: u8 = 1 commute add conns[%k].small, %v",
+            "bit-field `small` cannot be updated",
+        ),
+        (
+            "%k: u32 = 1 %v: u64 = 1 commute add conns[%k].wide[%k], %k",
+            "the amount must be u64, not u32",
+        ),
+        (
+            "%k: u32 = 2 %v: u64 = 1 commute add conns[%k].wide[%k], %v",
+            "must be a constant in range",
+        ),
+        (
+            "%k: u32 = random %v: u64 = 1 commute add conns[%k].wide[%k], %v",
+            "must be a constant in range",
+        ),
+        (
+            "%k: u32 = 1 %v: conn = zero commute add conns[%k], %v",
+            "commutative updates change integers only",
+        ),
+        (
+            "%k: u32 = 1 %n: u32 = buf_len slots[%k]",
+            "the entries of table `slots` have no byte strings",
+        ),
         (
             "%k: u32 = 1 %h: u1 = buf_append slots[%k], %k",
             "the entries of table `slots` have no byte strings",
@@ -169,7 +188,10 @@ fn table_ops_fit_the_kind() {
             "%k: u32 = 1 %h: u1 = buf_generate net_send conns[%k]",
             "leaves as net_send with a port or host_recv",
         ),
-        ("%k: u32 = 1 %h: u1 = buf_generate host_recv conns[%k], port %k", "leaves as net_send with a port"),
+        (
+            "%k: u32 = 1 %h: u1 = buf_generate host_recv conns[%k], port %k",
+            "leaves as net_send with a port",
+        ),
     ]);
 }
 
@@ -203,8 +225,14 @@ fn regions_and_terminators() {
             "(u1) is given where (u8) is due",
         ),
         ("%c: u1 = 1 if %c -> (%x: u8) { %a: u8 = 1 yield %a }", "() is given where (u8) is due"),
-        ("%c: u1 = 1 loop 2 (%i: u1 = %c) -> (%j: u1) { continue 0 }", "() is given where (u1) is due"),
-        ("%c: u1 = 1 loop 2 (%i: u1 = %c) -> (%j: u1) { break 0 }", "() is given where (u1) is due"),
+        (
+            "%c: u1 = 1 loop 2 (%i: u1 = %c) -> (%j: u1) { continue 0 }",
+            "() is given where (u1) is due",
+        ),
+        (
+            "%c: u1 = 1 loop 2 (%i: u1 = %c) -> (%j: u1) { break 0 }",
+            "() is given where (u1) is due",
+        ),
         ("%c: u1 = 1 loop 2 (%i: u1 = %c) { break 0 (%c) }", "of a loop must have the same types"),
         (
             "%c: u1 = 1 loop 2 (%i: u8 = %c) -> (%j: u1) { break 0 (%c) }",
@@ -216,12 +244,18 @@ fn regions_and_terminators() {
 #[test]
 fn values_are_seen_where_they_are_visible() {
     refused_then_drop(&[
-        ("%c: u1 = 1 if %c { %a: u8 = 1 } %b: u8 = not %a", "an operand is not defined before this point"),
+        (
+            "%c: u1 = 1 if %c { %a: u8 = 1 } %b: u8 = not %a",
+            "an operand is not defined before this point",
+        ),
         (
             "%c: u1 = 1 if %c { %a: u8 = 1 } else { %b: u8 = not %a }",
             "an operand is not defined before this point",
         ),
-        ("%c: u1 = 1 loop 1 (%i: u1 = %c) -> (%j: u1) { break 0 (%j) }", "an operand is not defined before"),
+        (
+            "%c: u1 = 1 loop 1 (%i: u1 = %c) -> (%j: u1) { break 0 (%j) }",
+            "an operand is not defined before",
+        ),
     ]);
     // Text cannot use a value before its definition; a pass could.
     let text = format!("{DECLS}func f(%a: u8) {{ %b: u8 = not %a %c: u8 = not %b return }}");
@@ -233,7 +267,9 @@ fn values_are_seen_where_they_are_visible() {
     let body = &mut program.funcs.values_mut().last().unwrap().body;
     let first = body.blocks[entry].insts[0];
     body.blocks[entry].insts[1] = first;
-    assert!(verify(program).unwrap_err().iter().any(|e| e.message.contains("stands in two places")));
+    assert!(
+        verify(program).unwrap_err().iter().any(|e| e.message.contains("stands in two places"))
+    );
 }
 
 #[test]
@@ -261,12 +297,18 @@ fn regions_have_one_owner() {
 fn packets_are_linear() {
     refused(&[
         ("return", "packet `pkt` is not given away on a path to here"),
-        ("drop %pkt, \"no\" drop %pkt, \"no\" return", "packet `pkt` is used here but was given away before"),
+        (
+            "drop %pkt, \"no\" drop %pkt, \"no\" return",
+            "packet `pkt` is used here but was given away before",
+        ),
         (
             "drop %pkt, \"no\" %n: u32 = len %pkt return",
             "packet `pkt` is used here but was given away before",
         ),
-        ("%c: u1 = 1 if %c { drop %pkt, \"no\" } return", "in one arm of this `if` but not in the other"),
+        (
+            "%c: u1 = 1 if %c { drop %pkt, \"no\" } return",
+            "in one arm of this `if` but not in the other",
+        ),
         ("%c: u1 = 1 if %c { return } drop %pkt, \"no\" return", "packet `pkt` is not given away"),
         ("loop 2 { drop %pkt, \"no\" continue 0 } return", "the loop may run once more"),
         (
@@ -277,16 +319,26 @@ fn packets_are_linear() {
             "%c: u1 = 1 loop 2 { if %c { drop %pkt, \"no\" break 0 } continue 0 } return",
             "on one way out of the loop",
         ),
-        ("call eat(%pkt) call eat(%pkt) return", "packet `pkt` is used here but was given away before"),
+        (
+            "call eat(%pkt) call eat(%pkt) return",
+            "packet `pkt` is used here but was given away before",
+        ),
     ]);
     let twice = format!(
         "{DECLS}func two(%a: packet, %b: packet) {{ drop %a, \"no\" drop %b, \"no\" return }}
         handler net_recv on net_recv(%pkt: packet) {{ call two(%pkt, %pkt) return }}"
     );
-    assert_eq!(errors(&twice), ["packet `pkt` is passed twice", "packet `pkt` is given away twice"]);
-    let maybe =
-        format!("{DECLS}func maybe(%p: packet, %c: u1) {{ if %c {{ drop %p, \"no\" return }} return }}");
-    assert_eq!(errors(&maybe), ["packet `p` is given away on one way to return but not on another"]);
+    assert_eq!(
+        errors(&twice),
+        ["packet `pkt` is passed twice", "packet `pkt` is given away twice"]
+    );
+    let maybe = format!(
+        "{DECLS}func maybe(%p: packet, %c: u1) {{ if %c {{ drop %p, \"no\" return }} return }}"
+    );
+    assert_eq!(
+        errors(&maybe),
+        ["packet `p` is given away on one way to return but not on another"]
+    );
 }
 
 #[test]
@@ -310,8 +362,14 @@ fn declarations() {
         ("program p ports 1 struct s { a: u8[0] }", "an array has at least one element"),
         ("program p ports 1 struct s { a: u8 be }", "member `a` has no byte order"),
         ("program p ports 1 table t: hash[u8 -> u8] capacity 0", "the capacity must be at least 1"),
-        ("program p ports 1 table t: hash[packet -> u8] capacity 1", "keys and values are integers"),
-        ("program p ports 1 table t: array[u8 -> u8] capacity 1", "the key of an array table is u32, not u8"),
+        (
+            "program p ports 1 table t: hash[packet -> u8] capacity 1",
+            "keys and values are integers",
+        ),
+        (
+            "program p ports 1 table t: array[u8 -> u8] capacity 1",
+            "the key of an array table is u32, not u8",
+        ),
         ("program p ports 1 table t: hash[u8 -> u8] capacity 1 buf 0", "at least one byte"),
         (
             "program p ports 1 table t: lru[u8 -> u8] capacity 1 by_number",
@@ -322,10 +380,19 @@ fn declarations() {
             "only arrays without byte strings are memory that a program may map",
         ),
         ("program p ports 1 table t: hash[u8 -> u8] capacity 1 buf 65536", "at most 65535 bytes"),
-        ("program p ports 1 table t: lpm[u8 -> u8] capacity 1 buf 1", "lpm tables have no byte strings"),
+        (
+            "program p ports 1 table t: lpm[u8 -> u8] capacity 1 buf 1",
+            "lpm tables have no byte strings",
+        ),
         ("program p ports 1 table t: hash[u8 -> u8] capacity 1 replicas 0", "at least one replica"),
-        ("program p ports 1 const c: u16 = hex \"010203\"", "3 bytes are no whole number of 2-byte elements"),
-        ("program p ports 1 const c: u12 = hex \"ffff\"", "bits above an integer's width must be zero"),
+        (
+            "program p ports 1 const c: u16 = hex \"010203\"",
+            "3 bytes are no whole number of 2-byte elements",
+        ),
+        (
+            "program p ports 1 const c: u12 = hex \"ffff\"",
+            "bits above an integer's width must be zero",
+        ),
         ("program p ports 1 const c: packet = hex \"00\"", "elements are integers"),
         (
             "program p ports 1 event e(p: packet borrowed) in",
@@ -355,7 +422,10 @@ fn declarations() {
             "program p ports 1 func f() { call g() return } func g() { call f() return }",
             "the function calls itself",
         ),
-        ("program p ports 1 func f() -> (packet) { loop 0 { break 0 } return }", "results are integers"),
+        (
+            "program p ports 1 func f() -> (packet) { loop 0 { break 0 } return }",
+            "results are integers",
+        ),
     ];
     for (text, expected) in cases {
         let found = errors(text);
@@ -368,7 +438,8 @@ fn declarations() {
 
 #[test]
 fn calls_count_as_nesting() {
-    let chain: String = (0..300).map(|i| format!("func f{i}() {{ call f{}() return }}\n", i + 1)).collect();
+    let chain: String =
+        (0..300).map(|i| format!("func f{i}() {{ call f{}() return }}\n", i + 1)).collect();
     let text = format!("program p ports 1\n{chain}func f300() {{ return }}");
     let found = errors(&text);
     assert!(found[0].contains("counting those of called functions"), "{found:?}");

@@ -1,8 +1,9 @@
 //! What every register holds before every instruction: a forward analysis with joins.
 //!
-//! Pointers carry their region and, where all ways agree, a constant offset; numbers carry an unsigned interval. Loops end
-//! because an interval that keeps growing becomes everything. The kernel's verifier knows more (it splits by path), so a
-//! `Mixed` here is no proof that a program is wrong, only that one instruction serves several kinds of memory.
+//! Pointers carry their region and, where all ways agree, a constant offset; numbers carry an
+//! unsigned interval. Loops end because an interval that keeps growing becomes everything. The
+//! kernel's verifier knows more (it splits by path), so a `Mixed` here is no proof that a program
+//! is wrong, only that one instruction serves several kinds of memory.
 
 use super::insn::{Insn, LDDW, class, width};
 use crate::object::{PSEUDO_MAP, PSEUDO_VALUE};
@@ -45,7 +46,8 @@ pub struct State {
 
 /// States before every instruction; `None` where control never comes.
 ///
-/// Helper calls give numbers, but `bpf_map_lookup_elem` a pointer into its map. Jumps out of the program are ignored.
+/// Helper calls give numbers, but `bpf_map_lookup_elem` a pointer into its map. Jumps out of the
+/// program are ignored.
 pub fn kinds(insns: &[Insn]) -> Vec<Option<State>> {
     let mut states: Vec<Option<State>> = vec![None; insns.len()];
     let mut visits = vec![0u32; insns.len()];
@@ -93,7 +95,8 @@ fn join(a: &State, b: &State, at: u32, wide: bool) -> State {
     for (mine, theirs) in regs.iter_mut().zip(&b.regs) {
         *mine = join_kind(*mine, *theirs, at, wide);
     }
-    let find = |offset: i64| b.spilled.iter().find(|(other, _)| *other == offset).map(|(_, kind)| *kind);
+    let find =
+        |offset: i64| b.spilled.iter().find(|(other, _)| *other == offset).map(|(_, kind)| *kind);
     let both = a
         .spilled
         .iter()
@@ -110,7 +113,9 @@ fn join_kind(a: Kind, b: Kind, at: u32, wide: bool) -> Kind {
         // Where ways with different offsets meet, the pointer has an unknown part of its own.
         (Kind::Packet { .. }, Kind::Packet { .. }) => Kind::Packet { id: at + 1, offset: 0 },
         // Null and a value: a lookup before its test, or a variable that starts as null.
-        (Kind::Value(map), Kind::Number(0, 0)) | (Kind::Number(0, 0), Kind::Value(map)) => Kind::Value(map),
+        (Kind::Value(map), Kind::Number(0, 0)) | (Kind::Number(0, 0), Kind::Value(map)) => {
+            Kind::Value(map)
+        }
         (Kind::Value(_), Kind::Value(_)) => Kind::Value(SOME_MAP),
         _ => Kind::Mixed,
     }
@@ -143,7 +148,11 @@ fn step(insns: &[Insn], at: usize, state: &mut State) {
                 },
                 Kind::Stack(base) if bytes == 8 => {
                     let at = base + i64::from(insn.off);
-                    state.spilled.iter().find(|(offset, _)| *offset == at).map_or(any, |(_, kind)| *kind)
+                    state
+                        .spilled
+                        .iter()
+                        .find(|(offset, _)| *offset == at)
+                        .map_or(any, |(_, kind)| *kind)
                 }
                 _ => any,
             };
@@ -203,7 +212,9 @@ fn arithmetic(insn: Insn, state: &State, dst: usize, src: usize, narrow: bool, a
             _ => None,
         };
         Some(match (kind, constant) {
-            (Kind::Packet { id, offset }, Some(by)) => Kind::Packet { id, offset: offset.wrapping_add(by) },
+            (Kind::Packet { id, offset }, Some(by)) => {
+                Kind::Packet { id, offset: offset.wrapping_add(by) }
+            }
             (Kind::Packet { .. }, None) => Kind::Packet { id: at as u32 + 1, offset: 0 },
             (Kind::Stack(offset), Some(by)) => Kind::Stack(offset.wrapping_add(by)),
             (Kind::Context(offset), Some(by)) => Kind::Context(offset.wrapping_add(by)),
@@ -236,7 +247,9 @@ fn arithmetic(insn: Insn, state: &State, dst: usize, src: usize, narrow: bool, a
         0x30 if c > 0 && insn.off == 0 => Kind::Number(a / d, b / c),
         0x40 | 0xa0 => Kind::Number(0, bits(b) | bits(d)),
         0x50 => Kind::Number(0, b.min(d)),
-        0x60 if c == d && c < 64 && b.leading_zeros() as u64 > c => within(Some(a << c), Some(b << c)),
+        0x60 if c == d && c < 64 && b.leading_zeros() as u64 > c => {
+            within(Some(a << c), Some(b << c))
+        }
         0x70 if c == d && c < 64 => Kind::Number(a >> c, b >> c),
         0x70 => Kind::Number(0, b),
         0x90 if c > 0 && insn.off == 0 => Kind::Number(0, (d - 1).min(b)),

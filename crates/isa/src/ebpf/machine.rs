@@ -1,7 +1,8 @@
 //! The interpreter (RFC 9669, sections 4 and 5): one program run, instructions counted.
 //!
-//! Helpers and the addresses behind `lddw` come from a [`Host`]. Loads from the context are the host's too, since the
-//! kernel gives 64-bit pointers where the context's layout has 32-bit members.
+//! Helpers and the addresses behind `lddw` come from a [`Host`]. Loads from the context are the
+//! host's too, since the kernel gives 64-bit pointers where the context's layout has 32-bit
+//! members.
 
 use super::insn::{Insn, LDDW, SOURCE_REGISTER, class, width};
 use super::memory::{Access, Memory};
@@ -14,7 +15,13 @@ const CONTEXT: u64 = 1 << 63;
 /// What surrounds a program.
 pub trait Host {
     /// The value that `lddw` with a pseudo source (map, map value, …) loads.
-    fn address(&mut self, memory: &mut Memory, src: u8, imm: i32, next_imm: i32) -> Result<u64, Fault>;
+    fn address(
+        &mut self,
+        memory: &mut Memory,
+        src: u8,
+        imm: i32,
+        next_imm: i32,
+    ) -> Result<u64, Fault>;
     /// A load of `size` bytes at `offset` of the context.
     fn context(&mut self, memory: &mut Memory, offset: u64, size: usize) -> Result<u64, Fault>;
     /// A helper call with `r1` to `r5`; gives `r0`.
@@ -126,12 +133,17 @@ impl Machine<'_> {
                     )?;
                 }
                 class::STX if insn.code & 0xe0 == 0x60 => {
-                    memory.store(r[dst].wrapping_add(insn.off as i64 as u64), width(insn.code), r[src])?;
+                    memory.store(
+                        r[dst].wrapping_add(insn.off as i64 as u64),
+                        width(insn.code),
+                        r[src],
+                    )?;
                 }
                 class::STX if insn.code & 0xe0 == 0xc0 => atomic(memory, &mut r, insn, pc)?,
                 class::ALU => {
                     let (a, b) = (r[dst] as u32, self.second(insn, &r) as u32);
-                    r[dst] = alu32(insn, a, b, r[dst]).ok_or(Fault::Opcode { pc, code: insn.code })?;
+                    r[dst] =
+                        alu32(insn, a, b, r[dst]).ok_or(Fault::Opcode { pc, code: insn.code })?;
                 }
                 class::ALU64 => {
                     r[dst] = alu64(insn, r[dst], self.second(insn, &r))

@@ -1,7 +1,8 @@
 //! Memory of the interpreted machine: separate regions, so that every access is checked.
 //!
-//! An address is `region << 32 | START + offset`. Region 0 does not exist, so null and small integers are never valid, and
-//! neither half of a valid address is zero: programs test packet pointers by their lower half.
+//! An address is `region << 32 | START + offset`. Region 0 does not exist, so null and small
+//! integers are never valid, and neither half of a valid address is zero: programs test packet
+//! pointers by their lower half.
 
 use super::machine::Fault;
 
@@ -60,8 +61,11 @@ impl Memory {
     /// # Errors
     /// They are not all inside one region.
     pub fn read(&self, address: u64, size: usize) -> Result<&[u8], Fault> {
-        let (region, at) =
-            self.find(address, size).ok_or(Fault::Memory { address, size, access: Access::Read })?;
+        let (region, at) = self.find(address, size).ok_or(Fault::Memory {
+            address,
+            size,
+            access: Access::Read,
+        })?;
         Ok(&self.regions[region][at..at + size])
     }
 
@@ -71,8 +75,11 @@ impl Memory {
     /// They are not all inside one region.
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         let size = bytes.len();
-        let (region, at) =
-            self.find(address, size).ok_or(Fault::Memory { address, size, access: Access::Write })?;
+        let (region, at) = self.find(address, size).ok_or(Fault::Memory {
+            address,
+            size,
+            access: Access::Write,
+        })?;
         self.regions[region][at..at + size].copy_from_slice(bytes);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Where the upper half of a register matters: a backward analysis.
 //!
-//! A 32-bit operation clears the upper half; on a machine of 32-bit words that is an instruction of its own, wanted only
-//! if somebody reads the half before it is written again.
+//! A 32-bit operation clears the upper half; on a machine of 32-bit words that is an instruction of
+//! its own, wanted only if somebody reads the half before it is written again.
 
 use super::insn::{Insn, LDDW, SOURCE_REGISTER, class, width};
 
@@ -14,7 +14,11 @@ pub fn upper_read(insns: &[Insn]) -> Vec<u16> {
         changed = false;
         for (at, insn) in insns.iter().enumerate().rev() {
             let to = |by: i64| {
-                usize::try_from(at as i64 + 1 + by).ok().and_then(|at| before.get(at)).copied().unwrap_or(0)
+                usize::try_from(at as i64 + 1 + by)
+                    .ok()
+                    .and_then(|at| before.get(at))
+                    .copied()
+                    .unwrap_or(0)
             };
             let next = match insn.code {
                 0x95 => 0,
@@ -22,7 +26,9 @@ pub fn upper_read(insns: &[Insn]) -> Vec<u16> {
                 0x06 => to(insn.imm.into()),
                 LDDW => to(1),
                 0x85 => to(0),
-                code if matches!(code & 7, class::JMP | class::JMP32) => to(insn.off.into()) | to(0),
+                code if matches!(code & 7, class::JMP | class::JMP32) => {
+                    to(insn.off.into()) | to(0)
+                }
                 _ => to(0),
             };
             let now = through(insn, next);
@@ -57,7 +63,8 @@ fn through(insn: &Insn, after: u16) -> u16 {
                 }
             }
             0xb0 => after & !dst,
-            // Shifts down, comparisons of signs, divisions: the result's lower half needs the upper half.
+            // Shifts down, comparisons of signs, divisions: the result's lower half needs the upper
+            // half.
             0x30 | 0x70 | 0x90 | 0xc0 => after | dst | if register { src } else { 0 },
             0x20 => after | dst | if register { src } else { 0 },
             _ if after & dst != 0 => after | if register { src } else { 0 },

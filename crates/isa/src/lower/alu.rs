@@ -61,8 +61,10 @@ impl Lower<'_> {
     fn movement(&mut self, insn: Insn, narrow: bool, register: bool) -> Result<(), String> {
         let (d, s) = (insn.dst, insn.src);
         if insn.off != 0 {
-            return Err("sign-extending moves (cpu v4) are not supported on the NFP; compile with -mcpu=v3"
-                .to_string());
+            return Err(
+                "sign-extending moves (cpu v4) are not supported on the NFP; compile with -mcpu=v3"
+                    .to_string(),
+            );
         }
         match (register, narrow) {
             (true, false) if s == 10 => {
@@ -88,8 +90,11 @@ impl Lower<'_> {
 
     fn add(&mut self, insn: Insn, narrow: bool, register: bool) {
         let (d, s) = (insn.dst, insn.src);
-        let (mut op, mut carry) =
-            if insn.code & 0xf0 == 0 { (AluOp::Add, AluOp::AddCarry) } else { (AluOp::Sub, AluOp::SubCarry) };
+        let (mut op, mut carry) = if insn.code & 0xf0 == 0 {
+            (AluOp::Add, AluOp::AddCarry)
+        } else {
+            (AluOp::Sub, AluOp::SubCarry)
+        };
         if register {
             self.alu(low(d), low(d), op, other(low(s)));
             if !narrow {
@@ -108,7 +113,8 @@ impl Lower<'_> {
             let operand = self.operand(value as u32);
             self.alu(low(d), low(d), op, operand);
             if !narrow {
-                let operand = if sign(value) == 0 { Operand::Imm(0) } else { self.operand(u32::MAX) };
+                let operand =
+                    if sign(value) == 0 { Operand::Imm(0) } else { self.operand(u32::MAX) };
                 self.alu(high(d), high(d), carry, operand);
             }
         }
@@ -136,7 +142,8 @@ impl Lower<'_> {
         }
         let b = if register { other(low(s)) } else { self.operand(insn.imm as u32) };
         let a = low(d);
-        let small = self.most(d).min(if narrow { wide } else { u64::MAX }) <= 0xffff && second <= 0xffff;
+        let small =
+            self.most(d).min(if narrow { wide } else { u64::MAX }) <= 0xffff && second <= 0xffff;
         let step = |step| Op::Mul { a, b, step };
         self.one(step(MulStep::Start));
         if small {
@@ -192,12 +199,15 @@ impl Lower<'_> {
             return Err("division is supported on the NFP by positive constants only".to_string());
         }
         if !narrow && self.most(insn.dst) > u64::from(u32::MAX) {
-            return Err("division on the NFP takes dividends of 32 bits; use 32-bit types".to_string());
+            return Err(
+                "division on the NFP takes dividends of 32 bits; use 32-bit types".to_string()
+            );
         }
         Ok(insn.imm as u32)
     }
 
-    /// A word divided by a constant: a shift, or the high word of a multiplication (Granlund, Montgomery, PLDI'94).
+    /// A word divided by a constant: a shift, or the high word of a multiplication (Granlund,
+    /// Montgomery, PLDI'94).
     fn quotient(&mut self, dividend: u8, dst: Operand, divisor: u32) -> Result<(), String> {
         let d = low(dividend);
         let shift_from = |src: Operand, by| Op::AluShf {
@@ -214,7 +224,8 @@ impl Lower<'_> {
             }
             return Ok(());
         }
-        // ceil(2^(32+n) / divisor) fits 32 bits and is exact if its error times the dividend stays below 2^(32+n).
+        // ceil(2^(32+n) / divisor) fits 32 bits and is exact if its error times the dividend stays
+        // below 2^(32+n).
         let most = self.most(dividend).min(u32::MAX.into());
         let fitting = (0..32u32).find_map(|n| {
             let power = 1u128 << (32 + n);
@@ -241,9 +252,11 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// The bytes of a word reversed: turned by one byte every second is right, and by two more the others are.
+    /// The bytes of a word reversed: turned by one byte every second is right, and by two more the
+    /// others are.
     fn swap_word(&mut self, dst: Operand, src: Operand) {
-        let field = |mask, src, by| Op::LdField { dst, mask, src, shift: Shift::Rotate(by), clear: false };
+        let field =
+            |mask, src, by| Op::LdField { dst, mask, src, shift: Shift::Rotate(by), clear: false };
         self.both(field(0b1111, src, 8));
         self.both(field(0b0101, other(dst), 16));
     }
@@ -251,7 +264,8 @@ impl Lower<'_> {
     /// Byte order conversions.
     fn swap(&mut self, insn: Insn) -> Result<(), String> {
         let (l, h) = (low(insn.dst), high(insn.dst));
-        let to_big = insn.code & SOURCE_REGISTER != 0 || insn.code & 7 == crate::ebpf::insn::class::ALU64;
+        let to_big =
+            insn.code & SOURCE_REGISTER != 0 || insn.code & 7 == crate::ebpf::insn::class::ALU64;
         let field = |dst, mask, src, shift, clear| Op::LdField { dst, mask, src, shift, clear };
         match (to_big, insn.imm) {
             (false, 64) => {}
@@ -271,7 +285,12 @@ impl Lower<'_> {
                 self.clear(h);
             }
             (true, 64) => {
-                self.one(Op::Alu { dst: Operand::B(21), a: Operand::None, op: AluOp::B, b: other(h) });
+                self.one(Op::Alu {
+                    dst: Operand::B(21),
+                    a: Operand::None,
+                    op: AluOp::B,
+                    b: other(h),
+                });
                 self.swap_word(h, other(l));
                 self.swap_word(l, Operand::B(21));
             }

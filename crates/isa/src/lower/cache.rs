@@ -1,8 +1,9 @@
 //! Packet loads that are read together.
 //!
-//! Loads through one pointer (the same unknown part, the same constant part) form a group until something ends it: a place
-//! that is jumped to, a store to the packet, a call, another kind of load, a load through another pointer, or a range of
-//! more than 64 bytes. The first load of a group reads the range, the others take their bytes from transfer registers.
+//! Loads through one pointer (the same unknown part, the same constant part) form a group until
+//! something ends it: a place that is jumped to, a store to the packet, a call, another kind of
+//! load, a load through another pointer, or a range of more than 64 bytes. The first load of a
+//! group reads the range, the others take their bytes from transfer registers.
 
 use crate::ebpf::Insn;
 use crate::ebpf::insn::{class, width};
@@ -31,7 +32,9 @@ pub fn groups(insns: &[Insn], states: &[Option<State>]) -> Vec<Option<Place>> {
             code if matches!(code & 7, class::JMP | class::JMP32) => insn.off.into(),
             _ => continue,
         };
-        if let Some(target) = usize::try_from(at as i64 + 1 + by).ok().and_then(|to| targets.get_mut(to)) {
+        if let Some(target) =
+            usize::try_from(at as i64 + 1 + by).ok().and_then(|to| targets.get_mut(to))
+        {
             *target = true;
         }
     }
@@ -39,14 +42,16 @@ pub fn groups(insns: &[Insn], states: &[Option<State>]) -> Vec<Option<Place>> {
     let mut group: Option<(Kind, Vec<usize>, i64, i64)> = None;
     for (at, (insn, state)) in insns.iter().zip(states).enumerate() {
         let Some(state) = state else { continue };
-        let pointer = |register: u8| state.regs.get(usize::from(register)).copied().unwrap_or(Kind::Mixed);
+        let pointer =
+            |register: u8| state.regs.get(usize::from(register)).copied().unwrap_or(Kind::Mixed);
         if targets[at] {
             close(&mut group, &mut places);
         }
         match insn.code & 7 {
             class::LDX => match pointer(insn.src) {
                 kind @ Kind::Packet { .. } => {
-                    let (start, end) = (i64::from(insn.off), i64::from(insn.off) + width(insn.code) as i64);
+                    let (start, end) =
+                        (i64::from(insn.off), i64::from(insn.off) + width(insn.code) as i64);
                     if let Some((open, members, from, to)) = &mut group
                         && *open == kind
                         && end.max(*to) - start.min(*from) <= MOST

@@ -1,11 +1,12 @@
 //! Calls between BPF functions, written out: every call becomes a copy of its callee.
 //!
-//! Frames of the chain of calls lie below one another under one frame pointer, so that accesses to the stack stay constants
-//! for the packet cache and for local memory. A copy works on its own frame because what it takes from `r10` is moved
-//! down by the frames above it; registers 6 to 9 that it writes are kept in slots on top of its frame. Hardware calls pay
-//! for a branch each way and so does this: a call is a jump, and so is every return. What is written here is never less
-//! than what a call costs that saves what it must. Cost: a copy per call, so the program is limited to [`MOST`]
-//! instructions and [`DEEPEST`] calls within each other.
+//! Frames of the chain of calls lie below one another under one frame pointer, so that accesses to
+//! the stack stay constants for the packet cache and for local memory. A copy works on its own
+//! frame because what it takes from `r10` is moved down by the frames above it; registers 6 to 9
+//! that it writes are kept in slots on top of its frame. Hardware calls pay for a branch each way
+//! and so does this: a call is a jump, and so is every return. What is written here is never less
+//! than what a call costs that saves what it must. Cost: a copy per call, so the program is limited
+//! to [`MOST`] instructions and [`DEEPEST`] calls within each other.
 
 use std::collections::HashMap;
 
@@ -35,7 +36,8 @@ pub type Refused = (usize, String);
 /// Writes out all calls.
 ///
 /// # Errors
-/// Recursion, too deep chains, more stack than there is, jumps between functions, too many instructions.
+/// Recursion, too deep chains, more stack than there is, jumps between functions, too many
+/// instructions.
 pub fn inline(program: &Program) -> Result<Inlined, Refused> {
     let insns = &program.insns;
     if !insns.iter().any(is_call) {
@@ -48,12 +50,17 @@ pub fn inline(program: &Program) -> Result<Inlined, Refused> {
     }
     starts.sort_unstable();
     starts.dedup();
-    let mut writer = Writer { insns, starts, out: Vec::new(), origin: Vec::new(), chain: Vec::new() };
+    let mut writer =
+        Writer { insns, starts, out: Vec::new(), origin: Vec::new(), chain: Vec::new() };
     writer.function(0, 0, false)?;
     let line = |origin: &u32| program.lines.get(*origin as usize).cloned().flatten();
     let lines = writer.origin.iter().map(line).collect();
-    let inlined =
-        Program { name: program.name.clone(), section: program.section.clone(), insns: writer.out, lines };
+    let inlined = Program {
+        name: program.name.clone(),
+        section: program.section.clone(),
+        insns: writer.out,
+        lines,
+    };
     Ok(Inlined { program: inlined, origin: writer.origin })
 }
 
@@ -94,18 +101,25 @@ impl Writer<'_> {
             return Err((start, format!("calls nest deeper than {DEEPEST}")));
         }
         self.chain.push(start);
-        let end = self.starts.iter().copied().find(|next| *next > start).unwrap_or(self.insns.len());
+        let end =
+            self.starts.iter().copied().find(|next| *next > start).unwrap_or(self.insns.len());
         let insns = self.insns;
         let body = &insns[start..end];
         let saved: Vec<u8> = (6..10).filter(|register| called && writes(body, *register)).collect();
         let above = above + 8 * saved.len() as i64;
         let slot = |index: usize| (8 * (index as i64) - above) as i16;
         for (index, register) in saved.iter().enumerate() {
-            self.push(Insn { code: 0x7b, dst: 10, src: *register, off: slot(index), imm: 0 }, start);
+            self.push(
+                Insn { code: 0x7b, dst: 10, src: *register, off: slot(index), imm: 0 },
+                start,
+            );
         }
         let below = above + super::depth(body, &kinds::kinds(body));
         if below > STACK {
-            return Err((start, format!("the calls need {below} bytes of stack; there are {STACK}")));
+            return Err((
+                start,
+                format!("the calls need {below} bytes of stack; there are {STACK}"),
+            ));
         }
         let mut places: HashMap<usize, usize> = HashMap::new();
         // Jumps wait for the places of all instructions; `None` is the end of this copy.
@@ -113,7 +127,10 @@ impl Writer<'_> {
         let mut at = start;
         while at < end {
             if self.out.len() > MOST {
-                return Err((at, format!("more than {MOST} instructions once calls are written out")));
+                return Err((
+                    at,
+                    format!("more than {MOST} instructions once calls are written out"),
+                ));
             }
             let insn = insns[at];
             places.insert(at, self.out.len());
@@ -121,12 +138,14 @@ impl Writer<'_> {
                 LDDW => {
                     self.push(insn, at);
                     at += 1;
-                    let second = insns.get(at).ok_or((at - 1, "half an instruction".to_string()))?;
+                    let second =
+                        insns.get(at).ok_or((at - 1, "half an instruction".to_string()))?;
                     self.push(*second, at);
                 }
                 EXIT if called => {
                     for (index, register) in saved.iter().enumerate() {
-                        let load = Insn { code: 0x79, dst: *register, src: 10, off: slot(index), imm: 0 };
+                        let load =
+                            Insn { code: 0x79, dst: *register, src: 10, off: slot(index), imm: 0 };
                         self.push(load, at);
                     }
                     waiting.push((self.out.len(), None));
@@ -140,7 +159,9 @@ impl Writer<'_> {
                 CALL | EXIT => self.push(insn, at),
                 code if matches!(code & 7, class::JMP | class::JMP32) => {
                     let by = if code == 0x06 { i64::from(insn.imm) } else { insn.off.into() };
-                    let to = usize::try_from(at as i64 + 1 + by).ok().filter(|to| (start..end).contains(to));
+                    let to = usize::try_from(at as i64 + 1 + by)
+                        .ok()
+                        .filter(|to| (start..end).contains(to));
                     let to = to.ok_or_else(|| (at, "a jump out of its function".to_string()))?;
                     waiting.push((self.out.len(), Some(to)));
                     self.push(if code == 0x06 { Insn { code: JUMP, ..insn } } else { insn }, at);
@@ -152,10 +173,13 @@ impl Writer<'_> {
         for (from, to) in waiting {
             let to = match to {
                 None => self.out.len(),
-                Some(to) => *places.get(&to).ok_or((to, "a jump into an instruction".to_string()))?,
+                Some(to) => {
+                    *places.get(&to).ok_or((to, "a jump into an instruction".to_string()))?
+                }
             };
-            self.out[from].off = i16::try_from(to as i64 - from as i64 - 1)
-                .map_err(|_| (start, "jumps become too long once calls are written out".to_string()))?;
+            self.out[from].off = i16::try_from(to as i64 - from as i64 - 1).map_err(|_| {
+                (start, "jumps become too long once calls are written out".to_string())
+            })?;
         }
         self.chain.pop();
         Ok(())
@@ -178,7 +202,9 @@ impl Writer<'_> {
         } else if insn.code == 0xbf && insn.src == 10 && insn.off == 0 {
             self.push(insn, at);
             self.push(Insn { code: 0x07, dst: insn.dst, src: 0, off: 0, imm: -above as i32 }, at);
-        } else if insn.src == 10 && (kind == class::STX || insn.code & 8 != 0 && insn.code & 0xf0 != 0xd0) {
+        } else if insn.src == 10
+            && (kind == class::STX || insn.code & 8 != 0 && insn.code & 0xf0 != 0xd0)
+        {
             return Err((at, "arithmetic with the frame pointer in a called function".to_string()));
         } else {
             self.push(insn, at);

@@ -122,7 +122,9 @@ impl Lower<'_> {
                 } else {
                     (self.operand(value), AluOp::Sub, AluOp::SubCarry)
                 };
-                let order = |word: Operand, operand| if swapped { (operand, word) } else { (word, operand) };
+                let order = |word: Operand, operand| {
+                    if swapped { (operand, word) } else { (word, operand) }
+                };
                 let (x, y) = order(low(d), operand);
                 self.test(x, op, y);
                 if !narrow {

@@ -23,8 +23,10 @@ pub(super) struct StackWord {
 impl Lower<'_> {
     pub(super) fn load(&mut self, insn: Insn) -> Result<(), String> {
         if insn.code & 0xe0 != 0x60 {
-            return Err("sign-extending loads (cpu v4) are not supported on the NFP; compile with -mcpu=v3"
-                .to_string());
+            return Err(
+                "sign-extending loads (cpu v4) are not supported on the NFP; compile with -mcpu=v3"
+                    .to_string(),
+            );
         }
         let bytes = width(insn.code) as u8;
         match self.kind(insn.src) {
@@ -67,10 +69,22 @@ impl Lower<'_> {
             let words = (place.bytes + 3) / 4;
             let offset = self.small_operand(place.start as u32);
             if words > 8 {
-                // More words than the instruction can say: it takes the count from the instruction before.
-                self.one(Op::Immed { dst: Operand::None, value: ((words - 1) << 8) as u32, shift: 0 });
+                // More words than the instruction can say: it takes the count from the instruction
+                // before.
+                self.one(Op::Immed {
+                    dst: Operand::None,
+                    value: ((words - 1) << 8) as u32,
+                    shift: 0,
+                });
             }
-            self.one(mem(MemOp::Read32, low(insn.src), false, offset, words.min(8) as u8, words > 8));
+            self.one(mem(
+                MemOp::Read32,
+                low(insn.src),
+                false,
+                offset,
+                words.min(8) as u8,
+                words > 8,
+            ));
         }
         self.take(insn.dst, (i64::from(insn.off) - place.start) as u8, bytes);
         Ok(())
@@ -89,8 +103,13 @@ impl Lower<'_> {
 
     fn take_word(&mut self, dst: Operand, at: u8, bytes: u8) {
         let (xfer, byte) = (at / 4, at % 4);
-        let field =
-            |dst, mask, xfer, shift, clear| Op::LdField { dst, mask, src: Operand::Xfer(xfer), shift, clear };
+        let field = |dst, mask, xfer, shift, clear| Op::LdField {
+            dst,
+            mask,
+            src: Operand::Xfer(xfer),
+            shift,
+            clear,
+        };
         if bytes == 4 && byte == 0 {
             self.alu(dst, Operand::None, AluOp::B, Operand::Xfer(xfer));
             return;
@@ -145,7 +164,13 @@ impl Lower<'_> {
                 src = Operand::A(21);
             }
             let shift = if word.byte == 0 { Shift::None } else { Shift::Right(8 * word.byte) };
-            self.both(Op::LdField { dst: low(dst), mask: (1 << bytes) - 1, src, shift, clear: true });
+            self.both(Op::LdField {
+                dst: low(dst),
+                mask: (1 << bytes) - 1,
+                src,
+                shift,
+                clear: true,
+            });
         }
         self.clear_upper(dst);
         Ok(())
@@ -265,13 +290,20 @@ impl Lower<'_> {
         }
         let by = self.operand(offset as i32 as u32);
         self.one(Op::Alu { dst: Operand::A(20), a: low(pointer), op: AluOp::Add, b: by });
-        self.one(Op::Alu { dst: Operand::B(21), a: high(pointer), op: AluOp::AddCarry, b: Operand::Imm(0) });
+        self.one(Op::Alu {
+            dst: Operand::B(21),
+            a: high(pointer),
+            op: AluOp::AddCarry,
+            b: Operand::Imm(0),
+        });
         (Operand::B(21), Operand::A(20))
     }
 
     fn add_atomically(&mut self, insn: Insn) -> Result<(), String> {
         if insn.imm != 0 {
-            return Err("only atomic additions that return nothing are supported on the NFP".to_string());
+            return Err(
+                "only atomic additions that return nothing are supported on the NFP".to_string()
+            );
         }
         self.writes = true;
         if !matches!(self.kind(insn.src), Kind::Number(_, 0..=0xffff)) {
@@ -307,7 +339,14 @@ impl Lower<'_> {
     }
 }
 
-pub(super) fn mem(op: MemOp, base: Operand, far: bool, offset: Operand, count: u8, indirect: bool) -> Op {
+pub(super) fn mem(
+    op: MemOp,
+    base: Operand,
+    far: bool,
+    offset: Operand,
+    count: u8,
+    indirect: bool,
+) -> Op {
     Op::Mem { op, xfer: 0, base, far, offset, count, indirect, swap: true }
 }
 
@@ -320,8 +359,10 @@ pub(super) fn aligned(word: StackWord, bytes: u8) -> Result<StackWord, String> {
 
 /// Members of `struct xdp_md`.
 fn context_field(offset: i64) -> String {
-    let names = ["data", "data_end", "data_meta", "ingress_ifindex", "rx_queue_index", "egress_ifindex"];
-    let name = usize::try_from(offset / 4).ok().filter(|_| offset >= 0).and_then(|at| names.get(at));
+    let names =
+        ["data", "data_end", "data_meta", "ingress_ifindex", "rx_queue_index", "egress_ifindex"];
+    let name =
+        usize::try_from(offset / 4).ok().filter(|_| offset >= 0).and_then(|at| names.get(at));
     name.map_or_else(|| format!("offset {offset}"), |name| format!("`{name}`"))
 }
 

@@ -1,9 +1,11 @@
-//! eBPF to NFP instructions, as the offload driver translates (counts per instruction: CoNEXT'21 artifact's description).
+//! eBPF to NFP instructions, as the offload driver translates (counts per instruction: CoNEXT'21
+//! artifact's description).
 //!
-//! Register rN is the pair 2N (low word), 2N+1 (high word), in both banks. The BPF stack is local memory behind pointer 0,
-//! whose lowest byte `gprA_22` holds; `gprB_22` is the packet's length and `gprB_23` the base of DRAM. Registers 20 and 21
-//! (the pair of the frame pointer, which is never needed) are scratch. Packet loads that follow each other are read at
-//! once (the packet cache). Array lookups are inline: an index becomes an offset by mask and shift. Calls between BPF
+//! Register rN is the pair 2N (low word), 2N+1 (high word), in both banks. The BPF stack is local
+//! memory behind pointer 0, whose lowest byte `gprA_22` holds; `gprB_22` is the packet's length and
+//! `gprB_23` the base of DRAM. Registers 20 and 21 (the pair of the frame pointer, which is never
+//! needed) are scratch. Packet loads that follow each other are read at once (the packet cache).
+//! Array lookups are inline: an index becomes an offset by mask and shift. Calls between BPF
 //! functions are written out first.
 
 mod alu;
@@ -32,7 +34,8 @@ pub struct Lowered {
     pub maps: Vec<u32>,
     /// The program changes maps.
     pub writes: bool,
-    /// What costs in it were never compared with hardware: hash maps, whose code here is this translation's own.
+    /// What costs in it were never compared with hardware: hash maps, whose code here is this
+    /// translation's own.
     pub modelled: bool,
 }
 
@@ -201,7 +204,9 @@ impl Lower<'_> {
 
     fn kind(&self, register: u8) -> Kind {
         let state = self.states[self.at].as_ref();
-        state.and_then(|state| state.regs.get(usize::from(register)).copied()).unwrap_or(Kind::Nothing)
+        state
+            .and_then(|state| state.regs.get(usize::from(register)).copied())
+            .unwrap_or(Kind::Nothing)
     }
 
     fn entry(&mut self) {
@@ -209,7 +214,8 @@ impl Lower<'_> {
         let length = Operand::Local { index: 1, word: 0 };
         self.one(Op::Alu { dst: Operand::B(22), a: Operand::B(22), op: AluOp::And, b: length });
         if self.compares_context() {
-            // Accesses to the context go through a pointer register; who asks whether it is null gets another address.
+            // Accesses to the context go through a pointer register; who asks whether it is null
+            // gets another address.
             self.immediate(low(1), CONTEXT_ADDRESS);
             self.clear(high(1));
         }
@@ -253,7 +259,8 @@ impl Lower<'_> {
     fn load_wide(&mut self, insn: Insn) -> Result<(), String> {
         match insn.src {
             0 => {
-                let high_word = self.program.insns.get(self.at + 1).map_or(0, |next| next.imm as u32);
+                let high_word =
+                    self.program.insns.get(self.at + 1).map_or(0, |next| next.imm as u32);
                 self.immediate(low(insn.dst), insn.imm as u32);
                 if high_word == insn.imm as u32 {
                     self.alu(high(insn.dst), Operand::None, AluOp::B, other(low(insn.dst)));
@@ -309,7 +316,8 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// What comes after the program: verdict 0x82 for aborted programs, then the action code by r0, then padding.
+    /// What comes after the program: verdict 0x82 for aborted programs, then the action code by r0,
+    /// then padding.
     fn stubs(&mut self) {
         self.at = self.program.insns.len().saturating_sub(1);
         let (a0, code, none) = (Operand::A(0), Operand::B(20), Operand::None);
@@ -323,9 +331,21 @@ impl Lower<'_> {
         // A byte for each of 0 to 3.
         self.one(Op::Immed { dst: code, value: 0x2282, shift: 0 });
         self.one(Op::ImmedW1 { dst: code, value: 0x4411 });
-        self.one(Op::AluShf { dst: a0, a: none, op: AluOp::B, b: Operand::B(0), shift: Shift::Left(3) });
+        self.one(Op::AluShf {
+            dst: a0,
+            a: none,
+            op: AluOp::B,
+            b: Operand::B(0),
+            shift: Shift::Left(3),
+        });
         self.test(a0, AluOp::Or, Operand::Imm(0));
-        self.one(Op::AluShf { dst: a0, a: none, op: AluOp::B, b: code, shift: Shift::RightIndirect });
+        self.one(Op::AluShf {
+            dst: a0,
+            a: none,
+            op: AluOp::B,
+            b: code,
+            shift: Shift::RightIndirect,
+        });
         self.one(leave);
         self.one(Op::Alu { dst: a0, a: a0, op: AluOp::And, b: Operand::Imm(0xff) });
         self.one(Op::Nop);

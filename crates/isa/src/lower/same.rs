@@ -48,7 +48,8 @@ fn maps(random: &mut Random) -> Vec<Map> {
         data: Vec::new(),
         constant: false,
     };
-    let mut list = vec![map(Some(2), 4, 24, KEYS as u32), map(Some(1), 6, 16, 1 << 16), map(None, 4, 32, 1)];
+    let mut list =
+        vec![map(Some(2), 4, 24, KEYS as u32), map(Some(1), 6, 16, 1 << 16), map(None, 4, 32, 1)];
     list[2].data = (0..32).map(|_| random.below(256) as u8).collect();
     list
 }
@@ -111,8 +112,10 @@ fn group(random: &mut Random, functions: usize) -> Vec<Insn> {
         10 => {
             // Global data: read, write, or both.
             let at = within(random, sized.1, 24);
-            let mut list =
-                vec![insn(LDDW, 9, PSEUDO_VALUE, 0, 2), insn(0, 0, 0, 0, 8 * random.below(2) as i32)];
+            let mut list = vec![
+                insn(LDDW, 9, PSEUDO_VALUE, 0, 2),
+                insn(0, 0, 0, 0, 8 * random.below(2) as i32),
+            ];
             list.push(insn(0x61 | sized.0, d, 9, at, 0));
             if random.below(2) == 0 {
                 list.push(insn(0x63 | sized.0, 9, s, at, 0));
@@ -148,7 +151,10 @@ fn group(random: &mut Random, functions: usize) -> Vec<Insn> {
             ];
             match random.below(3) {
                 0 => {
-                    list.extend([insn(0xbf, 3, 10, 0, 0), insn(0x07, 3, 0, 0, i32::from(key) - 16)]);
+                    list.extend([
+                        insn(0xbf, 3, 10, 0, 0),
+                        insn(0x07, 3, 0, 0, i32::from(key) - 16),
+                    ]);
                     list.extend(call(key, 1, 2));
                 }
                 1 => list.extend(call(key, 1, 3)),
@@ -165,7 +171,8 @@ fn group(random: &mut Random, functions: usize) -> Vec<Insn> {
         }
         _ => {
             // Where the function is, is known later.
-            let mut list = vec![insn(0xbf, 1, 6, 0, 0), insn(0x85, 0, 1, 0, random.below(functions) as i32)];
+            let mut list =
+                vec![insn(0xbf, 1, 6, 0, 0), insn(0x85, 0, 1, 0, random.below(functions) as i32)];
             list.extend(numbers(random, 1..6));
             list
         }
@@ -191,7 +198,8 @@ fn function(random: &mut Random, functions: usize, first: bool) -> Vec<Insn> {
         let group = group(random, functions);
         if random.below(3) == 0 {
             // A jump over the group, on some condition.
-            let op = random.pick(&[0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0xa0, 0xb0, 0xc0, 0xd0]);
+            let op =
+                random.pick(&[0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0xa0, 0xb0, 0xc0, 0xd0]);
             let kind = random.pick(&[class::JMP, class::JMP32]);
             let (d, s) = (random.pick(&NUMBERS), random.pick(&NUMBERS));
             let off = group.len() as i16;
@@ -292,13 +300,19 @@ fn random_programs_do_the_same() {
             global: memory.add(maps[2].data.clone()),
             hash: HashMap::new(),
         };
-        let run = Machine { program: &program.insns, limit: 100_000 }.run(&mut memory, &mut world).unwrap();
+        let run = Machine { program: &program.insns, limit: 100_000 }
+            .run(&mut memory, &mut world)
+            .unwrap();
 
         // Bytes of DRAM that are not zero.
-        let place = |map: u32| lowered.maps.iter().position(|known| *known == map).map(|at| base(at as u64));
+        let place = |map: u32| {
+            lowered.maps.iter().position(|known| *known == map).map(|at| base(at as u64))
+        };
         let mut dram: HashMap<u64, u8> = HashMap::new();
         if let Some(base) = place(2) {
-            dram.extend(maps[2].data.iter().enumerate().map(|(at, byte)| (base + at as u64, *byte)));
+            dram.extend(
+                maps[2].data.iter().enumerate().map(|(at, byte)| (base + at as u64, *byte)),
+            );
         }
         let mut packet = bytes;
         let dram = std::cell::RefCell::new(dram);

@@ -1,5 +1,5 @@
-//! Shifts. A shift by a register takes its amount, five bits, from the A operand of the logical instruction before, and an
-//! arithmetic one its sign from that instruction's result.
+//! Shifts. A shift by a register takes its amount, five bits, from the A operand of the logical
+//! instruction before, and an arithmetic one its sign from that instruction's result.
 
 use super::{Lower, high, low, other};
 use crate::ebpf::Insn;
@@ -19,7 +19,12 @@ impl Lower<'_> {
                 if operation == 0xc0 && self.most(insn.src) >= 1 << 31 {
                     // The amount's own top bit must not become the sign.
                     by = Operand::A(21);
-                    self.one(Op::Alu { dst: by, a: low(insn.src), op: AluOp::And, b: Operand::Imm(31) });
+                    self.one(Op::Alu {
+                        dst: by,
+                        a: low(insn.src),
+                        op: AluOp::And,
+                        b: Operand::Imm(31),
+                    });
                 }
                 self.test(by, AluOp::Or, sign);
                 match operation {
@@ -118,7 +123,12 @@ impl Lower<'_> {
         match (operation, range) {
             (0x60, (1.., ..=31)) => {
                 // The high word takes from the low one what the complement to 32 shifts out.
-                self.one(Op::Alu { dst: Operand::A(21), a: Operand::Imm(32), op: AluOp::Sub, b: other(by) });
+                self.one(Op::Alu {
+                    dst: Operand::A(21),
+                    a: Operand::Imm(32),
+                    op: AluOp::Sub,
+                    b: other(by),
+                });
                 self.test(Operand::A(21), AluOp::Or, Operand::Imm(0));
                 self.both(Op::DblShf { dst: h, high: h, low: other(l), shift: indirect });
                 self.test(by, AluOp::Or, Operand::Imm(0));
@@ -127,7 +137,11 @@ impl Lower<'_> {
             (0x70 | 0xc0, (_, ..=31)) => {
                 self.test(by, AluOp::Or, Operand::Imm(0));
                 self.both(Op::DblShf { dst: l, high: h, low: other(l), shift: indirect });
-                self.test(by, AluOp::Or, if operation == 0xc0 { other(h) } else { Operand::Imm(0) });
+                self.test(
+                    by,
+                    AluOp::Or,
+                    if operation == 0xc0 { other(h) } else { Operand::Imm(0) },
+                );
                 if operation == 0xc0 {
                     self.both(Op::Asr { dst: h, src: other(h), shift: indirect });
                 } else {
@@ -162,7 +176,12 @@ impl Lower<'_> {
             }
             _ => {
                 self.test(by, AluOp::Or, zero);
-                self.both(Op::DblShf { dst: l, high: h, low: other(l), shift: Shift::RightIndirect });
+                self.both(Op::DblShf {
+                    dst: l,
+                    high: h,
+                    low: other(l),
+                    shift: Shift::RightIndirect,
+                });
                 self.word_by_latch(h, h, by, operation);
             }
         }

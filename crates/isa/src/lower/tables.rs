@@ -1,10 +1,11 @@
 //! Maps: where they are in DRAM, lookups, updates, deletions.
 //!
-//! The first map a program uses begins at `gprB_23`, the others 4 GiB apart. An array is as published: the index, masked
-//! and shifted, is the offset, and no lookup fails. How the firmware does hash maps is not published. Here a hash map is an
-//! array of entries of one word (1: used), the key, and the value; a key is hashed word by word with a multiplication and has
-//! one place, which an access reads whole as far as the key goes. Keys that fall on one another's place do not find room.
-//! Results are therefore called modelled.
+//! The first map a program uses begins at `gprB_23`, the others 4 GiB apart. An array is as
+//! published: the index, masked and shifted, is the offset, and no lookup fails. How the firmware
+//! does hash maps is not published. Here a hash map is an array of entries of one word (1: used),
+//! the key, and the value; a key is hashed word by word with a multiplication and has one place,
+//! which an access reads whole as far as the key goes. Keys that fall on one another's place do not
+//! find room. Results are therefore called modelled.
 
 use super::memory::{aligned, mem};
 use super::{Lower, high, low, other};
@@ -21,7 +22,8 @@ const MAPS: usize = 64;
 const WORDS: u32 = 32;
 /// Longest value an update writes, in words.
 const LONGEST: u32 = 256;
-/// What a word of a key is multiplied with: 2^32 divided by the golden ratio (Knuth, vol. 3, section 6.4).
+/// What a word of a key is multiplied with: 2^32 divided by the golden ratio (Knuth, vol. 3,
+/// section 6.4).
 const GOLDEN: u32 = 0x9e37_79b1;
 
 /// What helpers return.
@@ -111,7 +113,8 @@ impl Lower<'_> {
     /// The address of an array's entry in r0.
     fn array_entry(&mut self, map: u32, shape: &Map, key: i64) -> Result<(), String> {
         let shift = shape.value_size.next_power_of_two().trailing_zeros() as u8;
-        let mask = (shape.max_entries.next_power_of_two() - 1).checked_shl(shift.into()).unwrap_or(0);
+        let mask =
+            (shape.max_entries.next_power_of_two() - 1).checked_shl(shift.into()).unwrap_or(0);
         let result = low(0);
         let word = Operand::Local { index: 0, word: 0 };
         let shift = if shift == 0 { Shift::None } else { Shift::Left(shift.min(31)) };
@@ -137,12 +140,16 @@ impl Lower<'_> {
         self.modelled = true;
         let words = shape.key_size.div_ceil(4);
         if words == 0 || words >= WORDS {
-            return Err(format!("map `{}` has keys of {} bytes; 1 to 124 fit", shape.name, shape.key_size));
+            return Err(format!(
+                "map `{}` has keys of {} bytes; 1 to 124 fit",
+                shape.name, shape.key_size
+            ));
         }
         let value = (4 + 4 * words).next_multiple_of(8);
         let size = value.checked_add(shape.value_size).and_then(u32::checked_next_power_of_two);
-        let shift =
-            size.ok_or_else(|| format!("map `{}` has too large values", shape.name))?.trailing_zeros();
+        let shift = size
+            .ok_or_else(|| format!("map `{}` has too large values", shape.name))?
+            .trailing_zeros();
         let places = shape.max_entries.checked_next_power_of_two().unwrap_or(1 << 31);
         if places.trailing_zeros() + shift > 32 {
             return Err(format!("map `{}` takes more than 4 GiB", shape.name));
@@ -245,7 +252,13 @@ impl Lower<'_> {
             self.one(Op::Alu { dst: part, a: Operand::None, op: AluOp::B, b: src });
             src = part;
         }
-        self.one(Op::LdField { dst: part, mask: (1 << left) - 1, src, shift: Shift::None, clear: true });
+        self.one(Op::LdField {
+            dst: part,
+            mask: (1 << left) - 1,
+            src,
+            shift: Shift::None,
+            clear: true,
+        });
         Ok(part)
     }
 
@@ -254,7 +267,10 @@ impl Lower<'_> {
         let words = shape.value_size.div_ceil(4);
         if words > LONGEST {
             let bytes = 4 * LONGEST;
-            return Err(format!("an update of map `{}`: values of more than {bytes} bytes", shape.name));
+            return Err(format!(
+                "an update of map `{}`: values of more than {bytes} bytes",
+                shape.name
+            ));
         }
         let from = self.kind(3);
         for start in (0..words).step_by(WORDS as usize) {
@@ -262,7 +278,9 @@ impl Lower<'_> {
             match from {
                 Kind::Stack(base) => {
                     for word in 0..count {
-                        let here = aligned(self.stack_word(base + 4 * i64::from(start + word))?, 4)?.operand;
+                        let here =
+                            aligned(self.stack_word(base + 4 * i64::from(start + word))?, 4)?
+                                .operand;
                         self.one(Op::Alu {
                             dst: Operand::Xfer(word as u8),
                             a: Operand::None,
@@ -310,7 +328,8 @@ impl Lower<'_> {
 
     fn move_words(&mut self, op: MemOp, base: Operand, far: bool, offset: Operand, count: u32) {
         if count > 8 {
-            // More words than the instruction can say: it takes the count from the instruction before.
+            // More words than the instruction can say: it takes the count from the instruction
+            // before.
             self.one(Op::Immed { dst: Operand::None, value: (count - 1) << 8, shift: 0 });
         }
         self.one(mem(op, base, far, offset, count.min(8) as u8, count > 8));

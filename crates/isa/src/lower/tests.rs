@@ -27,7 +27,8 @@ fn maps() -> Vec<Map> {
     vec![map(2, 16), map(5, 16)]
 }
 
-/// Instructions that eBPF instruction `at` becomes. What comes before makes registers 0 to 5 numbers, 6 a packet pointer.
+/// Instructions that eBPF instruction `at` becomes. What comes before makes registers 0 to 5
+/// numbers, 6 a packet pointer.
 fn count(code: Vec<Insn>) -> usize {
     let mut insns = vec![insn(0x61, 6, 1, 0, 0)];
     insns.extend((0..6).map(|register| insn(0x79, register, 6, 8 * i16::from(register), 0)));
@@ -148,7 +149,9 @@ fn what_is_not_supported_is_named() {
         "section `xdp`, instruction 0: 4 bytes of the context (`rx_queue_index`) are not supported on the NFP: the offload has data and data_end only"
     );
     assert!(refused(program(vec![insn(0x85, 0, 1, 0, -1), EXIT])).contains("recursive"));
-    assert!(refused(program(vec![insn(0x85, 0, 1, 0, 9), EXIT])).contains("call out of the program"));
+    assert!(
+        refused(program(vec![insn(0x85, 0, 1, 0, 9), EXIT])).contains("call out of the program")
+    );
     let deep = vec![
         insn(0x7a, 10, 0, -400, 0),
         insn(0x85, 0, 1, 0, 1),
@@ -164,7 +167,8 @@ fn what_is_not_supported_is_named() {
 #[test]
 fn listings_print_and_parse() {
     let lowered =
-        lower(&lookup(0, -4, vec![insn(0x61, 1, 0, 4, 0), insn(0x15, 1, 0, 0, 5)]), &maps()).unwrap();
+        lower(&lookup(0, -4, vec![insn(0x61, 1, 0, 4, 0), insn(0x15, 1, 0, 0, 5)]), &maps())
+            .unwrap();
     let listing = crate::nfp::parse(&crate::nfp::print(&lowered.insns)).unwrap();
     assert_eq!(listing.insns, lowered.insns);
 }

@@ -4,7 +4,8 @@ use super::{Lower, other};
 use crate::nfp::{AluOp, Op, Operand};
 
 impl Lower<'_> {
-    /// How a value is loaded by one `immed`, if it can: 16 bits and a rotation, the rest all zeroes or all ones.
+    /// How a value is loaded by one `immed`, if it can: 16 bits and a rotation, the rest all zeroes
+    /// or all ones.
     pub(super) fn short(value: u32) -> Option<(u32, u8)> {
         [0u8, 8, 16].into_iter().find_map(|shift| {
             let turned = value.rotate_right(shift.into());
@@ -23,7 +24,8 @@ impl Lower<'_> {
         }
     }
 
-    /// An operand for arithmetic: small values fit the instruction, others go through scratch register 20 of bank B.
+    /// An operand for arithmetic: small values fit the instruction, others go through scratch
+    /// register 20 of bank B.
     pub(super) fn operand(&mut self, value: u32) -> Operand {
         self.operand_up_to(value, 0xff)
     }

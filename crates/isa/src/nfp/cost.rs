@@ -1,7 +1,9 @@
-//! What instructions cost (CoNEXT'21, section 4; agrees with all 21,442 predicted paths of its data).
+//! What instructions cost (CoNEXT'21, section 4; agrees with all 21,442 predicted paths of its
+//! data).
 //!
-//! A core runs several threads, so a wait for memory is partly hidden: what remains shrinks with the cycles since the
-//! memory instruction before. A branch needs the flags of the instruction before it one cycle later than others.
+//! A core runs several threads, so a wait for memory is partly hidden: what remains shrinks with
+//! the cycles since the memory instruction before. A branch needs the flags of the instruction
+//! before it one cycle later than others.
 
 use super::insn::{Cond, Insn, MemOp, MulStep, Op};
 
@@ -17,14 +19,16 @@ pub const PORT_PPS: f64 = 54.4e6;
 pub const PACKET_LATENCY: u32 = 16;
 pub const DRAM_LATENCY: u32 = 25;
 pub const LEAST_WAIT: u32 = 3;
-/// Engine cycles of a DRAM read (197.41 M a second) and of an atomic addition (248.46 M), in millionths.
+/// Engine cycles of a DRAM read (197.41 M a second) and of an atomic addition (248.46 M), in
+/// millionths.
 pub const DRAM_READ_MICRO: u64 = 4_052_463;
 pub const DRAM_ADD_MICRO: u64 = 3_219_819;
 
 /// How an instruction that is no branch spends time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// A wait of `max(LEAST_WAIT, latency - cycles since the last memory instruction)` instead of one cycle.
+    /// A wait of `max(LEAST_WAIT, latency - cycles since the last memory instruction)` instead of
+    /// one cycle.
     pub latency: Option<u32>,
     /// It is a memory instruction: later waits count from its end.
     pub memory: bool,
@@ -49,12 +53,13 @@ pub fn cost(op: &Op) -> Cost {
     cost
 }
 
-/// Whether costs of these instructions were never measured: writes of DRAM and atomic additions of more than 16 bits, which
-/// are priced as reads (the published data has neither).
+/// Whether costs of these instructions were never measured: writes of DRAM and atomic additions of
+/// more than 16 bits, which are priced as reads (the published data has neither).
 pub fn modelled(insns: &[Insn]) -> bool {
     insns.iter().any(|insn| match insn.op {
         Op::Mem { op, far, .. } => {
-            matches!(op, MemOp::Add | MemOp::Add64) || far && matches!(op, MemOp::Write8 | MemOp::Write32)
+            matches!(op, MemOp::Add | MemOp::Add64)
+                || far && matches!(op, MemOp::Write8 | MemOp::Write32)
         }
         _ => false,
     })
@@ -63,8 +68,14 @@ pub fn modelled(insns: &[Insn]) -> bool {
 /// Whether an instruction writes the flags.
 pub fn writes_flags(op: &Op) -> bool {
     match op {
-        Op::Alu { .. } | Op::AluShf { .. } | Op::Asr { .. } | Op::DblShf { .. } | Op::LdField { .. } => true,
-        Op::Mul { step, .. } => matches!(step, MulStep::NarrowLast | MulStep::WideLast | MulStep::WideHigh),
+        Op::Alu { .. }
+        | Op::AluShf { .. }
+        | Op::Asr { .. }
+        | Op::DblShf { .. }
+        | Op::LdField { .. } => true,
+        Op::Mul { step, .. } => {
+            matches!(step, MulStep::NarrowLast | MulStep::WideLast | MulStep::WideHigh)
+        }
         _ => false,
     }
 }
@@ -93,7 +104,9 @@ impl Clock {
     /// An instruction that is no branch.
     pub fn step(&mut self, cost: Cost) {
         let cycles = match cost.latency {
-            Some(latency) => u64::from(LEAST_WAIT).max(u64::from(latency).saturating_sub(self.since_memory)),
+            Some(latency) => {
+                u64::from(LEAST_WAIT).max(u64::from(latency).saturating_sub(self.since_memory))
+            }
             None => 1,
         };
         self.spend(cycles);

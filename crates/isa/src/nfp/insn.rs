@@ -1,7 +1,8 @@
 //! Instructions of an NFP flow-processing core as XDP offload uses them.
 //!
-//! Values are 32 bits. There are two banks of general registers, transfer registers (separate files for reading and
-//! writing under one name), and words of local memory behind four pointer registers.
+//! Values are 32 bits. There are two banks of general registers, transfer registers (separate files
+//! for reading and writing under one name), and words of local memory behind four pointer
+//! registers.
 
 /// Where an operand comes from or a result goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -211,7 +212,8 @@ pub enum Op {
         dst: Operand,
         value: u32,
     },
-    /// Bytes of `src` where `mask` (bit 3: most significant) is set; the others stay, or are cleared.
+    /// Bytes of `src` where `mask` (bit 3: most significant) is set; the others stay, or are
+    /// cleared.
     LdField {
         dst: Operand,
         mask: u8,
@@ -268,6 +270,7 @@ impl Insn {
 
 /// The value an `immed` loads.
 pub fn immediate(value: u32, shift: u8) -> u32 {
-    // Listings print the 16 bits extended with zeroes or ones: the rotation moves the extension along.
+    // Listings print the 16 bits extended with zeroes or ones: the rotation moves the extension
+    // along.
     value.rotate_left(shift.into())
 }

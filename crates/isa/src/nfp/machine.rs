@@ -1,8 +1,10 @@
-//! A concrete interpreter of listings: one packet, cycles counted by the rules of [`cost`](super::cost).
+//! A concrete interpreter of listings: one packet, cycles counted by the rules of
+//! [`cost`](super::cost).
 //!
-//! It defines what the instructions mean; the symbolic front end of the bound is tested against it, and every witness
-//! packet is run on it. Pointers are plain numbers: the packet at [`PACKET_BASE`], so that small offsets of either sign
-//! do not wrap, and DRAM at [`DRAM_BASE`] (its upper 32 of 40 bits), which makes every map pointer different from null.
+//! It defines what the instructions mean; the symbolic front end of the bound is tested against it,
+//! and every witness packet is run on it. Pointers are plain numbers: the packet at
+//! [`PACKET_BASE`], so that small offsets of either sign do not wrap, and DRAM at [`DRAM_BASE`]
+//! (its upper 32 of 40 bits), which makes every map pointer different from null.
 
 use super::cost::{Clock, cost};
 use super::insn::{AluOp, Cond, Insn, MemOp, MulStep, Op, Operand, Shift, Target, immediate};
@@ -141,7 +143,12 @@ impl Machine {
                 pc = match (taken, target) {
                     (true, Target::Insn(index)) => index as usize,
                     (true, Target::Exit) => {
-                        return Ok(Run { result: machine.a[0], clock: machine.clock, executed, branches });
+                        return Ok(Run {
+                            result: machine.a[0],
+                            clock: machine.clock,
+                            executed,
+                            branches,
+                        });
                     }
                     (false, _) => pc + 1,
                 };
@@ -199,14 +206,21 @@ impl Machine {
             Operand::Xfer(n) => self.xfer_in[usize::from(n) & 31],
             Operand::Local { index, word } => {
                 let at = self.local_word(insn, index, word)?;
-                let bytes = [self.local[at], self.local[at + 1], self.local[at + 2], self.local[at + 3]];
+                let bytes =
+                    [self.local[at], self.local[at + 1], self.local[at + 2], self.local[at + 3]];
                 u32::from_le_bytes(bytes)
             }
             Operand::Imm(value) => value,
         })
     }
 
-    fn write(&mut self, insn: usize, operand: Operand, both: bool, value: u32) -> Result<(), NfpFault> {
+    fn write(
+        &mut self,
+        insn: usize,
+        operand: Operand,
+        both: bool,
+        value: u32,
+    ) -> Result<(), NfpFault> {
         match operand {
             Operand::A(n) | Operand::B(n) if both => {
                 self.a[usize::from(n) & 31] = value;
@@ -288,8 +302,9 @@ impl Machine {
                 self.write(at, dst, both, value)?;
             }
             Op::Asr { dst, src, shift } => {
-                let (_, sign) =
-                    self.latch.ok_or(NfpFault::Form { insn: at, reason: "asr without a sign before it" })?;
+                let (_, sign) = self
+                    .latch
+                    .ok_or(NfpFault::Form { insn: at, reason: "asr without a sign before it" })?;
                 let value = self.read(at, src)?;
                 let bits = match shift {
                     Shift::Right(n) => u32::from(n),
@@ -337,7 +352,8 @@ impl Machine {
                     MulStep::Narrow(_) | MulStep::Wide(_) => {}
                     MulStep::NarrowLast | MulStep::WideLast | MulStep::WideHigh => {
                         let whole = product(self.mul);
-                        let value = if step == MulStep::WideHigh { whole >> 32 } else { whole } as u32;
+                        let value =
+                            if step == MulStep::WideHigh { whole >> 32 } else { whole } as u32;
                         self.set_nz(value);
                         self.write(at, a, both, value)?;
                     }
@@ -385,16 +401,21 @@ impl Machine {
         let bytes = if op == MemOp::Write8 { count } else { 4 * count };
         match op {
             MemOp::Read32 => {
-                // A read may go on past the packet: its buffer is larger, and what is there is not used.
-                let start = usize::try_from(start).ok().filter(|start| *start < length).ok_or(fault)?;
+                // A read may go on past the packet: its buffer is larger, and what is there is not
+                // used.
+                let start =
+                    usize::try_from(start).ok().filter(|start| *start < length).ok_or(fault)?;
                 for word in 0..count {
                     let byte = |i: usize| packet.get(start + 4 * word + i).copied().unwrap_or(0);
-                    self.xfer_in[first + word] = u32::from_le_bytes([byte(0), byte(1), byte(2), byte(3)]);
+                    self.xfer_in[first + word] =
+                        u32::from_le_bytes([byte(0), byte(1), byte(2), byte(3)]);
                 }
             }
             MemOp::Write8 | MemOp::Write32 => {
-                let start =
-                    usize::try_from(start).ok().filter(|start| start + bytes <= length).ok_or(fault)?;
+                let start = usize::try_from(start)
+                    .ok()
+                    .filter(|start| start + bytes <= length)
+                    .ok_or(fault)?;
                 for i in 0..bytes {
                     packet[start + i] = self.xfer_out[first + i / 4].to_le_bytes()[i % 4];
                 }
@@ -407,7 +428,15 @@ impl Machine {
     }
 
     /// An access to DRAM.
-    fn far(&mut self, at: usize, op: MemOp, first: usize, count: usize, address: u64, entry: &mut Entry) {
+    fn far(
+        &mut self,
+        at: usize,
+        op: MemOp,
+        first: usize,
+        count: usize,
+        address: u64,
+        entry: &mut Entry,
+    ) {
         let mut read = |bytes: usize| {
             let mut found = (entry.dram)(&DramRead { insn: at, address, bytes });
             found.resize(bytes, 0);
@@ -419,7 +448,8 @@ impl Machine {
         let bytes = match op {
             MemOp::Read32 => {
                 for (word, bytes) in read(4 * count).chunks_exact(4).enumerate() {
-                    self.xfer_in[first + word] = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                    self.xfer_in[first + word] =
+                        u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
                 }
                 return;
             }

@@ -67,7 +67,8 @@ pub fn parse(text: &str) -> Result<Listing, ListingError> {
 fn address(line: &str) -> Result<(u64, u64, &str), String> {
     let shape = || "expected `ADDRESS: .INDEX mnemonic[operands]`".to_string();
     let (address, rest) = line.split_once(':').ok_or_else(shape)?;
-    let address = u64::from_str_radix(address.trim().trim_start_matches("0x"), 16).map_err(|_| shape())?;
+    let address =
+        u64::from_str_radix(address.trim().trim_start_matches("0x"), 16).map_err(|_| shape())?;
     let rest = rest.trim_start().strip_prefix('.').ok_or_else(shape)?;
     let end = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(shape)?;
     let index = rest[..end].parse().map_err(|_| shape())?;
@@ -97,8 +98,8 @@ fn instruction(text: &str) -> Result<Insn, String> {
     let mut modifiers: Vec<&str> =
         after[1..].split(',').map(str::trim).filter(|modifier| !modifier.is_empty()).collect();
     let both = take(&mut modifiers, "gpr_wrboth");
-    let op =
-        operation(mnemonic, &operands, &mut modifiers).map_err(|reason| format!("`{text}`: {reason}"))?;
+    let op = operation(mnemonic, &operands, &mut modifiers)
+        .map_err(|reason| format!("`{text}`: {reason}"))?;
     match modifiers.first() {
         Some(unknown) => Err(format!("`{text}`: unknown modifier `{unknown}`")),
         None => Ok(Insn { op, both }),
@@ -136,7 +137,8 @@ fn operation(mnemonic: &str, operands: &[&str], modifiers: &mut Vec<&str>) -> Re
     if let Some((cond, _)) = BRANCHES.iter().find(|(_, name)| *name == mnemonic) {
         count(&[1])?;
         let label = operands[0].strip_prefix('.').and_then(|label| label.parse().ok());
-        let label = label.ok_or_else(|| format!("expected a label as `.12`, not `{}`", operands[0]))?;
+        let label =
+            label.ok_or_else(|| format!("expected a label as `.12`, not `{}`", operands[0]))?;
         let defer = match modifiers.iter().position(|modifier| modifier.starts_with("defer[")) {
             Some(at) => match modifiers.remove(at) {
                 "defer[1]" => 1,
@@ -200,8 +202,8 @@ fn operation(mnemonic: &str, operands: &[&str], modifiers: &mut Vec<&str>) -> Re
         "ld_field" | "ld_field_w_clr" => {
             count(&[3, 4])?;
             let mask = u8::from_str_radix(operands[1], 2).ok().filter(|_| operands[1].len() == 4);
-            let mask =
-                mask.ok_or_else(|| format!("expected a byte mask as `0011`, not `{}`", operands[1]))?;
+            let mask = mask
+                .ok_or_else(|| format!("expected a byte mask as `0011`, not `{}`", operands[1]))?;
             let (dst, src) = (place(operands[0])?, source(operands[2])?);
             let shift = shift(operands.get(3).copied())?;
             Ok(Op::LdField { dst, mask, src, shift, clear: mnemonic == "ld_field_w_clr" })
@@ -239,8 +241,9 @@ fn memory(operands: &[&str], modifiers: &mut Vec<&str>) -> Result<Op, String> {
         return Err(format!("`{}` is not a transfer register", operands[1]));
     };
     let count = count.parse().ok().filter(|count| (1..=32).contains(count));
-    let count = count
-        .ok_or_else(|| format!("expected a count of 1 to 32, not `{}`", operands[operands.len() - 1]))?;
+    let count = count.ok_or_else(|| {
+        format!("expected a count of 1 to 32, not `{}`", operands[operands.len() - 1])
+    })?;
     let (indirect, swap) = (take(modifiers, "indirect_ref"), take(modifiers, "ctx_swap[sig1]"));
     if !swap && *op != MemOp::AddImm {
         return Err("without ctx_swap nobody waits for the memory".to_string());
@@ -296,7 +299,9 @@ fn place(text: &str) -> Result<Operand, String> {
             Some((index, word)) => (index, word.strip_suffix(']').unwrap_or_default()),
             None => (rest, "0"),
         };
-        register(index, 4).zip(register(word, 16)).map(|(index, word)| Operand::Local { index, word })
+        register(index, 4)
+            .zip(register(word, 16))
+            .map(|(index, word)| Operand::Local { index, word })
     } else {
         None
     };

@@ -43,7 +43,12 @@ pub fn text(insn: &Insn) -> String {
         Op::ImmedW1 { dst, value } => format!("immed_w1[{}, {value:#x}]{both}", operand(dst)),
         Op::LdField { dst, mask, src, shift, clear } => {
             let name = if clear { "ld_field_w_clr" } else { "ld_field" };
-            format!("{name}[{}, {mask:04b}, {}{}]{both}", operand(dst), operand(src), shift_text(shift))
+            format!(
+                "{name}[{}, {mask:04b}, {}{}]{both}",
+                operand(dst),
+                operand(src),
+                shift_text(shift)
+            )
         }
         Op::Mul { a, b, step } => {
             format!("mul_step[{}, {}], {}{both}", operand(a), operand(b), name(&MUL_STEPS, step))

@@ -1,6 +1,7 @@
 //! The little of BTF that analysis needs: sizes of map keys and values, and source lines.
 //!
-//! Layouts as in the kernel's documentation of BTF. Everything is read with bounds checks; what cannot be read is left out.
+//! Layouts as in the kernel's documentation of BTF. Everything is read with bounds checks; what
+//! cannot be read is left out.
 
 use std::collections::HashMap;
 
@@ -58,7 +59,8 @@ impl<'a> Btf<'a> {
     /// Reads section `.BTF`; stops at the first thing it does not know.
     pub fn parse(data: &'a [u8]) -> Option<Btf<'a>> {
         let header = word(data, 4)? as usize;
-        let part = |offset: usize, length: usize| data.get(header.checked_add(offset)?..)?.get(..length);
+        let part =
+            |offset: usize, length: usize| data.get(header.checked_add(offset)?..)?.get(..length);
         let types = part(word(data, 8)? as usize, word(data, 12)? as usize)?;
         let strings = part(word(data, 16)? as usize, word(data, 20)? as usize)?;
         // Type 0 is void.
@@ -131,16 +133,18 @@ impl<'a> Btf<'a> {
     /// Shapes of all variables whose type is a structure of the kind map definitions use, by name.
     pub fn maps(&self) -> HashMap<String, MapShape> {
         let variables = self.types.iter().filter(|found| found.kind == VAR);
-        let shape =
-            |variable: &Type| Some((self.string(variable.name).to_string(), self.shape(variable.size)?));
+        let shape = |variable: &Type| {
+            Some((self.string(variable.name).to_string(), self.shape(variable.size)?))
+        };
         variables.filter_map(shape).collect()
     }
 
     fn shape(&self, id: u32) -> Option<MapShape> {
         let definition = self.through(id).filter(|found| found.kind == STRUCT)?;
         let mut shape = MapShape::default();
-        let target =
-            |member: &Member| self.through(member.kind).filter(|found| found.kind == PTR).map(|p| p.size);
+        let target = |member: &Member| {
+            self.through(member.kind).filter(|found| found.kind == PTR).map(|p| p.size)
+        };
         // A number is the length of an array that a member points to.
         let number = |member: &Member| self.through(target(member)?)?.array.map(|(_, count)| count);
         for member in &definition.members {
@@ -173,7 +177,8 @@ impl<'a> Btf<'a> {
         while let (Some(section), Some(count)) = (word(data, at), word(data, at + 4)) {
             at += 8;
             for _ in 0..count {
-                let (insn, file, position) = (word(data, at)?, word(data, at + 4)?, word(data, at + 12)?);
+                let (insn, file, position) =
+                    (word(data, at)?, word(data, at + 4)?, word(data, at + 12)?);
                 found.push((self.string(section), insn.into(), self.string(file), position >> 10));
                 at += record.max(16);
             }

@@ -1,8 +1,9 @@
 //! BPF object files: programs with everything they call, and maps.
 //!
-//! A program comes out as one instruction stream: the function, then the functions it calls, with calls made relative to
-//! it. `lddw` of a map gets source 1 and the map's index, `lddw` of global data source 2, the index of its section among
-//! the maps, and the offset. Legacy (`maps`) and BTF (`.maps`) definitions are read.
+//! A program comes out as one instruction stream: the function, then the functions it calls, with
+//! calls made relative to it. `lddw` of a map gets source 1 and the map's index, `lddw` of global
+//! data source 2, the index of its section among the maps, and the offset. Legacy (`maps`) and BTF
+//! (`.maps`) definitions are read.
 
 mod btf;
 pub mod riscv;
@@ -11,7 +12,8 @@ use std::collections::HashMap;
 
 use object::read::elf::{ElfFile64, FileHeader};
 use object::{
-    Endianness, Object as _, ObjectSection, ObjectSymbol, RelocationTarget, SectionIndex, SymbolKind,
+    Endianness, Object as _, ObjectSection, ObjectSymbol, RelocationTarget, SectionIndex,
+    SymbolKind,
 };
 
 use crate::ebpf::{self, Insn};
@@ -157,7 +159,8 @@ struct Code {
 /// # Errors
 /// See [`ObjectError`]. Sections that hold no programs are not looked at.
 pub fn parse(bytes: &[u8]) -> Result<Object, ObjectError> {
-    let elf: ElfFile64<Endianness> = ElfFile64::parse(bytes).map_err(|e| ObjectError::Elf(e.to_string()))?;
+    let elf: ElfFile64<Endianness> =
+        ElfFile64::parse(bytes).map_err(|e| ObjectError::Elf(e.to_string()))?;
     let machine = elf.elf_header().e_machine(elf.endian());
     if machine != object::elf::EM_BPF {
         return Err(ObjectError::Machine(machine));
@@ -189,7 +192,10 @@ pub fn parse(bytes: &[u8]) -> Result<Object, ObjectError> {
             let reference = reference(&elf, &relocation, insns.get(at), &places, &data);
             references.insert(at, reference);
         }
-        code.insert(section.index(), Code { insns, references, lines: HashMap::new(), name: name.clone() });
+        code.insert(
+            section.index(),
+            Code { insns, references, lines: HashMap::new(), name: name.clone() },
+        );
     }
     if let (Some(btf), Some(ext)) = (&btf, contents(".BTF.ext")) {
         for (section, offset, file, line) in btf.lines(ext) {
@@ -213,7 +219,8 @@ fn find_maps(
     for symbol in elf.symbols() {
         let Some(index) = symbol.section_index() else { continue };
         let Ok(section) = elf.section_by_index(index) else { continue };
-        let (section_name, name) = (section.name().unwrap_or_default(), symbol.name().unwrap_or_default());
+        let (section_name, name) =
+            (section.name().unwrap_or_default(), symbol.name().unwrap_or_default());
         if name.is_empty() || symbol.kind() == SymbolKind::Section {
             continue;
         }
@@ -223,10 +230,17 @@ fn find_maps(
                 let data = section.data().unwrap_or_default();
                 let at = |word: u64| {
                     let start = usize::try_from(symbol.address() + 4 * word).ok()?;
-                    Some(u32::from_le_bytes(data.get(start..start.checked_add(4)?)?.try_into().ok()?))
+                    Some(u32::from_le_bytes(
+                        data.get(start..start.checked_add(4)?)?.try_into().ok()?,
+                    ))
                 };
                 let word = |n| at(n).unwrap_or(0);
-                btf::MapShape { kind: word(0), key_size: word(1), value_size: word(2), max_entries: word(3) }
+                btf::MapShape {
+                    kind: word(0),
+                    key_size: word(1),
+                    value_size: word(2),
+                    max_entries: word(3),
+                }
             }
             _ => continue,
         };
@@ -250,7 +264,9 @@ fn find_data(elf: &Elf, maps: &mut Vec<Map>) -> HashMap<SectionIndex, usize> {
         let name = section.name().unwrap_or_default();
         let constant = name.starts_with(".rodata");
         // A section of zeroes takes no room in the file and may claim any size.
-        if section.size() > 1 << 24 || !(constant || name.starts_with(".data") || name.starts_with(".bss")) {
+        if section.size() > 1 << 24
+            || !(constant || name.starts_with(".data") || name.starts_with(".bss"))
+        {
             continue;
         }
         let mut data = section.data().unwrap_or_default().to_vec();
@@ -258,7 +274,15 @@ fn find_data(elf: &Elf, maps: &mut Vec<Map>) -> HashMap<SectionIndex, usize> {
         found.insert(section.index(), maps.len());
         let value_size = data.len() as u32;
         let name = name.to_string();
-        maps.push(Map { name, kind: None, key_size: 4, value_size, max_entries: 1, data, constant });
+        maps.push(Map {
+            name,
+            kind: None,
+            key_size: 4,
+            value_size,
+            max_entries: 1,
+            data,
+            constant,
+        });
     }
     found
 }
@@ -282,7 +306,11 @@ fn reference(
     match kind {
         RELOCATE_CALL => {
             // Calls to a section's symbol have the target in the immediate, one too few.
-            let inside = if symbol.kind() == SymbolKind::Section { 8 * (i64::from(insn.imm) + 1) } else { 0 };
+            let inside = if symbol.kind() == SymbolKind::Section {
+                8 * (i64::from(insn.imm) + 1)
+            } else {
+                0
+            };
             Reference::Call(section, symbol.address().wrapping_add_signed(inside))
         }
         RELOCATE_ADDRESS => match (places.get(&(section, symbol.address())), data.get(&section)) {
@@ -294,7 +322,10 @@ fn reference(
     }
 }
 
-fn find_programs(elf: &Elf, code: &HashMap<SectionIndex, Code>) -> Result<Vec<Program>, ObjectError> {
+fn find_programs(
+    elf: &Elf,
+    code: &HashMap<SectionIndex, Code>,
+) -> Result<Vec<Program>, ObjectError> {
     let mut functions: Vec<(SectionIndex, u64, u64, String)> = Vec::new();
     for symbol in elf.symbols() {
         if let Some(section) = symbol.section_index()
@@ -334,8 +365,12 @@ fn link(
     let (section, start, _, name) = entry;
     let own = &code[section];
     let fail = |reason: String| ObjectError::Section { section: own.name.clone(), reason };
-    let mut program =
-        Program { name: name.clone(), section: own.name.clone(), insns: Vec::new(), lines: Vec::new() };
+    let mut program = Program {
+        name: name.clone(),
+        section: own.name.clone(),
+        insns: Vec::new(),
+        lines: Vec::new(),
+    };
     let mut placed: HashMap<(SectionIndex, u64), usize> = HashMap::new();
     let mut wanted = vec![(*section, *start)];
     let mut calls: Vec<(usize, (SectionIndex, u64))> = Vec::new();
@@ -345,7 +380,9 @@ fn link(
         }
         let function = functions.iter().find(|(s, at, ..)| (*s, *at) == (section, start));
         let Some((_, _, size, _)) = function else {
-            return Err(fail(format!("`{name}` calls something that is no function of this object")));
+            return Err(fail(format!(
+                "`{name}` calls something that is no function of this object"
+            )));
         };
         let from = &code[&section];
         let (first, last) = ((start / 8) as usize, ((start + size) / 8) as usize);
@@ -370,8 +407,8 @@ fn link(
                 && !from.references.contains_key(&(first + offset))
             {
                 let target = (first + offset) as i64 + 1 + i64::from(insn.imm);
-                let target =
-                    u64::try_from(8 * target).map_err(|_| fail("a call out of the section".to_string()))?;
+                let target = u64::try_from(8 * target)
+                    .map_err(|_| fail("a call out of the section".to_string()))?;
                 calls.push((base + offset, (section, target)));
                 wanted.push((section, target));
             }
@@ -390,9 +427,9 @@ fn link(
                     insn.imm = *map as i32;
                 }
                 Some(Reference::Unknown) if insn.code == ebpf::LDDW => {
-                    let at = line
-                        .as_ref()
-                        .map_or(String::new(), |line: &Line| format!(" ({}:{})", line.file, line.line));
+                    let at = line.as_ref().map_or(String::new(), |line: &Line| {
+                        format!(" ({}:{})", line.file, line.line)
+                    });
                     return Err(fail(format!(
                         "instruction {} refers to a symbol that is no map, no global data and no function{at}",
                         first + offset

@@ -1,4 +1,5 @@
-//! RV32 ELF files: linked programs as segments to load, sections and symbols; objects as sections and symbols only.
+//! RV32 ELF files: linked programs as segments to load, sections and symbols; objects as sections
+//! and symbols only.
 
 use object::read::elf::{ElfFile32, FileHeader, ProgramHeader};
 use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, elf};
@@ -84,7 +85,8 @@ pub fn parse(bytes: &[u8]) -> Result<Image, ImageError> {
     read(bytes, elf::EM_RISCV)
 }
 
-/// Reads a file of the x32 ABI: x86-64 instructions, 32-bit addresses. Handlers have this form where they run on this computer itself.
+/// Reads a file of the x32 ABI: x86-64 instructions, 32-bit addresses. Handlers have this form
+/// where they run on this computer itself.
 ///
 /// # Errors
 /// See [`ImageError`].
@@ -121,7 +123,8 @@ fn read(bytes: &[u8], wanted: u16) -> Result<Image, ImageError> {
             address: u64::from(address),
             reason: reason.to_string(),
         };
-        let contents = program.data(endian, bytes).map_err(|()| fail("its contents are outside the file"))?;
+        let contents =
+            program.data(endian, bytes).map_err(|()| fail("its contents are outside the file"))?;
         if contents.len() > size as usize {
             return Err(fail("it has more bytes in the file than in memory"));
         }
@@ -144,7 +147,11 @@ fn read(bytes: &[u8], wanted: u16) -> Result<Image, ImageError> {
         }
         let name = section.name().unwrap_or_default().to_string();
         let (address, size) = (section.address(), section.size());
-        let fail = |reason: String| ImageError::Part { what: format!("section `{name}`"), address, reason };
+        let fail = |reason: String| ImageError::Part {
+            what: format!("section `{name}`"),
+            address,
+            reason,
+        };
         let contents = section.data().map_err(|error| fail(error.to_string()))?.to_vec();
         let (Ok(start), Ok(size)) = (u32::try_from(address), u32::try_from(size)) else {
             return Err(fail("it does not fit 32-bit addresses".to_string()));
@@ -162,8 +169,10 @@ fn read(bytes: &[u8], wanted: u16) -> Result<Image, ImageError> {
         .symbols()
         .filter(|symbol| symbol.is_definition() || symbol.is_global() && !symbol.is_undefined())
         .filter_map(|symbol| {
-            let name = symbol.name().ok().filter(|name| !name.is_empty() && !name.starts_with('$'))?;
-            let (address, size) = (u32::try_from(symbol.address()).ok()?, u32::try_from(symbol.size()).ok()?);
+            let name =
+                symbol.name().ok().filter(|name| !name.is_empty() && !name.starts_with('$'))?;
+            let (address, size) =
+                (u32::try_from(symbol.address()).ok()?, u32::try_from(symbol.size()).ok()?);
             Some(Symbol { name: name.to_string(), address, size })
         })
         .collect();
@@ -171,8 +180,8 @@ fn read(bytes: &[u8], wanted: u16) -> Result<Image, ImageError> {
     Ok(image)
 }
 
-/// A program of one segment that may be read, written and executed, entered at its first byte: what tests and benchmarks give to
-/// other machines.
+/// A program of one segment that may be read, written and executed, entered at its first byte: what
+/// tests and benchmarks give to other machines.
 pub fn write(address: u32, contents: &[u8]) -> Vec<u8> {
     const HEADERS: u32 = 52 + 32;
     let size = contents.len() as u32;

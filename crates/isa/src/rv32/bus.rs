@@ -1,7 +1,8 @@
 //! What a core sees of the world: memories, devices, registers of its surroundings.
 //!
-//! The core asks one access at a time and is told the value and how many cycles more than its own the access took; whoever
-//! implements [`Bus`] puts banks, remote memories and devices behind it. All times are the core's cycles.
+//! The core asks one access at a time and is told the value and how many cycles more than its own
+//! the access took; whoever implements [`Bus`] puts banks, remote memories and devices behind it.
+//! All times are the core's cycles.
 
 /// One access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +23,8 @@ pub struct Reply {
     pub value: u32,
     /// Cycles beyond those of the instruction.
     pub wait: u32,
-    /// The run is to end after this instruction ([`super::Stop::Paused`]): something happened that others must see now.
+    /// The run is to end after this instruction ([`super::Stop::Paused`]): something happened that
+    /// others must see now.
     pub pause: bool,
 }
 
@@ -77,7 +79,8 @@ impl Amo {
 
 /// Memory and devices around one core.
 pub trait Bus {
-    /// Bytes of an instruction cache line, a power of two; 0 if nothing is to be asked about fetches.
+    /// Bytes of an instruction cache line, a power of two; 0 if nothing is to be asked about
+    /// fetches.
     const LINE: u32 = 0;
 
     /// Loads.
@@ -98,8 +101,8 @@ pub trait Bus {
     /// See [`Refusal`].
     fn fetch(&mut self, at: u32) -> Result<u16, Refusal>;
 
-    /// Cycles the core waits because its next instruction lies in the line at this address, which is not the line of the
-    /// instruction before.
+    /// Cycles the core waits because its next instruction lies in the line at this address, which
+    /// is not the line of the instruction before.
     fn line(&mut self, _at: u32, _now: u64) -> u32 {
         0
     }
@@ -111,7 +114,11 @@ pub trait Bus {
     fn amo(&mut self, access: Access, amo: Amo, value: u32) -> Result<Reply, Refusal> {
         let old = self.load(access)?;
         let stored = self.store(access, amo.apply(old.value, value))?;
-        Ok(Reply { value: old.value, wait: old.wait + stored.wait, pause: old.pause | stored.pause })
+        Ok(Reply {
+            value: old.value,
+            wait: old.wait + stored.wait,
+            pause: old.pause | stored.pause,
+        })
     }
 
     /// Loads a word and reserves it for this core.
@@ -120,7 +127,8 @@ pub trait Bus {
     /// See [`Refusal`].
     fn load_reserved(&mut self, access: Access) -> Result<Reply, Refusal>;
 
-    /// Stores if the reservation still stands, and gives it up. The value of the reply is 0 if stored.
+    /// Stores if the reservation still stands, and gives it up. The value of the reply is 0 if
+    /// stored.
     ///
     /// # Errors
     /// See [`Refusal`].

@@ -1,8 +1,10 @@
-//! Code made ready to run: every halfword of a region decoded once, with what is known of its cost before it runs.
+//! Code made ready to run: every halfword of a region decoded once, with what is known of its cost
+//! before it runs.
 //!
-//! An entry stands for the instruction that begins at its halfword, whether or not the program ever goes there, so jumps need
-//! no lookup but an index. A load is charged for the use of its result by the next instruction when both are decoded: what
-//! follows a load in memory is what follows it in time. Cores of a cluster share one `Code`. Memory: 12 bytes per halfword.
+//! An entry stands for the instruction that begins at its halfword, whether or not the program ever
+//! goes there, so jumps need no lookup but an index. A load is charged for the use of its result by
+//! the next instruction when both are decoded: what follows a load in memory is what follows it in
+//! time. Cores of a cluster share one `Code`. Memory: 12 bytes per halfword.
 
 use super::decode::{Decoder, word_at};
 use super::insn::{Class, Op, Pure};
@@ -37,7 +39,8 @@ pub struct Code {
 }
 
 impl Code {
-    /// Decodes the bytes at `base`, which must be even. Later changes of memory do not show; make a new one after `fence.i`.
+    /// Decodes the bytes at `base`, which must be even. Later changes of memory do not show; make a
+    /// new one after `fence.i`.
     pub fn new(base: u32, bytes: &[u8], decoder: &Decoder, timing: &Timing) -> Code {
         let mut code = Code { base, steps: Vec::new(), decoder: decoder.clone(), timing: *timing };
         code.steps = (0..bytes.len() / 2)
@@ -76,26 +79,41 @@ impl Code {
         self.steps.is_empty()
     }
 
-    /// Cycles of the instruction at an address, as far as they do not depend on values and memories, and those of a branch that is
-    /// taken.
+    /// Cycles of the instruction at an address, as far as they do not depend on values and
+    /// memories, and those of a branch that is taken.
     pub fn cycles(&self, at: u32) -> Option<(u8, u16)> {
         let step = self.steps.get((at.wrapping_sub(self.base) >> 1) as usize)?;
         Some((step.cost, step.extra))
     }
 
     /// Makes one instruction ready. `peek` gives words at other addresses.
-    pub(super) fn step(&self, word: u32, at: u32, peek: &mut dyn FnMut(u32) -> Option<u32>) -> Step {
+    pub(super) fn step(
+        &self,
+        word: u32,
+        at: u32,
+        peek: &mut dyn FnMut(u32) -> Option<u32>,
+    ) -> Step {
         let (decoder, timing) = (&self.decoder, &self.timing);
         let Some(insn) = decoder.decode(word) else {
             let (len, word) = if word & 3 == 3 { (4, word) } else { (2, word & 0xffff) };
-            return Step { op: Op::Illegal, rd: NOWHERE, rs1: 0, rs2: 0, imm: word, cost: 1, len, extra: 0 };
+            return Step {
+                op: Op::Illegal,
+                rd: NOWHERE,
+                rs1: 0,
+                rs2: 0,
+                imm: word,
+                cost: 1,
+                len,
+                extra: 0,
+            };
         };
         let row = decoder.row(&insn);
         let mut cost = timing.base(row.class);
         let mut extra = 0;
         match row.class {
             Class::Load | Class::Atomic if insn.rd != 0 => {
-                let next = peek(at.wrapping_add(u32::from(insn.len))).and_then(|word| decoder.decode(word));
+                let next = peek(at.wrapping_add(u32::from(insn.len)))
+                    .and_then(|word| decoder.decode(word));
                 let used = next.is_some_and(|next| {
                     let (first, second) = decoder.row(&next).format.reads();
                     first && next.rs1 == insn.rd || second && next.rs2 == insn.rd

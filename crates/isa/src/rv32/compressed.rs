@@ -1,7 +1,9 @@
-//! Compressed instructions, each a row that says which full instruction it stands for and where its operands are.
+//! Compressed instructions, each a row that says which full instruction it stands for and where its
+//! operands are.
 //!
-//! Source: The RISC-V Instruction Set Manual, volume I (20191213), chapter 16, tables 16.5 to 16.7, the RV32 columns without
-//! floating point. Rows are tried in order: `c.addi16sp` shadows `c.lui`, and the jumps shadow `c.mv` and `c.add`.
+//! Source: The RISC-V Instruction Set Manual, volume I (20191213), chapter 16, tables 16.5 to 16.7,
+//! the RV32 columns without floating point. Rows are tried in order: `c.addi16sp` shadows `c.lui`,
+//! and the jumps shadow `c.mv` and `c.add`.
 
 use super::insn::Op;
 
@@ -54,8 +56,16 @@ const S3: Reg = Reg::Three(2);
 const SIX: &[(u8, u8, u8)] = &[(12, 12, 5), (6, 2, 0)];
 const SHAMT: &[(u8, u8, u8)] = &[(6, 2, 0)];
 const WORD: &[(u8, u8, u8)] = &[(12, 10, 3), (6, 6, 2), (5, 5, 6)];
-const JUMP: &[(u8, u8, u8)] =
-    &[(12, 12, 11), (11, 11, 4), (10, 9, 8), (8, 8, 10), (7, 7, 6), (6, 6, 7), (5, 3, 1), (2, 2, 5)];
+const JUMP: &[(u8, u8, u8)] = &[
+    (12, 12, 11),
+    (11, 11, 4),
+    (10, 9, 8),
+    (8, 8, 10),
+    (7, 7, 6),
+    (6, 6, 7),
+    (5, 3, 1),
+    (2, 2, 5),
+];
 const BRANCH: &[(u8, u8, u8)] = &[(12, 12, 8), (11, 10, 3), (6, 5, 6), (4, 3, 1), (2, 2, 5)];
 const SCALED: &[(u8, u8, u8)] = &[(12, 11, 4), (10, 7, 6), (6, 6, 2), (5, 5, 3)];
 const ADJUST: &[(u8, u8, u8)] = &[(12, 12, 9), (6, 6, 4), (5, 5, 6), (4, 3, 7), (2, 2, 5)];

@@ -1,7 +1,8 @@
 //! Control and status registers of a core with machine and user mode.
 //!
-//! Source: The RISC-V Instruction Set Manual, volume II (20211203), sections 2.2 and 3.1. Protection registers (PMP) hold what is
-//! written and protect nothing: that is the bus's business, which sees who asks.
+//! Source: The RISC-V Instruction Set Manual, volume II (20211203), sections 2.2 and 3.1.
+//! Protection registers (PMP) hold what is written and protect nothing: that is the bus's business,
+//! which sees who asks.
 
 /// Numbers.
 pub mod number {
@@ -95,7 +96,11 @@ fn half(value: u64, high: bool) -> u32 {
 }
 
 fn with_half(old: u64, value: u32, high: bool) -> u64 {
-    if high { old & 0xffff_ffff | u64::from(value) << 32 } else { old & !0xffff_ffff | u64::from(value) }
+    if high {
+        old & 0xffff_ffff | u64::from(value) << 32
+    } else {
+        old & !0xffff_ffff | u64::from(value)
+    }
 }
 
 impl Csrs {
@@ -104,8 +109,8 @@ impl Csrs {
         Csrs { mhartid, ..Csrs::default() }
     }
 
-    /// What a register holds, given what the core has counted; `None` if the core has no such register, or hides it from user
-    /// mode.
+    /// What a register holds, given what the core has counted; `None` if the core has no such
+    /// register, or hides it from user mode.
     pub fn read(&self, number: u16, cycle: u64, instret: u64, user: bool) -> Option<u32> {
         let enabled = |bit: u32| !user || self.mcounteren & bit != 0;
         Some(match number {
@@ -115,7 +120,8 @@ impl Csrs {
             n::MTVEC => self.mtvec,
             n::MCOUNTEREN => self.mcounteren,
             n::MCOUNTINHIBIT => {
-                u32::from(self.cycle.stopped.is_some()) | u32::from(self.instret.stopped.is_some()) << 2
+                u32::from(self.cycle.stopped.is_some())
+                    | u32::from(self.instret.stopped.is_some()) << 2
             }
             n::MSCRATCH => self.mscratch,
             n::MEPC => self.mepc,
@@ -126,7 +132,9 @@ impl Csrs {
             n::MCYCLE | n::MCYCLEH => half(self.cycle.read(cycle), number & 0x80 != 0),
             n::MINSTRET | n::MINSTRETH => half(self.instret.read(instret), number & 0x80 != 0),
             n::CYCLE | n::CYCLEH if enabled(1) => half(self.cycle.read(cycle), number & 0x80 != 0),
-            n::INSTRET | n::INSTRETH if enabled(4) => half(self.instret.read(instret), number & 0x80 != 0),
+            n::INSTRET | n::INSTRETH if enabled(4) => {
+                half(self.instret.read(instret), number & 0x80 != 0)
+            }
             n::MIP | n::MVENDORID | n::MARCHID | n::MIMPID => 0,
             n::MHARTID => self.mhartid,
             _ => return None,

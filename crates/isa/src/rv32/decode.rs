@@ -1,7 +1,7 @@
 //! Words to instructions, by tables.
 //!
-//! A decoder is the base table plus any number of extension tables, whose rows go first. Rows are grouped by the five opcode
-//! bits, so a word is compared with at most a couple of dozen rows.
+//! A decoder is the base table plus any number of extension tables, whose rows go first. Rows are
+//! grouped by the five opcode bits, so a word is compared with at most a couple of dozen rows.
 
 use super::compressed::{RV32C, Reserved, immediate, register};
 use super::insn::{Format, Insn, Row};
@@ -13,7 +13,8 @@ pub struct Decoder {
     rows: Vec<Row>,
     /// Rows by bits 6 to 2 of the word, in the order in which they are tried.
     groups: Vec<Vec<u16>>,
-    /// Row of every operation of the base table that compressed instructions expand to, by row of that table.
+    /// Row of every operation of the base table that compressed instructions expand to, by row of
+    /// that table.
     short_rows: Vec<u16>,
     compressed: bool,
 }
@@ -29,8 +30,12 @@ impl Decoder {
     /// # Panics
     /// A table with more than 65,535 rows.
     pub fn with(extensions: &[&[Row]]) -> Decoder {
-        let rows: Vec<Row> =
-            extensions.iter().copied().chain([RV32IMA]).flat_map(|table| table.iter().copied()).collect();
+        let rows: Vec<Row> = extensions
+            .iter()
+            .copied()
+            .chain([RV32IMA])
+            .flat_map(|table| table.iter().copied())
+            .collect();
         let mut groups = vec![Vec::new(); 32];
         for (number, row) in rows.iter().enumerate() {
             let number = u16::try_from(number).expect("a table fits 16 bits");
@@ -47,7 +52,8 @@ impl Decoder {
         Decoder { rows, groups, short_rows, compressed: true }
     }
 
-    /// The same without compressed instructions: jumps to addresses that are no multiple of four then trap.
+    /// The same without compressed instructions: jumps to addresses that are no multiple of four
+    /// then trap.
     pub fn without_compressed(self) -> Decoder {
         Decoder { compressed: false, ..self }
     }
@@ -66,7 +72,8 @@ impl Decoder {
         &self.rows[usize::from(number)]
     }
 
-    /// The instruction at the start of four bytes, of which compressed ones use two. `None` if there is no such instruction.
+    /// The instruction at the start of four bytes, of which compressed ones use two. `None` if
+    /// there is no such instruction.
     pub fn decode(&self, word: u32) -> Option<Insn> {
         if word & 3 != 3 {
             return if self.compressed { self.decode_short(word as u16) } else { None };
@@ -131,7 +138,8 @@ impl Decoder {
     }
 }
 
-/// The four bytes at the start of a slice, zeros where it is shorter; `None` if not even a compressed instruction fits.
+/// The four bytes at the start of a slice, zeros where it is shorter; `None` if not even a
+/// compressed instruction fits.
 pub fn word_at(bytes: &[u8]) -> Option<u32> {
     let low = u32::from(u16::from_le_bytes([*bytes.first()?, *bytes.get(1)?]));
     let high = match bytes.get(2..4) {

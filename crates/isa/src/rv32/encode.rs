@@ -1,9 +1,10 @@
-//! Instructions to words, by the same tables: what tests, benchmarks and patches need of an assembler.
+//! Instructions to words, by the same tables: what tests, benchmarks and patches need of an
+//! assembler.
 
 use super::insn::{Format, Insn, Row};
 
-/// The word of a row with these operands; those that its format has no place for are left out, and immediates lose the bits
-/// that do not fit.
+/// The word of a row with these operands; those that its format has no place for are left out, and
+/// immediates lose the bits that do not fit.
 pub fn encode(row: &Row, insn: &Insn) -> u32 {
     let imm = insn.imm as u32;
     let rd = u32::from(insn.rd & 31) << 7;
@@ -52,7 +53,8 @@ mod tests {
                     Format::Bare => row.value,
                     _ => word,
                 };
-                let insn = decoder.decode(word).unwrap_or_else(|| panic!("{}: {word:#010x}", row.name));
+                let insn =
+                    decoder.decode(word).unwrap_or_else(|| panic!("{}: {word:#010x}", row.name));
                 assert_eq!(decoder.row(&insn).name, row.name, "{word:#010x}");
                 assert_eq!(encode(row, &insn), word, "{}", row.name);
             }

@@ -15,8 +15,8 @@ use crate::object::riscv;
 const CYCLES: u64 = 20_000;
 const BASE: u32 = 0x1000;
 
-/// Bytes as code: every halfword decodes or is refused, prints, and encodes to itself; then the code runs where it stands, on
-/// memory that holds it.
+/// Bytes as code: every halfword decodes or is refused, prints, and encodes to itself; then the
+/// code runs where it stands, on memory that holds it.
 pub fn code(bytes: &[u8]) {
     let decoder = Decoder::rv32imac();
     for half in 0..bytes.len() / 2 {

@@ -35,7 +35,8 @@ impl Cause {
     }
 }
 
-/// A trap that has not been taken yet: `pc` of the core is still at the instruction, which has changed nothing.
+/// A trap that has not been taken yet: `pc` of the core is still at the instruction, which has
+/// changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trap {
     pub cause: Cause,

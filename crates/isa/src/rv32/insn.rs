@@ -72,7 +72,8 @@ pub enum Op {
     Csrrwi,
     Csrrsi,
     Csrrci,
-    /// The row's own function of registers: how extensions add arithmetic without a change to the core.
+    /// The row's own function of registers: how extensions add arithmetic without a change to the
+    /// core.
     Pure,
     /// Bits that no row describes.
     Illegal,
@@ -131,8 +132,8 @@ pub enum Class {
     System,
 }
 
-/// Result of a [`Op::Pure`] row from the first source, the second source (a register or the immediate, as the format says)
-/// and what the destination holds.
+/// Result of a [`Op::Pure`] row from the first source, the second source (a register or the
+/// immediate, as the format says) and what the destination holds.
 pub type Pure = fn(u32, u32, u32) -> u32;
 
 /// One instruction of a table.
@@ -160,7 +161,8 @@ pub struct Insn {
     /// Source register, or the five-bit immediate of CSR instructions that have one.
     pub rs1: u8,
     pub rs2: u8,
-    /// Immediate, sign extended; CSR number; shift amount; the bits `aq` (2) and `rl` (1) of atomics; the sets of a fence.
+    /// Immediate, sign extended; CSR number; shift amount; the bits `aq` (2) and `rl` (1) of
+    /// atomics; the sets of a fence.
     pub imm: i32,
     /// Bytes.
     pub len: u8,

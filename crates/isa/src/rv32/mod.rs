@@ -1,7 +1,8 @@
 //! RV32IMAC: decoding by tables, meaning, cost.
 //!
-//! [`Decoder`] turns words into [`Insn`]s, [`Code`] prepares a region of them, a [`Hart`] runs it on a [`Bus`]. Floating point,
-//! interrupts and supervisor mode are left out: the cores of sPIN clusters have none that handlers use.
+//! [`Decoder`] turns words into [`Insn`]s, [`Code`] prepares a region of them, a [`Hart`] runs it
+//! on a [`Bus`]. Floating point, interrupts and supervisor mode are left out: the cores of sPIN
+//! clusters have none that handlers use.
 
 pub mod bus;
 mod code;
@@ -32,6 +33,7 @@ pub use timing::Timing;
 
 /// Names of the general registers in the calling convention.
 pub const REGISTERS: [&str; 32] = [
-    "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6",
-    "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
+    "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4",
+    "a5", "a6", "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4",
+    "t5", "t6",
 ];

@@ -1,5 +1,7 @@
-//! Disassembly in the words of GNU objdump 2.40, short forms included: `mv`, `li`, `ret`, `beqz`, and `add` with an immediate.
-//! Compressed instructions print as what they expand to, also where objdump calls one a hint. Targets are absolute addresses, and as in objdump operands follow a tab and have no spaces.
+//! Disassembly in the words of GNU objdump 2.40, short forms included: `mv`, `li`, `ret`, `beqz`,
+//! and `add` with an immediate. Compressed instructions print as what they expand to, also where
+//! objdump calls one a hint. Targets are absolute addresses, and as in objdump operands follow a
+//! tab and have no spaces.
 
 use super::REGISTERS;
 use super::csr;

@@ -1,8 +1,9 @@
 //! The core's loop: what every instruction means, and what it costs.
 //!
-//! An instruction begins at the core's cycle, does all it does there and adds its cost. The loop ends before an instruction when
-//! the given cycle has come, and otherwise only where somebody else has to act ([`Stop`]). Instructions inside the predecoded
-//! region are an index away; others are fetched and decoded each time, with the same meaning and cost.
+//! An instruction begins at the core's cycle, does all it does there and adds its cost. The loop
+//! ends before an instruction when the given cycle has come, and otherwise only where somebody else
+//! has to act ([`Stop`]). Instructions inside the predecoded region are an index away; others are
+//! fetched and decoded each time, with the same meaning and cost.
 
 use super::bus::{Access, Amo, Bus, Refusal, Reply};
 use super::code::{Code, Step};
@@ -22,8 +23,8 @@ pub enum Stop {
     Waiting,
     /// `fence.i`; the core stands behind it, and the code may have changed.
     CodeChanged,
-    /// An instruction cannot be executed, or is `ecall` or `ebreak`; the core stands before it. [`Hart::take`] goes on at the
-    /// handler.
+    /// An instruction cannot be executed, or is `ecall` or `ebreak`; the core stands before it.
+    /// [`Hart::take`] goes on at the handler.
     Trap(Trap),
 }
 
@@ -60,7 +61,8 @@ impl<B: Bus> Bill<'_, B> {
     #[inline(always)]
     fn load(&mut self, at: u32, size: u32) -> Result<u32, Leave> {
         let access = self.access(at, size);
-        let reply = self.bus.load(access).map_err(|refusal| Leave::Refused(refusal, access, false))?;
+        let reply =
+            self.bus.load(access).map_err(|refusal| Leave::Refused(refusal, access, false))?;
         self.cost += u64::from(reply.wait);
         if reply.pause {
             self.until = 0;
@@ -71,7 +73,10 @@ impl<B: Bus> Bill<'_, B> {
     #[inline(always)]
     fn store(&mut self, at: u32, size: u32, value: u32) -> Result<(), Leave> {
         let access = self.access(at, size);
-        let reply = self.bus.store(access, value).map_err(|refusal| Leave::Refused(refusal, access, true))?;
+        let reply = self
+            .bus
+            .store(access, value)
+            .map_err(|refusal| Leave::Refused(refusal, access, true))?;
         self.cost += u64::from(reply.wait);
         if reply.pause {
             self.until = 0;
@@ -97,7 +102,11 @@ fn atomic<B: Bus>(bus: &mut B, op: Op, access: Access, value: u32) -> Result<Rep
     let writes = op != Op::LrW;
     if access.at & 3 != 0 {
         let cause = if writes { Cause::MisalignedStore } else { Cause::MisalignedLoad };
-        return Err(Leave::Trap(cause, access.at, "atomics need an address that is a multiple of four"));
+        return Err(Leave::Trap(
+            cause,
+            access.at,
+            "atomics need an address that is a multiple of four",
+        ));
     }
     let amo = match op {
         Op::AmoSwap => Some(Amo::Swap),
@@ -131,7 +140,8 @@ fn high(product: i64) -> u32 {
 }
 
 impl Hart {
-    /// Runs until the cycle `until` has come, or something else ends the run first. An instruction that begins earlier is completed.
+    /// Runs until the cycle `until` has come, or something else ends the run first. An instruction
+    /// that begins earlier is completed.
     pub fn run<B: Bus>(&mut self, code: &Code, bus: &mut B, until: u64) -> Stop {
         let (asked, mut until) = (until, until);
         let steps = &code.steps[..];
@@ -268,7 +278,8 @@ impl Hart {
                 Op::FenceI => Err(Leave::Stop(Stop::CodeChanged)),
                 Op::Wfi => Err(Leave::Stop(Stop::Waiting)),
                 Op::Ecall => {
-                    let cause = if self.user { Cause::CallFromUser } else { Cause::CallFromMachine };
+                    let cause =
+                        if self.user { Cause::CallFromUser } else { Cause::CallFromMachine };
                     Err(Leave::Trap(cause, 0, "ecall"))
                 }
                 Op::Ebreak => Err(Leave::Trap(Cause::Breakpoint, pc, "ebreak")),
@@ -344,7 +355,8 @@ impl Hart {
             };
             let funct3 = funct3 | if immediate { 4 } else { 0 };
             let rd = u32::from(step.rd & 31);
-            let word = u32::from(number) << 20 | u32::from(step.rs1) << 15 | funct3 << 12 | rd << 7 | 0x73;
+            let word =
+                u32::from(number) << 20 | u32::from(step.rs1) << 15 | funct3 << 12 | rd << 7 | 0x73;
             Leave::Trap(Cause::Illegal, word, reason)
         };
         if self.user && number >> 8 & 3 != 0 {
@@ -356,14 +368,19 @@ impl Hart {
         let mut old = 0;
         if reads {
             let own = self.csrs.read(number, cycle, instret, self.user);
-            old = own.or_else(|| bus.csr_read(number, cycle)).ok_or_else(|| illegal("no such register"))?;
+            old = own
+                .or_else(|| bus.csr_read(number, cycle))
+                .ok_or_else(|| illegal("no such register"))?;
         }
         let value = match step.op {
             Op::Csrrs | Op::Csrrsi => old | operand,
             Op::Csrrc | Op::Csrrci => old & !operand,
             _ => operand,
         };
-        if writes && !self.csrs.write(number, value, cycle, instret) && !bus.csr_write(number, value, cycle) {
+        if writes
+            && !self.csrs.write(number, value, cycle, instret)
+            && !bus.csr_write(number, value, cycle)
+        {
             return Err(illegal("no such register"));
         }
         self.x.set(step.rd, old);

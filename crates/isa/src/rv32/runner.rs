@@ -1,4 +1,5 @@
-//! Runs a whole program that talks to its surroundings by Linux's `write` and `exit` calls: for tests and benchmarks.
+//! Runs a whole program that talks to its surroundings by Linux's `write` and `exit` calls: for
+//! tests and benchmarks.
 
 use super::bus::FlatMemory;
 use super::code::Code;
@@ -49,14 +50,17 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Loads segments and sets the stack pointer above them, at zeros: no arguments and no environment.
+    /// Loads segments and sets the stack pointer above them, at zeros: no arguments and no
+    /// environment.
     ///
     /// # Errors
     /// The image has no segments or spans too much.
     pub fn new(image: &Image, decoder: &Decoder, timing: &Timing) -> Result<Runner, RunError> {
-        let first = image.segments.iter().map(|segment| segment.address).min().ok_or(RunError::Empty)?;
-        let end =
-            |segment: &crate::object::riscv::Segment| u64::from(segment.address) + u64::from(segment.size);
+        let first =
+            image.segments.iter().map(|segment| segment.address).min().ok_or(RunError::Empty)?;
+        let end = |segment: &crate::object::riscv::Segment| {
+            u64::from(segment.address) + u64::from(segment.size)
+        };
         let last = image.segments.iter().map(end).max().ok_or(RunError::Empty)?;
         let span = last - u64::from(first);
         let top = (last + u64::from(STACK)) & !15;
@@ -85,7 +89,9 @@ impl Runner {
     pub fn run(&mut self, limit: u64) -> Result<u32, RunError> {
         loop {
             match self.hart.run(&self.code, &mut self.memory, limit) {
-                Stop::Trap(Trap { cause: Cause::CallFromMachine | Cause::CallFromUser, .. }) => {
+                Stop::Trap(Trap {
+                    cause: Cause::CallFromMachine | Cause::CallFromUser, ..
+                }) => {
                     if let Some(status) = self.call() {
                         return Ok(status);
                     }

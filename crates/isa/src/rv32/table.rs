@@ -1,15 +1,23 @@
 //! RV32IMA, Zicsr, Zifencei and the machine-mode instructions, one row each.
 //!
-//! Source: The RISC-V Instruction Set Manual, volume I (20191213), chapter 24 "RV32/64G Instruction Set Listings", and volume
-//! II (20211203), section 3.3.
+//! Source: The RISC-V Instruction Set Manual, volume I (20191213), chapter 24 "RV32/64G Instruction
+//! Set Listings", and volume II (20211203), section 3.3.
 
 use super::insn::{Class, Format, Op, Row};
 
-const fn row(name: &'static str, mask: u32, value: u32, format: Format, op: Op, class: Class) -> Row {
+const fn row(
+    name: &'static str,
+    mask: u32,
+    value: u32,
+    format: Format,
+    op: Op,
+    class: Class,
+) -> Row {
     Row { name, mask, value, format, op, class, pure: None }
 }
 
-/// Opcode only; with funct3; with funct3 and funct7; atomics, whose `aq` and `rl` are free; everything.
+/// Opcode only; with funct3; with funct3 and funct7; atomics, whose `aq` and `rl` are free;
+/// everything.
 const OPCODE: u32 = 0x0000_007f;
 const FUNCT3: u32 = 0x0000_707f;
 const FUNCT7: u32 = 0xfe00_707f;

@@ -21,7 +21,8 @@ fn machine(words: &[u32], timing: &Timing) -> (Hart, Code, FlatMemory) {
     (Hart::new(3, BASE), code, FlatMemory::new(0, 0x1000))
 }
 
-/// Runs words until something other than the last one's `ecall` stops them, and gives the cycles before it.
+/// Runs words until something other than the last one's `ecall` stops them, and gives the cycles
+/// before it.
 fn cycles(words: &[u32], prepare: impl Fn(&mut Hart)) -> u64 {
     let words: Vec<u32> = words.iter().copied().chain([asm(Op::Wfi, 0, 0, 0, 0)]).collect();
     let (mut hart, code, mut memory) = machine(&words, &Timing::RI5CY);
@@ -114,7 +115,9 @@ fn without_compressed_instructions_jumps_go_to_words() {
         let code = Code::new(BASE, &bytes(&[jump, 0x13, 0x13]), &decoder, &Timing::UNIT);
         let mut hart = Hart::new(0, BASE);
         hart.set_x(10, BASE + 4);
-        let Stop::Trap(found) = hart.run(&code, &mut FlatMemory::new(0, 0), 10) else { panic!("no trap") };
+        let Stop::Trap(found) = hart.run(&code, &mut FlatMemory::new(0, 0), 10) else {
+            panic!("no trap")
+        };
         assert_eq!((found.cause, found.value, found.pc), (Cause::MisalignedJump, BASE + 6, BASE));
         assert_eq!(hart.x(1), 0, "nothing is linked");
     }
@@ -175,7 +178,8 @@ fn counters_count_stop_and_are_set() {
     assert_eq!(hart.x(14), 21);
 }
 
-/// A memory that is far away, blocks once, and keeps one register; lines of sixteen bytes take nine cycles.
+/// A memory that is far away, blocks once, and keeps one register; lines of sixteen bytes take nine
+/// cycles.
 struct Far {
     blocked: bool,
     custom: u32,
@@ -314,7 +318,8 @@ fn extensions_are_rows() {
 
 #[test]
 fn summing_words_takes_six_cycles_each_as_in_rtl() {
-    // What GCC 12 makes of a sum over words; PsPIN's RTL takes 1525 cycles for the handler of 256 words.
+    // What GCC 12 makes of a sum over words; PsPIN's RTL takes 1525 cycles for the handler of 256
+    // words.
     let body = [
         asm(Op::Lw, 14, 15, 0, 0),
         asm(Op::Addi, 15, 15, 0, 4),

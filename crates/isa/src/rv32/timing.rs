@@ -29,9 +29,10 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// RI5CY, the core of PULP clusters. Measured on instruction traces of PsPIN's RTL: arithmetic, store, load and atomic 1, load
-    /// and use 2, taken branch 3, return 2. From the core's manual: products 1 and 5, division 3 to 35, misaligned accesses
-    /// made twice, one more cycle where a jump's target crosses a word.
+    /// RI5CY, the core of PULP clusters. Measured on instruction traces of PsPIN's RTL: arithmetic,
+    /// store, load and atomic 1, load and use 2, taken branch 3, return 2. From the core's manual:
+    /// products 1 and 5, division 3 to 35, misaligned accesses made twice, one more cycle where a
+    /// jump's target crosses a word.
     pub const RI5CY: Timing = Timing {
         alu: 1,
         load: 1,
@@ -71,7 +72,8 @@ impl Timing {
         system: 1,
     };
 
-    /// Cycles of a class, without what depends on operands, targets or neighbours. Branches: not taken.
+    /// Cycles of a class, without what depends on operands, targets or neighbours. Branches: not
+    /// taken.
     pub fn base(&self, class: Class) -> u8 {
         match class {
             Class::Alu => self.alu,

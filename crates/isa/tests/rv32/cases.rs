@@ -1,4 +1,5 @@
-//! `cases.s`, assembled and linked by binutils, on the core and on qemu, whose answer says that the cases are right.
+//! `cases.s`, assembled and linked by binutils, on the core and on qemu, whose answer says that the
+//! cases are right.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +10,11 @@ use nicforge_isa::rv32::{Decoder, Timing};
 
 fn tool(name: &str, arguments: &[&Path]) {
     let output = Command::new(format!("riscv64-unknown-elf-{name}"))
-        .args(if name == "as" { ["-march=rv32imac_zicsr", "-mabi=ilp32"] } else { ["-m", "elf32lriscv"] })
+        .args(if name == "as" {
+            ["-march=rv32imac_zicsr", "-mabi=ilp32"]
+        } else {
+            ["-m", "elf32lriscv"]
+        })
         .arg("-o")
         .args(arguments)
         .output()

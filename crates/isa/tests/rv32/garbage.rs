@@ -1,4 +1,5 @@
-//! Code and ELF files with random damage. NICFORGE_FUZZ_SECONDS and NICFORGE_FUZZ_SEED make it longer and different.
+//! Code and ELF files with random damage. NICFORGE_FUZZ_SECONDS and NICFORGE_FUZZ_SEED make it
+//! longer and different.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +11,8 @@ use crate::programs::{self, Random};
 fn rounds(good: impl Fn(u64) -> Vec<u8>, target: fn(&[u8])) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seed = number("NICFORGE_FUZZ_SEED").unwrap_or(1);
-    let deadline =
-        number("NICFORGE_FUZZ_SECONDS").map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let deadline = number("NICFORGE_FUZZ_SECONDS")
+        .map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut random = Random::new(seed);
     for round in 0.. {
         if deadline.map_or(round >= 300, |deadline| Instant::now() > deadline) {

@@ -1,4 +1,5 @@
-//! Disassembly against GNU objdump: every compressed encoding, and random words of every row and of none.
+//! Disassembly against GNU objdump: every compressed encoding, and random words of every row and of
+//! none.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -49,7 +50,8 @@ fn compare(words: &[u32]) -> usize {
         let insn = decoder.decode(word);
         let ours = insn.map(|insn| print(&decoder, &insn, at));
         seen += 1;
-        let unknown = said.starts_with('.') || said == "c.unimp" || said == "unimp" || said.starts_with("0x");
+        let unknown =
+            said.starts_with('.') || said == "c.unimp" || said == "unimp" || said.starts_with("0x");
         // Shifts by 32 and more are reserved; objdump shows them as if for RV64.
         let far = said.rsplit_once(",0x").is_some_and(|(name, far)| {
             (name.starts_with('s') || name.starts_with("c.s"))
@@ -59,7 +61,10 @@ fn compare(words: &[u32]) -> usize {
             refused += 1;
         } else if !insn.is_some_and(|insn| same(&decoder, &insn, at, said)) {
             let name = said.split('\t').next().unwrap_or_default().to_string();
-            wrong.entry(name).or_default().push(format!("{word:#010x} at {at:#x}: `{said}`, here {ours:?}"));
+            wrong
+                .entry(name)
+                .or_default()
+                .push(format!("{word:#010x} at {at:#x}: `{said}`, here {ours:?}"));
         }
     }
     assert_eq!(seen, words.len(), "lines of the listing");
@@ -70,8 +75,8 @@ fn compare(words: &[u32]) -> usize {
     refused
 }
 
-/// Whether objdump says what we say, as far as it can: it names hints, registers of other extensions, and refuses fences with
-/// fields that cores are to ignore.
+/// Whether objdump says what we say, as far as it can: it names hints, registers of other
+/// extensions, and refuses fences with fields that cores are to ignore.
 fn same(decoder: &Decoder, insn: &Insn, at: u32, said: &str) -> bool {
     let ours = print(decoder, insn, at);
     let (name, operands) = said.split_once('\t').unwrap_or((said, ""));
@@ -92,7 +97,8 @@ fn same(decoder: &Decoder, insn: &Insn, at: u32, said: &str) -> bool {
 #[test]
 fn every_compressed_instruction_reads_as_objdump_says() {
     // 0x6101 moves the stack pointer by nothing, which is reserved; objdump shows it all the same.
-    let words: Vec<u32> = (0..=u32::from(u16::MAX)).filter(|word| word & 3 != 3 && *word != 0x6101).collect();
+    let words: Vec<u32> =
+        (0..=u32::from(u16::MAX)).filter(|word| word & 3 != 3 && *word != 0x6101).collect();
     let refused = compare(&words);
     assert!(refused > 0);
 }

@@ -1,8 +1,9 @@
 //! Random RV32 programs that end and touch only their own memory.
 //!
-//! A program sets every register, runs a few hundred random instructions, writes its data out and exits. Instructions come in
-//! units of which only beginnings are jumped to; jumps go forward, or back over a counted loop. `x2`, `x8` and `x9` point into
-//! the data, `x31` counts loops; nothing else is fixed.
+//! A program sets every register, runs a few hundred random instructions, writes its data out and
+//! exits. Instructions come in units of which only beginnings are jumped to; jumps go forward, or
+//! back over a counted loop. `x2`, `x8` and `x9` point into the data, `x31` counts loops; nothing
+//! else is fixed.
 
 use nicforge_isa::object::riscv;
 use nicforge_isa::rv32::{Class, Decoder, Format, Insn, Op, RV32IMA, encode::encode};
@@ -96,7 +97,9 @@ fn arithmetic(random: &mut Random) -> Unit {
 fn compressed(random: &mut Random, decoder: &Decoder) -> Unit {
     loop {
         let half = random.word() as u16;
-        let Some(insn) = decoder.decode(u32::from(half)).filter(|insn| insn.len == 2) else { continue };
+        let Some(insn) = decoder.decode(u32::from(half)).filter(|insn| insn.len == 2) else {
+            continue;
+        };
         let row = decoder.row(&insn);
         let memory = matches!(row.class, Class::Load | Class::Store);
         let fits = match row.class {
@@ -149,7 +152,8 @@ fn atomic(random: &mut Random) -> Unit {
     unit
 }
 
-/// A jump over some of the units that follow, `behind` being where each of them ends as seen from the first.
+/// A jump over some of the units that follow, `behind` being where each of them ends as seen from
+/// the first.
 fn jump(random: &mut Random, behind: &[i32]) -> Unit {
     let mut unit = Unit::new();
     let over = if behind.is_empty() { 0 } else { random.pick(&behind[..behind.len().min(6)]) };
@@ -158,8 +162,19 @@ fn jump(random: &mut Random, behind: &[i32]) -> Unit {
         6 => {
             // c.j and c.jal.
             let offset = (2 + over) as u16;
-            let parts =
-                [(11, 12), (4, 11), (9, 10), (8, 9), (10, 8), (6, 7), (7, 6), (3, 5), (2, 4), (1, 3), (5, 2)];
+            let parts = [
+                (11, 12),
+                (4, 11),
+                (9, 10),
+                (8, 9),
+                (10, 8),
+                (6, 7),
+                (7, 6),
+                (3, 5),
+                (2, 4),
+                (1, 3),
+                (5, 2),
+            ];
             let bits = parts.iter().fold(0, |bits, (from, to)| bits | (offset >> from & 1) << to);
             unit.extend_from_slice(&(random.pick(&[0xa001u16, 0x2001]) | bits).to_le_bytes());
         }

@@ -1,6 +1,6 @@
-//! Random programs, instruction by instruction against qemu: before every instruction both have the same program counter and
-//! registers, and in the end they wrote the same data. NICFORGE_RV32_PROGRAMS sets how many (default 200), NICFORGE_SEED the
-//! first.
+//! Random programs, instruction by instruction against qemu: before every instruction both have the
+//! same program counter and registers, and in the end they wrote the same data.
+//! NICFORGE_RV32_PROGRAMS sets how many (default 200), NICFORGE_SEED the first.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -28,8 +28,9 @@ fn states(log: &str) -> Vec<[u32; 33]> {
             continue;
         }
         while let (Some(name), Some(value)) = (words.next(), words.next()) {
-            let register =
-                name.strip_prefix('x').and_then(|rest| rest.split('/').next()?.parse::<usize>().ok());
+            let register = name
+                .strip_prefix('x')
+                .and_then(|rest| rest.split('/').next()?.parse::<usize>().ok());
             if let (Some(register), Some(state)) = (register, states.last_mut()) {
                 state[register] = u32::from_str_radix(value, 16).expect("a register");
             }

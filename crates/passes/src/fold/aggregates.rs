@@ -1,12 +1,12 @@
 //! Rules for structs and arrays: reading what was set, setting over what was set.
 //!
-//! Two paths into one aggregate are *the same*, *inside* one another, *apart*, or nobody knows, which is the case as
-//! soon as an index decides that is neither the same value nor two different constants. Paths are compared step by
-//! step: `.dst.b[%i]`.
+//! Two paths into one aggregate are *the same*, *inside* one another, *apart*, or nobody knows,
+//! which is the case as soon as an index decides that is neither the same value nor two different
+//! constants. Paths are compared step by step: `.dst.b[%i]`.
 //!
-//! Out-of-range indices need care. A read of what was set at index `%i` is the set value only if `%i` is in range:
-//! beyond the end the set changed nothing and the read is zero. Bit-fields cut off what they have no room for, so a
-//! read does not simply give the value that was set.
+//! Out-of-range indices need care. A read of what was set at index `%i` is the set value only if
+//! `%i` is in range: beyond the end the set changed nothing and the read is zero. Bit-fields cut
+//! off what they have no room for, so a read does not simply give the value that was set.
 
 use nicforge_ir::build::mask;
 use nicforge_ir::interp::arith::sign_extend;
@@ -74,8 +74,8 @@ impl Folder<'_> {
         }
     }
 
-    /// Where the part of `agg` at `path` comes from, whichever way was taken: what both arms of an `if` yield comes from
-    /// outside of it, as both see it.
+    /// Where the part of `agg` at `path` comes from, whichever way was taken: what both arms of an
+    /// `if` yield comes from outside of it, as both see it.
     fn origin(&self, agg: ValueId, path: &[Proj]) -> Option<Origin> {
         match self.body.def_op(agg) {
             Some(Op::Zero) => Some(Origin::Zero),
@@ -116,11 +116,12 @@ impl Folder<'_> {
         {
             return Some(Simpler::Value(agg));
         }
-        let zero = self.known(value) == Some(0) || matches!(self.body.def_op(value), Some(Op::Zero));
+        let zero =
+            self.known(value) == Some(0) || matches!(self.body.def_op(value), Some(Op::Zero));
         match self.body.def_op(agg)? {
             Op::Zero if zero => Some(Simpler::Value(agg)),
-            // Set again, in whole or with more around it: the first time does not show. If an index of `path` is
-            // beyond the end, both change nothing.
+            // Set again, in whole or with more around it: the first time does not show. If an index
+            // of `path` is beyond the end, both change nothing.
             Op::Set { agg: before, path: first, .. } if first.starts_with(path) => {
                 Some(Simpler::Op(Op::Set { agg: *before, path: path.to_vec(), value }))
             }
@@ -187,7 +188,9 @@ impl Folder<'_> {
     fn bit_width(&self, ty: Type, path: &[Proj]) -> Option<u8> {
         let (last, before) = path.split_last()?;
         match (self.program.project(ty, before)?, last) {
-            (Type::Struct(id), Proj::Field(i)) => self.program.structs[id].fields[*i as usize].bit_width,
+            (Type::Struct(id), Proj::Field(i)) => {
+                self.program.structs[id].fields[*i as usize].bit_width
+            }
             _ => None,
         }
     }

@@ -59,7 +59,14 @@ impl Folder<'_> {
         }
     }
 
-    fn bin(&mut self, inst: InstId, op: BinOp, a: ValueId, b: ValueId, ty: Type) -> Option<Simpler> {
+    fn bin(
+        &mut self,
+        inst: InstId,
+        op: BinOp,
+        a: ValueId,
+        b: ValueId,
+        ty: Type,
+    ) -> Option<Simpler> {
         let (bits, signed) = self.width(a)?;
         let ones = mask(u64::MAX, bits);
         match (self.known(a), self.known(b)) {
@@ -108,7 +115,14 @@ impl Folder<'_> {
     }
 
     /// `(x op c) op d` is `x op (c op d)` where the op is associative.
-    fn reassociate(&mut self, inst: InstId, op: BinOp, a: ValueId, d: u64, ty: Type) -> Option<Simpler> {
+    fn reassociate(
+        &mut self,
+        inst: InstId,
+        op: BinOp,
+        a: ValueId,
+        d: u64,
+        ty: Type,
+    ) -> Option<Simpler> {
         let (bits, signed) = self.width(a)?;
         if !commutes(op) {
             return None;
@@ -123,8 +137,8 @@ impl Folder<'_> {
         }
     }
 
-    /// C masks a widened value: mask it before widening. What `and` would keep above the value's width is zero;
-    /// `or` and `xor` need a constant that has nothing there.
+    /// C masks a widened value: mask it before widening. What `and` would keep above the value's
+    /// width is zero; `or` and `xor` need a constant that has nothing there.
     fn narrowed_bits(&mut self, inst: InstId, op: BinOp, a: ValueId, y: u64) -> Option<Simpler> {
         let (bits, _) = self.width(a)?;
         let Some(&Op::Cast(x)) = self.body.def_op(a) else { return None };
@@ -152,7 +166,9 @@ impl Folder<'_> {
             return Some(Simpler::Int(arith::cmp(op, bits, signed, 0, 0) as u64));
         }
         let y = match (self.known(a), self.known(b)) {
-            (Some(x), Some(y)) => return Some(Simpler::Int(arith::cmp(op, bits, signed, x, y) as u64)),
+            (Some(x), Some(y)) => {
+                return Some(Simpler::Int(arith::cmp(op, bits, signed, x, y) as u64));
+            }
             (Some(_), None) => return Some(Simpler::Op(Op::Cmp(op.mirrored(), b, a))),
             (None, Some(y)) => y,
             (None, None) => return None,
@@ -176,8 +192,8 @@ impl Folder<'_> {
         self.narrowed(inst, op, a, y)
     }
 
-    /// C compares a widened value with a constant: compare before widening, if the constant fits. The widened value
-    /// is not negative in either type, so all orders stay.
+    /// C compares a widened value with a constant: compare before widening, if the constant fits.
+    /// The widened value is not negative in either type, so all orders stay.
     fn narrowed(&mut self, inst: InstId, op: CmpOp, a: ValueId, y: u64) -> Option<Simpler> {
         let (bits, _) = self.width(a)?;
         let Some(&Op::Cast(x)) = self.body.def_op(a) else { return None };
@@ -196,7 +212,9 @@ impl Folder<'_> {
         }
         match self.body.def_op(a) {
             Some(&Op::Un(inner, x)) if inner == op && op.undoes_itself() => Some(Simpler::Value(x)),
-            Some(&Op::Cmp(cmp, x, y)) if op == UnOp::Not => Some(Simpler::Op(Op::Cmp(inverse(cmp), x, y))),
+            Some(&Op::Cmp(cmp, x, y)) if op == UnOp::Not => {
+                Some(Simpler::Op(Op::Cmp(inverse(cmp), x, y)))
+            }
             _ => None,
         }
     }
@@ -226,7 +244,13 @@ impl Folder<'_> {
         direct.then_some(Simpler::Op(Op::Cast(x)))
     }
 
-    fn select(&mut self, cond: ValueId, then: ValueId, other: ValueId, ty: Type) -> Option<Simpler> {
+    fn select(
+        &mut self,
+        cond: ValueId,
+        then: ValueId,
+        other: ValueId,
+        ty: Type,
+    ) -> Option<Simpler> {
         match self.known(cond) {
             Some(0) => return Some(Simpler::Value(other)),
             Some(_) => return Some(Simpler::Value(then)),

@@ -1,22 +1,23 @@
 //! Choosing a division: balanced as asked, then as few bytes carried as possible.
 //!
-//! Nodes that must lie in one stage by the rules of [`super::graph`] form groups (the strongly connected
-//! components of the "if this, then that" graph, Tarjan 1972). A division is settled by which groups lie upstream:
-//! a set closed under the rules. Pure nodes follow by a smallest cut, which is exact.
+//! Nodes that must lie in one stage by the rules of [`super::graph`] form groups (the strongly
+//! connected components of the "if this, then that" graph, Tarjan 1972). A division is settled by
+//! which groups lie upstream: a set closed under the rules. Pure nodes follow by a smallest cut,
+//! which is exact.
 //!
-//! *Exact.* If there are at most [`MOST_SETS`] closed sets, all are looked at: each one's share is estimated by
-//! the nodes it needs, and the [`MOST_CUTS`] that come closest to the wanted share get their smallest cut.
-//! Handlers are mostly straight, so this is the rule.
+//! *Exact.* If there are at most [`MOST_SETS`] closed sets, all are looked at: each one's share is
+//! estimated by the nodes it needs, and the [`MOST_CUTS`] that come closest to the wanted share get
+//! their smallest cut. Handlers are mostly straight, so this is the rule.
 //!
-//! *Otherwise* (many independent branches) the closed sets looked at are the prefixes of one topological order,
-//! the one that prefers what stands first in the program.
+//! *Otherwise* (many independent branches) the closed sets looked at are the prefixes of one
+//! topological order, the one that prefers what stands first in the program.
 //!
-//! Of the divisions within the tolerance the one that carries the fewest bytes wins; if there are none, the one
-//! closest to the wanted share. Ties: closer to the share, then the set found first. Nothing is random and no
-//! order depends on addresses or hashes, so a program always gives the same cut. Nothing here is parametric: a
-//! sweep of weights in the network would find only divisions on the convex hull of share and bytes, and closed
-//! sets are few. Work: for each of at most three sets of rules [`MOST_CUTS`] maximum flows and [`MOST_SETS`] times
-//! groups steps.
+//! Of the divisions within the tolerance the one that carries the fewest bytes wins; if there are
+//! none, the one closest to the wanted share. Ties: closer to the share, then the set found first.
+//! Nothing is random and no order depends on addresses or hashes, so a program always gives the
+//! same cut. Nothing here is parametric: a sweep of weights in the network would find only
+//! divisions on the convex hull of share and bytes, and closed sets are few. Work: for each of at
+//! most three sets of rules [`MOST_CUTS`] maximum flows and [`MOST_SETS`] times groups steps.
 
 use std::rc::Rc;
 
@@ -102,8 +103,12 @@ impl Groups {
         let mut component_of = vec![0; edges.len()];
         let mut node_sets: Vec<Bits> = Vec::with_capacity(most);
         let mut group_sets: Vec<Bits> = Vec::with_capacity(most);
-        let mut groups =
-            Groups { nodes: Vec::new(), needs: Vec::new(), reach: Vec::new(), forced: Bits::new(most) };
+        let mut groups = Groups {
+            nodes: Vec::new(),
+            needs: Vec::new(),
+            reach: Vec::new(),
+            forced: Bits::new(most),
+        };
         for (id, component) in components.iter().enumerate() {
             let (mut nodes, mut needed) = (Bits::new(work.nodes.len()), Bits::new(most));
             component.iter().for_each(|vertex| component_of[*vertex] = id);
@@ -143,12 +148,14 @@ impl Groups {
         if self.enumerate(0, start.clone(), &mut found) { found } else { self.prefixes(start) }
     }
 
-    /// Adds the closed sets that agree with the choice for the first `at` groups; false if there are too many.
+    /// Adds the closed sets that agree with the choice for the first `at` groups; false if there
+    /// are too many.
     fn enumerate(&self, at: usize, set: (Bits, Bits), found: &mut Vec<(Bits, Bits)>) -> bool {
         if found.len() > MOST_SETS {
             return false;
         }
-        // Groups that cannot be upstream any more need no choice, and leave no depth to recurse into.
+        // Groups that cannot be upstream any more need no choice, and leave no depth to recurse
+        // into.
         let choice = (at..self.nodes.len()).find(|group| self.addable(*group, &set.0));
         let Some(group) = choice else {
             if self.forced.within(&set.0) {
@@ -232,7 +239,8 @@ fn components(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
 /// Of the cheapest divisions those with the least and the most upstream, with what they cost.
 type Cheapest = [(i64, Rc<Division>); 2];
 
-/// The divisions under one set of rules: closed sets are listed once, and the smallest cut of a set is found when it is first wanted.
+/// The divisions under one set of rules: closed sets are listed once, and the smallest cut of a set
+/// is found when it is first wanted.
 pub struct Divider {
     pub rules: Rules,
     graph: Graph,
@@ -259,7 +267,8 @@ impl Divider {
         let total: f64 = weight.iter().sum();
         let heavy: Vec<usize> = (0..weight.len()).filter(|node| weight[*node] != 0.0).collect();
         let share = |nodes: &Bits| {
-            heavy.iter().filter(|node| nodes.has(**node)).map(|node| weight[*node]).sum::<f64>() / total
+            heavy.iter().filter(|node| nodes.has(**node)).map(|node| weight[*node]).sum::<f64>()
+                / total
         };
         let mut near: Vec<(f64, usize)> = self
             .sets
@@ -273,7 +282,8 @@ impl Divider {
         let best = near.first().map_or(0.0, |(distance, _)| *distance);
         let mut found = Vec::new();
         for (rank, (distance, at)) in near.into_iter().take(MOST_CUTS).enumerate() {
-            // The estimate leaves out pure nodes that may go either way, so some more than the closest are tried.
+            // The estimate leaves out pure nodes that may go either way, so some more than the
+            // closest are tried.
             if rank >= 4 && distance > options.tolerance.max(best) {
                 break;
             }
@@ -296,7 +306,11 @@ impl Divider {
         let Divider { rules, graph, groups, sets, cuts } = self;
         cuts[set].get_or_insert_with(|| {
             let mut up = vec![false; graph.x.len()];
-            sets[set].0.iter().flat_map(|group| &groups.nodes[group]).for_each(|node| up[*node] = true);
+            sets[set]
+                .0
+                .iter()
+                .flat_map(|group| &groups.nodes[group])
+                .for_each(|node| up[*node] = true);
             let divisions = graph.divide(&|node| up[node], *rules)?;
             Some(divisions.map(|(cost, division)| (cost, Rc::new(division))))
         })
@@ -306,7 +320,8 @@ impl Divider {
 /// The candidates, best first: the closest shares if none is within the tolerance.
 pub fn ranked(mut candidates: Vec<Choice>, options: &Options) -> Vec<Choice> {
     let distance = |choice: &Choice| (choice.share - options.balance).abs();
-    let bytes = |choice: &Choice| if distance(choice) > options.tolerance { 0 } else { choice.cost };
+    let bytes =
+        |choice: &Choice| if distance(choice) > options.tolerance { 0 } else { choice.cost };
     candidates.sort_by(|a, b| {
         let far = |choice: &Choice| distance(choice) > options.tolerance;
         let balance = distance(a).total_cmp(&distance(b));

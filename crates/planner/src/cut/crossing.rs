@@ -10,15 +10,15 @@ pub struct Crossing {
     pub name: String,
     /// Bytes in the event; 0 for the packet handle.
     pub bytes: u32,
-    /// The op that makes it, as αIR text, at the first place that generates the event with more than a constant;
-    /// `None` if it comes in with that stage's own event.
+    /// The op that makes it, as αIR text, at the first place that generates the event with more
+    /// than a constant; `None` if it comes in with that stage's own event.
     pub made_by: Option<String>,
     /// Where the user wrote that op.
     pub span: Span,
 }
 
-/// What each parameter of the event is that `handler` reacts to, in order. For an event from outside nothing made
-/// them.
+/// What each parameter of the event is that `handler` reacts to, in order. For an event from
+/// outside nothing made them.
 pub fn crossing(program: &Program, handler: HandlerId) -> Vec<Crossing> {
     let event = program.handlers[handler].event;
     let mut found: Vec<Crossing> = program.events[event]
@@ -40,7 +40,8 @@ pub fn crossing(program: &Program, handler: HandlerId) -> Vec<Crossing> {
             }
             for (crossing, arg) in found.iter_mut().zip(args) {
                 let maker = body.def_inst(*arg).filter(|maker| {
-                    !matches!(body.insts[*maker].op, Op::Int(_) | Op::Zero) && crossing.made_by.is_none()
+                    !matches!(body.insts[*maker].op, Op::Int(_) | Op::Zero)
+                        && crossing.made_by.is_none()
                 });
                 if let Some(maker) = maker {
                     crossing.made_by = Some(inst_text(program, body, maker));
@@ -83,19 +84,22 @@ fn describe(program: &Program, body: &Body, value: ValueId, depth: usize) -> Str
         }
         Op::Cast(inner) | Op::Un(_, inner) => describe(program, body, *inner, depth - 1),
         Op::If { then, .. } => {
-            let at = body.insts[inst].results.iter().position(|result| *result == value).unwrap_or(0);
+            let at =
+                body.insts[inst].results.iter().position(|result| *result == value).unwrap_or(0);
             match body.terminator(*then).map(|end| &end.op) {
                 Some(Op::Yield(values)) => describe(program, body, values[at], depth - 1),
                 _ => "value".to_string(),
             }
         }
         Op::Cmp(_, a, _) => format!("if_{}", describe(program, body, *a, depth - 1)),
-        op => match (op.table().map(|table| program.tables[table].name.as_str()), op.row().called) {
-            (_, "") => "value".to_string(),
-            (Some(table), called) if first => format!("{table}_{called}"),
-            (Some(table), _) => table.to_string(),
-            (None, called) if first => called.to_string(),
-            (None, _) => "value".to_string(),
-        },
+        op => {
+            match (op.table().map(|table| program.tables[table].name.as_str()), op.row().called) {
+                (_, "") => "value".to_string(),
+                (Some(table), called) if first => format!("{table}_{called}"),
+                (Some(table), _) => table.to_string(),
+                (None, called) if first => called.to_string(),
+                (None, _) => "value".to_string(),
+            }
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! Where a packet's cursor stands when an event hands it on.
 //!
-//! The packet brings its cursor and its emitted bytes along; code generators want both as constants. A forward
-//! walk over each handler that generates the event follows them: `extract` and `skip` by a constant move the
-//! cursor if they succeed, which is known in the arms of an `if` on their result (or its complement); where two
-//! ways meet, what differs is unknown. Handlers of internal events start where their own event stands. The handler
-//! graph has no cycles in planned programs; in one that has, nothing is known. Linear in the size of the handlers
-//! on the way.
+//! The packet brings its cursor and its emitted bytes along; code generators want both as
+//! constants. A forward walk over each handler that generates the event follows them: `extract` and
+//! `skip` by a constant move the cursor if they succeed, which is known in the arms of an `if` on
+//! their result (or its complement); where two ways meet, what differs is unknown. Handlers of
+//! internal events start where their own event stands. The handler graph has no cycles in planned
+//! programs; in one that has, nothing is known. Linear in the size of the handlers on the way.
 
 use cranelift_entity::SecondaryMap;
 use nicforge_ir::{BlockId, Body, Direction, EventId, Op, Program, Type, UnOp, ValueId};
@@ -27,8 +27,8 @@ struct Known {
     emitted: Option<u32>,
 }
 
-/// Where the packet of `event` stands, if that is the same on every path that generates the event; `None` if it is
-/// not or if the event carries no packet or nobody generates it.
+/// Where the packet of `event` stands, if that is the same on every path that generates the event;
+/// `None` if it is not or if the event carries no packet or nobody generates it.
 pub fn cursor_at_event(program: &Program, event: EventId) -> Option<Cursor> {
     let cursor = at_event(program, event, &mut Vec::new())?;
     Some(Cursor { consumed: cursor.consumed?, emitted: cursor.emitted? })
@@ -46,7 +46,9 @@ fn at_event(program: &Program, event: EventId, path: &mut Vec<EventId>) -> Optio
     for handler in program.handlers.values() {
         let body = &handler.body;
         let params = &body.blocks[body.entry()].params;
-        let Some(packet) = params.iter().copied().find(|v| body.ty(*v) == Type::Packet) else { continue };
+        let Some(packet) = params.iter().copied().find(|v| body.ty(*v) == Type::Packet) else {
+            continue;
+        };
         let mut generates = false;
         body.for_each_inst(body.entry(), &mut |inst| {
             generates |= matches!(body.insts[inst].op, Op::Generate { event: e, .. } if e == event);
@@ -125,7 +127,8 @@ impl Walk<'_> {
                     body.for_each_inst(*region, &mut |inner| {
                         let op = &body.insts[inner].op;
                         let moves = op.effects().packet_write.is_some();
-                        touched |= moves || matches!(op, Op::Generate { event, .. } if *event == self.event);
+                        touched |= moves
+                            || matches!(op, Op::Generate { event, .. } if *event == self.event);
                     });
                     if touched {
                         now = State { consumed: None, emitted: None, pending: None };
@@ -143,12 +146,16 @@ impl Walk<'_> {
                         None => now.consumed = None,
                     }
                 }
-                Op::Reset { .. } => now = State { consumed: Some(0), emitted: Some(0), pending: None },
+                Op::Reset { .. } => {
+                    now = State { consumed: Some(0), emitted: Some(0), pending: None }
+                }
                 Op::Emit { value, .. } => {
                     let size = self.program.size_of(body.ty(*value));
                     now.emitted = now.emitted.map(|before| before + size);
                 }
-                Op::Generate { event, args } if *event == self.event && args.contains(&self.packet) => {
+                Op::Generate { event, args }
+                    if *event == self.event && args.contains(&self.packet) =>
+                {
                     let here = self.settled(now);
                     let here = Known { consumed: here.consumed, emitted: here.emitted };
                     self.found = Some(match self.found {
@@ -172,9 +179,11 @@ impl Walk<'_> {
     fn settled(&self, state: State) -> State {
         match state.pending {
             Some((ok, size)) => match self.decided[ok] {
-                Some(true) => {
-                    State { consumed: state.consumed.map(|before| before + size), pending: None, ..state }
-                }
+                Some(true) => State {
+                    consumed: state.consumed.map(|before| before + size),
+                    pending: None,
+                    ..state
+                },
                 Some(false) => State { pending: None, ..state },
                 None => settle(state),
             },
@@ -182,7 +191,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Walks an arm, in which the condition is known. Behind an `if` whose other arm leaves it is known too.
+    /// Walks an arm, in which the condition is known. Behind an `if` whose other arm leaves it is
+    /// known too.
     fn arm(&mut self, arm: BlockId, cond: ValueId, holds: bool, state: State) -> Option<State> {
         let (value, holds) = self.plain(cond, holds);
         let before = self.decided[value].replace(holds);

@@ -1,24 +1,29 @@
 //! Cutting one handler in several ways.
 //!
-//! A search asks for the same handler's cuts by three objectives and several balances. What they have in common is made once: the
-//! body taken apart, a network for each set of rules with the closed sets of its groups, the smallest cut of each set that was looked
-//! at, and the two stages of each division that was chosen. Objectives and balances only say which sets are looked at and which
-//! division wins, so the answers are those that a [`Cutter`] for each question would give.
+//! A search asks for the same handler's cuts by three objectives and several balances. What they
+//! have in common is made once: the body taken apart, a network for each set of rules with the
+//! closed sets of its groups, the smallest cut of each set that was looked at, and the two stages
+//! of each division that was chosen. Objectives and balances only say which sets are looked at and
+//! which division wins, so the answers are those that a [`Cutter`] for each question would give.
 
 use std::rc::Rc;
 
-use nicforge_ir::{Body, Direction, Event, EventId, Handler, HandlerId, Op, Program, Type, Verified, verify};
+use nicforge_ir::{
+    Body, Direction, Event, EventId, Handler, HandlerId, Op, Program, Type, Verified, verify,
+};
 use nicforge_passes::registry::{MAX_ROUNDS, pass_named};
 use nicforge_passes::{PassError, PassManager};
 
 use super::choose::{self, Choice, Divider};
 use super::graph::{self, Division, Reread, Rules};
 use super::nodes::Work;
-use super::{Cursor, Cut, NoCut, Objective, Options, Weights, cursor_at_event, no_cut, stage_names};
+use super::{
+    Cursor, Cut, NoCut, Objective, Options, Weights, cursor_at_event, no_cut, stage_names,
+};
 use super::{project, restart, weigh};
 
-/// Divisions that are looked at for a constant cursor, and the bytes that one is worth: an offset of two bytes in
-/// the event and the bounds checks of a variable one, in every stage behind.
+/// Divisions that are looked at for a constant cursor, and the bytes that one is worth: an offset
+/// of two bytes in the event and the bounds checks of a variable one, in every stage behind.
 const MOST_TRIED: usize = 4;
 const CURSOR_WORTH: i64 = 4;
 
@@ -107,10 +112,11 @@ impl<'a> Cutter<'a> {
         let number = Objective::ALL.iter().position(|o| *o == objective).unwrap_or(0);
         let weight = self.weight[number]
             .get_or_insert_with(|| weigh::weigh(self.program, &self.work, self.weights, objective));
-        let at = self.dividers.iter().position(|divider| divider.rules == rules).unwrap_or_else(|| {
-            self.dividers.push(Divider::new(self.program, &self.work, rules));
-            self.dividers.len() - 1
-        });
+        let at =
+            self.dividers.iter().position(|divider| divider.rules == rules).unwrap_or_else(|| {
+                self.dividers.push(Divider::new(self.program, &self.work, rules));
+                self.dividers.len() - 1
+            });
         self.dividers[at].choices(weight, options)
     }
 
@@ -129,7 +135,11 @@ impl<'a> Cutter<'a> {
         if let (Some(bytes_each), Some(Cursor { consumed: from, emitted: 0 }), false) =
             (options.reread_bytes, start, pending_emits)
         {
-            sets.push(Rules { packet_crosses: true, reread: Some(Reread { from, bytes_each }), ..plain });
+            sets.push(Rules {
+                packet_crosses: true,
+                reread: Some(Reread { from, bytes_each }),
+                ..plain
+            });
         }
         sets
     }
@@ -149,7 +159,8 @@ impl<'a> Cutter<'a> {
         let name = &self.program.handlers[self.handler].name;
         let Made { program, clean, finished, event, downstream, .. } = &mut self.made[made];
         let program = finished.get_or_insert_with(|| {
-            complete(program.clone(), *clean).map_err(|error| NoCut::Broken { handler: name.clone(), error })
+            complete(program.clone(), *clean)
+                .map_err(|error| NoCut::Broken { handler: name.clone(), error })
         });
         let program = program.clone()?;
         let params = &program.events[*event].params;
@@ -161,19 +172,31 @@ impl<'a> Cutter<'a> {
 }
 
 /// The stages of a division, before they are verified.
-fn stages(program: &Program, handler: HandlerId, work: &Work, choice: &Choice, clean: bool) -> Made {
+fn stages(
+    program: &Program,
+    handler: HandlerId,
+    work: &Work,
+    choice: &Choice,
+    clean: bool,
+) -> Made {
     let mut program = program.clone();
     let division = &choice.division;
     let down = project::downstream(&program, work, division);
     let (event_name, name) = stage_names(&program, handler);
     let params = down.params.clone();
-    let event =
-        program.events.push(Event { name: event_name, direction: Direction::Internal, params, zeros: 0 });
+    let event = program.events.push(Event {
+        name: event_name,
+        direction: Direction::Internal,
+        params,
+        zeros: 0,
+    });
     program.handlers[handler].body = project::upstream(work, division, &down, event);
     let second = Handler { name, event, body: down.body, ..program.handlers[handler].clone() };
     let downstream = program.handlers.push(second);
     let resets = restart::resets_first(&program.handlers[downstream].body);
-    if let Some(packet) = work.packet.filter(|_| resets && cursor_at_event(&program, event).is_none()) {
+    if let Some(packet) =
+        work.packet.filter(|_| resets && cursor_at_event(&program, event).is_none())
+    {
         // Nobody looks at the cursor, so it may as well be the same everywhere.
         restart::reset_before(&mut program.handlers[handler].body, packet, event);
     }

@@ -1,9 +1,9 @@
 //! Minimum cuts: Dinic's maximum flow (E. A. Dinic, Soviet Math. Doklady 11, 1970).
 //!
-//! Breadth-first layers from the source, then augmenting paths within the layers until none is left; when the sink
-//! is not reached any more the flow is maximal and equals the smallest cut. At most V phases of at most V·E steps;
-//! the networks here need a handful of phases. Edges are searched in the order in which they were added, so the
-//! same network always gives the same cut.
+//! Breadth-first layers from the source, then augmenting paths within the layers until none is
+//! left; when the sink is not reached any more the flow is maximal and equals the smallest cut. At
+//! most V phases of at most V·E steps; the networks here need a handful of phases. Edges are
+//! searched in the order in which they were added, so the same network always gives the same cut.
 
 use std::collections::VecDeque;
 
@@ -63,8 +63,8 @@ impl Network {
         found
     }
 
-    /// The value of the smallest cut, or `None` if every cut divides an infinite edge. What [`Network::near`] and
-    /// [`Network::far`] tell refers to it.
+    /// The value of the smallest cut, or `None` if every cut divides an infinite edge. What
+    /// [`Network::near`] and [`Network::far`] tell refers to it.
     pub fn min_cut(&mut self) -> Option<i64> {
         for (id, capacity) in self.capacities.iter().enumerate() {
             self.edges[2 * id].room = *capacity;
@@ -106,8 +106,8 @@ impl Network {
         layer
     }
 
-    /// Pushes along one path within the layers; how much, 0 if there is no path left. Without recursion: paths are
-    /// as long as programs.
+    /// Pushes along one path within the layers; how much, 0 if there is no path left. Without
+    /// recursion: paths are as long as programs.
     fn augment(&mut self, layers: &[usize], next: &mut [usize]) -> i64 {
         let mut path: Vec<usize> = Vec::new();
         let mut at = SOURCE;
@@ -202,7 +202,8 @@ mod tests {
             let found = network.min_cut();
             assert_eq!(found, Some(by_trying(vertices, &edges)), "seed {seed}");
             for side in [network.near(), network.far()] {
-                let cost: i64 = edges.iter().filter(|(a, b, _)| side[*a] && !side[*b]).map(|e| e.2).sum();
+                let cost: i64 =
+                    edges.iter().filter(|(a, b, _)| side[*a] && !side[*b]).map(|e| e.2).sum();
                 assert_eq!(Some(cost), found, "seed {seed}: the side has another cost");
             }
         }

@@ -1,33 +1,39 @@
-//! The rules that a division of nodes must keep, and what it costs, as a network whose smallest cut is the best
-//! division.
+//! The rules that a division of nodes must keep, and what it costs, as a network whose smallest cut
+//! is the best division.
 //!
 //! Three kinds of variables are vertices; on the source's side they are true:
 //!
 //! * `x(n)`: node n is computed upstream;
-//! * `y(n)`: node n is not computed downstream. For most nodes it is the same vertex as `x(n)`; a cheap pure op
-//!   may be computed in both stages (x true, y false), which costs one unit, so that ties go to fewer repetitions;
+//! * `y(n)`: node n is not computed downstream. For most nodes it is the same vertex as `x(n)`; a
+//!   cheap pure op may be computed in both stages (x true, y false), which costs one unit, so that
+//!   ties go to fewer repetitions;
 //! * `w(v)`: value v is not needed downstream.
 //!
 //! An infinite edge a → b says "if a then b". The rules:
 //!
-//! * what a node upstream uses is computed upstream, and so are the conditions under which it runs (its point);
-//! * a node downstream needs what it uses: `w(v) → y(n)`; with effects, also the conditions of the `if`s around
-//!   it;
-//! * nodes that are ordered (events, logs), or touch the packet and do not both only read, keep their order;
-//! * all accesses of one mutable table lie in one stage, all random numbers are drawn in one, and functions of C called in one;
-//! * a packet is given away upstream only if nothing with effects remains on that path, so wherever the event is
-//!   generated the packet is still there to go with it. The same holds for emits: no event has emitted bytes
-//!   pending; and for internal events: the downstream part must not run behind what they cause.
+//! * what a node upstream uses is computed upstream, and so are the conditions under which it runs
+//!   (its point);
+//! * a node downstream needs what it uses: `w(v) → y(n)`; with effects, also the conditions of the
+//!   `if`s around it;
+//! * nodes that are ordered (events, logs), or touch the packet and do not both only read, keep
+//!   their order;
+//! * all accesses of one mutable table lie in one stage, all random numbers are drawn in one, and
+//!   functions of C called in one;
+//! * a packet is given away upstream only if nothing with effects remains on that path, so wherever
+//!   the event is generated the packet is still there to go with it. The same holds for emits: no
+//!   event has emitted bytes pending; and for internal events: the downstream part must not run
+//!   behind what they cause.
 //!
-//! The finite edge `y(p) → w(v)`, for the node p that gives v, costs the bytes of v: it is carried if p is
-//! upstream only and v is needed downstream, once, however many uses there are. A truth value costs its byte, as
-//! it takes one in the event.
+//! The finite edge `y(p) → w(v)`, for the node p that gives v, costs the bytes of v: it is carried
+//! if p is upstream only and v is needed downstream, once, however many uses there are. A truth
+//! value costs its byte, as it takes one in the event.
 //!
-//! Where the packet may be read again ([`Reread`]), `extract`, `skip` and `reset` are done in both stages (all of
-//! them, or the cursor would be elsewhere), `load` and `len` may be; upstream then must not change the packet.
+//! Where the packet may be read again ([`Reread`]), `extract`, `skip` and `reset` are done in both
+//! stages (all of them, or the cursor would be elsewhere), `load` and `len` may be; upstream then
+//! must not change the packet.
 //!
-//! Every rule is an implication and every cost lies on one edge, so a smallest cut is an exact optimum (closures of
-//! a graph by minimum cuts: Picard, Management Science 22, 1976).
+//! Every rule is an implication and every cost lies on one edge, so a smallest cut is an exact
+//! optimum (closures of a graph by minimum cuts: Picard, Management Science 22, 1976).
 
 use cranelift_entity::SecondaryMap;
 use nicforge_ir::{Op, Program, TableId, ValueId};
@@ -45,8 +51,8 @@ pub struct Rules {
     pub packet_crosses: bool,
     /// Emitted bytes may be pending at the event.
     pub pending_emits: bool,
-    /// Downstream starts at this byte of the frame and does again what upstream did to the cursor, instead of
-    /// being given what was read. Each read counts as so many carried bytes.
+    /// Downstream starts at this byte of the frame and does again what upstream did to the cursor,
+    /// instead of being given what was read. Each read counts as so many carried bytes.
     pub reread: Option<Reread>,
 }
 
@@ -85,7 +91,8 @@ pub struct Division {
 fn is_leaf_consumer(work: &Work, node: NodeId) -> bool {
     match work.nodes[node].what {
         What::Inst(inst) => {
-            work.nodes[node].touches.consumes && !matches!(work.body.insts[inst].op, Op::Loop { .. })
+            work.nodes[node].touches.consumes
+                && !matches!(work.body.insts[inst].op, Op::Loop { .. })
         }
         What::Result(..) => false,
     }
@@ -118,8 +125,10 @@ impl Graph {
             if touches.packet_read && !rules.packet_crosses {
                 graph.network.edge(SOURCE, vertex, INFINITE);
             }
-            // What changes the packet's bytes or length cannot be done twice, nor come before reading again.
-            let changes = touches.packet_write && !touches.rereadable && !is_leaf_consumer(work, id);
+            // What changes the packet's bytes or length cannot be done twice, nor come before
+            // reading again.
+            let changes =
+                touches.packet_write && !touches.rereadable && !is_leaf_consumer(work, id);
             if rules.reread.is_some() && changes {
                 graph.network.edge(vertex, SINK, INFINITE);
             }
@@ -229,7 +238,8 @@ impl Graph {
                 if packet || (s.ordered && t.ordered) || (holds(second) && s.effect) {
                     self.implies(self.x[second], self.x[first]);
                 }
-                // A loop that returns leaves; what stands behind it shares a path only if it went on.
+                // A loop that returns leaves; what stands behind it shares a path only if it went
+                // on.
                 let goes_on = s.goes_on || s.hands_on;
                 if holds(first) && goes_on && t.effect {
                     self.implies(self.x[first], self.x[second]);
@@ -283,8 +293,9 @@ impl Graph {
         }
     }
 
-    /// The cheapest division with these nodes upstream and all others that cannot be repeated downstream; of the
-    /// divisions that cost the same, one of those with the least and with the most upstream.
+    /// The cheapest division with these nodes upstream and all others that cannot be repeated
+    /// downstream; of the divisions that cost the same, one of those with the least and with the
+    /// most upstream.
     pub fn divide(
         &mut self,
         upstream: &dyn Fn(NodeId) -> bool,
@@ -297,7 +308,8 @@ impl Graph {
         }
         let cost = self.network.min_cut()?;
         Some([self.network.near(), self.network.far()].map(|side| {
-            let pick = |vertices: &[usize]| vertices.iter().map(|v| side[*v]).collect::<Vec<bool>>();
+            let pick =
+                |vertices: &[usize]| vertices.iter().map(|v| side[*v]).collect::<Vec<bool>>();
             let down = self.y.iter().map(|v| !side[*v]).collect();
             (cost, Division { up: pick(&self.x), down, reached: pick(&self.points), rules })
         }))
@@ -312,7 +324,8 @@ mod tests {
 
     use super::*;
 
-    /// A straight handler: two values read, some computed from these, one table written upstream, one downstream.
+    /// A straight handler: two values read, some computed from these, one table written upstream,
+    /// one downstream.
     fn program(seed: u64, computed: u64) -> String {
         let number = |n: u64| random(seed, n) as u64;
         let mut ops = String::new();
@@ -342,7 +355,8 @@ mod tests {
         )
     }
 
-    /// The smallest cost of all divisions with these nodes upstream, those that may be repeated tried in all ways.
+    /// The smallest cost of all divisions with these nodes upstream, those that may be repeated
+    /// tried in all ways.
     fn by_trying(program: &Program, work: &Work, upstream: &dyn Fn(NodeId) -> bool) -> i64 {
         let free: Vec<NodeId> =
             (0..work.nodes.len()).filter(|id| work.nodes[*id].touches.repeatable).collect();
@@ -386,7 +400,8 @@ mod tests {
             let rules = Rules { packet_crosses: true, pending_emits: false, reread: None };
             let mut graph = Graph::new(&program, &work, rules);
             let up = program.table_named("up").unwrap();
-            // Everything that is read, the first update and what cannot be repeated of what they need.
+            // Everything that is read, the first update and what cannot be repeated of what they
+            // need.
             let last_fixed = |id: NodeId| {
                 let touches = &work.nodes[id].touches;
                 !touches.repeatable

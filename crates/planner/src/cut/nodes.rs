@@ -1,14 +1,18 @@
-//! What a cut divides: the handler's body in working form, its nodes, and what binds them to each other.
+//! What a cut divides: the handler's body in working form, its nodes, and what binds them to each
+//! other.
 //!
-//! *Working form*: where a body ends in `if … { A } else { B }; return`, both arms get a `return` of their own,
-//! again and again. Paths that end apart can then end in different stages, and nothing was copied.
+//! *Working form*: where a body ends in `if … { A } else { B }; return`, both arms get a `return`
+//! of their own, again and again. Paths that end apart can then end in different stages, and
+//! nothing was copied.
 //!
-//! A *node* is what lies wholly in one stage: an instruction, a whole loop, or one result of an `if`. A *point*
-//! stands for the conditions under which control comes to a place: those of the `if`s around it and those that
-//! decide about every early `return` before it. An *exit* is a `return` outside of loops.
+//! A *node* is what lies wholly in one stage: an instruction, a whole loop, or one result of an
+//! `if`. A *point* stands for the conditions under which control comes to a place: those of the
+//! `if`s around it and those that decide about every early `return` before it. An *exit* is a
+//! `return` outside of loops.
 //!
-//! Two places *share a path* if one run of the handler may pass both: their ways from the entry region part at two
-//! instructions of one region, and the earlier one does not leave on the way back to that region.
+//! Two places *share a path* if one run of the handler may pass both: their ways from the entry
+//! region part at two instructions of one region, and the earlier one does not leave on the way
+//! back to that region.
 
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
@@ -52,7 +56,8 @@ pub struct Touches {
     pub returns: bool,
     /// Control goes on behind the node after it consumed the packet.
     pub goes_on: bool,
-    /// It leaves something: a path without it would mean something else even if nobody uses its results.
+    /// It leaves something: a path without it would mean something else even if nobody uses its
+    /// results.
     pub effect: bool,
     /// It may be computed in both stages.
     pub repeatable: bool,
@@ -104,7 +109,8 @@ pub struct Work {
     pub points: Vec<Vec<Need>>,
     /// The point at which an `if` stands.
     pub point_of: SecondaryMap<InstId, PackedOption<Giver>>,
-    /// The conditions of the `if`s around a region, by region: the innermost one and the region around.
+    /// The conditions of the `if`s around a region, by region: the innermost one and the region
+    /// around.
     pub around: SecondaryMap<BlockId, Option<(ValueId, BlockId)>>,
     pub exits: Vec<Exit>,
     /// `if`s whose arms got the `return` behind them.
@@ -116,25 +122,29 @@ pub struct Work {
 pub struct Giver(u32);
 cranelift_entity::entity_impl!(Giver);
 
-/// Whether any op of the program writes the table (a read of an LRU table decides what is evicted, so it counts).
+/// Whether any op of the program writes the table (a read of an LRU table decides what is evicted,
+/// so it counts).
 pub fn is_mutable(program: &Program, table: TableId) -> bool {
     let writes = |body: &Body| {
         let mut found = false;
         body.for_each_inst(body.entry(), &mut |inst| {
             let effects = body.insts[inst].op.effects();
-            let lru = effects.table_read == Some(table) && program.tables[table].kind == TableKind::Lru;
+            let lru =
+                effects.table_read == Some(table) && program.tables[table].kind == TableKind::Lru;
             found |= effects.table_write == Some(table) || lru;
         });
         found
     };
-    program.handlers.values().any(|h| writes(&h.body)) || program.funcs.values().any(|f| writes(&f.body))
+    program.handlers.values().any(|h| writes(&h.body))
+        || program.funcs.values().any(|f| writes(&f.body))
 }
 
 /// Gives the arms of every `if` before a `return` their own `return`.
 fn push_returns(body: &mut Body, block: BlockId, pushed: &mut SecondaryMap<InstId, bool>) {
     let insts = &body.blocks[block].insts;
     if let [.., last, end] = insts[..]
-        && let (Op::If { then, other, .. }, Op::Return(_)) = (&body.insts[last].op, &body.insts[end].op)
+        && let (Op::If { then, other, .. }, Op::Return(_)) =
+            (&body.insts[last].op, &body.insts[end].op)
     {
         let (then, other, span) = (*then, *other, body.insts[end].span);
         pushed[last] = true;
@@ -162,7 +172,8 @@ impl Work {
         let mut pushed = SecondaryMap::new();
         let entry = body.entry();
         push_returns(&mut body, entry, &mut pushed);
-        let packet = body.blocks[entry].params.iter().copied().find(|v| body.ty(*v) == Type::Packet);
+        let packet =
+            body.blocks[entry].params.iter().copied().find(|v| body.ty(*v) == Type::Packet);
         let mut work = Work {
             body,
             packet,
@@ -250,7 +261,8 @@ impl Work {
                     let gives = self.body.insts[inst].results.clone();
                     let returns = touches.returns;
                     let what = What::Inst(inst);
-                    let node = Node { what, uses, gives, touches, point, place: place.clone(), frequency };
+                    let node =
+                        Node { what, uses, gives, touches, point, place: place.clone(), frequency };
                     let id = self.add(node);
                     debug_assert!(!matches!(op, Op::Call { .. }));
                     if returns {
@@ -270,9 +282,9 @@ impl Work {
         left
     }
 
-    /// How probable the first arm is: as annotated; an arm that leaves is taken once in ten times (static
-    /// prediction after Ball and Larus, "Branch Prediction for Free", PLDI 1993: guards rarely fire); else both
-    /// alike.
+    /// How probable the first arm is: as annotated; an arm that leaves is taken once in ten times
+    /// (static prediction after Ball and Larus, "Branch Prediction for Free", PLDI 1993: guards
+    /// rarely fire); else both alike.
     fn probability(&self, then: BlockId, other: BlockId, likely: Option<f32>) -> f64 {
         if let Some(likely) = likely {
             return likely as f64;
@@ -322,7 +334,8 @@ impl Work {
             ValueDef::Result(def, _) => inside.contains(&def),
             ValueDef::Param(block, _) => block != body.entry(),
         };
-        // Parameters of an outer region cannot be seen here except the entry's: loops are nodes as a whole.
+        // Parameters of an outer region cannot be seen here except the entry's: loops are nodes as
+        // a whole.
         found.retain(|value| body.ty(*value) != Type::Packet && !is_inside(value));
         found.sort();
         found.dedup();
@@ -345,7 +358,8 @@ impl Work {
             all.random |= op.draws();
             all.packet_write |= effects.packet_write.is_some();
             all.ordered |= effects.ordered;
-            all.effect |= effects.table_write.is_some() || effects.packet_write.is_some() || effects.ordered;
+            all.effect |=
+                effects.table_write.is_some() || effects.packet_write.is_some() || effects.ordered;
             let mut consumes = op.drops();
             match op {
                 Op::Extern { pure: false, .. } => all.c_state = true,
@@ -380,8 +394,8 @@ impl Work {
     }
 }
 
-/// Calls `visit` on every instruction of a region and the regions inside, with whether its own region ends in
-/// `return`.
+/// Calls `visit` on every instruction of a region and the regions inside, with whether its own
+/// region ends in `return`.
 fn for_each_with_end(body: &Body, block: BlockId, visit: &mut impl FnMut(InstId, bool)) {
     let leaves = matches!(body.terminator(block).map(|end| &end.op), Some(Op::Return(_)));
     for &inst in &body.blocks[block].insts {

@@ -1,23 +1,29 @@
 //! From a division to two handlers.
 //!
-//! Both are the handler's body in working form, with the same nested `if`s, projected on the nodes of one stage.
+//! Both are the handler's body in working form, with the same nested `if`s, projected on the nodes
+//! of one stage.
 //!
-//! *Upstream* keeps its nodes and those `if`s whose place and condition it knows; what follows the others is
-//! downstream work altogether. Every `return` behind which downstream work may remain generates the event. A value
-//! that crosses is visible there, or is handed out of the `if`s it stands in (zero from arms without it), or could
-//! not have been computed on the paths to there and goes as zero.
+//! *Upstream* keeps its nodes and those `if`s whose place and condition it knows; what follows the
+//! others is downstream work altogether. Every `return` behind which downstream work may remain
+//! generates the event. A value that crosses is visible there, or is handed out of the `if`s it
+//! stands in (zero from arms without it), or could not have been computed on the paths to there and
+//! goes as zero.
 //!
-//! *Downstream* keeps its nodes; every other value it uses, conditions included, becomes a parameter. An arm whose
-//! exits never generate the event cannot be entered, so the condition of its `if` is a constant. Simplifying then
-//! shows which parameters are needed. Where the packet is read again, it starts by putting the cursor back
-//! (`restart`), and what both stages do to the cursor stands in both.
+//! *Downstream* keeps its nodes; every other value it uses, conditions included, becomes a
+//! parameter. An arm whose exits never generate the event cannot be entered, so the condition of
+//! its `if` is a constant. Simplifying then shows which parameters are needed. Where the packet is
+//! read again, it starts by putting the cursor back (`restart`), and what both stages do to the
+//! cursor stands in both.
 //!
-//! Right because a run takes the same way through both: downstream sees the same conditions, and on that way each
-//! node runs in one stage in the same order, or is pure and may run in both. What the rules of [`super::graph`]
-//! keep is that everything with an effect that was before something else with one still is.
+//! Right because a run takes the same way through both: downstream sees the same conditions, and on
+//! that way each node runs in one stage in the same order, or is pure and may run in both. What the
+//! rules of [`super::graph`] keep is that everything with an effect that was before something else
+//! with one still is.
 
 use cranelift_entity::SecondaryMap;
-use nicforge_ir::{BlockId, Body, EventId, InstId, Op, Param, Program, Type, Value, ValueDef, ValueId};
+use nicforge_ir::{
+    BlockId, Body, EventId, InstId, Op, Param, Program, Type, Value, ValueDef, ValueId,
+};
 use nicforge_passes::registry::pass_named;
 use nicforge_passes::rewrite::{Replacements, new_inst, zero_of};
 
@@ -68,7 +74,8 @@ impl Index {
     /// Drops the results of an `if` that are not computed on this side.
     fn filter_results(&self, body: &mut Body, inst: InstId, arms: [BlockId; 2], side: &[bool]) {
         let results = std::mem::take(&mut body.insts[inst].results);
-        let keep: Vec<bool> = results.iter().map(|v| self.result[*v].is_some_and(|id| side[id])).collect();
+        let keep: Vec<bool> =
+            results.iter().map(|v| self.result[*v].is_some_and(|id| side[id])).collect();
         for arm in arms {
             let Some(&end) = body.blocks[arm].insts.last() else { continue };
             if let Op::Yield(values) = &mut body.insts[end].op {
@@ -113,7 +120,8 @@ pub fn downstream(program: &Program, work: &Work, division: &Division) -> Downst
         ValueDef::Param(block, _) => block == entry && Some(*value) != work.packet,
         ValueDef::Result(..) => work.giver(*value).is_some_and(|giver| !division.down[giver]),
     });
-    crossing.sort_by_key(|value| (std::cmp::Reverse(program.layout(body.ty(*value)).align), *value));
+    crossing
+        .sort_by_key(|value| (std::cmp::Reverse(program.layout(body.ty(*value)).align), *value));
     crossing.dedup();
 
     let packet = work.packet.filter(|_| division.rules.packet_crosses);
@@ -149,8 +157,8 @@ pub fn downstream(program: &Program, work: &Work, division: &Division) -> Downst
     Downstream { body, crossing, takes_packet: packet.is_some(), params }
 }
 
-/// Whether control at the start of a region may come to an exit that generates, for the region and those inside;
-/// `behind`: whether it may from behind the region's owner.
+/// Whether control at the start of a region may come to an exit that generates, for the region and
+/// those inside; `behind`: whether it may from behind the region's owner.
 fn leads_on(
     work: &Work,
     block: BlockId,
@@ -204,7 +212,8 @@ fn keep_down(
     body.blocks[block].insts = kept;
 }
 
-/// Removes what does nothing before a `return`: pure ops, and `if`s that only decide which `return` it is.
+/// Removes what does nothing before a `return`: pure ops, and `if`s that only decide which `return`
+/// it is.
 fn clean_tail(body: &mut Body, block: BlockId) {
     while let [.., last, _] = body.blocks[block].insts[..] {
         let removable = match body.insts[last].op {
@@ -219,10 +228,11 @@ fn clean_tail(body: &mut Body, block: BlockId) {
                     }
                     clean_tail(body, arm);
                 }
-                let ends = [then, other].map(|arm| match &body.insts[body.blocks[arm].insts[0]].op {
-                    Op::Yield(_) | Op::Return(_) => body.blocks[arm].insts.len() == 1,
-                    _ => false,
-                });
+                let ends =
+                    [then, other].map(|arm| match &body.insts[body.blocks[arm].insts[0]].op {
+                        Op::Yield(_) | Op::Return(_) => body.blocks[arm].insts.len() == 1,
+                        _ => false,
+                    });
                 ends == [true, true]
             }
             ref op => op.effects().is_pure(),
@@ -246,7 +256,8 @@ fn set_params(body: &mut Body, params: Vec<ValueId>) {
 /// The body after removing what cannot be reached and what nothing needs.
 pub fn simplified(program: &Program, body: Body) -> Body {
     // A program of this body alone, as passes run on programs.
-    let mut alone = Program { funcs: Default::default(), handlers: Default::default(), ..program.clone() };
+    let mut alone =
+        Program { funcs: Default::default(), handlers: Default::default(), ..program.clone() };
     let id = alone.handlers.push(nicforge_ir::Handler {
         name: String::new(),
         event: EventId::from_u32(0),
@@ -304,12 +315,13 @@ pub fn upstream(work: &Work, division: &Division, down: &Downstream, event: Even
         }
         let span = body.terminator(exit.block).map(|end| end.span).unwrap_or_default();
         let mut added = Vec::new();
-        let mut args: Vec<ValueId> = work.packet.filter(|_| down.takes_packet).into_iter().collect();
+        let mut args: Vec<ValueId> =
+            work.packet.filter(|_| down.takes_packet).into_iter().collect();
         for (value, versions) in down.crossing.iter().zip(&lifted) {
             let visible = versions.iter().find(|version| {
-                exit.place
-                    .iter()
-                    .any(|(block, at)| *block == version.block && version.after.is_none_or(|p| p < *at))
+                exit.place.iter().any(|(block, at)| {
+                    *block == version.block && version.after.is_none_or(|p| p < *at)
+                })
             });
             args.push(match visible {
                 Some(version) => version.value,
@@ -371,7 +383,8 @@ fn rejoin(body: &mut Body, arms: [BlockId; 2]) {
     }
 }
 
-/// A value that stands for one that crosses, in a region, from behind instruction `after` on (of the working form).
+/// A value that stands for one that crosses, in a region, from behind instruction `after` on (of
+/// the working form).
 struct Version {
     block: BlockId,
     after: Option<u32>,

@@ -9,10 +9,10 @@ use super::{Objective, Weights};
 /// The weight of every node. A table's weight lies on the nodes that access it, in equal parts.
 ///
 /// * `State`: bytes of the tables (capacity times key, value and byte string);
-/// * `Instructions`: cycles per event: how often a node runs, estimated, times the cycles of its ops; a loop
-///   counts all its trips;
-/// * `Tables`: 1 for each mutable table, a quarter for one that only the control plane fills, as it can be in
-///   several memories at once.
+/// * `Instructions`: cycles per event: how often a node runs, estimated, times the cycles of its
+///   ops; a loop counts all its trips;
+/// * `Tables`: 1 for each mutable table, a quarter for one that only the control plane fills, as it
+///   can be in several memories at once.
 pub fn weigh(program: &Program, work: &Work, weights: &Weights, objective: Objective) -> Vec<f64> {
     if objective == Objective::Instructions {
         let cycles = |node: &super::nodes::Node| match node.what {
@@ -29,8 +29,9 @@ pub fn weigh(program: &Program, work: &Work, weights: &Weights, objective: Objec
     for (id, table) in &program.tables {
         let whole = match objective {
             Objective::State => {
-                let bytes =
-                    program.size_of(table.key) + program.size_of(table.value) + table.buf.unwrap_or(0);
+                let bytes = program.size_of(table.key)
+                    + program.size_of(table.value)
+                    + table.buf.unwrap_or(0);
                 table.capacity as f64 * bytes as f64
             }
             _ if is_mutable(program, id) => 1.0,
@@ -38,7 +39,10 @@ pub fn weigh(program: &Program, work: &Work, weights: &Weights, objective: Objec
         };
         weight[id] = whole / accesses[id].max(1) as f64;
     }
-    work.nodes.iter().map(|node| node.touches.tables.iter().map(|table| weight[*table]).sum()).collect()
+    work.nodes
+        .iter()
+        .map(|node| node.touches.tables.iter().map(|table| weight[*table]).sum())
+        .collect()
 }
 
 /// Cycles of an instruction with its regions, all trips of loops counted.

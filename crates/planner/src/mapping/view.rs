@@ -2,18 +2,25 @@
 
 use super::*;
 
-/// How many replicas of a stage have room for shards of its tables, each as large as the whole table, beside all other tables.
+/// How many replicas of a stage have room for shards of its tables, each as large as the whole
+/// table, beside all other tables.
 fn shards(instance: &Instance, partial: &Partial, s: usize, group: &UnitGroup) -> u32 {
     let mut most = u32::MAX;
-    for (m, memory) in instance.memories.iter().enumerate().filter(|(_, m)| m.scope != Scope::Unit) {
+    for (m, memory) in instance.memories.iter().enumerate().filter(|(_, m)| m.scope != Scope::Unit)
+    {
         let (mut own, mut others) = (0, 0);
-        for (t, need) in instance.tables.iter().enumerate().filter(|(t, _)| partial.memories[*t] == Some(m)) {
-            let sharded = !need.read_only && instance.stages[s].uses.iter().any(|(used, _)| *used == t);
+        for (t, need) in
+            instance.tables.iter().enumerate().filter(|(t, _)| partial.memories[*t] == Some(m))
+        {
+            let sharded =
+                !need.read_only && instance.stages[s].uses.iter().any(|(used, _)| *used == t);
             *(if sharded { &mut own } else { &mut others }) += need.bytes;
         }
         if let Some(room) = (memory.size.value as u64).saturating_sub(others).checked_div(own) {
             let islands = match memory.scope {
-                Scope::Island => (group.count / group.per_island.unwrap_or(group.count).max(1)).max(1),
+                Scope::Island => {
+                    (group.count / group.per_island.unwrap_or(group.count).max(1)).max(1)
+                }
                 Scope::Device | Scope::Unit => 1,
             };
             most = most.min(u32::try_from(room).unwrap_or(u32::MAX).saturating_mul(islands).max(1));
@@ -22,7 +29,8 @@ fn shards(instance: &Instance, partial: &Partial, s: usize, group: &UnitGroup) -
     most
 }
 
-/// Costs of the stages under partial choices; open tables cost what they would in their fastest memory.
+/// Costs of the stages under partial choices; open tables cost what they would in their fastest
+/// memory.
 pub(super) struct View {
     loads: Vec<Load>,
     stages: Vec<Priced>,
@@ -48,7 +56,8 @@ struct Priced {
     wandering: f64,
     most: u32,
     asked: u32,
-    /// Replicas per event rate that memories of smaller scope need: operations, rate of an instance, units per instance.
+    /// Replicas per event rate that memories of smaller scope need: operations, rate of an
+    /// instance, units per instance.
     near: Vec<(f64, f64, u32)>,
     /// By number of replicas, from 1.
     worth: Vec<f64>,
@@ -56,7 +65,8 @@ struct Priced {
     entries: f64,
 }
 
-/// What replicas under locks keep each other from: the accesses of all tables that an event holds locks of.
+/// What replicas under locks keep each other from: the accesses of all tables that an event holds
+/// locks of.
 struct Section {
     seconds: f64,
     /// Events that may be inside at a time.
@@ -97,8 +107,10 @@ impl View {
                     return None;
                 }
                 let per_event = edge.weight / stage.weight;
-                let ends = [edge.from, edge.to].map(|stage| device(instance, partial.groups[stage]));
-                let carried = f64::from(edge.bytes - if ends[0] == ends[1] { 0 } else { edge.zeros });
+                let ends =
+                    [edge.from, edge.to].map(|stage| device(instance, partial.groups[stage]));
+                let carried =
+                    f64::from(edge.bytes - if ends[0] == ends[1] { 0 } else { edge.zeros });
                 let bytes = link.byte * carried;
                 if edge.from == s {
                     load.cycles += per_event * (link.send + bytes);
@@ -136,7 +148,11 @@ impl View {
                     section.at_once = section.at_once.min(used);
                 } else if waits && !need.read_only && !need.commutative {
                     let held = stage.weight * cost::held_seconds(group, memory, access);
-                    let used = if access.one_entry { 1.0 } else { stage.flows.min(f64::from(need.entries)) };
+                    let used = if access.one_entry {
+                        1.0
+                    } else {
+                        stage.flows.min(f64::from(need.entries))
+                    };
                     if held > 0.0 {
                         entries = entries.min(used / held);
                     }
@@ -203,8 +219,11 @@ impl View {
         let n = replicas[s];
         let worth = stage.worth.get(n as usize - 1).copied().unwrap_or(f64::from(n));
         let cycles = self.cycles(s, replicas);
-        let mut rate =
-            if cycles > 0.0 { worth * stage.clock / (stage.weight * cycles) } else { f64::INFINITY };
+        let mut rate = if cycles > 0.0 {
+            worth * stage.clock / (stage.weight * cycles)
+        } else {
+            f64::INFINITY
+        };
         rate = rate.min(stage.entries);
         for (operations, per_second, units) in &stage.near {
             if *operations > 0.0 {
@@ -262,11 +281,13 @@ impl View {
     /// What no number of replicas changes.
     fn shared_rate(&self, instance: &Instance) -> f64 {
         let memories = (0..instance.memories.len()).map(|m| self.memory_rate(instance, m));
-        let accelerators = (0..instance.accelerators.len()).map(|a| self.accelerator_rate(instance, a));
+        let accelerators =
+            (0..instance.accelerators.len()).map(|a| self.accelerator_rate(instance, a));
         memories.chain(accelerators).fold(self.link_rate(instance), f64::min)
     }
 
-    /// The smallest counts that reach more than `rate` (or exactly it with `strict` off), if units suffice.
+    /// The smallest counts that reach more than `rate` (or exactly it with `strict` off), if units
+    /// suffice.
     fn least(&self, instance: &Instance, rate: f64, strict: bool) -> Option<Vec<u32>> {
         // A rate that differs by less than rounding is reached.
         let wanted = if strict { rate * (1.0 + 1e-9) } else { rate * (1.0 - 1e-9) };
@@ -321,7 +342,12 @@ impl View {
         }
     }
 
-    pub(super) fn mapping(&self, instance: &Instance, partial: &Partial, replicas: Vec<u32>) -> Mapping {
+    pub(super) fn mapping(
+        &self,
+        instance: &Instance,
+        partial: &Partial,
+        replicas: Vec<u32>,
+    ) -> Mapping {
         let (unlimited, limit) = self.rate(instance, &replicas);
         let capped = unlimited >= instance.ceiling * (1.0 - 1e-9);
         Mapping {
@@ -339,8 +365,9 @@ impl View {
     }
 }
 
-/// `load` with a table in whichever memory keeps the unit busy least. Which one that is depends on the other tables when threads hide
-/// latency, so processing and waiting are bounded separately: no placement does better than the least of each.
+/// `load` with a table in whichever memory keeps the unit busy least. Which one that is depends on
+/// the other tables when threads hide latency, so processing and waiting are bounded separately: no
+/// placement does better than the least of each.
 fn fastest(
     instance: &Instance,
     group: &UnitGroup,

@@ -1,8 +1,9 @@
 //! Walking a handler: the origin of every value on the way.
 //!
-//! Reading a header at a fixed place of the frame is followed through `extract`, with the cursor known along each way through
-//! the handler. A value of a failed `extract` is zero, which the bytes of the frame would not say: an origin that rests on an
-//! extract that was not yet checked at the place where it is used does not count ([`Site::trusts`]).
+//! Reading a header at a fixed place of the frame is followed through `extract`, with the cursor
+//! known along each way through the handler. A value of a failed `extract` is zero, which the bytes
+//! of the frame would not say: an origin that rests on an extract that was not yet checked at the
+//! place where it is used does not count ([`Site::trusts`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -110,14 +111,19 @@ impl Walk<'_> {
                 self.found.push(Site { inst, operands, checked: way.checked.clone() });
             }
             match op {
-                Op::If { cond, then, other, .. } => way = self.branch(inst, *cond, *then, *other, way)?,
+                Op::If { cond, then, other, .. } => {
+                    way = self.branch(inst, *cond, *then, *other, way)?
+                }
                 Op::Loop { body: region, .. } => {
                     let params = body.blocks[*region].params.clone();
                     for param in params {
                         let shape = self.opaque(param);
                         self.shapes.insert(param, shape);
                     }
-                    self.block(*region, Way { cursor: None, pending: None, checked: way.checked.clone() });
+                    self.block(
+                        *region,
+                        Way { cursor: None, pending: None, checked: way.checked.clone() },
+                    );
                     if moves_cursor(body, *region) {
                         way = Way { cursor: None, pending: None, checked: way.checked };
                     }
@@ -168,7 +174,8 @@ impl Walk<'_> {
         let first = self.block(then, side(true));
         let second = self.block(other, side(false));
         let results = self.body.insts[inst].results.clone();
-        let yields = |walk: &Self, block: BlockId, n: usize| match &walk.body.terminator(block)?.op {
+        let yields = |walk: &Self, block: BlockId, n: usize| match &walk.body.terminator(block)?.op
+        {
             Op::Yield(values) => values.get(n).map(|value| walk.shape(*value)),
             _ => None,
         };
@@ -200,7 +207,11 @@ impl Walk<'_> {
             (a, b) if a == b => a.clone(),
             (Shape::Int(x), Shape::Int(y)) => {
                 let bits = width(x).or(width(y)).unwrap_or(64);
-                Shape::Int(make("select", bits, vec![cond.clone(), Rc::new(x.clone()), Rc::new(y.clone())]))
+                Shape::Int(make(
+                    "select",
+                    bits,
+                    vec![cond.clone(), Rc::new(x.clone()), Rc::new(y.clone())],
+                ))
             }
             (Shape::Members(xs), Shape::Members(ys)) if xs.len() == ys.len() => {
                 Shape::Members(xs.iter().zip(ys).map(|(x, y)| self.choose(cond, x, y)).collect())
@@ -231,7 +242,11 @@ impl Walk<'_> {
         let data = &body.insts[inst];
         let Some(&result) = data.results.first() else {
             if let Op::Reset { .. } = data.op {
-                *way = Way { cursor: Some(0), pending: None, checked: std::mem::take(&mut way.checked) };
+                *way = Way {
+                    cursor: Some(0),
+                    pending: None,
+                    checked: std::mem::take(&mut way.checked),
+                };
             }
             return;
         };
@@ -247,7 +262,9 @@ impl Walk<'_> {
         };
         let shape = match &data.op {
             Op::Int(value) => Some(Shape::Int(Origin::Const(*value))),
-            Op::Zero => Some(shape_of(self.program, body.ty(result), &mut vec![], &mut |_| Origin::Const(0))),
+            Op::Zero => Some(shape_of(self.program, body.ty(result), &mut vec![], &mut |_| {
+                Origin::Const(0)
+            })),
             Op::InPort { .. } => Some(Shape::Int(Origin::Port)),
             Op::Cast(a) => {
                 let (from, signed) = int(body, *a);
@@ -288,7 +305,11 @@ impl Walk<'_> {
                 } else {
                     let shape = self.opaque(data.results[1]);
                     self.shapes.insert(data.results[1], shape);
-                    *way = Way { cursor: None, pending: None, checked: std::mem::take(&mut way.checked) };
+                    *way = Way {
+                        cursor: None,
+                        pending: None,
+                        checked: std::mem::take(&mut way.checked),
+                    };
                 }
                 None
             }
@@ -296,17 +317,21 @@ impl Walk<'_> {
                 let number = inst.as_u32();
                 self.oks.insert(result, number);
                 let at = match (way.cursor, way.pending, self.shape(*off)) {
-                    (Some(cursor), None, Shape::Int(Origin::Const(off))) => cursor.checked_add(off as u32),
+                    (Some(cursor), None, Shape::Int(Origin::Const(off))) => {
+                        cursor.checked_add(off as u32)
+                    }
                     _ => None,
                 };
                 let ty = body.ty(data.results[1]);
-                let shape = at.map_or_else(|| self.opaque(data.results[1]), |at| self.frame(ty, at, number));
+                let shape = at
+                    .map_or_else(|| self.opaque(data.results[1]), |at| self.frame(ty, at, number));
                 self.shapes.insert(data.results[1], shape);
                 None
             }
             // What was written is not what the frame held.
             op if op.moves_cursor() || op.overwrites() => {
-                *way = Way { cursor: None, pending: None, checked: std::mem::take(&mut way.checked) };
+                *way =
+                    Way { cursor: None, pending: None, checked: std::mem::take(&mut way.checked) };
                 None
             }
             _ => None,
@@ -321,7 +346,8 @@ impl Walk<'_> {
         }
     }
 
-    /// A hash: of its seed, of how many bytes, and of the value, as a whole if the event has it as a whole.
+    /// A hash: of its seed, of how many bytes, and of the value, as a whole if the event has it as
+    /// a whole.
     fn hash(&self, seed: ValueId, value: ValueId) -> Option<Shape> {
         let (ty, shape) = (self.body.ty(value), self.shape(value));
         let size = Origin::Const(u64::from(self.program.size_of(ty)));
@@ -349,9 +375,8 @@ impl Walk<'_> {
         let Origin::Param { index, path } = first else { return None };
         (0..=path.len()).find_map(|long| {
             let prefix = &path[..long];
-            let same = shape_of(self.program, ty, &mut prefix.to_vec(), &mut |path| Origin::Param {
-                index: *index,
-                path: path.to_vec(),
+            let same = shape_of(self.program, ty, &mut prefix.to_vec(), &mut |path| {
+                Origin::Param { index: *index, path: path.to_vec() }
             });
             (same == *shape).then(|| Origin::Param { index: *index, path: prefix.to_vec() })
         })
@@ -359,14 +384,18 @@ impl Walk<'_> {
 
     fn frame(&self, ty: Type, at: u32, by: u32) -> Shape {
         match ty {
-            Type::Int { bits, .. } => {
-                Shape::Int(Origin::Frame { offset: at, bits: u32::from(bits), bit_offset: 0, by: Read(by) })
-            }
+            Type::Int { bits, .. } => Shape::Int(Origin::Frame {
+                offset: at,
+                bits: u32::from(bits),
+                bit_offset: 0,
+                by: Read(by),
+            }),
             Type::Struct(id) => {
                 let (_, slots) = self.program.struct_layout(id);
                 let fields = &self.program.structs[id].fields;
                 let each = fields.iter().zip(&slots).map(|(field, slot)| match field.ty {
-                    // A bit-field without a name is padding, which reads as zero whatever the frame has there.
+                    // A bit-field without a name is padding, which reads as zero whatever the frame
+                    // has there.
                     _ if field.is_padding() => Shape::Int(Origin::Const(0)),
                     Type::Int { bits, .. } => Shape::Int(Origin::Frame {
                         offset: at + slot.bit_offset / 8,
@@ -384,7 +413,9 @@ impl Walk<'_> {
                     return Shape::Other;
                 }
                 let size = self.program.size_of(def.elem);
-                Shape::Members((0..def.len).map(|n| self.frame(def.elem, at + n * size, by)).collect())
+                Shape::Members(
+                    (0..def.len).map(|n| self.frame(def.elem, at + n * size, by)).collect(),
+                )
             }
             Type::Packet => Shape::Other,
         }
@@ -403,7 +434,9 @@ impl Walk<'_> {
     fn part(&self, shape: &Shape, path: &[Proj]) -> Option<Shape> {
         match (shape, path) {
             (shape, []) => Some(shape.clone()),
-            (Shape::Members(members), [first, rest @ ..]) => self.part(members.get(self.step(first)?)?, rest),
+            (Shape::Members(members), [first, rest @ ..]) => {
+                self.part(members.get(self.step(first)?)?, rest)
+            }
             _ => None,
         }
     }

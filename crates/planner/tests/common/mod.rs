@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use nicforge_ir::text::{PrintOptions, print};
 use nicforge_ir::{
-    Body, Class, InputEvent, InstId, Interp, Output, Program, TableBackend, TableId, TableKind, Verified,
-    Work,
+    Body, Class, InputEvent, InstId, Interp, Output, Program, TableBackend, TableId, TableKind,
+    Verified, Work,
 };
 use nicforge_planner::cut::{Cut, NoCut, Options, Weights, cut};
 
@@ -60,7 +60,8 @@ pub fn behaviour(
         seen.push(format!("{outputs:?} {evictions:?}"));
     }
     for (table, data) in &program.tables {
-        let (refused, evicted) = (interp.counters().refused[table], interp.counters().evicted[table]);
+        let (refused, evicted) =
+            (interp.counters().refused[table], interp.counters().evicted[table]);
         seen.push(format!("{}: {:?} {refused} {evicted}", data.name, interp.dump(table)));
     }
     seen
@@ -89,7 +90,8 @@ pub fn shared_table(program: &Program) -> Option<String> {
                 let effects = handler.body.insts[inst].op.effects();
                 let touched = [effects.table_read, effects.table_write].contains(&Some(table));
                 uses |= touched;
-                writes |= effects.table_write == Some(table) || (touched && data.kind == TableKind::Lru);
+                writes |=
+                    effects.table_write == Some(table) || (touched && data.kind == TableKind::Lru);
             });
             // Stages of one event have names `event` and `event_stageN`.
             let base = handler.name.split("_stage").next().unwrap_or_default().to_string();
@@ -97,7 +99,8 @@ pub fn shared_table(program: &Program) -> Option<String> {
                 users.push((base, handler.name.clone()));
             }
         }
-        let doubled = users.iter().enumerate().find(|(i, a)| users[..*i].iter().any(|b| a.0 == b.0));
+        let doubled =
+            users.iter().enumerate().find(|(i, a)| users[..*i].iter().any(|b| a.0 == b.0));
         if let (true, Some((_, (_, name)))) = (writes, doubled) {
             return Some(format!("table {} is accessed in {name} and in another stage", data.name));
         }

@@ -1,12 +1,15 @@
-//! The host side of a running program in a program of somebody's own: the run's end of `runtime/host/nf_attach.h`.
+//! The host side of a running program in a program of somebody's own: the run's end of
+//! `runtime/host/nf_attach.h`.
 //!
-//! Two queues in a file in memory, whose format is `nf_link.h`'s (plain: who an entry belongs to is said in its first word), and a Unix
-//! socket that wakes whoever sleeps and whose end says that the other is gone. The file outlives whoever is attached: what waits in
-//! it waits for the next one. The other side may write anything into the file at any time, so nothing that is read there is believed: positions and
-//! sizes are kept here, and an entry that makes no sense never comes.
+//! Two queues in a file in memory, whose format is `nf_link.h`'s (plain: who an entry belongs to is
+//! said in its first word), and a Unix socket that wakes whoever sleeps and whose end says that the
+//! other is gone. The file outlives whoever is attached: what waits in it waits for the next one.
+//! The other side may write anything into the file at any time, so nothing that is read there is
+//! believed: positions and sizes are kept here, and an entry that makes no sense never comes.
 //!
-//! Tables that are `NF_SHARED` are maps of the kernel that can be mapped: whoever attaches gets their descriptors beside the file's, in the order of
-//! the program's tables, and the program goes on in the same memory.
+//! Tables that are `NF_SHARED` are maps of the kernel that can be mapped: whoever attaches gets
+//! their descriptors beside the file's, in the order of the program's tables, and the program goes
+//! on in the same memory.
 
 mod queue;
 
@@ -44,7 +47,9 @@ const PACKET: u8 = 1;
 /// Why there is no socket for the host side.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    #[error("`{0}` has nothing for a host side: no `nf_host_msg`, `nf_to_host`, `host_send` or `NF_SHARED`")]
+    #[error(
+        "`{0}` has nothing for a host side: no `nf_host_msg`, `nf_to_host`, `host_send` or `NF_SHARED`"
+    )]
     Nothing(String),
     #[error("`{program}` shares {count} regions, and a program that attaches maps {} at most", MOST_PASSED - 1)]
     Regions { program: String, count: usize },
@@ -63,7 +68,9 @@ impl AttachError {
     /// Who has to act.
     pub fn fault(&self) -> Fault {
         match self {
-            AttachError::Memory(_) | AttachError::Listen(ListenError::Io { .. }) => Fault::Environment,
+            AttachError::Memory(_) | AttachError::Listen(ListenError::Io { .. }) => {
+                Fault::Environment
+            }
             _ => Fault::User,
         }
     }
@@ -96,7 +103,9 @@ impl Messages {
     pub fn of(program: &Program) -> Messages {
         let size = |name| {
             let event = program.event_named(name).map(|event| &program.events[event]);
-            event.and_then(|event| event.params.first()).map_or(0, |param| program.size_of(param.ty))
+            event
+                .and_then(|event| event.params.first())
+                .map_or(0, |param| program.size_of(param.ty))
         };
         let packets = program.events.values().any(|event| event.name == "host_recv");
         Messages { message: size("host_msg"), answer: size("host_send"), packets }
@@ -122,7 +131,8 @@ fn shared(program: &Program) -> impl Iterator<Item = (TableId, &Table)> {
 }
 
 impl HostSocket {
-    /// Listens at a path, for a program with these messages. A socket that nobody listens to is replaced.
+    /// Listens at a path, for a program with these messages. A socket that nobody listens to is
+    /// replaced.
     ///
     /// # Errors
     /// The program has no host side, the path is taken, or something is missing here.
@@ -145,8 +155,8 @@ impl HostSocket {
         for (at, word) in about.iter().enumerate() {
             memory.word(at * 4).store(*word, std::sync::atomic::Ordering::Relaxed);
         }
-        let sizes =
-            shared(program).map(|(_, table)| table.capacity.saturating_mul(program.size_of(table.value)));
+        let sizes = shared(program)
+            .map(|(_, table)| table.capacity.saturating_mul(program.size_of(table.value)));
         for (at, word) in std::iter::once(count as u32).chain(sizes).enumerate() {
             memory.word(REGIONS + at * 4).store(word, std::sync::atomic::Ordering::Relaxed);
         }
@@ -169,9 +179,11 @@ impl HostSocket {
     /// [`AttachError::Elsewhere`]: a region has no map.
     pub fn share(&mut self, program: &Program, loaded: &Loaded) -> Result<(), AttachError> {
         let artifact = loaded.artifact();
-        let copied = artifact.process.as_ref().map(|process| &process.copied[..]).unwrap_or_default();
+        let copied =
+            artifact.process.as_ref().map(|process| &process.copied[..]).unwrap_or_default();
         let region = |(id, table): (TableId, &Table)| {
-            let maps = artifact.tables.iter().filter(|map| map.table == id && !copied.contains(&id));
+            let maps =
+                artifact.tables.iter().filter(|map| map.table == id && !copied.contains(&id));
             let found = maps.filter_map(|map| loaded.map_fd(&map.map)).next();
             found.ok_or_else(|| AttachError::Elsewhere(table.name.clone()))
         };

@@ -1,7 +1,8 @@
 //! Queues of `runtime/host/nf_link.h` in shared memory: entries that say themselves whose they are.
 //!
-//! An entry begins with its turn, `4 * laps + state`, then length, channel and payload. Free entries of the right lap are the producer's, full ones the
-//! consumer's. Plain form: payload is contiguous.
+//! An entry begins with its turn, `4 * laps + state`, then length, channel and payload. Free
+//! entries of the right lap are the producer's, full ones the consumer's. Plain form: payload is
+//! contiguous.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -35,7 +36,8 @@ impl Memory {
         unsafe { &*self.0.address().add(at).cast::<AtomicU64>() }
     }
 
-    /// Says at an offset that we sleep. What was put into the queue before is seen by a look after this.
+    /// Says at an offset that we sleep. What was put into the queue before is seen by a look after
+    /// this.
     pub fn sleep(&self, at: usize) {
         self.word(at).store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -49,15 +51,20 @@ impl Memory {
 
     fn write(&self, at: usize, bytes: &[u8]) {
         assert!(at + bytes.len() <= self.0.bytes(), "bytes of the mapping");
-        // SAFETY: within the mapping, which is no Rust object; the other side may see some of the bytes earlier than others.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.address().add(at), bytes.len()) };
+        // SAFETY: within the mapping, which is no Rust object; the other side may see some of the
+        // bytes earlier than others.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.address().add(at), bytes.len())
+        };
     }
 
     fn read(&self, at: usize, length: usize) -> Vec<u8> {
         assert!(at + length <= self.0.bytes(), "bytes of the mapping");
         let mut bytes = vec![0; length];
         // SAFETY: as above.
-        unsafe { std::ptr::copy_nonoverlapping(self.0.address().add(at), bytes.as_mut_ptr(), length) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.0.address().add(at), bytes.as_mut_ptr(), length)
+        };
         bytes
     }
 }

@@ -8,7 +8,8 @@
 //! stop
 //! ```
 //!
-//! The socket is in the user's own directory, as those of runs are ([`crate::socket`]); its name is `balance.PID.ctl`.
+//! The socket is in the user's own directory, as those of runs are ([`crate::socket`]); its name is
+//! `balance.PID.ctl`.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};

@@ -1,6 +1,7 @@
 //! What runs beside the director: reads counters and heartbeats, asks the policy, sets the meters.
 //!
-//! One [`step`](Daemon::step) a period. It takes the time from outside, so that tests can say what time it is.
+//! One [`step`](Daemon::step) a period. It takes the time from outside, so that tests can say what
+//! time it is.
 
 use nicforge_balance::director::flows::{BUCKETS, rebalance};
 use nicforge_balance::director::meter::{Mode, setting};
@@ -133,13 +134,22 @@ impl Daemon {
     fn hear(&mut self, now_ns: u64) {
         while let Some(beat) = self.beats.receive() {
             let Heartbeat { side, asleep, queue, done, p99_ns, .. } = beat;
-            let state = if side == Side::Nic { &mut self.status.nic } else { &mut self.status.host };
+            let state =
+                if side == Side::Nic { &mut self.status.nic } else { &mut self.status.host };
             let passed = now_ns.saturating_sub(state.last_beat_ns);
             if state.last_beat_ns != 0 && passed > 0 {
                 state.rate = done.saturating_sub(state.done) as f64 * 1e9 / passed as f64;
             }
             let beats = state.beats + 1;
-            *state = SideState { beats, last_beat_ns: now_ns, asleep, queue, done, p99_ns, rate: state.rate };
+            *state = SideState {
+                beats,
+                last_beat_ns: now_ns,
+                asleep,
+                queue,
+                done,
+                p99_ns,
+                rate: state.rate,
+            };
         }
         self.status.refused_beats = self.beats.refused;
     }
@@ -181,8 +191,11 @@ impl Daemon {
             self.status.changes.push((now_ns, state));
             self.status.state = state;
         }
-        let packet_bits =
-            if packets > 0 { bytes as f64 * 8.0 / packets as f64 } else { 8.0 * (64 + WIRE_OVERHEAD) as f64 };
+        let packet_bits = if packets > 0 {
+            bytes as f64 * 8.0 / packets as f64
+        } else {
+            8.0 * (64 + WIRE_OVERHEAD) as f64
+        };
         let nic = &self.status.nic;
         let decision = self.policy.observe(&Observation {
             function: 0,
@@ -193,7 +206,8 @@ impl Daemon {
             nic_p99_ns: (nic.p99_ns > 0).then_some(nic.p99_ns as f64),
         });
         self.status.threshold = self.order_threshold.unwrap_or(decision.threshold);
-        let set = setting(self.status.threshold / 8.0, self.status.received / 8.0, WINDOW_NS, BURST);
+        let set =
+            setting(self.status.threshold / 8.0, self.status.received / 8.0, WINDOW_NS, BURST);
         self.balancer.apply(&set, active, self.order.unwrap_or(state.route()));
         if self.mode == Mode::FlowAffine && self.steps.is_multiple_of(REBALANCE) {
             self.move_flows(passed * REBALANCE);
@@ -214,9 +228,9 @@ impl Daemon {
         } else if host_given > 0 && self.host_given_ns.is_none() {
             self.host_given_ns = Some(now_ns);
         }
-        let overdue = self
-            .host_given_ns
-            .is_some_and(|since| now_ns.saturating_sub(since) > self.silence_ns && host.last_beat_ns < since);
+        let overdue = self.host_given_ns.is_some_and(|since| {
+            now_ns.saturating_sub(since) > self.silence_ns && host.last_beat_ns < since
+        });
         let done = self.status.nic.done.saturating_sub(self.last_done);
         self.last_done = self.status.nic.done;
         self.failover.observe(&Signs {

@@ -7,8 +7,9 @@
 //!   host     wire2 <--- veth ---> nf2  nfb_from_host (merger)
 //! ```
 //!
-//! The sides are processes of their own ([`super::peer`]). The client sends a trace of phases, checks every answer (who sent it, both checksums, the result) and
-//! runs the daemon between packets. In the last phase the NIC side is killed.
+//! The sides are processes of their own ([`super::peer`]). The client sends a trace of phases,
+//! checks every answer (who sent it, both checksums, the result) and runs the daemon between
+//! packets. In the last phase the NIC side is killed.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -62,9 +63,11 @@ pub struct Options {
     pub config: Config,
     pub phases: Vec<Phase>,
     pub function: FunctionName,
-    /// Shared objects of C functions, in place of it; their results do not depend on earlier requests.
+    /// Shared objects of C functions, in place of it; their results do not depend on earlier
+    /// requests.
     pub objects: Vec<PathBuf>,
-    /// Requests for a program that both sides run in place of a function, and the arguments that name it to a side.
+    /// Requests for a program that both sides run in place of a function, and the arguments that
+    /// name it to a side.
     pub compiled: Option<(Requests, Vec<String>)>,
     /// What the NIC side is paced to, packets a second.
     pub nic_pace: u32,
@@ -125,10 +128,13 @@ pub(super) fn mac_of(side: Side) -> [u8; 6] {
 /// Arguments that name a side, for the program that will call [`peer::serve`].
 fn side_arguments(side: Side, options: &Options, folder: &Path) -> Vec<String> {
     let (name, interface) = if side == Side::Nic { ("nic", "wire1") } else { ("host", "wire2") };
-    let function = if options.objects.is_empty() { options.function } else { FunctionName::Digest }.name();
+    let function =
+        if options.objects.is_empty() { options.function } else { FunctionName::Digest }.name();
     let path = |name: &str| folder.join(name).display().to_string();
     let mut arguments = options.arguments.clone();
-    arguments.extend(["--side", name, "--interface", interface, "--function", function].map(String::from));
+    arguments.extend(
+        ["--side", name, "--interface", interface, "--function", function].map(String::from),
+    );
     arguments.extend(["--beats".to_string(), path("beats"), "--table".to_string(), path("table")]);
     arguments.extend(["--state".to_string(), path("state")]);
     for object in &options.objects {
@@ -154,19 +160,30 @@ impl Drop for Process {
 }
 
 impl Process {
-    fn start(sandbox: &Sandbox, options: &Options, side: Side, folder: &Path) -> Result<Process, XdpError> {
+    fn start(
+        sandbox: &Sandbox,
+        options: &Options,
+        side: Side,
+        folder: &Path,
+    ) -> Result<Process, XdpError> {
         let mut command = Command::new(&options.program);
-        command.args(side_arguments(side, options, folder)).stdin(Stdio::piped()).stdout(Stdio::null());
+        command
+            .args(side_arguments(side, options, folder))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null());
         // A child is in the namespace of the thread that starts it.
         sandbox.wire.enter(|| {
             let child = command.spawn();
-            child.map(Process).map_err(|source| XdpError::Kernel { what: "start a side".to_string(), source })
+            child
+                .map(Process)
+                .map_err(|source| XdpError::Kernel { what: "start a side".to_string(), source })
         })
     }
 
     /// Processor time so far, s. The file counts in ns.
     fn cpu(&self) -> f64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/schedstat", self.0.id())).unwrap_or_default();
+        let text =
+            std::fs::read_to_string(format!("/proc/{}/schedstat", self.0.id())).unwrap_or_default();
         text.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
     }
 }
@@ -235,7 +252,8 @@ impl Client<'_> {
                 }
                 self.turn += 1;
                 self.next += 1;
-                let reply = self.expecting.as_mut().map_or(Ok(None), |expecting| expecting.sent(request));
+                let reply =
+                    self.expecting.as_mut().map_or(Ok(None), |expecting| expecting.sent(request));
                 let reply = reply.map_err(super::other("run the interpreter"))?;
                 let expected = reply.map_or(Expected::Any, Expected::Reply);
                 self.pending.insert(number, Pending { sent: Instant::now(), expected });
@@ -282,7 +300,9 @@ impl Client<'_> {
         }
         let payload = &frame[HEADERS + REQUEST..];
         let expected = match self.function {
-            _ if let Some(pipeline) = &mut self.pipeline => Expected::Exactly(pipeline.run(payload)),
+            _ if let Some(pipeline) = &mut self.pipeline => {
+                Expected::Exactly(pipeline.run(payload))
+            }
             FunctionName::Digest | FunctionName::Library => Expected::Exactly(digest(payload)),
             FunctionName::Count => Expected::Count(key),
             FunctionName::Kvs if write => {
@@ -302,8 +322,10 @@ impl Client<'_> {
         let mut any = false;
         loop {
             let frame = self.raw.receive();
-            let frame =
-                frame.map_err(|source| XdpError::Kernel { what: "receive an answer".to_string(), source })?;
+            let frame = frame.map_err(|source| XdpError::Kernel {
+                what: "receive an answer".to_string(),
+                source,
+            })?;
             let Some(frame) = frame else { return Ok(any) };
             any = true;
             self.check(&frame);
@@ -320,7 +342,8 @@ impl Client<'_> {
     /// A program's reply: every byte.
     fn check_reply(&mut self, requests: &Requests, frame: &[u8]) {
         let number = requests.number_of(frame);
-        let Some((number, pending)) = number.and_then(|n| Some((n, self.pending.remove(&n)?))) else {
+        let Some((number, pending)) = number.and_then(|n| Some((n, self.pending.remove(&n)?)))
+        else {
             self.wrong += 1;
             return;
         };
@@ -380,13 +403,18 @@ pub fn run(
     tell: &mut dyn FnMut(&Status),
     stopped: &dyn Fn() -> bool,
 ) -> Result<Vec<PhaseReport>, XdpError> {
-    let folder = crate::temp::Folder::new("demo")
-        .map_err(|source| XdpError::Kernel { what: "make a temporary folder".to_string(), source })?;
+    let folder = crate::temp::Folder::new("demo").map_err(|source| XdpError::Kernel {
+        what: "make a temporary folder".to_string(),
+        source,
+    })?;
     let sandbox = Sandbox::new(3)?;
     let mut balancer = Balancer::load(&options.config)?;
     balancer.set_drain(options.drain_ns);
-    let interfaces =
-        Interfaces { uplink: "nf0".to_string(), nic: Some("nf1".to_string()), host: "nf2".to_string() };
+    let interfaces = Interfaces {
+        uplink: "nf0".to_string(),
+        nic: Some("nf1".to_string()),
+        host: "nf2".to_string(),
+    };
     sandbox.nic.enter(|| balancer.attach(&interfaces))?;
     let balancer_ref = &balancer;
     let _ends: Vec<Attached> = sandbox.wire.enter(|| {
@@ -396,13 +424,15 @@ pub fn run(
             .collect::<Result<_, _>>()
     })?;
     let raw = sandbox.wire.enter(|| Raw::open("wire0"))?;
-    let beats = Receiver::bind(&folder.path().join("beats"))
-        .map_err(|source| XdpError::Kernel { what: "make a socket for heartbeats".to_string(), source })?;
+    let beats = Receiver::bind(&folder.path().join("beats")).map_err(|source| {
+        XdpError::Kernel { what: "make a socket for heartbeats".to_string(), source }
+    })?;
     let mode = (options.config.mode, options.config.shadow);
     let daemon = Daemon::new(balancer, beats, policy, options.limits, None, mode);
     let mut nic = Some(Process::start(&sandbox, options, Side::Nic, folder.path())?);
     let host = Process::start(&sandbox, options, Side::Host, folder.path())?;
-    let pipeline = (!options.objects.is_empty()).then(|| Pipeline::load(&options.objects)).transpose();
+    let pipeline =
+        (!options.objects.is_empty()).then(|| Pipeline::load(&options.objects)).transpose();
     let pipeline = pipeline.map_err(super::other("load the functions"))?;
     let requests = options.compiled.as_ref().map(|(requests, _)| requests);
     let expecting = requests.map(Requests::expecting).transpose();
@@ -464,8 +494,9 @@ impl Stage<'_> {
         stopped: &dyn Fn() -> bool,
     ) -> Result<(), XdpError> {
         let until = Instant::now() + PATIENCE;
-        let heard =
-            |status: &Status| status.nic.beats > 0 && status.host.beats > 0 && status.state == State::Both;
+        let heard = |status: &Status| {
+            status.nic.beats > 0 && status.host.beats > 0 && status.state == State::Both
+        };
         while !heard(self.daemon.status()) {
             self.step_if_due()?;
             if stopped() {
@@ -498,7 +529,8 @@ impl Stage<'_> {
         let (mut sent, mut told) = (0u64, begin);
         let mut killed: Option<(Instant, u64, u64)> = None;
         let mut switched: Option<(Duration, u64)> = None;
-        // A death is waited for, and then as much of the phase remains as if it had been noticed at once.
+        // A death is waited for, and then as much of the phase remains as if it had been noticed at
+        // once.
         let goes_on = |switched: &Option<(Duration, u64)>| {
             let more = match switched {
                 Some((wall, _)) => *wall,

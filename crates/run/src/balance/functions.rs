@@ -1,8 +1,10 @@
 //! What sides compute: functions with results that a client can check.
 //!
-//! State is in one table of a file that both processes map: packet by packet either of them may serve any key, and the results are those of one
-//! process. An entry is a key and a value, both atomic; a key is claimed once and never moves, so two sides that insert the same key agree on
-//! its place. Only the operation on the value has to be atomic: an addition (count), a store (key-value store) or a compare-and-swap (EMA).
+//! State is in one table of a file that both processes map: packet by packet either of them may
+//! serve any key, and the results are those of one process. An entry is a key and a value, both
+//! atomic; a key is claimed once and never moves, so two sides that insert the same key agree on
+//! its place. Only the operation on the value has to be atomic: an addition (count), a store
+//! (key-value store) or a compare-and-swap (EMA).
 
 use std::fs::File;
 use std::io;
@@ -48,7 +50,10 @@ impl FunctionName {
     }
 
     pub fn name(self) -> &'static str {
-        FunctionName::ALL.iter().find(|(known, _)| *known == self).map_or("library", |(_, name)| name)
+        FunctionName::ALL
+            .iter()
+            .find(|(known, _)| *known == self)
+            .map_or("library", |(_, name)| name)
     }
 }
 
@@ -64,12 +69,20 @@ const BYTES: usize = ENTRIES * 16;
 
 impl Table {
     fn map(path: &Path) -> io::Result<Table> {
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+        let file =
+            File::options().read(true).write(true).create(true).truncate(false).open(path)?;
         file.set_len(BYTES as u64)?;
         // SAFETY: a fresh mapping of a file that is as long.
         let base = unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
-            libc::mmap(std::ptr::null_mut(), BYTES, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
+            libc::mmap(
+                std::ptr::null_mut(),
+                BYTES,
+                protection,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
         };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -83,14 +96,15 @@ impl Table {
         unsafe { &*self.base.add(at) }
     }
 
-    /// The value of a key, which is entered if it is new; none if the table is full or the key is the largest number. Keys are stored
-    /// plus one: 0 is free.
+    /// The value of a key, which is entered if it is new; none if the table is full or the key is
+    /// the largest number. Keys are stored plus one: 0 is free.
     fn value(&self, key: u64) -> Option<&AtomicU64> {
         let stored = key.checked_add(1)?;
         let mut at = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize;
         for _ in 0..ENTRIES {
             at &= ENTRIES - 1;
-            let found = self.cell(2 * at).compare_exchange(0, stored, Ordering::AcqRel, Ordering::Acquire);
+            let found =
+                self.cell(2 * at).compare_exchange(0, stored, Ordering::AcqRel, Ordering::Acquire);
             if found.is_ok() || found == Err(stored) {
                 return Some(self.cell(2 * at + 1));
             }
@@ -148,7 +162,9 @@ impl Function {
                 let old = cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, step);
                 next_average(old.unwrap_or(0), value)
             }
-            FunctionName::Kvs | FunctionName::Digest | FunctionName::Library => cell.load(Ordering::Acquire),
+            FunctionName::Kvs | FunctionName::Digest | FunctionName::Library => {
+                cell.load(Ordering::Acquire)
+            }
         }
     }
 }
@@ -156,14 +172,18 @@ impl Function {
 /// The next average of a key: old + (value - old) / 8, with 16 bits behind the point.
 pub fn next_average(old: u64, value: u64) -> u64 {
     let value = value << EMA_POINT;
-    if value >= old { old + ((value - old) >> EMA_SHIFT) } else { old - ((old - value) >> EMA_SHIFT) }
+    if value >= old {
+        old + ((value - old) >> EMA_SHIFT)
+    } else {
+        old - ((old - value) >> EMA_SHIFT)
+    }
 }
 
 /// FNV-1a of 64 bits.
 pub fn digest(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
 #[cfg(test)]
@@ -193,8 +213,9 @@ mod tests {
         // Every count of every key was given out once.
         let mut all: Vec<(u64, u64)> = sides.concat();
         all.sort();
-        let want: Vec<(u64, u64)> =
-            (0..KEYS).flat_map(|key| (1..=2 * TIMES / KEYS).map(move |count| (key, count))).collect();
+        let want: Vec<(u64, u64)> = (0..KEYS)
+            .flat_map(|key| (1..=2 * TIMES / KEYS).map(move |count| (key, count)))
+            .collect();
         assert_eq!(all, want);
     }
 

@@ -1,13 +1,18 @@
-//! State that stays with its flows: a bucket of flows has one owner, and the entries of its flows move with it.
+//! State that stays with its flows: a bucket of flows has one owner, and the entries of its flows
+//! move with it.
 //!
-//! Directors in mode flow-affine move buckets between sides. A side that gets a packet of a bucket it does not own asks the other side as soon as the packet is there, which first
-//! finishes the packets of that bucket that wait in its queue, in order, then takes the entries its packets touched out of its tables and gives them away. So an entry is
-//! on one side at a time, and a flow's packets meet its state in the order they came, however long queues are: the director's drain time has to cover only
-//! how late a side may look at what arrived. At first the NIC side owns everything. A side whose other side is gone owns all, with
-//! what it has: the dead side's entries are lost, as its packets are.
+//! Directors in mode flow-affine move buckets between sides. A side that gets a packet of a bucket
+//! it does not own asks the other side as soon as the packet is there, which first finishes the
+//! packets of that bucket that wait in its queue, in order, then takes the entries its packets
+//! touched out of its tables and gives them away. So an entry is on one side at a time, and a
+//! flow's packets meet its state in the order they came, however long queues are: the director's
+//! drain time has to cover only how late a side may look at what arrived. At first the NIC side
+//! owns everything. A side whose other side is gone owns all, with what it has: the dead side's
+//! entries are lost, as its packets are.
 //!
-//! Which entries belong to a bucket is what its packets read or wrote: programs are built to tell ([`crate::host::Watch::Keys`]). Only tables that handlers write count; a program whose
-//! flows share entries of those is refused before ([`super::program`]).
+//! Which entries belong to a bucket is what its packets read or wrote: programs are built to tell
+//! ([`crate::host::Watch::Keys`]). Only tables that handlers write count; a program whose flows
+//! share entries of those is refused before ([`super::program`]).
 //!
 //! Sides talk through a Unix socket, in JSON, a line per message.
 
@@ -62,7 +67,12 @@ impl Handoff {
     ///
     /// # Errors
     /// The machine's, and silence of the other side.
-    pub fn meet(side: Side, path: &Path, program: &Program, moves: &[TableId]) -> std::io::Result<Handoff> {
+    pub fn meet(
+        side: Side,
+        path: &Path,
+        program: &Program,
+        moves: &[TableId],
+    ) -> std::io::Result<Handoff> {
         let until = Instant::now() + PATIENCE;
         let listener = if side == Side::Nic { Some(UnixListener::bind(path)?) } else { None };
         if let Some(listener) = &listener {
@@ -130,7 +140,8 @@ impl Handoff {
         self.say(&Message::Give { bucket, entries });
     }
 
-    /// Takes what the other side said: buckets it gave are here afterwards. Returns those it asks for.
+    /// Takes what the other side said: buckets it gave are here afterwards. Returns those it asks
+    /// for.
     pub fn hear(&mut self, tables: &mut Tables) -> Vec<usize> {
         self.receive();
         let mut asked = Vec::new();

@@ -1,4 +1,5 @@
-//! How sides say that they are alive, how full their queues are and what they did: datagrams of 40 bytes on a Unix socket.
+//! How sides say that they are alive, how full their queues are and what they did: datagrams of 40
+//! bytes on a Unix socket.
 //!
 //! ```text
 //! 0  magic "nfbb"      8  sequence number         24  packets done so far
@@ -8,7 +9,8 @@
 //! 7  0
 //! ```
 //!
-//! Who may write to the socket's folder may say anything; nobody else can. Whatever is no heartbeat is counted and thrown away.
+//! Who may write to the socket's folder may say anything; nobody else can. Whatever is no heartbeat
+//! is counted and thrown away.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -48,7 +50,9 @@ impl Heartbeat {
         bytes[4] = 1;
         bytes[5] = u8::from(self.side == Side::Host);
         bytes[6] = self.asleep.into();
-        for (at, value) in [(8, self.sequence), (16, self.queue), (24, self.done), (32, self.p99_ns)] {
+        for (at, value) in
+            [(8, self.sequence), (16, self.queue), (24, self.done), (32, self.p99_ns)]
+        {
             bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
         }
         bytes
@@ -146,8 +150,14 @@ mod tests {
         let path = folder.path().join("beats");
         let mut receiver = Receiver::bind(&path).unwrap();
         let mut sender = Sender::new(&path).unwrap();
-        let beat =
-            Heartbeat { side: Side::Host, asleep: true, sequence: 1, queue: 2, done: 1 << 40, p99_ns: 4 };
+        let beat = Heartbeat {
+            side: Side::Host,
+            asleep: true,
+            sequence: 1,
+            queue: 2,
+            done: 1 << 40,
+            p99_ns: 4,
+        };
         sender.socket.send_to(b"nfbb", &path).unwrap();
         sender.socket.send_to(&[0; 100], &path).unwrap();
         sender.send(beat);
@@ -162,16 +172,23 @@ mod tests {
     fn the_header_in_c_says_the_same() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        std::fs::write(at("nf_balance.h"), include_str!("../../../../runtime/host/nf_balance.h")).unwrap();
+        std::fs::write(at("nf_balance.h"), include_str!("../../../../runtime/host/nf_balance.h"))
+            .unwrap();
         let source = "#define _GNU_SOURCE\n#include \"nf_balance.h\"\n\
                       int main(int c, char **v)\n{\n    struct nf_beats b;\n    if (c != 2 || nf_beats_open(&b, v[1])) return 1;\n    \
                       nf_beats_send(&b, NF_HOST_SIDE, 1, 2, 3000000000u, 4);\n    nf_beats_close(&b);\n    return 0;\n}\n";
         std::fs::write(at("beat.c"), source).unwrap();
         let mut clang = std::process::Command::new(nicforge_clang::name());
-        clang.args(["-std=c11", "-Wall", "-Wextra", "-Werror"]).arg(at("beat.c")).arg("-o").arg(at("beat"));
+        clang
+            .args(["-std=c11", "-Wall", "-Wextra", "-Werror"])
+            .arg(at("beat.c"))
+            .arg("-o")
+            .arg(at("beat"));
         assert!(clang.status().unwrap().success());
         let mut receiver = Receiver::bind(&at("beats")).unwrap();
-        assert!(std::process::Command::new(at("beat")).arg(at("beats")).status().unwrap().success());
+        assert!(
+            std::process::Command::new(at("beat")).arg(at("beats")).status().unwrap().success()
+        );
         let want = Heartbeat {
             side: Side::Host,
             asleep: true,

@@ -1,6 +1,7 @@
 //! Functions in C: compiled, loaded, checked, and called one after the other.
 //!
-//! The contract is `examples/balance/functions/nf_function.h`. A line `libraries: NAME...` in a source says what it links.
+//! The contract is `examples/balance/functions/nf_function.h`. A line `libraries: NAME...` in a
+//! source says what it links.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,14 +49,24 @@ pub fn compile(source: &Path, folder: &Path) -> Result<PathBuf, LibraryError> {
     let path = source.to_path_buf();
     let text = std::fs::read_to_string(source)
         .map_err(|error| LibraryError::Io { path: path.clone(), source: error })?;
-    let libraries = text.lines().find_map(|line| line.split("libraries:").nth(1)).unwrap_or_default();
+    let libraries =
+        text.lines().find_map(|line| line.split("libraries:").nth(1)).unwrap_or_default();
     let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let object = folder.join(format!("{name}.so"));
     let mut clang = Command::new(nicforge_clang::name());
-    clang.args(["-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-fno-color-diagnostics"]);
+    clang.args([
+        "-std=gnu11",
+        "-O2",
+        "-fPIC",
+        "-shared",
+        "-Wall",
+        "-Wextra",
+        "-fno-color-diagnostics",
+    ]);
     clang.arg(source).arg("-o").arg(&object);
     // What a comment says goes to the linker by name only.
-    let allowed = |name: &&str| name.chars().all(|c| c.is_ascii_alphanumeric() || "+-_.".contains(c));
+    let allowed =
+        |name: &&str| name.chars().all(|c| c.is_ascii_alphanumeric() || "+-_.".contains(c));
     clang.args(
         libraries
             .split_whitespace()
@@ -68,8 +79,9 @@ pub fn compile(source: &Path, folder: &Path) -> Result<PathBuf, LibraryError> {
         return Ok(object);
     }
     let messages = String::from_utf8_lossy(&ran.stderr).trim().to_string();
-    let missing =
-        messages.lines().find(|line| line.contains("file not found") || line.contains("cannot find -l"));
+    let missing = messages
+        .lines()
+        .find(|line| line.contains("file not found") || line.contains("cannot find -l"));
     Err(match missing {
         Some(what) => LibraryError::Missing { path, what: what.trim().to_string() },
         None => LibraryError::Source { path, messages },
@@ -105,15 +117,22 @@ impl Pipeline {
         Ok(Pipeline { libraries, input: Vec::new(), output: vec![0; ROOM] })
     }
 
-    /// Runs all of them on a payload; the result is the digest of what the last one wrote, or 0 if one failed.
+    /// Runs all of them on a payload; the result is the digest of what the last one wrote, or 0 if
+    /// one failed.
     pub fn run(&mut self, payload: &[u8]) -> u64 {
         self.input.clear();
         self.input.extend_from_slice(payload);
         for (_, library) in &self.libraries {
-            // SAFETY: the symbol was found when the library was loaded; buffers and their lengths are ours.
+            // SAFETY: the symbol was found when the library was loaded; buffers and their lengths
+            // are ours.
             let written = unsafe {
                 let Ok(run) = library.get::<Run>(b"nf_function_run") else { return 0 };
-                run(self.input.as_ptr(), self.input.len() as u32, self.output.as_mut_ptr(), ROOM as u32)
+                run(
+                    self.input.as_ptr(),
+                    self.input.len() as u32,
+                    self.output.as_mut_ptr(),
+                    ROOM as u32,
+                )
             } as usize;
             if written == 0 || written > ROOM {
                 return 0;

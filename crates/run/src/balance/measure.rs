@@ -1,8 +1,11 @@
-//! What a function costs on one core of this machine: time per call, its variation, and p99 at half the capacity.
+//! What a function costs on one core of this machine: time per call, its variation, and p99 at half
+//! the capacity.
 //!
-//! Times of calls are measured one by one; a call that takes twenty times the median was interrupted by something else and is left out. The queue is
-//! computed from them: arrivals at random at half the capacity, one server, service times as they were measured (Lindley's recursion). On a machine that
-//! others use too, a queue in real time would show their work. A slower processor is stood for by a factor.
+//! Times of calls are measured one by one; a call that takes twenty times the median was
+//! interrupted by something else and is left out. The queue is computed from them: arrivals at
+//! random at half the capacity, one server, service times as they were measured (Lindley's
+//! recursion). On a machine that others use too, a queue in real time would show their work. A
+//! slower processor is stood for by a factor.
 
 use std::time::{Duration, Instant};
 
@@ -25,8 +28,8 @@ const INTERRUPTED: f64 = 20.0;
 /// Calls before anything is measured.
 const WARM: usize = 200;
 
-/// Measures `call`, which gets payloads of `bytes` bytes, for about `time`; `slowdown` is how many times slower the processor is that
-/// this one stands for.
+/// Measures `call`, which gets payloads of `bytes` bytes, for about `time`; `slowdown` is how many
+/// times slower the processor is that this one stands for.
 pub fn measure(
     call: &mut dyn FnMut(&[u8]) -> u64,
     bytes: usize,
@@ -60,13 +63,15 @@ pub fn measure(
     let median = *times.clone().select_nth_unstable_by(middle, f64::total_cmp).1;
     times.retain(|time| *time <= INTERRUPTED * median);
     let mean_ns = times.iter().sum::<f64>() / times.len() as f64;
-    let variance = times.iter().map(|time| (time - mean_ns).powi(2)).sum::<f64>() / times.len() as f64;
+    let variance =
+        times.iter().map(|time| (time - mean_ns).powi(2)).sum::<f64>() / times.len() as f64;
 
     let p99_ns = p99_at_half(&times, mean_ns, &mut rng);
     Cost { mean_ns, cv: variance.sqrt() / mean_ns, p99_ns, calls: times.len() as u64 }
 }
 
-/// p99 of a queue with one server, these service times and random arrivals that load it by half, ns.
+/// p99 of a queue with one server, these service times and random arrivals that load it by half,
+/// ns.
 fn p99_at_half(services: &[f64], mean_ns: f64, rng: &mut Rng) -> f64 {
     let mut waiting = 0.0f64;
     let mut latencies: Vec<f64> = (services.iter())
@@ -87,7 +92,8 @@ mod tests {
     #[test]
     fn the_queue_is_that_of_theory() {
         let mut rng = Rng::new(3);
-        // M/M/1 at half load: latency is exponential with twice the mean service, p99 is 4.6 times that.
+        // M/M/1 at half load: latency is exponential with twice the mean service, p99 is 4.6 times
+        // that.
         let services: Vec<f64> = (0..400_000).map(|_| 1000.0 * rng.exponential()).collect();
         let p99 = p99_at_half(&services, 1000.0, &mut rng);
         assert!((p99 / (2000.0 * 100f64.ln()) - 1.0).abs() < 0.05, "{p99}");

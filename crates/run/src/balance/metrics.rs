@@ -20,8 +20,10 @@ fn name(state: State) -> &'static str {
 pub fn prometheus(status: &Status) -> String {
     let mut text = String::new();
     let mut metric = |name: &str, kind: &str, help: &str, values: &[(&str, f64)]| {
-        let _ =
-            writeln!(text, "# HELP nicforge_balance_{name} {help}\n# TYPE nicforge_balance_{name} {kind}");
+        let _ = writeln!(
+            text,
+            "# HELP nicforge_balance_{name} {help}\n# TYPE nicforge_balance_{name} {kind}"
+        );
         for (labels, value) in values {
             let _ = writeln!(text, "nicforge_balance_{name}{labels} {value}");
         }
@@ -48,7 +50,12 @@ pub fn prometheus(status: &Status) -> String {
         &[("", counters.merged as f64)],
     );
     metric("received_bits_per_second", "gauge", "Eligible traffic.", &[("", status.received)]);
-    metric("threshold_bits_per_second", "gauge", "What the NIC may get.", &[("", status.threshold)]);
+    metric(
+        "threshold_bits_per_second",
+        "gauge",
+        "What the NIC may get.",
+        &[("", status.threshold)],
+    );
     let seconds = |ns: u64| ns as f64 / 1e9;
     let p99 = [(nic, seconds(status.nic.p99_ns)), (host, seconds(status.host.p99_ns))];
     metric("p99_seconds", "gauge", "99th percentile of latency; 0: too few packets.", &p99);
@@ -58,7 +65,12 @@ pub fn prometheus(status: &Status) -> String {
         "Packets in the fullest queue.",
         &sides(status.nic.queue, status.host.queue),
     );
-    metric("host_awake", "gauge", "Whether the host is awake.", &[("", f64::from(!status.host.asleep))]);
+    metric(
+        "host_awake",
+        "gauge",
+        "Whether the host is awake.",
+        &[("", f64::from(!status.host.asleep))],
+    );
     metric(
         "alive",
         "gauge",
@@ -69,7 +81,12 @@ pub fn prometheus(status: &Status) -> String {
         ],
     );
     metric("shadow", "gauge", "Whether nothing is diverted.", &[("", f64::from(status.shadow))]);
-    metric("state_changes_total", "counter", "Fail-overs and returns.", &[("", status.changes.len() as f64)]);
+    metric(
+        "state_changes_total",
+        "counter",
+        "Fail-overs and returns.",
+        &[("", status.changes.len() as f64)],
+    );
     metric(
         "heartbeats_refused_total",
         "counter",

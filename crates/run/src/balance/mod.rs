@@ -1,7 +1,9 @@
-//! The load balancer on real interfaces: XDP director and merger, and the daemon that runs a policy.
+//! The load balancer on real interfaces: XDP director and merger, and the daemon that runs a
+//! policy.
 //!
-//! [`Balancer`] is the object in the kernel, [`daemon`] what runs beside it, [`heartbeat`] how both sides say that they are alive and how full
-//! their queues are. [`peer`] and [`demo`] are a NIC side, a host side and a client of our own.
+//! [`Balancer`] is the object in the kernel, [`daemon`] what runs beside it, [`heartbeat`] how both
+//! sides say that they are alive and how full their queues are. [`peer`] and [`demo`] are a NIC
+//! side, a host side and a client of our own.
 
 pub mod control;
 pub mod daemon;
@@ -73,7 +75,10 @@ fn contract(what: impl std::fmt::Display) -> XdpError {
 
 /// Errors of other parts, with what could not be done for them.
 fn other<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> XdpError {
-    move |error| XdpError::Kernel { what: what.to_string(), source: std::io::Error::other(error.to_string()) }
+    move |error| XdpError::Kernel {
+        what: what.to_string(),
+        source: std::io::Error::other(error.to_string()),
+    }
 }
 
 /// Offsets in `nfb_set`.
@@ -93,12 +98,14 @@ impl Balancer {
     /// Compiles and loads.
     ///
     /// # Errors
-    /// [`XdpError::Kernel`] for VIPs that [`check`] refuses; whatever compiling and loading may fail with.
+    /// [`XdpError::Kernel`] for VIPs that [`check`] refuses; whatever compiling and loading may
+    /// fail with.
     pub fn load(config: &Config) -> Result<Balancer, XdpError> {
         Balancer::load_source(config, SOURCE)
     }
 
-    /// As [`Balancer::load`], with another director of the same maps and settings in place of ours, for comparisons.
+    /// As [`Balancer::load`], with another director of the same maps and settings in place of ours,
+    /// for comparisons.
     pub fn load_source(config: &Config, source: &str) -> Result<Balancer, XdpError> {
         check(&config.vips).map_err(other("serve these addresses"))?;
         let mode = Metering::ALL.iter().position(|(mode, _)| *mode == config.mode).unwrap_or(0);
@@ -173,7 +180,8 @@ impl Balancer {
         Ok(())
     }
 
-    /// Attaches a program that passes everything, as veth wants it at the other end of what frames are redirected to.
+    /// Attaches a program that passes everything, as veth wants it at the other end of what frames
+    /// are redirected to.
     pub fn attach_pass(&self, interface: &str) -> Result<Attached, XdpError> {
         attach(self.program("nfb_pass")?, index_of(interface)?, interface)
     }
@@ -235,7 +243,8 @@ impl Balancer {
         }
     }
 
-    /// Puts all buckets of flows on the host or the NIC at once; only before packets come, since it may reorder flows.
+    /// Puts all buckets of flows on the host or the NIC at once; only before packets come, since it
+    /// may reorder flows.
     pub fn place(&self, host: bool) {
         for at in 0..BUCKETS {
             self.buckets.set_u32(at * BUCKET, host.into());
@@ -243,7 +252,8 @@ impl Balancer {
         }
     }
 
-    /// A single frame from the wire through the kernel's test run at a time; the frame is changed in place. For a balancer with `test`.
+    /// A single frame from the wire through the kernel's test run at a time; the frame is changed
+    /// in place. For a balancer with `test`.
     pub fn test_ingress(&self, frame: &mut Vec<u8>, now_ns: u64) -> Result<Verdict, XdpError> {
         self.set.set_u64(place::NOW, now_ns);
         Ok(match self.test(frame, "nfb_ingress")? {
@@ -268,10 +278,12 @@ impl Balancer {
 
     /// The instructions of a program, as they were loaded, for counting.
     pub fn instructions(&self, program: &str) -> Option<Vec<u8>> {
-        let program = self.object.progs().find(|found| found.name().to_string_lossy() == program)?;
+        let program =
+            self.object.progs().find(|found| found.name().to_string_lossy() == program)?;
         let insns = program.insns();
         // SAFETY: an instruction is eight plain bytes without padding.
-        let bytes = unsafe { std::slice::from_raw_parts(insns.as_ptr().cast::<u8>(), size_of_val(insns)) };
+        let bytes =
+            unsafe { std::slice::from_raw_parts(insns.as_ptr().cast::<u8>(), size_of_val(insns)) };
         Some(bytes.to_vec())
     }
 }

@@ -1,10 +1,12 @@
 //! A side: a process that answers requests on an interface, as the NIC's processor or as the host.
 //!
-//! The NIC side looks at its interface all the time, and is paced to so many packets a second: it stands for a slower processor. The host sleeps in
-//! poll(2) until a packet comes. Both send heartbeats; a host that has slept in says so and is then silent.
+//! The NIC side looks at its interface all the time, and is paced to so many packets a second: it
+//! stands for a slower processor. The host sleeps in poll(2) until a packet comes. Both send
+//! heartbeats; a host that has slept in says so and is then silent.
 //!
-//! Either runs a compiled program ([`super::program`]), and everything for its address comes in by port 0, or a function: then
-//! requests are UDP with a payload of at least [`REQUEST`] bytes; an answer is the same frame with addresses and ports swapped and the result filled in.
+//! Either runs a compiled program ([`super::program`]), and everything for its address comes in by
+//! port 0, or a function: then requests are UDP with a payload of at least [`REQUEST`] bytes; an
+//! answer is the same frame with addresses and ports swapped and the result filled in.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, RawFd};
@@ -75,7 +77,8 @@ impl Work {
         if options.objects.is_empty() {
             return Ok(Work::Function(function));
         }
-        let pipeline = Pipeline::load(&options.objects).map_err(super::other("load the functions"))?;
+        let pipeline =
+            Pipeline::load(&options.objects).map_err(super::other("load the functions"))?;
         Ok(Work::Function(function.with_pipeline(pipeline)))
     }
 
@@ -188,7 +191,8 @@ impl Server {
         Ok(())
     }
 
-    /// Gives buckets to the other side that it asks for, each after the packets of it that are here.
+    /// Gives buckets to the other side that it asks for, each after the packets of it that are
+    /// here.
     fn give(&mut self) -> Result<(), XdpError> {
         for bucket in self.work.hear() {
             self.receive()?;
@@ -236,7 +240,8 @@ pub fn serve(options: &Options) -> Result<(), XdpError> {
             server.handle(came, frame)?;
             now = Instant::now();
         }
-        let idle = is_host && server.queue.is_empty() && now.duration_since(server.last_work) > IDLE;
+        let idle =
+            is_host && server.queue.is_empty() && now.duration_since(server.last_work) > IDLE;
         if now.duration_since(last_beat) >= BEAT || idle != told {
             last_beat = now;
             told = idle;
@@ -251,7 +256,14 @@ pub fn serve(options: &Options) -> Result<(), XdpError> {
                 latencies.clear();
             }
             let (queue, done) = (server.queue.len() as u64, server.done);
-            beats.send(Heartbeat { side: options.side, asleep: idle, sequence: 0, queue, done, p99_ns });
+            beats.send(Heartbeat {
+                side: options.side,
+                asleep: idle,
+                sequence: 0,
+                queue,
+                done,
+                p99_ns,
+            });
         }
         let wait = match (idle, server.queue.is_empty()) {
             (true, _) => None,

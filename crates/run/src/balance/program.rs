@@ -1,14 +1,19 @@
 //! Compiled programs as sides of the demo, and requests for them with the answers they must get.
 //!
-//! Both sides run the same shared object, made once; each has tables of its own, filled alike. An answer may depend on the frame, on tables that
-//! handlers leave alone, and on entries that the packets of one bucket of flows have for themselves: these move with the bucket ([`super::handoff`]), and the director must be
-//! flow-affine. [`Requests::prepare`] refuses other programs. Counting is allowed (`nf_add` and its like): in fields that
-//! no handler reads, and without new entries in tables that are looked up, which the interpreter's tables show after all requests.
+//! Both sides run the same shared object, made once; each has tables of its own, filled alike. An
+//! answer may depend on the frame, on tables that handlers leave alone, and on entries that the
+//! packets of one bucket of flows have for themselves: these move with the bucket
+//! ([`super::handoff`]), and the director must be flow-affine. [`Requests::prepare`] refuses other
+//! programs. Counting is allowed (`nf_add` and its like): in fields that no handler reads, and
+//! without new entries in tables that are looked up, which the interpreter's tables show after all
+//! requests.
 //!
-//! The host side's frames have its own address; the program gets them with the address that clients know, so that keys and answers are the same on both sides.
+//! The host side's frames have its own address; the program gets them with the address that clients
+//! know, so that keys and answers are the same on both sides.
 //!
-//! Requests are frames of a capture with the demo's addresses. The IP identification is their number; a program that answers leaves it alone, so a
-//! reply is matched by it and compared, byte for byte, with the interpreter's answer to the frame as the client sent it.
+//! Requests are frames of a capture with the demo's addresses. The IP identification is their
+//! number; a program that answers leaves it alone, so a reply is matched by it and compared, byte
+//! for byte, with the interpreter's answer to the frame as the client sent it.
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;
@@ -21,8 +26,8 @@ use nicforge_balance::director::{change_destination, change_source, flow_bucket}
 use nicforge_ir::interp::{Access, NoTrace, Tracer};
 use nicforge_ir::ops::{Class, Op, Proj};
 use nicforge_ir::{
-    Entry, Input, InputEvent, Interp, InterpError, Output, Program, TableBackend, TableError, TableId,
-    Verified,
+    Entry, Input, InputEvent, Interp, InterpError, Output, Program, TableBackend, TableError,
+    TableId, Verified,
 };
 
 use super::demo::{CLIENT, CLIENT_MAC, HOST, HOST_MAC, VIP, VIP_MAC, mac_of};
@@ -99,13 +104,15 @@ pub struct Answerer {
 }
 
 impl Answerer {
-    /// Loads the program and fills its tables. If its state goes with flows, it meets the other side at `state`.
+    /// Loads the program and fills its tables. If its state goes with flows, it meets the other
+    /// side at `state`.
     pub fn open(compiled: &Compiled, side: Side, state: &Path) -> Result<Answerer, ProgramError> {
         let program = &compiled.program;
         let mut host = HostProgram::open(program, &compiled.object)?;
         control::apply(host.tables_mut(), &compiled.entries)?;
         let moves = flow_tables(program);
-        let handoff = (!moves.is_empty()).then(|| Handoff::meet(side, state, program, &moves)).transpose()?;
+        let handoff =
+            (!moves.is_empty()).then(|| Handoff::meet(side, state, program, &moves)).transpose()?;
         Ok(Answerer { host, side, start: Instant::now(), taken: 0, handoff })
     }
 
@@ -140,8 +147,11 @@ impl Answerer {
         self.enter(&mut frame);
         let bucket = flow_bucket(&frame);
         let time_ns = self.start.elapsed().as_nanos() as u64;
-        let event =
-            InputEvent { time_ns, seed: event_seed(self.taken), input: Input::Net { port: 0, frame } };
+        let event = InputEvent {
+            time_ns,
+            seed: event_seed(self.taken),
+            input: Input::Net { port: 0, frame },
+        };
         self.taken += 1;
         let outputs = self.host.run_one(&event).unwrap_or_default();
         if let (Some(handoff), Some(bucket)) = (&mut self.handoff, bucket) {
@@ -234,7 +244,8 @@ struct Users<'a> {
 impl Tracer for Users<'_> {
     fn table(&mut self, access: &Access) {
         if self.tables.contains(&access.table) {
-            let owner = *self.seen.entry((access.table, access.key.to_vec())).or_insert(self.bucket);
+            let owner =
+                *self.seen.entry((access.table, access.key.to_vec())).or_insert(self.bucket);
             if owner != self.bucket {
                 self.shared = Some(access.table);
             }
@@ -258,7 +269,8 @@ impl Requests {
             return Err(ProgramError::Outside { program: name(), what });
         }
         let flow_tables = flow_tables(program);
-        let mut users = Users { tables: &flow_tables, bucket: 0, seen: HashMap::new(), shared: None };
+        let mut users =
+            Users { tables: &flow_tables, bucket: 0, seen: HashMap::new(), shared: None };
         let mut interp = Interp::new(program);
         control::apply(&mut interp, entries)?;
         let watched = |table: &TableId| is_read(program, *table) && !flow_tables.contains(table);
@@ -266,7 +278,8 @@ impl Requests {
         let keys = |interp: &Interp, table: TableId| -> Result<Vec<Vec<u8>>, TableError> {
             Ok(interp.dump(table)?.into_iter().map(|entry| entry.key).collect())
         };
-        let before: Vec<_> = watched.iter().map(|table| keys(&interp, *table)).collect::<Result<_, _>>()?;
+        let before: Vec<_> =
+            watched.iter().map(|table| keys(&interp, *table)).collect::<Result<_, _>>()?;
         let mut answered = Vec::new();
         for event in events {
             let Input::Net { port: 0, frame } = &event.input else { continue };
@@ -283,7 +296,8 @@ impl Requests {
         for (number, frame) in (0..NUMBERS).zip(answered.iter().cycle()) {
             let frame = addressed(frame, number).unwrap_or_default();
             users.bucket = flow_bucket(&frame).unwrap_or(BUCKETS);
-            // A frame that gets no answer under this number would keep numbers from being places in the list.
+            // A frame that gets no answer under this number would keep numbers from being places in
+            // the list.
             let Some(reply) = answer(&mut interp, &frame, &mut users)? else {
                 return Err(ProgramError::Silent { program: name() });
             };
@@ -297,17 +311,23 @@ impl Requests {
                 return Err(ProgramError::Shared { program: name(), table: table_name(*table) });
             }
         }
-        let full =
-            |table: &&TableId| interp.counters().refused[**table] + interp.counters().evicted[**table] > 0;
+        let full = |table: &&TableId| {
+            interp.counters().refused[**table] + interp.counters().evicted[**table] > 0
+        };
         if let Some(table) = flow_tables.iter().find(full) {
             let requests = list.len();
-            return Err(ProgramError::Full { program: name(), table: table_name(*table), requests });
+            return Err(ProgramError::Full {
+                program: name(),
+                table: table_name(*table),
+                requests,
+            });
         }
         let stateful = !flow_tables.is_empty();
         Ok(Requests { list, program: program.clone(), entries: entries.to_vec(), stateful })
     }
 
-    /// Whether answers depend on the flow's earlier frames, so that directors must be flow-affine and no request may be lost.
+    /// Whether answers depend on the flow's earlier frames, so that directors must be flow-affine
+    /// and no request may be lost.
     pub fn stateful(&self) -> bool {
         self.stateful
     }
@@ -365,7 +385,9 @@ pub fn flow_tables(program: &Program) -> Vec<TableId> {
         find(program, |_, op| {
             let matters = match op {
                 _ if op.effects().table_write != Some(table) => false,
-                op if op.effects().commutes => reads_field(program, table, op.path().and_then(<[_]>::first)),
+                op if op.effects().commutes => {
+                    reads_field(program, table, op.path().and_then(<[_]>::first))
+                }
                 _ => true,
             };
             matters.then_some(())
@@ -379,7 +401,8 @@ fn is_read(program: &Program, table: TableId) -> bool {
     find(program, |_, op| (op.effects().table_read == Some(table)).then_some(())).is_some()
 }
 
-/// Whether a value that was looked up in `table` is used otherwise than for members other than `field`.
+/// Whether a value that was looked up in `table` is used otherwise than for members other than
+/// `field`.
 fn reads_field(program: &Program, table: TableId, field: Option<&Proj>) -> bool {
     let other = |path: &[Proj]| match (path.first(), field) {
         (Some(Proj::Field(used)), Some(Proj::Field(written))) => used != written,
@@ -391,7 +414,8 @@ fn reads_field(program: &Program, table: TableId, field: Option<&Proj>) -> bool 
                 .def_op(operand)
                 .is_some_and(|op| op.class() == Class::Entry && op.table() == Some(table));
             // The first result says whether there was an entry.
-            let hit = body.def_inst(operand).is_some_and(|inst| body.insts[inst].results[0] == operand);
+            let hit =
+                body.def_inst(operand).is_some_and(|inst| body.insts[inst].results[0] == operand);
             let apart = matches!(op, Op::Get { agg, path } if *agg == operand && other(path));
             from_table && !hit && !apart
         });
@@ -401,7 +425,10 @@ fn reads_field(program: &Program, table: TableId, field: Option<&Proj>) -> bool 
 }
 
 /// What `test` finds first in the handlers, whose calls are inlined.
-fn find<T>(program: &Program, mut test: impl FnMut(&nicforge_ir::Body, &Op) -> Option<T>) -> Option<T> {
+fn find<T>(
+    program: &Program,
+    mut test: impl FnMut(&nicforge_ir::Body, &Op) -> Option<T>,
+) -> Option<T> {
     program.handlers.values().find_map(|handler| {
         let mut found = None;
         handler.body.for_each_inst(handler.body.entry(), &mut |inst| {
@@ -420,8 +447,10 @@ fn answer<T: Tracer>(
     tracer: &mut T,
 ) -> Result<Option<Vec<u8>>, ProgramError> {
     let input = Input::Net { port: 0, frame: frame.to_vec() };
-    let mut sent = interp.run_traced(&InputEvent { time_ns: 0, seed: event_seed(0), input }, tracer)?;
-    let Some(Output::Send { port: 0, frame: reply }) = sent.pop().filter(|_| sent.is_empty()) else {
+    let mut sent =
+        interp.run_traced(&InputEvent { time_ns: 0, seed: event_seed(0), input }, tracer)?;
+    let Some(Output::Send { port: 0, frame: reply }) = sent.pop().filter(|_| sent.is_empty())
+    else {
         return Ok(None);
     };
     let back = (HEADERS..=LONGEST).contains(&reply.len())
@@ -434,7 +463,8 @@ fn answer<T: Tracer>(
     Ok(back.then_some(reply))
 }
 
-/// A frame from the client to the service with a number, checksums right; none for what is no plain IPv4 packet. ICMP's checksum covers no address.
+/// A frame from the client to the service with a number, checksums right; none for what is no plain
+/// IPv4 packet. ICMP's checksum covers no address.
 fn addressed(frame: &[u8], number: u16) -> Option<Vec<u8>> {
     let plain = (HEADERS..=LONGEST).contains(&frame.len()) && frame[12..15] == [8, 0, 0x45];
     // No fragments: flag and offset.

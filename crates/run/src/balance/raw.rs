@@ -53,7 +53,9 @@ impl Raw {
             address.sll_family = libc::AF_PACKET as u16;
             address.sll_protocol = all;
             address.sll_ifindex = index as i32;
-            if libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size_of_val(&address) as u32) != 0 {
+            if libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size_of_val(&address) as u32)
+                != 0
+            {
                 return Err(XdpError::last(format!("bind a packet socket to `{interface}`")));
             }
         }
@@ -64,7 +66,8 @@ impl Raw {
     pub fn receive(&self) -> io::Result<Option<Vec<u8>>> {
         let mut frame = vec![0; LARGEST];
         // SAFETY: a buffer and its length.
-        let got = unsafe { libc::recv(self.fd.as_raw_fd(), frame.as_mut_ptr().cast(), frame.len(), 0) };
+        let got =
+            unsafe { libc::recv(self.fd.as_raw_fd(), frame.as_mut_ptr().cast(), frame.len(), 0) };
         if got < 0 {
             let error = io::Error::last_os_error();
             return if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) };
@@ -76,7 +79,8 @@ impl Raw {
     /// Sends a frame; false if the interface takes no more for now.
     pub fn send(&self, frame: &[u8]) -> io::Result<bool> {
         // SAFETY: a buffer and its length.
-        let sent = unsafe { libc::send(self.fd.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+        let sent =
+            unsafe { libc::send(self.fd.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
         if sent >= 0 {
             return Ok(true);
         }

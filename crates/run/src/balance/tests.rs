@@ -18,7 +18,8 @@ fn can_load() -> bool {
     false
 }
 
-/// Kernel and pure director, packet by packet: verdicts, frames and counters, in every mode, lazy or not, while settings change.
+/// Kernel and pure director, packet by packet: verdicts, frames and counters, in every mode, lazy
+/// or not, while settings change.
 #[test]
 fn the_kernel_does_what_the_director_does() {
     if !can_load() {
@@ -29,7 +30,8 @@ fn the_kernel_does_what_the_director_does() {
     let vips = sample_vips();
     for (mode, name) in Metering::ALL {
         for (lazy, shadow) in [(true, false), (false, false), (true, true)] {
-            let config = Config { vips: vips.clone(), mode, lazy, shadow, nic_is_stack: false, test: true };
+            let config =
+                Config { vips: vips.clone(), mode, lazy, shadow, nic_is_stack: false, test: true };
             let kernel = Balancer::load(&config).unwrap_or_else(|error| panic!("{name}: {error}"));
             let mut pure = Director::new(vips.clone(), mode).unwrap();
             (pure.lazy, pure.shadow) = (lazy, shadow);
@@ -40,12 +42,16 @@ fn the_kernel_does_what_the_director_does() {
             for packet in 0..6000 {
                 if packet % 100 == 0 {
                     pure.set = setting(1e6 * rng.unit(), 1e6, 100_000, 2 * 1524);
-                    pure.route = [Route::Metered, Route::Metered, Route::Metered, Route::Nic, Route::Host]
-                        [rng.below(5) as usize];
+                    pure.route =
+                        [Route::Metered, Route::Metered, Route::Metered, Route::Nic, Route::Host]
+                            [rng.below(5) as usize];
                     kernel.apply(&pure.set, 1, pure.route);
                     let wanted: Vec<bool> = (0..BUCKETS).map(|_| rng.below(2) == 0).collect();
                     kernel.want(&wanted);
-                    pure.buckets.iter_mut().zip(&wanted).for_each(|(bucket, wanted)| bucket.wanted = *wanted);
+                    pure.buckets
+                        .iter_mut()
+                        .zip(&wanted)
+                        .for_each(|(bucket, wanted)| bucket.wanted = *wanted);
                 }
                 now += u64::from(rng.below(400_000));
                 let before = frame(&mut rng, &vips, packet % 4 == 3);
@@ -60,10 +66,17 @@ fn the_kernel_does_what_the_director_does() {
                 } else {
                     let verdict = kernel.test_ingress(&mut got, now).unwrap();
                     let expected = pure.ingress(&mut want, || now);
-                    assert_eq!((verdict, &got), (expected, &want), "{name} {packet}: {before:02x?}");
+                    assert_eq!(
+                        (verdict, &got),
+                        (expected, &want),
+                        "{name} {packet}: {before:02x?}"
+                    );
                     seen[verdict as usize] += 1;
                 }
-                assert!(!checksums_are_right(&before) || checksums_are_right(&got), "{name} {packet}");
+                assert!(
+                    !checksums_are_right(&before) || checksums_are_right(&got),
+                    "{name} {packet}"
+                );
             }
             assert!(seen.iter().all(|count| *count > 300), "{name}: {seen:?}");
             assert_eq!(kernel.counters().unwrap()[0], pure.counters, "{name}");

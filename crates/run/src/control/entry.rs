@@ -13,9 +13,13 @@ pub struct EntryError {
 /// The table of that name, or a message that lists those there are.
 pub fn find_table(program: &Program, name: &str) -> Result<TableId, String> {
     program.table_named(name).ok_or_else(|| {
-        let known: Vec<String> = program.tables.values().map(|table| format!("`{}`", table.name)).collect();
-        let known =
-            if known.is_empty() { "it has none".to_string() } else { format!("it has {}", known.join(", ")) };
+        let known: Vec<String> =
+            program.tables.values().map(|table| format!("`{}`", table.name)).collect();
+        let known = if known.is_empty() {
+            "it has none".to_string()
+        } else {
+            format!("it has {}", known.join(", "))
+        };
         format!("the program has no table `{name}`; {known}")
     })
 }
@@ -51,7 +55,11 @@ pub fn parse_entry(program: &Program, table: TableId, row: &Value) -> Result<Ent
 }
 
 /// Reads what identifies an entry: key, prefix or mask and priority.
-pub fn parse_key(program: &Program, table: TableId, row: &Value) -> Result<(Vec<u8>, Match), EntryError> {
+pub fn parse_key(
+    program: &Program,
+    table: TableId,
+    row: &Value,
+) -> Result<(Vec<u8>, Match), EntryError> {
     let whole = |message: String| EntryError { member: None, message };
     let known = members(program, table);
     let Value::Object(row) = row else {
@@ -80,7 +88,9 @@ pub fn parse_key(program: &Program, table: TableId, row: &Value) -> Result<(Vec<
                 (None, None) => bits,
             };
             if length > bits {
-                return Err(at("prefix")(format!("prefix length {length}, but keys have {bits} bits")));
+                return Err(at("prefix")(format!(
+                    "prefix length {length}, but keys have {bits} bits"
+                )));
             }
             let mut mask = vec![0xff; key.len()];
             clear_behind(&mut mask, length);
@@ -92,7 +102,8 @@ pub fn parse_key(program: &Program, table: TableId, row: &Value) -> Result<(Vec<
                 None => vec![0xff; key.len()],
                 Some(mask) => json::parse_key(program, table, mask).map_err(at("mask"))?,
             };
-            let priority = row.get("priority").map_or(Ok(0), whole_number).map_err(at("priority"))?;
+            let priority =
+                row.get("priority").map_or(Ok(0), whole_number).map_err(at("priority"))?;
             Ok((masked(key, &mask), Match::Mask { mask, priority }))
         }
         TableKind::Hash | TableKind::Array | TableKind::Lru => {
@@ -133,7 +144,10 @@ fn parse_buf(text: &Value, most: u32) -> Result<Vec<u8>, String> {
     };
     let bytes: Vec<u8> = pairs.iter().map(|[high, low]| high << 4 | low).collect();
     if bytes.len() > most as usize {
-        return Err(format!("{} bytes, but the table's byte strings have at most {most}", bytes.len()));
+        return Err(format!(
+            "{} bytes, but the table's byte strings have at most {most}",
+            bytes.len()
+        ));
     }
     Ok(bytes)
 }

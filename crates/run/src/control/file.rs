@@ -40,8 +40,9 @@ impl fmt::Display for Place {
 pub(super) type Document = Vec<(String, Place, Vec<(Place, Result<Value, String>)>)>;
 
 pub(super) fn toml(path: &Path, text: &str) -> Result<Document, ControlError> {
-    let line =
-        |at: usize| 1 + text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count();
+    let line = |at: usize| {
+        1 + text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count()
+    };
     let place = |at: usize| Place::new(format!("{}:{}", path.display(), line(at)));
     let document = DeTable::parse(text).map_err(|error| ControlError::Syntax {
         place: place(error.span().map_or(0, |span| span.start)).to_string(),
@@ -53,7 +54,11 @@ pub(super) fn toml(path: &Path, text: &str) -> Result<Document, ControlError> {
         let name: &str = name.get_ref().borrow();
         let DeValue::Array(rows) = rows.get_ref() else {
             let message = format!("expected entries, each under `[[{name}]]`");
-            return Err(ControlError::Entry { place: name_place.text, table: name.to_string(), message });
+            return Err(ControlError::Entry {
+                place: name_place.text,
+                table: name.to_string(),
+                message,
+            });
         };
         let row = |row: &Spanned<DeValue>| {
             let mut at = place(row.span().start);
@@ -96,10 +101,13 @@ fn value(toml: &DeValue) -> Result<Value, String> {
 }
 
 pub(super) fn json(path: &Path, text: &str) -> Result<Document, ControlError> {
-    let document: Map<String, Value> = serde_json::from_str(text).map_err(|error| ControlError::Syntax {
-        place: format!("{}:{}:{}", path.display(), error.line().max(1), error.column().max(1)),
-        message: format!("{error}; expected {{ \"table\": [ {{ \"key\": ..., \"value\": ... }} ] }}"),
-    })?;
+    let document: Map<String, Value> =
+        serde_json::from_str(text).map_err(|error| ControlError::Syntax {
+            place: format!("{}:{}:{}", path.display(), error.line().max(1), error.column().max(1)),
+            message: format!(
+                "{error}; expected {{ \"table\": [ {{ \"key\": ..., \"value\": ... }} ] }}"
+            ),
+        })?;
     let mut tables = Vec::new();
     for (name, rows) in document {
         let place = Place::new(path.display().to_string());
@@ -107,7 +115,9 @@ pub(super) fn json(path: &Path, text: &str) -> Result<Document, ControlError> {
             let message = "expected a list of entries".to_string();
             return Err(ControlError::Entry { place: place.text, table: name, message });
         };
-        let row = |(index, row)| (Place::new(format!("{}, entry {}", path.display(), index + 1)), Ok(row));
+        let row = |(index, row)| {
+            (Place::new(format!("{}, entry {}", path.display(), index + 1)), Ok(row))
+        };
         tables.push((name, place, rows.into_iter().enumerate().map(row).collect()));
     }
     Ok(tables)

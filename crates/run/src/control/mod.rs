@@ -1,4 +1,5 @@
-//! Table contents between people and programs: files that fill tables before a run, and dumps of what is in them.
+//! Table contents between people and programs: files that fill tables before a run, and dumps of
+//! what is in them.
 //!
 //! ```toml
 //! [[hosts]]                 # the table's name; one such part per entry
@@ -16,8 +17,9 @@
 //! value = 1
 //! ```
 //!
-//! A JSON file has the same shape, `{ "hosts": [ { "key": ..., "value": ... } ] }`, which is also what a dump has, so a
-//! dump can be loaded again. Byte strings of tables that have them are `buf`, in hex.
+//! A JSON file has the same shape, `{ "hosts": [ { "key": ..., "value": ... } ] }`, which is also
+//! what a dump has, so a dump can be loaded again. Byte strings of tables that have them are `buf`,
+//! in hex.
 
 mod entry;
 mod file;
@@ -54,10 +56,11 @@ impl ControlError {
     }
 }
 
-/// Reads a table file: JSON if its name ends in `.json`, else TOML. The entries come in the file's order per table.
+/// Reads a table file: JSON if its name ends in `.json`, else TOML. The entries come in the file's
+/// order per table.
 pub fn load_tables(program: &Program, path: &Path) -> Result<Vec<(TableId, Entry)>, ControlError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|source| ControlError::Io { path: path.into(), source })?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| ControlError::Io { path: path.into(), source })?;
     parse_tables(program, path, &text)
 }
 
@@ -98,7 +101,10 @@ pub fn parse_tables(
 }
 
 /// Puts entries into the tables of a program.
-pub fn apply(backend: &mut dyn TableBackend, entries: &[(TableId, Entry)]) -> Result<(), TableError> {
+pub fn apply(
+    backend: &mut dyn TableBackend,
+    entries: &[(TableId, Entry)],
+) -> Result<(), TableError> {
     entries.iter().try_for_each(|(table, entry)| backend.set(*table, entry))
 }
 
@@ -111,8 +117,9 @@ pub fn dump_json(program: &Program, backend: &dyn TableBackend) -> Result<Value,
     Ok(Value::Object(tables))
 }
 
-/// Entry for fuzzing: the first byte chooses the format, the rest is a table file for a program with a table of each
-/// kind. Anything may come, nothing may panic, and what is read must be written and read back the same.
+/// Entry for fuzzing: the first byte chooses the format, the rest is a table file for a program
+/// with a table of each kind. Anything may come, nothing may panic, and what is read must be
+/// written and read back the same.
 pub fn fuzz_tables(program: &Program, bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let Ok(text) = std::str::from_utf8(rest) else { return };

@@ -69,7 +69,10 @@ fn every_kind_of_entry() {
         let id = p.table_named(name).unwrap();
         entries.iter().filter(|(table, _)| *table == id).map(|(_, entry)| entry).collect()
     };
-    assert_eq!((&of("hosts")[0].key[..], &of("hosts")[0].value[..]), (&[80, 0][..], &[0xff; 4][..]));
+    assert_eq!(
+        (&of("hosts")[0].key[..], &of("hosts")[0].value[..]),
+        (&[80, 0][..], &[0xff; 4][..])
+    );
     let routes: Vec<_> =
         of("routes").iter().map(|entry| (entry.key.clone(), entry.matching.clone())).collect();
     assert_eq!(routes[0], (vec![10, 0, 0, 0], Match::Prefix(8)));
@@ -77,7 +80,10 @@ fn every_kind_of_entry() {
     assert_eq!(routes[2], (vec![1, 2, 3, 4], Match::Prefix(32)));
     assert_eq!(of("routes")[1].value, [0; 4]);
     let mask = |mask: [u8; 2], priority| Match::Mask { mask: mask.to_vec(), priority };
-    assert_eq!((&of("acl")[0].key[..], &of("acl")[0].matching), (&[0, 0x12][..], &mask([0, 0xff], 7)));
+    assert_eq!(
+        (&of("acl")[0].key[..], &of("acl")[0].matching),
+        (&[0, 0x12][..], &mask([0, 0xff], 7))
+    );
     assert_eq!(of("acl")[1].matching, mask([0xff, 0xff], 0));
     assert_eq!(of("texts")[0].buf, Some(vec![0x0a, 0xff]));
 }
@@ -97,7 +103,12 @@ fn a_dump_is_a_table_file() {
             Ok(false)
         }
         fn dump(&self, table: TableId) -> Result<Vec<Entry>, TableError> {
-            Ok(self.0.iter().filter(|(id, _)| *id == table).map(|(_, entry)| entry.clone()).collect())
+            Ok(self
+                .0
+                .iter()
+                .filter(|(id, _)| *id == table)
+                .map(|(_, entry)| entry.clone())
+                .collect())
         }
     }
     let p = program();
@@ -128,9 +139,18 @@ fn errors_name_line_table_and_remedy() {
         message("[[hosts]]\nkey = 1\nprefix = 3\n"),
         "t.toml:1: table `hosts`: `prefix` is no member of an entry; a hash table has `key`, `value`"
     );
-    assert_eq!(message("[[hosts]]\nvalue = 1\n"), "t.toml:1: table `hosts`: the entry has no `key`");
-    assert_eq!(message("hosts = 3\n"), "t.toml:1: table `hosts`: expected entries, each under `[[hosts]]`");
-    assert_eq!(message("hosts = [3]\n"), "t.toml:1: table `hosts`: expected an entry with `key`, `value`");
+    assert_eq!(
+        message("[[hosts]]\nvalue = 1\n"),
+        "t.toml:1: table `hosts`: the entry has no `key`"
+    );
+    assert_eq!(
+        message("hosts = 3\n"),
+        "t.toml:1: table `hosts`: expected entries, each under `[[hosts]]`"
+    );
+    assert_eq!(
+        message("hosts = [3]\n"),
+        "t.toml:1: table `hosts`: expected an entry with `key`, `value`"
+    );
     assert!(message("[[hosts]]\nkey = 1.5\n").contains("1.5 is no whole number"));
     assert!(message("[[hosts]]\nkey = 99999999999999999999\n").contains("more than 64 bits"));
     assert!(message("[[hosts]]\nkey == 1\n").starts_with("t.toml:2: "));

@@ -1,5 +1,5 @@
-//! A program on real interfaces, until its time is up or somebody stops it, and its replacement by a changed one
-//! meanwhile.
+//! A program on real interfaces, until its time is up or somebody stops it, and its replacement by
+//! a changed one meanwhile.
 
 mod received;
 mod reload;
@@ -29,7 +29,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// How often it is looked whether interfaces are still there.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A program attached to interfaces of the calling thread's network namespace. Dropping it detaches.
+/// A program attached to interfaces of the calling thread's network namespace. Dropping it
+/// detaches.
 pub struct DevSession {
     // In this order they are let go: detached before it is unloaded.
     attached: Vec<Attached>,
@@ -103,15 +104,26 @@ impl DevPrepared {
         let attach = |(ifindex, name): &(u32, String)| loaded.attach(*ifindex, name);
         let attached = interfaces.iter().map(attach).collect::<Result<Vec<_>, _>>()?;
         let (pending, gone) = (Vec::new(), Vec::new());
-        Ok(DevSession { attached, loaded, program, interfaces, counting, pending, gone, _stats: stats })
+        Ok(DevSession {
+            attached,
+            loaded,
+            program,
+            interfaces,
+            counting,
+            pending,
+            gone,
+            _stats: stats,
+        })
     }
 }
 
 impl DevSession {
-    /// Loads what [`compile_bpf`] made in mode [`Mode::Live`]. `interfaces` are the program's ports in order.
+    /// Loads what [`compile_bpf`] made in mode [`Mode::Live`]. `interfaces` are the program's ports
+    /// in order.
     ///
     /// # Errors
-    /// [`XdpError::Ports`] unless every port has an interface, [`XdpError::NoInterface`], and those of loading.
+    /// [`XdpError::Ports`] unless every port has an interface, [`XdpError::NoInterface`], and those
+    /// of loading.
     pub fn prepare(
         program: &Program,
         artifact: &XdpArtifact,
@@ -119,7 +131,8 @@ impl DevSession {
         interfaces: &[String],
     ) -> Result<DevPrepared, XdpError> {
         check_ports(program, interfaces)?;
-        let ifindex: Vec<u32> = interfaces.iter().map(|name| index_of(name)).collect::<Result<_, _>>()?;
+        let ifindex: Vec<u32> =
+            interfaces.iter().map(|name| index_of(name)).collect::<Result<_, _>>()?;
         let options = LoadOptions { mode: Mode::Live, ifindex: ifindex.clone() };
         let loaded = Loaded::load(program, artifact, object, &options)?;
         give_ports(&loaded, &ifindex)?;
@@ -146,12 +159,13 @@ impl DevSession {
 
     /// Everything counted since the program was attached, those it replaced included.
     pub fn stats(&self) -> Result<DevStats, XdpError> {
-        let tables: Vec<String> = self.program.tables.values().map(|table| table.name.clone()).collect();
+        let tables: Vec<String> =
+            self.program.tables.values().map(|table| table.name.clone()).collect();
         self.counting.now(&self.loaded, &tables)
     }
 
-    /// Takes what came for the host side out of its ring, so that the ring does not overflow while the caller is busy
-    /// elsewhere; [`run`](DevSession::run) hands it on.
+    /// Takes what came for the host side out of its ring, so that the ring does not overflow while
+    /// the caller is busy elsewhere; [`run`](DevSession::run) hands it on.
     pub fn drain(&mut self) -> Result<(), XdpError> {
         let new = self.loaded.drain_host()?;
         self.counting.host += new.len() as u64;
@@ -159,8 +173,8 @@ impl DevSession {
         Ok(())
     }
 
-    /// Waits, reporting, until the run ends; returns what happened since the program was attached, so that no packet is missing that came
-    /// before the wait began.
+    /// Waits, reporting, until the run ends; returns what happened since the program was attached,
+    /// so that no packet is missing that came before the wait began.
     pub fn run(&mut self, options: &mut DevOptions) -> Result<DevStats, XdpError> {
         let started = Instant::now();
         let mut last = DevStats::default();
@@ -196,7 +210,8 @@ impl DevSession {
         }
     }
 
-    /// The interface that is gone, if one is: without [`DevOptions::wait_interface`] that is why a run ended.
+    /// The interface that is gone, if one is: without [`DevOptions::wait_interface`] that is why a
+    /// run ended.
     pub fn gone(&self) -> Option<&str> {
         self.gone.first().map(|port| self.interfaces[*port].1.as_str())
     }
@@ -223,7 +238,9 @@ impl DevSession {
                 Ok(attached) => attached,
                 // It is being made, or went again.
                 Err(_) if index_of(&name).ok() != Some(index) => continue,
-                Err(XdpError::Kernel { source, .. }) if source.raw_os_error() == Some(libc::ENODEV) => {
+                Err(XdpError::Kernel { source, .. })
+                    if source.raw_os_error() == Some(libc::ENODEV) =>
+                {
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -240,7 +257,8 @@ impl DevSession {
         Ok(())
     }
 
-    /// Gives what came for the host side on, and the program what came back from there; whether there was anything.
+    /// Gives what came for the host side on, and the program what came back from there; whether
+    /// there was anything.
     fn hand_on(&mut self, options: &mut DevOptions) -> Result<bool, XdpError> {
         let mut busy = !self.pending.is_empty();
         for output in self.pending.drain(..) {
@@ -265,7 +283,9 @@ impl DevSession {
         let mut list: Vec<libc::pollfd> =
             fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
         // SAFETY: an array and its length. Whatever the answer, everything is looked at next.
-        unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, PAUSE.as_millis() as i32) };
+        unsafe {
+            libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, PAUSE.as_millis() as i32)
+        };
     }
 }
 

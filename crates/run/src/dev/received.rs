@@ -1,4 +1,5 @@
-//! Packets that interfaces received, as the system counts them: what a run reports where it may not count runs of programs.
+//! Packets that interfaces received, as the system counts them: what a run reports where it may not
+//! count runs of programs.
 
 use std::cell::RefCell;
 use std::ffi::CStr;
@@ -6,7 +7,8 @@ use std::ffi::CStr;
 /// An interface's number and its packets received, a counter of 32 bits, which goes round.
 type Count = (i32, u32);
 
-/// What the system counts for each interface that is there; `struct rtnl_link_stats` begins with the packets received.
+/// What the system counts for each interface that is there; `struct rtnl_link_stats` begins with
+/// the packets received.
 fn now(names: &[String]) -> Vec<Option<Count>> {
     let mut counts = vec![None; names.len()];
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
@@ -24,7 +26,8 @@ fn now(names: &[String]) -> Vec<Option<Count>> {
             let name = CStr::from_ptr(entry.ifa_name).to_string_lossy();
             if packet && let Some(place) = names.iter().position(|known| *known == name) {
                 let address = entry.ifa_addr.cast::<libc::sockaddr_ll>().read_unaligned();
-                counts[place] = Some((address.sll_ifindex, entry.ifa_data.cast::<u32>().read_unaligned()));
+                counts[place] =
+                    Some((address.sll_ifindex, entry.ifa_data.cast::<u32>().read_unaligned()));
             }
         }
         libc::freeifaddrs(list);
@@ -46,7 +49,8 @@ struct State {
 }
 
 impl State {
-    /// Adds what came since the last look. An interface with another number is a new one, which counts from zero.
+    /// Adds what came since the last look. An interface with another number is a new one, which
+    /// counts from zero.
     fn look(&mut self, now: &[Option<Count>]) {
         for (last, now) in self.last.iter_mut().zip(now) {
             let Some((index, count)) = *now else { continue };

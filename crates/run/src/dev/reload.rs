@@ -1,16 +1,18 @@
 //! Replacing a running program.
 //!
-//! The new program is loaded beside the old one, with the old one's maps in place of its own wherever a table stayed the
-//! same: both then work on the same entries, nothing is copied and nothing is lost. A table that only changed its capacity
-//! or how the generator keeps it gets a map of its own and a copy of the entries; what the old program changes between
-//! copy and swap is lost there. A table whose key or value changed starts empty, since its bytes would mean something
+//! The new program is loaded beside the old one, with the old one's maps in place of its own
+//! wherever a table stayed the same: both then work on the same entries, nothing is copied and
+//! nothing is lost. A table that only changed its capacity or how the generator keeps it gets a map
+//! of its own and a copy of the entries; what the old program changes between copy and swap is lost
+//! there. A table whose key or value changed starts empty, since its bytes would mean something
 //! else.
 //!
-//! The swap is one update of each interface's BPF link, which the kernel does atomically: every packet is processed by
-//! either program. Interfaces follow one another, within microseconds. If one refuses, those before it go back.
+//! The swap is one update of each interface's BPF link, which the kernel does atomically: every
+//! packet is processed by either program. Interfaces follow one another, within microseconds. If
+//! one refuses, those before it go back.
 //!
-//! The old program is let go after a grace period of the kernel, when no CPU runs it any more, so that its counters and
-//! what it still wrote for the host side are complete.
+//! The old program is let go after a grace period of the kernel, when no CPU runs it any more, so
+//! that its counters and what it still wrote for the host side are complete.
 
 use std::os::fd::OwnedFd;
 
@@ -57,7 +59,8 @@ impl Replacement {
     /// Whether a table starts empty.
     pub fn starts_empty(&self, table: TableId) -> bool {
         let name = &self.program.tables[table].name;
-        let change = self.changes.iter().find(|(known, _)| known == name).map(|(_, change)| *change);
+        let change =
+            self.changes.iter().find(|(known, _)| known == name).map(|(_, change)| *change);
         matches!(change, Some(TableChange::New | TableChange::Changed))
     }
 }
@@ -66,8 +69,9 @@ impl DevSession {
     /// Loads a program that is to replace the running one; that one is not touched.
     ///
     /// # Errors
-    /// [`XdpError::Gone`] while an interface is gone; [`XdpError::Ports`] if it wants another number of interfaces; [`XdpError::Kernel`] if a smaller table cannot hold
-    /// the entries there are; those of loading.
+    /// [`XdpError::Gone`] while an interface is gone; [`XdpError::Ports`] if it wants another
+    /// number of interfaces; [`XdpError::Kernel`] if a smaller table cannot hold the entries there
+    /// are; those of loading.
     pub fn prepare_replacement(
         &self,
         program: &Program,
@@ -95,7 +99,8 @@ impl DevSession {
                 }
                 Some(old) if same_map((&self.program, old), (program, new)) => {
                     let map = self.loaded.map_fd(&old.map);
-                    let map = map.ok_or_else(|| XdpError::Contract(format!("map `{}` is gone", old.map)))?;
+                    let map = map
+                        .ok_or_else(|| XdpError::Contract(format!("map `{}` is gone", old.map)))?;
                     reused.push((new.map.clone(), map));
                     TableChange::Kept
                 }
@@ -123,15 +128,18 @@ impl DevSession {
 
     /// Puts the replacement in the running program's place, on every interface or on none.
     pub fn replace(&mut self, replacement: Replacement) -> Result<(), XdpError> {
-        let (old, new) = (self.loaded.handler_fd("net_recv")?, replacement.loaded.handler_fd("net_recv")?);
-        for (done, (attached, (_, name))) in self.attached.iter().zip(&self.interfaces).enumerate() {
+        let (old, new) =
+            (self.loaded.handler_fd("net_recv")?, replacement.loaded.handler_fd("net_recv")?);
+        for (done, (attached, (_, name))) in self.attached.iter().zip(&self.interfaces).enumerate()
+        {
             if self.gone.contains(&done) || attached.is_gone() {
                 // It gets the new one when it is back.
                 continue;
             }
             if let Err(error) = attached.update(new, name) {
                 for before in &self.attached[..done] {
-                    // It was attached there a moment ago, so the kernel takes it; if not, the new one stays.
+                    // It was attached there a moment ago, so the kernel takes it; if not, the new
+                    // one stays.
                     let _ = before.update(old, name);
                 }
                 return Err(error);
@@ -161,8 +169,8 @@ impl DevSession {
     }
 }
 
-/// Waits until no CPU runs a program that was replaced before the call: the kernel's membarrier waits for an RCU grace
-/// period, which ends no earlier than every program that was running.
+/// Waits until no CPU runs a program that was replaced before the call: the kernel's membarrier
+/// waits for an RCU grace period, which ends no earlier than every program that was running.
 fn grace_period() {
     const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
     // SAFETY: no pointers.
@@ -173,8 +181,8 @@ fn grace_period() {
     }
 }
 
-/// Whether entries of one table are entries of the other: the same kind, and keys and values of the same form. Members'
-/// names count: two that change places keep the layout but not the meaning.
+/// Whether entries of one table are entries of the other: the same kind, and keys and values of the
+/// same form. Members' names count: two that change places keep the layout but not the meaning.
 fn same_entries(old: (&Program, TableId), new: (&Program, TableId)) -> bool {
     let (a, b): (&Table, &Table) = (&old.0.tables[old.1], &new.0.tables[new.1]);
     a.kind == b.kind
@@ -210,5 +218,6 @@ fn same_map(old: (&Program, &XdpTable), new: (&Program, &XdpTable)) -> bool {
         let table = &program.tables[table.table];
         (table.capacity, table.shared)
     };
-    of(old) == of(new) && (old.1.shape, old.1.front, old.1.buf) == (new.1.shape, new.1.front, new.1.buf)
+    of(old) == of(new)
+        && (old.1.shape, old.1.front, old.1.buf) == (new.1.shape, new.1.front, new.1.buf)
 }

@@ -31,7 +31,8 @@ impl DevStats {
     /// What happened since `before`; both count from the same start.
     pub(super) fn since(&self, before: &DevStats) -> DevStats {
         let less = |now: &[(String, u64)], then: &[(String, u64)]| {
-            let was = |name: &str| then.iter().find(|(known, _)| known == name).map_or(0, |(_, n)| *n);
+            let was =
+                |name: &str| then.iter().find(|(known, _)| known == name).map_or(0, |(_, n)| *n);
             now.iter().map(|(name, n)| (name.clone(), n - was(name))).collect()
         };
         DevStats {
@@ -61,7 +62,13 @@ impl Counting {
     /// `received` counts packets where the kernel does not count runs.
     pub(super) fn start(loaded: &Loaded, received: Option<Received>) -> Result<Counting, XdpError> {
         let first = loaded.run_count()?;
-        Ok(Counting { started: Instant::now(), earlier: DevStats::default(), first, received, host: 0 })
+        Ok(Counting {
+            started: Instant::now(),
+            earlier: DevStats::default(),
+            first,
+            received,
+            host: 0,
+        })
     }
 
     /// Everything since the start.
@@ -104,11 +111,17 @@ mod tests {
 
     #[test]
     fn a_second_is_a_difference_by_name() {
-        let drops = |list: &[(&str, u64)]| list.iter().map(|(s, n)| (s.to_string(), *n)).collect::<Vec<_>>();
-        let before = DevStats { packets: 3, drops: drops(&[("a", 2), ("b", 1)]), ..DevStats::default() };
+        let drops = |list: &[(&str, u64)]| {
+            list.iter().map(|(s, n)| (s.to_string(), *n)).collect::<Vec<_>>()
+        };
+        let before =
+            DevStats { packets: 3, drops: drops(&[("a", 2), ("b", 1)]), ..DevStats::default() };
         // After a reload the order of reasons may be another one, and there may be new ones.
-        let now =
-            DevStats { packets: 9, drops: drops(&[("new", 4), ("b", 1), ("a", 5)]), ..DevStats::default() };
+        let now = DevStats {
+            packets: 9,
+            drops: drops(&[("new", 4), ("b", 1), ("a", 5)]),
+            ..DevStats::default()
+        };
         let second = now.since(&before);
         assert_eq!((second.packets, second.drops), (6, drops(&[("new", 4), ("b", 0), ("a", 3)])));
     }

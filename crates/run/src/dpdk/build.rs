@@ -1,4 +1,5 @@
-//! Generated C becomes a DPDK application, with the libraries that are installed, or Debian's for arm64.
+//! Generated C becomes a DPDK application, with the libraries that are installed, or Debian's for
+//! arm64.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +7,9 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{DpdkError, Machine};
 use crate::compile::warnings;
-use crate::host::{HostError, RUNTIME, fresh_dir, object_of_unit, refused, write_files, write_object};
+use crate::host::{
+    HostError, RUNTIME, fresh_dir, object_of_unit, refused, write_files, write_object,
+};
 use crate::temp::{self, Folder};
 use crate::tools;
 use crate::units::{self, Around, Unit};
@@ -44,7 +47,8 @@ fn ask(what: &str) -> Result<Vec<String>, DpdkError> {
     Ok(flags)
 }
 
-/// Builds the application `app` in a directory of its own; `verify` is the build that writes every output down.
+/// Builds the application `app` in a directory of its own; `verify` is the build that writes every
+/// output down.
 pub fn build(source: &str, verify: bool, machine: &Machine) -> Result<Folder, DpdkError> {
     let (compiler, package) = match machine {
         Machine::Here => (nicforge_clang::name(), nicforge_clang::name()),
@@ -64,7 +68,8 @@ pub fn build(source: &str, verify: bool, machine: &Machine) -> Result<Folder, Dp
                 let path = dir.path().join("functions.so");
                 std::fs::write(&path, object).map_err(|source| HostError::Io { path, source })?;
                 // What it needs itself, the application may call too.
-                linking.extend(["-Wl,--copy-dt-needed-entries", "./functions.so"].map(String::from));
+                linking
+                    .extend(["-Wl,--copy-dt-needed-entries", "./functions.so"].map(String::from));
                 linking.push("-Wl,-rpath,$ORIGIN".to_string());
             }
             units::link(dir.path(), &[linking, libraries].concat())
@@ -75,7 +80,10 @@ pub fn build(source: &str, verify: bool, machine: &Machine) -> Result<Folder, Dp
             write_files(dir.path(), &[("app.c", source)])?;
             let mut command = Command::new(compiler);
             command.current_dir(dir.path()).args(options(verify)).arg("-fdiagnostics-color=never");
-            command.args(["app.c", "nf_tables.c", "-o", "app"]).args(arm64_flags(&sysroot()?, cpu)).output()
+            command
+                .args(["app.c", "nf_tables.c", "-o", "app"])
+                .args(arm64_flags(&sysroot()?, cpu))
+                .output()
         }
     };
     let ran = ran.map_err(no_compiler)?;
@@ -87,7 +95,10 @@ fn options(verify: bool) -> Vec<String> {
     let mut flags = vec!["-std=gnu11", "-O3", "-fno-strict-aliasing"];
     flags.extend(warnings());
     // DPDK 22.11 has DMA devices, but does not promise that they stay as they are.
-    flags.extend(["-DALLOW_EXPERIMENTAL_API", if verify { "-DNF_VERIFY=1" } else { "-DNF_VERIFY=0" }]);
+    flags.extend([
+        "-DALLOW_EXPERIMENTAL_API",
+        if verify { "-DNF_VERIFY=1" } else { "-DNF_VERIFY=0" },
+    ]);
     flags.into_iter().map(String::from).collect()
 }
 
@@ -125,19 +136,21 @@ pub const QEMU: &str = "qemu-aarch64";
 /// The model of a CPU that the emulator has: its own, or one with all that later ones have.
 pub fn emulated(cpu: &str) -> &str {
     let models = Command::new(QEMU).args(["-cpu", "help"]).output();
-    let models = models.map(|ran| String::from_utf8_lossy(&ran.stdout).into_owned()).unwrap_or_default();
+    let models =
+        models.map(|ran| String::from_utf8_lossy(&ran.stdout).into_owned()).unwrap_or_default();
     if models.split_whitespace().any(|model| model == cpu) { cpu } else { "max" }
 }
 
-/// Where `scripts/arm64-dpdk.sh` put Debian's DPDK for arm64: `$NICFORGE_ARM64`, or the user's cache folder.
+/// Where `scripts/arm64-dpdk.sh` put Debian's DPDK for arm64: `$NICFORGE_ARM64`, or the user's
+/// cache folder.
 fn sysroot() -> Result<PathBuf, DpdkError> {
     let missing = || tools::places().into_iter().next().unwrap_or_default().join("arm64");
     tools::installed("NICFORGE_ARM64", "arm64", "complete")
         .ok_or_else(|| DpdkError::NoSysroot { path: missing() })
 }
 
-/// Flags for a static application, whose libraries need nothing of this machine. Drivers and what registers itself must be
-/// named whole: nothing refers to them.
+/// Flags for a static application, whose libraries need nothing of this machine. Drivers and what
+/// registers itself must be named whole: nothing refers to them.
 fn arm64_flags(root: &Path, cpu: &str) -> Vec<String> {
     let at = |path: &str| root.join(path).display().to_string();
     let mut flags: Vec<String> =

@@ -97,7 +97,9 @@ impl Recorded {
             6 => Output::Drop { reason: ReasonId::from_u32(number as u32) },
             7 => {
                 let format = artifact.host.logs.get(number as usize).ok_or("an unknown log")?;
-                let words = bytes.chunks_exact(8).map(|w| w.iter().rev().fold(0, |n, b| n << 8 | *b as u64));
+                let words = bytes
+                    .chunks_exact(8)
+                    .map(|w| w.iter().rev().fold(0, |n, b| n << 8 | *b as u64));
                 Output::Log { text: format.line(&words.collect::<Vec<u64>>()) }
             }
             8 => {
@@ -168,7 +170,8 @@ pub fn shards(file: &[u8], program: &Program, artifact: &DpdkArtifact) -> Result
     while !file.0.is_empty() {
         let (table, detail) = (file.u32()?, file.u32()?);
         let (buf_size, worker) = (file.u32()?, file.u32()?);
-        let lies = artifact.host.tables.get(table as usize).ok_or("an entry of an unknown table")?;
+        let lies =
+            artifact.host.tables.get(table as usize).ok_or("an entry of an unknown table")?;
         let table = TableId::from_u32(table);
         let key = file.bytes(lies.key_size as usize)?.to_vec();
         let mask = file.bytes(lies.key_size as usize)?.to_vec();
@@ -193,7 +196,8 @@ impl Shards {
             let filled = before.iter().filter(|(other, _)| *other == table).map(|(_, entry)| entry);
             let found = self.0.get(&table).into_iter().flatten().map(|(_, entry)| entry.clone());
             let index = table.as_u32() as usize;
-            let owners = if artifact.sharded[index] { artifact.pipeline.workers() as usize } else { 1 };
+            let owners =
+                if artifact.sharded[index] { artifact.pipeline.workers() as usize } else { 1 };
             let parts = Parts { program, table, owners, commutes: artifact.commutes[index] };
             (table, parts.merged(&places(filled), found))
         });
@@ -208,7 +212,8 @@ pub fn stats(text: &str) -> Result<DpdkStats, String> {
         let problem = || format!("counter `{line}`");
         let (name, value) = line.split_once(' ').ok_or_else(problem)?;
         let parts: Vec<&str> = name.split('.').collect();
-        let index = |at: usize| parts.get(at).and_then(|p| p.parse::<usize>().ok()).ok_or_else(problem);
+        let index =
+            |at: usize| parts.get(at).and_then(|p| p.parse::<usize>().ok()).ok_or_else(problem);
         if parts[0] == "worker" {
             let number = index(1)?;
             if stats.workers.len() <= number {

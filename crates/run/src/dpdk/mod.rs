@@ -1,9 +1,11 @@
-//! Programs as DPDK processes: built with pkg-config, run on events or on DPDK ports, read when they end.
+//! Programs as DPDK processes: built with pkg-config, run on events or on DPDK ports, read when
+//! they end.
 //!
-//! In [`DpdkProgram::run`] events come from a file instead of ports, with their time and random stream, and every output is
-//! written down with the number of the event it comes from; that is what can be compared with the interpreter. In
-//! [`DpdkProgram::run_ports`] packets come from and go to ports (pcap files, rings, null, af_packet, af_xdp, memif) by the
-//! arguments that DPDK's environment layer takes.
+//! In [`DpdkProgram::run`] events come from a file instead of ports, with their time and random
+//! stream, and every output is written down with the number of the event it comes from; that is
+//! what can be compared with the interpreter. In [`DpdkProgram::run_ports`] packets come from and
+//! go to ports (pcap files, rings, null, af_packet, af_xdp, memif) by the arguments that DPDK's
+//! environment layer takes.
 
 mod build;
 pub(crate) mod files;
@@ -92,8 +94,8 @@ impl DpdkError {
 pub enum Machine {
     /// This machine, with the DPDK that is installed.
     Here,
-    /// Arm cores of 64 bits that a compiler knows by this name, with Debian's DPDK for arm64; run here under qemu, which shows
-    /// what the program does and nothing of how fast.
+    /// Arm cores of 64 bits that a compiler knows by this name, with Debian's DPDK for arm64; run
+    /// here under qemu, which shows what the program does and nothing of how fast.
     Arm64 { cpu: String },
 }
 
@@ -122,7 +124,8 @@ pub struct WorkerStats {
     pub full: u64,
     /// Events lost for lack of memory.
     pub lost: u64,
-    /// Events that a full queue lost which may lose (`NF_QUEUE(entries, loses)`), in runs that are no comparisons.
+    /// Events that a full queue lost which may lose (`NF_QUEUE(entries, loses)`), in runs that are
+    /// no comparisons.
     pub overrun: u64,
     /// Packets that a port did not take.
     pub tx_failed: u64,
@@ -150,7 +153,8 @@ pub struct DpdkStats {
     pub to_host: u64,
     /// Packets sent to ports that are not there.
     pub no_port: u64,
-    /// Packets that a port received and could not store, by port. They are not among those received.
+    /// Packets that a port received and could not store, by port. They are not among those
+    /// received.
     pub missed: Vec<u64>,
     /// Packets, and events without one, that were in flight when a worker had gone; lost.
     pub stranded: u64,
@@ -168,7 +172,8 @@ pub struct LinkStats {
     pub moved: u64,
     /// Transfers that moved them.
     pub commands: u64,
-    /// Bytes in them: lines that entries had something in, and what lay between those of one transfer.
+    /// Bytes in them: lines that entries had something in, and what lay between those of one
+    /// transfer.
     pub bytes: u64,
     /// A DMA device did it; else the modelled engine.
     pub device: bool,
@@ -214,13 +219,15 @@ pub struct Refusal {
 /// What a run gave.
 #[derive(Clone, Debug, Default)]
 pub struct DpdkRun {
-    /// By input event. Those of one handler are in order; handlers of different stages come in the order of the stages.
-    /// Empty for runs on ports.
+    /// By input event. Those of one handler are in order; handlers of different stages come in the
+    /// order of the stages. Empty for runs on ports.
     pub outputs: Vec<Vec<Output>>,
     pub departures: Vec<Departure>,
-    /// By input event what its LRU tables evicted, where that is for the target to choose and to say.
+    /// By input event what its LRU tables evicted, where that is for the target to choose and to
+    /// say.
     pub evicted: Option<Vec<Vec<Eviction>>>,
-    /// By input event which of its hash tables refused new keys, where a table may do that before it is full.
+    /// By input event which of its hash tables refused new keys, where a table may do that before
+    /// it is full.
     pub refused: Option<Vec<Vec<Refusal>>>,
     /// Contents of all tables, shards merged.
     pub tables: BTreeMap<TableId, Vec<Entry>>,
@@ -238,7 +245,8 @@ pub struct Ports {
     pub limit: u64,
     /// Bytes of the longest frame that comes in. Longer ones are counted as lost.
     pub longest_frame: u32,
-    /// A worker that ends early and behind how many events, as if it had died: for tests of what is counted then.
+    /// A worker that ends early and behind how many events, as if it had died: for tests of what is
+    /// counted then.
     pub halt: Option<(u32, u64)>,
 }
 
@@ -259,8 +267,8 @@ pub struct DpdkProgram {
 }
 
 impl DpdkProgram {
-    /// Generates a program whose calls are all inlined. It is compiled when it first runs: for ports without any trace of
-    /// what [`DpdkProgram::run`] writes down.
+    /// Generates a program whose calls are all inlined. It is compiled when it first runs: for
+    /// ports without any trace of what [`DpdkProgram::run`] writes down.
     pub fn new(program: &Verified<Program>, pipeline: &Pipeline) -> Result<DpdkProgram, DpdkError> {
         DpdkProgram::new_on(Machine::Here, program, pipeline)
     }
@@ -271,7 +279,8 @@ impl DpdkProgram {
         program: &Verified<Program>,
         pipeline: &Pipeline,
     ) -> Result<DpdkProgram, DpdkError> {
-        let artifact = generate(program, pipeline, LineStyle::Comments).map_err(DpdkError::Unsupported)?;
+        let artifact =
+            generate(program, pipeline, LineStyle::Comments).map_err(DpdkError::Unsupported)?;
         let (live, verify) = (OnceCell::new(), OnceCell::new());
         Ok(DpdkProgram {
             artifact,
@@ -285,18 +294,20 @@ impl DpdkProgram {
         })
     }
 
-    /// From now on stages whose handlers are pinned to the host run in a process of their own, joined to the first one by queues in
-    /// memory (`runtime/dpdk/nf_far.h`).
+    /// From now on stages whose handlers are pinned to the host run in a process of their own,
+    /// joined to the first one by queues in memory (`runtime/dpdk/nf_far.h`).
     ///
     /// # Errors
-    /// [`DpdkError::NotApart`] if the pipeline has no such stage beside others, or the machine is emulated.
+    /// [`DpdkError::NotApart`] if the pipeline has no such stage beside others, or the machine is
+    /// emulated.
     pub fn apart(mut self) -> Result<DpdkProgram, DpdkError> {
         let far = host_stages(&self.program, &self.artifact.pipeline);
         self.apart = far.contains(&true) && far.contains(&false) && self.machine == Machine::Here;
         if self.apart { Ok(self) } else { Err(DpdkError::NotApart) }
     }
 
-    /// The same, with a DMA device of DPDK's between both processes, such as `dma_skeleton0`; without one the engine is modelled.
+    /// The same, with a DMA device of DPDK's between both processes, such as `dma_skeleton0`;
+    /// without one the engine is modelled.
     pub fn with_dma(mut self, device: Option<&str>) -> DpdkProgram {
         self.dma = device.map(str::to_string);
         self
@@ -325,7 +336,11 @@ impl DpdkProgram {
     }
 
     /// Runs input events in order, as fast as they are done.
-    pub fn run(&self, events: &[InputEvent], entries: &[(TableId, Entry)]) -> Result<DpdkRun, DpdkError> {
+    pub fn run(
+        &self,
+        events: &[InputEvent],
+        entries: &[(TableId, Entry)],
+    ) -> Result<DpdkRun, DpdkError> {
         let dir = self.run_dir()?;
         let at = |name: &str| dir.path().join(name);
         write(&at("events"), &files::events(events))?;
@@ -357,7 +372,11 @@ impl DpdkProgram {
     }
 
     /// Runs on DPDK ports until as many packets came in as [`Ports::limit`] says.
-    pub fn run_ports(&self, ports: &Ports, entries: &[(TableId, Entry)]) -> Result<DpdkRun, DpdkError> {
+    pub fn run_ports(
+        &self,
+        ports: &Ports,
+        entries: &[(TableId, Entry)],
+    ) -> Result<DpdkRun, DpdkError> {
         let dir = self.run_dir()?;
         let mut command = self.command(dir.path(), ports, entries)?;
         let host = self.start_host(dir.path(), ports.longest_frame.to_string(), false)?;
@@ -366,7 +385,8 @@ impl DpdkProgram {
         Ok(DpdkRun { host_restarts, ..self.results(dir.path(), entries)? })
     }
 
-    /// Starts the process with the host's stages, if there is one. `dir` has the files of the first one.
+    /// Starts the process with the host's stages, if there is one. `dir` has the files of the first
+    /// one.
     fn start_host(
         &self,
         dir: &Path,
@@ -379,12 +399,20 @@ impl DpdkProgram {
         Ok(Some(process::Helper::start(self.host_command(dir, &frame, verify)?, !verify)))
     }
 
-    /// The command that runs the stages of the host, beside [`DpdkProgram::command`] with the same folder and longest frame.
-    pub fn host_command(&self, dir: &Path, frame: &str, verify: bool) -> Result<Command, DpdkError> {
+    /// The command that runs the stages of the host, beside [`DpdkProgram::command`] with the same
+    /// folder and longest frame.
+    pub fn host_command(
+        &self,
+        dir: &Path,
+        frame: &str,
+        verify: bool,
+    ) -> Result<Command, DpdkError> {
         let lcores = self.artifact.pipeline.workers() + 1;
         let mut command = process::command(&self.machine, &self.path(verify)?, lcores, &[]);
         command.args(["--nf-host", "1", "--nf-frame", frame]);
-        for (option, name) in [("--nf-far", "far"), ("--nf-fill", "fill"), ("--nf-tables", "tables.host")] {
+        for (option, name) in
+            [("--nf-far", "far"), ("--nf-fill", "fill"), ("--nf-tables", "tables.host")]
+        {
             command.arg(option).arg(dir.join(name));
         }
         if verify {
@@ -403,7 +431,8 @@ impl DpdkProgram {
         let dir = self.run_dir()?;
         let mut command = self.command(dir.path(), ports, entries)?;
         let host = self.start_host(dir.path(), ports.longest_frame.to_string(), false)?;
-        process::watched(command.args(["--nf-report", "1"]), live).map_err(|error| self.starting(error))?;
+        process::watched(command.args(["--nf-report", "1"]), live)
+            .map_err(|error| self.starting(error))?;
         let host_restarts = host.map_or(Ok(0), process::Helper::end)?;
         Ok(DpdkRun { host_restarts, ..self.results(dir.path(), entries)? })
     }
@@ -417,8 +446,11 @@ impl DpdkProgram {
     ) -> Result<Command, DpdkError> {
         let (limit, frame) = (ports.limit.to_string(), ports.longest_frame.to_string());
         let count = ports.vdevs.len().to_string();
-        let mut own =
-            vec![("--nf-limit", limit.into()), ("--nf-frame", frame.into()), ("--nf-ports", count.into())];
+        let mut own = vec![
+            ("--nf-limit", limit.into()),
+            ("--nf-frame", frame.into()),
+            ("--nf-ports", count.into()),
+        ];
         if let Some((worker, events)) = ports.halt {
             own.push(("--nf-halt", format!("{worker}:{events}").into()));
         }
@@ -441,7 +473,9 @@ impl DpdkProgram {
         for (option, value) in own {
             command.arg(option).arg(value);
         }
-        for (option, name) in [("--nf-fill", "fill"), ("--nf-tables", "tables"), ("--nf-stats", "stats")] {
+        for (option, name) in
+            [("--nf-fill", "fill"), ("--nf-tables", "tables"), ("--nf-stats", "stats")]
+        {
             command.arg(option).arg(dir.join(name));
         }
         if self.apart {
@@ -453,7 +487,9 @@ impl DpdkProgram {
     /// An emulator that cannot be started is another problem than a program.
     fn starting(&self, error: DpdkError) -> DpdkError {
         match error {
-            DpdkError::Io { source, .. } if self.machine != Machine::Here => DpdkError::NoEmulator { source },
+            DpdkError::Io { source, .. } if self.machine != Machine::Here => {
+                DpdkError::NoEmulator { source }
+            }
             other => other,
         }
     }
@@ -470,7 +506,8 @@ impl DpdkProgram {
         if self.apart {
             dump.extend(read(&dir.join("tables.host"))?);
         }
-        let shards = files::shards(&dump, &self.program, &self.artifact).map_err(DpdkError::Results)?;
+        let shards =
+            files::shards(&dump, &self.program, &self.artifact).map_err(DpdkError::Results)?;
         let tables = shards.merged(&self.program, &self.artifact, entries);
         Ok(DpdkRun { tables, stats, ..DpdkRun::default() })
     }

@@ -1,7 +1,9 @@
-//! A DPDK application as a process: what DPDK's environment layer is told, how the process is watched and how it ends.
+//! A DPDK application as a process: what DPDK's environment layer is told, how the process is
+//! watched and how it ends.
 //!
-//! It ends in order at SIGTERM: it takes no more packets, finishes those in flight and writes its results. It gets that
-//! signal from here, and from the kernel if the thread that started it dies, so that nothing is left running.
+//! It ends in order at SIGTERM: it takes no more packets, finishes those in flight and writes its
+//! results. It gets that signal from here, and from the kernel if the thread that started it dies,
+//! so that nothing is left running.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -46,7 +48,8 @@ pub struct Live<'a> {
 /// The application with the environment layer's arguments; its own come behind.
 pub fn command(machine: &Machine, app: &Path, lcores: u32, vdevs: &[String]) -> Command {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u32;
-    let lcores: Vec<String> = (0..lcores).map(|lcore| format!("{lcore}@{}", lcore % cpus)).collect();
+    let lcores: Vec<String> =
+        (0..lcores).map(|lcore| format!("{lcore}@{}", lcore % cpus)).collect();
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let prefix = format!("nicforge-{}-{number}", std::process::id());
     let mut command = match machine {
@@ -58,7 +61,14 @@ pub fn command(machine: &Machine, app: &Path, lcores: u32, vdevs: &[String]) -> 
             emulator
         }
     };
-    command.args(["--no-huge", "-m", &MEMORY_MB.to_string(), "--no-pci", "--no-telemetry", "--no-shconf"]);
+    command.args([
+        "--no-huge",
+        "-m",
+        &MEMORY_MB.to_string(),
+        "--no-pci",
+        "--no-telemetry",
+        "--no-shconf",
+    ]);
     command.args(["--log-level", "error", "--file-prefix", &prefix, "--lcores", &lcores.join(",")]);
     for vdev in vdevs {
         command.args(["--vdev", vdev]);
@@ -70,7 +80,8 @@ pub fn command(machine: &Machine, app: &Path, lcores: u32, vdevs: &[String]) -> 
 /// Runs a process to its own end.
 pub fn to_the_end(command: &mut Command) -> Result<(), DpdkError> {
     dies_with_us(command);
-    let ran = command.stdin(Stdio::null()).output().map_err(|source| cannot_start(command, source))?;
+    let ran =
+        command.stdin(Stdio::null()).output().map_err(|source| cannot_start(command, source))?;
     ended(ran.status, &ran.stderr)
 }
 
@@ -82,7 +93,8 @@ const GOING: u32 = 0;
 const ENDING: u32 = 1;
 const OVER: u32 = 2;
 
-/// A process beside the one that talks to ports: it ends by itself when that one does, and is started again if a signal ended it.
+/// A process beside the one that talks to ports: it ends by itself when that one does, and is
+/// started again if a signal ended it.
 pub struct Helper {
     ending: Arc<AtomicU32>,
     watch: Option<JoinHandle<Result<u32, DpdkError>>>,
@@ -130,7 +142,8 @@ impl Drop for Helper {
     }
 }
 
-/// Runs a process to its end, which is soon when `ending` is set: what it says on standard error, and how it ended.
+/// Runs a process to its end, which is soon when `ending` is set: what it says on standard error,
+/// and how it ended.
 fn keep(command: &mut Command, ending: &AtomicU32) -> Result<(ExitStatus, Vec<u8>), DpdkError> {
     let fail = |command: &Command| {
         let program = PathBuf::from(command.get_program());
@@ -143,7 +156,9 @@ fn keep(command: &mut Command, ending: &AtomicU32) -> Result<(ExitStatus, Vec<u8
             break status;
         }
         let now = ending.load(Ordering::Acquire);
-        if now == OVER || now == ENDING && told.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+        if now == OVER
+            || now == ENDING && told.get_or_insert_with(Instant::now).elapsed() > PATIENCE
+        {
             child.kill().map_err(fail(command))?;
         }
         std::thread::sleep(PAUSE);
@@ -162,7 +177,9 @@ pub fn watched(command: &mut Command, live: &mut Live) -> Result<(), DpdkError> 
     let (report, reports) = mpsc::channel();
     let out = child.stdout.take();
     let lines = std::thread::spawn(move || {
-        for line in out.into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(Result::ok) {
+        for line in
+            out.into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(Result::ok)
+        {
             if let Some(progress) = progress(&line)
                 && report.send(progress).is_err()
             {
@@ -195,7 +212,8 @@ fn wait(
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        let over = live.stop.load(Ordering::Relaxed) || live.duration.is_some_and(|d| started.elapsed() >= d);
+        let over = live.stop.load(Ordering::Relaxed)
+            || live.duration.is_some_and(|d| started.elapsed() >= d);
         match told {
             None if over => {
                 // SAFETY: the child was not waited for, so the number is still its own.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use nicforge_codegen::dpdk::{PipeStage, Pipeline, SteerBy};
 use nicforge_ir::interp::{Access, Tracer};
 use nicforge_ir::{
-    Direction, Entry, HandlerId, InputEvent, Interp, Op, Output, Program, TableBackend, TableError, TableId,
-    Verified,
+    Direction, Entry, HandlerId, InputEvent, Interp, Op, Output, Program, TableBackend, TableError,
+    TableId, Verified,
 };
 
 use super::{Departure, DpdkError, DpdkProgram, DpdkRun, Machine, Refusal};
@@ -21,7 +21,8 @@ pub enum Difference {
         want: Vec<Output>,
         got: Vec<Output>,
     },
-    /// Packets of one key, or any where all are in order, did not leave in order: the later event's index came before.
+    /// Packets of one key, or any where all are in order, did not leave in order: the later event's
+    /// index came before.
     Order {
         before: usize,
         after: usize,
@@ -38,10 +39,11 @@ pub enum Difference {
     },
 }
 
-/// Runs events as a DPDK process and in the interpreter; gives the run and what differs, which is nothing if all is right.
+/// Runs events as a DPDK process and in the interpreter; gives the run and what differs, which is
+/// nothing if all is right.
 ///
-/// `program` is what the interpreter runs, `compiled` what passes and cutting made of it. The outputs of one event are
-/// compared as sets where several stages made them.
+/// `program` is what the interpreter runs, `compiled` what passes and cutting made of it. The
+/// outputs of one event are compared as sets where several stages made them.
 pub fn verify_dpdk(
     program: &Verified<Program>,
     compiled: &Verified<Program>,
@@ -65,7 +67,8 @@ pub fn verify_on(
     run_and_compare(built, (program, compiled), pipeline, entries, events)
 }
 
-/// The same with the stages of the host in a process of their own, see [`DpdkProgram::apart`] and [`DpdkProgram::with_dma`].
+/// The same with the stages of the host in a process of their own, see [`DpdkProgram::apart`] and
+/// [`DpdkProgram::with_dma`].
 pub fn verify_apart(
     program: &Verified<Program>,
     compiled: &Verified<Program>,
@@ -91,25 +94,28 @@ fn run_and_compare(
     Ok((run, found))
 }
 
-/// Whether a hash table is full and replicas run side by side: which key is refused then depends on who is first, so events are compared
-/// one after the other.
+/// Whether a hash table is full and replicas run side by side: which key is refused then depends on
+/// who is first, so events are compared one after the other.
 pub(crate) fn full_among_replicas(
     program: &Verified<Program>,
     pipeline: &Pipeline,
     entries: &[(TableId, Entry)],
     events: &[InputEvent],
 ) -> bool {
-    pipeline.stages.iter().any(|stage| stage.replicas > 1) && capacity::refuses(program, entries, events)
+    pipeline.stages.iter().any(|stage| stage.replicas > 1)
+        && capacity::refuses(program, entries, events)
 }
 
 /// A table and a key.
 type Place = (TableId, Vec<u8>);
 
-/// The keys that events use of tables whose entries depend on the order of their users: packets of one key leave in order.
+/// The keys that events use of tables whose entries depend on the order of their users: packets of
+/// one key leave in order.
 struct Keys {
     ordered: BTreeSet<TableId>,
     event: usize,
-    /// By event, each with whether it changed the entry: events that only read one may leave in any order.
+    /// By event, each with whether it changed the entry: events that only read one may leave in any
+    /// order.
     used: HashMap<usize, BTreeMap<Place, bool>>,
 }
 
@@ -129,7 +135,8 @@ impl Keys {
 
     /// The first packet that left before an earlier one of the same key.
     fn overtaken(&self, departures: &[Departure]) -> Option<Difference> {
-        // The latest event of a key that left so far, and the latest of those that changed its entry.
+        // The latest event of a key that left so far, and the latest of those that changed its
+        // entry.
         let mut last: HashMap<&Place, (usize, Option<usize>)> = HashMap::new();
         for departure in departures {
             let event = departure.event;
@@ -156,25 +163,26 @@ impl Tracer for Keys {
     }
 }
 
-/// Whether packets of one key leave in order: by one stage, all of whose events of a key go to one replica, and not through replicas on
-/// their way there that take events in turn. Else they may overtake each other on their way out, whatever the order in which they used
-/// the entry.
+/// Whether packets of one key leave in order: by one stage, all of whose events of a key go to one
+/// replica, and not through replicas on their way there that take events in turn. Else they may
+/// overtake each other on their way out, whatever the order in which they used the entry.
 fn leave_by_key(compiled: &Program, pipeline: &Pipeline) -> bool {
-    let sends =
-        |op: &Op| matches!(op, Op::Generate { event, .. } if compiled.events[*event].name == "net_send");
+    let sends = |op: &Op| matches!(op, Op::Generate { event, .. } if compiled.events[*event].name == "net_send");
     let handler = |id: &HandlerId| {
         let body = &compiled.handlers[*id].body;
         let mut found = false;
         body.for_each_inst(body.entry(), &mut |inst| found |= sends(&body.insts[inst].op));
         found
     };
-    let exits: Vec<_> = pipeline.stages.iter().filter(|stage| stage.handlers.iter().any(handler)).collect();
+    let exits: Vec<_> =
+        pipeline.stages.iter().filter(|stage| stage.handlers.iter().any(handler)).collect();
     let steered = |id: &HandlerId| {
         let by = pipeline.steering.iter().find(|s| s.event == compiled.handlers[*id].event);
         by.is_some_and(|steering| steering.by != SteerBy::RoundRobin)
     };
-    let internal =
-        |id: &HandlerId| compiled.events[compiled.handlers[*id].event].direction == Direction::Internal;
+    let internal = |id: &HandlerId| {
+        compiled.events[compiled.handlers[*id].event].direction == Direction::Internal
+    };
     let mixes = |stage: &PipeStage| {
         stage.replicas > 1 && stage.handlers.iter().any(|id| internal(id) && !steered(id))
     };
@@ -186,11 +194,17 @@ fn leave_by_key(compiled: &Program, pipeline: &Pipeline) -> bool {
     }
 }
 
-/// Places that a pipe's hash table looks at for a key, and those of its stash (rtl/nf_pipe_hash.sv): with fewer entries it has room.
+/// Places that a pipe's hash table looks at for a key, and those of its stash
+/// (rtl/nf_pipe_hash.sv): with fewer entries it has room.
 const LEAST_TO_REFUSE: usize = 16;
 
 /// A refusal of a table that must have had room.
-fn unfounded(program: &Program, interp: &Interp, refused: &[Refusal], event: usize) -> Option<Difference> {
+fn unfounded(
+    program: &Program,
+    interp: &Interp,
+    refused: &[Refusal],
+    event: usize,
+) -> Option<Difference> {
     refused.iter().find_map(|Refusal { table, inserted }| {
         let entries = interp.dump(*table).map_or(0, |entries| entries.len()) + *inserted as usize;
         let def = &program.tables[*table];
@@ -201,7 +215,8 @@ fn unfounded(program: &Program, interp: &Interp, refused: &[Refusal], event: usi
     })
 }
 
-/// Most insertions of an event into a table: what it tries after a refusal is refused too, in a pipe. The same place may insert several times.
+/// Most insertions of an event into a table: what it tries after a refusal is refused too, in a
+/// pipe. The same place may insert several times.
 fn insertions(program: &Program, table: TableId) -> usize {
     let mut count = 0;
     for handler in program.handlers.values() {
@@ -216,7 +231,8 @@ fn insertions(program: &Program, table: TableId) -> usize {
 /// How often one place inserts at most, in a pipe: its loops and events are written out.
 const MOST_TIMES: usize = 64;
 
-/// What of a run is not as the interpreter says. `program` is the interpreter's, `compiled` what ran in the pipeline.
+/// What of a run is not as the interpreter says. `program` is the interpreter's, `compiled` what
+/// ran in the pipeline.
 pub fn compare(
     run: &DpdkRun,
     (program, compiled): (&Verified<Program>, &Program),
@@ -264,7 +280,9 @@ pub fn compare(
     }
     if pipeline.ordered_output || pipeline.workers() == 1 {
         let late = run.departures.windows(2).find(|pair| pair[0].event > pair[1].event);
-        found.extend(late.map(|pair| Difference::Order { before: pair[0].event, after: pair[1].event }));
+        found.extend(
+            late.map(|pair| Difference::Order { before: pair[0].event, after: pair[1].event }),
+        );
     } else if leave_by_key(compiled, pipeline) {
         found.extend(keys.overtaken(&run.departures));
     }

@@ -27,7 +27,11 @@ fn bytes(word: &str) -> Result<Vec<u8>, String> {
         return Ok(Vec::new());
     }
     let pair = |at| word.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
-    (0..word.len()).step_by(2).map(pair).collect::<Option<_>>().ok_or(format!("`{word}` is no bytes"))
+    (0..word.len())
+        .step_by(2)
+        .map(pair)
+        .collect::<Option<_>>()
+        .ok_or(format!("`{word}` is no bytes"))
 }
 
 /// All input of a run.
@@ -51,7 +55,9 @@ pub fn input(
     }
     for InputEvent { input, time_ns, seed } in events {
         let _ = match input {
-            Input::Net { port, frame } => writeln!(text, "packet {time_ns} {seed} {port} {}", hex(frame)),
+            Input::Net { port, frame } => {
+                writeln!(text, "packet {time_ns} {seed} {port} {}", hex(frame))
+            }
             Input::Host { message } => writeln!(text, "message {time_ns} {seed} {}", hex(message)),
         };
     }
@@ -123,9 +129,16 @@ impl Answer {
     ///
     /// # Errors
     /// It begins with `nf` and is none of the protocol's, or says that the run failed.
-    pub fn take(&mut self, line: &str, base: &DpdkArtifact, program: &Program) -> Result<Line, String> {
+    pub fn take(
+        &mut self,
+        line: &str,
+        base: &DpdkArtifact,
+        program: &Program,
+    ) -> Result<Line, String> {
         let Some(rest) = line.strip_prefix("nf ") else { return Ok(Line::Console) };
-        let wrong = |why: &str| format!("{why} in the line `{}`", line.chars().take(200).collect::<String>());
+        let wrong = |why: &str| {
+            format!("{why} in the line `{}`", line.chars().take(200).collect::<String>())
+        };
         let words: Vec<&str> = rest.split_whitespace().collect();
         match words[..] {
             ["done"] => return Ok(Line::Done),
@@ -134,9 +147,12 @@ impl Answer {
                 let _ = writeln!(self.stats, "{name} {value}");
             }
             ["no-tables"] => self.has_tables = false,
-            ["entry", ref words @ ..] => self.entry(words, base, program).map_err(|why| wrong(&why))?,
+            ["entry", ref words @ ..] => {
+                self.entry(words, base, program).map_err(|why| wrong(&why))?
+            }
             [kind, event, number, data] => {
-                let kind = KINDS.iter().position(|word| *word == kind).ok_or(wrong("an unknown word"))?;
+                let kind =
+                    KINDS.iter().position(|word| *word == kind).ok_or(wrong("an unknown word"))?;
                 let event = event.parse().map_err(|_| wrong("no number of an event"))?;
                 let number = number.parse().map_err(|_| wrong("no number"))?;
                 let data = bytes(data).map_err(|why| wrong(&why))?;
@@ -148,7 +164,12 @@ impl Answer {
         Ok(Line::Protocol)
     }
 
-    fn entry(&mut self, words: &[&str], base: &DpdkArtifact, program: &Program) -> Result<(), String> {
+    fn entry(
+        &mut self,
+        words: &[&str],
+        base: &DpdkArtifact,
+        program: &Program,
+    ) -> Result<(), String> {
         let [worker, table, detail, key, mask, value, buf] = *words else {
             return Err("a wrong number of words".into());
         };

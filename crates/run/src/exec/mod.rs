@@ -128,7 +128,8 @@ impl Device {
     /// Ops that no generated C has.
     pub fn new(program: &Verified<Program>) -> Result<Device, DpdkError> {
         let pipeline = Pipeline::single(program);
-        let base = generate(program, &pipeline, LineStyle::Comments).map_err(DpdkError::Unsupported)?;
+        let base =
+            generate(program, &pipeline, LineStyle::Comments).map_err(DpdkError::Unsupported)?;
         Ok(Device { base, program: program.clone() })
     }
 
@@ -176,9 +177,11 @@ impl Device {
         entries: &[(TableId, Entry)],
         events: &[InputEvent],
     ) -> Result<(Vec<Difference>, bool), DpdkError> {
-        let played = play(shell(command, &[]), &self.base, &self.program, (events, entries), false)?;
+        let played =
+            play(shell(command, &[]), &self.base, &self.program, (events, entries), false)?;
         let pipeline = Pipeline::single(&self.program);
-        let mut found = compare(&played.run, (reference, &self.program), &pipeline, entries, events);
+        let mut found =
+            compare(&played.run, (reference, &self.program), &pipeline, entries, events);
         found.retain(|one| played.has_tables || !matches!(one, Difference::Table { .. }));
         Ok((found, played.has_tables))
     }

@@ -1,4 +1,5 @@
-//! What a program gives out while it runs in this process: the hooks of `struct nf_env` write it down.
+//! What a program gives out while it runs in this process: the hooks of `struct nf_env` write it
+//! down.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;

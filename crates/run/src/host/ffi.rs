@@ -23,8 +23,9 @@ pub struct Packet {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceItem {
-    /// 1: straight line number `id` of the artifact ran. 2 and 3: table `id` was read or written under a key whose hash is
-    /// `amount`; where that is 0, under the table's last key. 4: `amount` bytes of a frame or byte string were summed or copied.
+    /// 1: straight line number `id` of the artifact ran. 2 and 3: table `id` was read or written
+    /// under a key whose hash is `amount`; where that is 0, under the table's last key. 4: `amount`
+    /// bytes of a frame or byte string were summed or copied.
     pub kind: u16,
     pub id: u16,
     pub amount: u32,

@@ -1,4 +1,5 @@
-//! Generated C becomes a shared object in a directory of its own, which is gone when the process has it.
+//! Generated C becomes a shared object in a directory of its own, which is gone when the process
+//! has it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -54,7 +55,8 @@ pub fn load(source: &str, watch: Watch) -> Result<Loaded, HostError> {
     open(&object)
 }
 
-/// Compiles to a shared object. What was compiled last is written again: whoever measures runs one program several times.
+/// Compiles to a shared object. What was compiled last is written again: whoever measures runs one
+/// program several times.
 pub fn compile(source: &str, watch: Watch, object: &Path) -> Result<(), HostError> {
     static LAST: Mutex<Option<(String, Watch, Vec<u8>)>> = Mutex::new(None);
     let io = |source| HostError::Io { path: object.to_path_buf(), source };
@@ -99,7 +101,11 @@ pub fn compile_ahead(sources: &[&str], watch: Watch) -> std::io::Result<()> {
 }
 
 /// Writes a unit's object into a folder; of what clang refuses the folder is kept.
-pub fn object_of_unit(dir: Folder, unit: &Unit, around: &[(&str, &str)]) -> Result<Folder, HostError> {
+pub fn object_of_unit(
+    dir: Folder,
+    unit: &Unit,
+    around: &[(&str, &str)],
+) -> Result<Folder, HostError> {
     let object = object_of(&unit.main);
     if let Some(bytes) = units::taken(unit) {
         let path = dir.path().join(object);
@@ -113,11 +119,16 @@ pub fn object_of_unit(dir: Folder, unit: &Unit, around: &[(&str, &str)]) -> Resu
     let mut clang = Command::new(nicforge_clang::name());
     clang.current_dir(dir.path()).args(&unit.flags).args(["-c", &unit.main, "-o", &object]);
     let ran = clang.output().map_err(HostError::no_compiler)?;
-    if ran.status.success() { Ok(dir) } else { Err(refused(dir, nicforge_clang::name(), &ran.stderr)) }
+    if ran.status.success() {
+        Ok(dir)
+    } else {
+        Err(refused(dir, nicforge_clang::name(), &ran.stderr))
+    }
 }
 
 fn flags(watch: Watch) -> Vec<String> {
-    let mut flags = vec!["-std=c11", "-O2", "-fPIC", "-fno-color-diagnostics", "-fno-strict-aliasing"];
+    let mut flags =
+        vec!["-std=c11", "-O2", "-fPIC", "-fno-color-diagnostics", "-fno-strict-aliasing"];
     flags.extend(warnings());
     match watch {
         Watch::Nothing => {}
@@ -125,7 +136,8 @@ fn flags(watch: Watch) -> Vec<String> {
         Watch::Keys => flags.push("-DNF_KEYS"),
     }
     if cfg!(target_arch = "x86_64") {
-        // Every x86-64 machine of the last fifteen years has the CRC instruction that nf_hash is made of.
+        // Every x86-64 machine of the last fifteen years has the CRC instruction that nf_hash is
+        // made of.
         flags.push("-msse4.2");
     }
     flags.into_iter().map(String::from).collect()
@@ -134,8 +146,11 @@ fn flags(watch: Watch) -> Vec<String> {
 /// Keeps the directory of code that a compiler refused, for a report.
 pub fn refused(dir: Folder, compiler: &'static str, stderr: &[u8]) -> HostError {
     let messages = String::from_utf8_lossy(stderr).into_owned();
-    let first =
-        messages.lines().find(|line| line.contains("error")).unwrap_or("(it gave no reason)").to_string();
+    let first = messages
+        .lines()
+        .find(|line| line.contains("error"))
+        .unwrap_or("(it gave no reason)")
+        .to_string();
     let path: PathBuf = dir.keep();
     // What the messages say is already in the error; a full disk must not hide it.
     let _ = std::fs::write(path.join("messages.txt"), &messages);
@@ -145,8 +160,8 @@ pub fn refused(dir: Folder, compiler: &'static str, stderr: &[u8]) -> HostError 
 /// Loads what [`compile`] made.
 pub fn open(path: &Path) -> Result<Loaded, HostError> {
     let problem = |error: libloading::Error| HostError::Load { reason: error.to_string() };
-    // SAFETY: the object was compiled by [`compile`] from generated code, which has no initialisers; the types of the functions
-    // are those of the runtime's headers.
+    // SAFETY: the object was compiled by [`compile`] from generated code, which has no
+    // initialisers; the types of the functions are those of the runtime's headers.
     unsafe {
         let library = Library::new(path).map_err(problem)?;
         macro_rules! function {

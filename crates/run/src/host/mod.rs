@@ -1,8 +1,10 @@
-//! Programs in this process: generated C compiled to a shared object, fed with events, its outputs collected.
+//! Programs in this process: generated C compiled to a shared object, fed with events, its outputs
+//! collected.
 //!
-//! Events run one at a time as in the interpreter: the handler of the event from outside, then those of the internal events
-//! that were generated, in that order, with the time and the random stream of the event. A simulator uses the same with
-//! counting on and reads [`HostProgram::trace`] after each event.
+//! Events run one at a time as in the interpreter: the handler of the event from outside, then
+//! those of the internal events that were generated, in that order, with the time and the random
+//! stream of the event. A simulator uses the same with counting on and reads [`HostProgram::trace`]
+//! after each event.
 
 mod collect;
 pub mod ffi;
@@ -41,7 +43,9 @@ const MAX_EVENTS: u64 = 10_000_000;
 pub enum HostError {
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Unsupported(Vec<Unsupported>),
-    #[error("`{compiler}` cannot be started ({source}); install it with `apt-get install {package}`")]
+    #[error(
+        "`{compiler}` cannot be started ({source}); install it with `apt-get install {package}`"
+    )]
     NoCompiler { compiler: &'static str, package: &'static str, source: std::io::Error },
     #[error(
         "internal error in code generation: {compiler} refuses the generated code: {first}\n  generated code and all messages: {}",
@@ -52,7 +56,9 @@ pub enum HostError {
     Load { reason: String },
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: std::io::Error },
-    #[error("table `{table}` with {capacity} entries does not fit in memory; make its capacity smaller")]
+    #[error(
+        "table `{table}` with {capacity} entries does not fit in memory; make its capacity smaller"
+    )]
     TooLarge { table: String, capacity: u32 },
     #[error("the program has no handler for `{0}`, so such an event cannot be given to it")]
     NoHandler(&'static str),
@@ -64,7 +70,9 @@ pub enum HostError {
     NoRoom,
     #[error(transparent)]
     Functions(Box<NativeError>),
-    #[error("one event led to more than {MAX_EVENTS} others: does the program send itself events for ever?")]
+    #[error(
+        "one event led to more than {MAX_EVENTS} others: does the program send itself events for ever?"
+    )]
     TooManyEvents,
 }
 
@@ -134,15 +142,23 @@ impl HostProgram {
     }
 
     /// The same with options.
-    pub fn build_with(program: &Verified<Program>, options: HostOptions) -> Result<HostProgram, HostError> {
+    pub fn build_with(
+        program: &Verified<Program>,
+        options: HostOptions,
+    ) -> Result<HostProgram, HostError> {
         native::check(program).map_err(|error| HostError::Functions(Box::new(error)))?;
         let artifact = generate(program, options.lines).map_err(HostError::Unsupported)?;
         let loaded = library::load(&artifact.source, options.watch)?;
         HostProgram::assemble(program, artifact, loaded, options)
     }
 
-    /// Generates and compiles a program to the shared object `object`, for several processes to [`HostProgram::open`].
-    pub fn compile(program: &Verified<Program>, watch: Watch, object: &Path) -> Result<(), HostError> {
+    /// Generates and compiles a program to the shared object `object`, for several processes to
+    /// [`HostProgram::open`].
+    pub fn compile(
+        program: &Verified<Program>,
+        watch: Watch,
+        object: &Path,
+    ) -> Result<(), HostError> {
         let artifact = generate(program, LineStyle::Comments).map_err(HostError::Unsupported)?;
         library::compile(&artifact.source, watch, object)
     }
@@ -162,11 +178,13 @@ impl HostProgram {
         options: HostOptions,
     ) -> Result<HostProgram, HostError> {
         let mut tables = Tables::new(program, &artifact.tables, loaded.tables)?;
-        let taken =
-            |name: &str| program.event_named(name).filter(|event| program.handler_of(*event).is_some());
+        let taken = |name: &str| {
+            program.event_named(name).filter(|event| program.handler_of(*event).is_some())
+        };
         let size = |event: EventId| artifact.event_sizes[event.as_u32() as usize] as usize;
         // An event without parameters has one byte in C, which is no part of the message.
-        let message = |event: EventId| if program.events[event].params.is_empty() { 0 } else { size(event) };
+        let message =
+            |event: EventId| if program.events[event].params.is_empty() { 0 } else { size(event) };
         let host_send = taken("host_send").map(|event| (event, message(event)));
         let mut collector = Box::new(Collector {
             outputs: Vec::new(),
@@ -176,10 +194,13 @@ impl HostProgram {
             no_room: false,
             touched: Vec::new(),
         });
-        let mut trace_items =
-            vec![TraceItem::default(); if options.watch == Watch::Counts { TRACE_ITEMS } else { 0 }];
+        let mut trace_items = vec![
+            TraceItem::default();
+            if options.watch == Watch::Counts { TRACE_ITEMS } else { 0 }
+        ];
         let room = trace_items.len() as u32;
-        let mut trace = Box::new(Trace { items: trace_items.as_mut_ptr(), count: 0, room, lost: 0 });
+        let mut trace =
+            Box::new(Trace { items: trace_items.as_mut_ptr(), count: 0, room, lost: 0 });
         let mut buffer = vec![0u8; HEADROOM + MAX_FRAME as usize + 1];
         let mut staged = vec![0u8; artifact.staged_bytes.max(1) as usize];
         let head = buffer.as_mut_ptr();
@@ -260,7 +281,8 @@ impl HostProgram {
         &self.trace_items[..self.trace.count as usize]
     }
 
-    /// Table and key of every access of the last event's handlers, in order; empty unless built to tell keys.
+    /// Table and key of every access of the last event's handlers, in order; empty unless built to
+    /// tell keys.
     pub fn touched(&self) -> &[(TableId, Vec<u8>)] {
         &self.collector.touched
     }
@@ -273,7 +295,8 @@ impl HostProgram {
     /// Runs one event; what it sent to outside, in order.
     ///
     /// # Errors
-    /// [`HostError::NoRoom`] where the frame with its headers would be too long: the packet was dropped and counted.
+    /// [`HostError::NoRoom`] where the frame with its headers would be too long: the packet was
+    /// dropped and counted.
     pub fn run_one(&mut self, event: &InputEvent) -> Result<Vec<Output>, HostError> {
         (self.env.now, self.env.seed, self.env.draws) = (event.time_ns, event.seed, 0);
         (self.trace.count, self.trace.lost) = (0, 0);
@@ -320,7 +343,8 @@ impl HostProgram {
     }
 
     fn call(&mut self, event: u32, params: *const c_void) {
-        // SAFETY: the environment's pointers live in this struct, the parameters have the event's size.
+        // SAFETY: the environment's pointers live in this struct, the parameters have the event's
+        // size.
         unsafe { (self.loaded.dispatch)(&mut *self.env, event, params) };
     }
 }

@@ -1,4 +1,5 @@
-//! Files of the runtime in C, which are the same for every program: compiled once in a process, then written again.
+//! Files of the runtime in C, which are the same for every program: compiled once in a process,
+//! then written again.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,7 +9,8 @@ use super::HostError;
 use super::library::{fresh_dir, refused, write_files};
 use crate::temp::Folder;
 
-/// An object with all that it was made of: compiler, the file's name, flags, and the runtime's files.
+/// An object with all that it was made of: compiler, the file's name, flags, and the runtime's
+/// files.
 struct Built {
     compiler: String,
     name: String,
@@ -127,8 +129,11 @@ mod tests {
     #[test]
     fn what_clang_refuses_is_said() {
         let dir = tempfile::tempdir().unwrap();
-        let error = write_object(dir.path(), "bad.c", &[], &[("bad.c", "int bad(void) { return x; }\n")]);
-        let HostError::Refused { first, path, .. } = error.unwrap_err() else { panic!("no refusal") };
+        let error =
+            write_object(dir.path(), "bad.c", &[], &[("bad.c", "int bad(void) { return x; }\n")]);
+        let HostError::Refused { first, path, .. } = error.unwrap_err() else {
+            panic!("no refusal")
+        };
         assert!(first.contains("undeclared identifier 'x'"), "{first}");
         std::fs::remove_dir_all(path).unwrap();
     }

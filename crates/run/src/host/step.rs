@@ -1,7 +1,9 @@
-//! A program in this process, one handler at a time, for those who decide themselves when an internal event arrives.
+//! A program in this process, one handler at a time, for those who decide themselves when an
+//! internal event arrives.
 //!
-//! Many packets are under way at once: each has a buffer of its own, taken from a free list. Events between handlers wait as the
-//! bytes the generated code made of them, pointer to the packet included, until they are run or forgotten.
+//! Many packets are under way at once: each has a buffer of its own, taken from a free list. Events
+//! between handlers wait as the bytes the generated code made of them, pointer to the packet
+//! included, until they are run or forgotten.
 
 use std::ffi::c_void;
 
@@ -22,7 +24,8 @@ const NONE: u32 = u32::MAX;
 /// What left a handler. Lengths are in bytes, messages are numbers for [`Stepper::run`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepEffect {
-    /// An internal event; `steer` is what [`Stepper::steer_by`] asked for, `bytes` the size of the packet it carries.
+    /// An internal event; `steer` is what [`Stepper::steer_by`] asked for, `bytes` the size of the
+    /// packet it carries.
     Generate {
         event: EventId,
         message: u32,
@@ -197,7 +200,8 @@ impl Stepper {
         self.state.outputs.as_deref().unwrap_or_default()
     }
 
-    /// From now on internal events of this kind come with a hash of this parameter, or with its value if it is a number.
+    /// From now on internal events of this kind come with a hash of this parameter, or with its
+    /// value if it is a number.
     pub fn steer_by(
         &mut self,
         program: &Verified<nicforge_ir::Program>,
@@ -213,8 +217,10 @@ impl Stepper {
     pub fn count_zeros(&mut self, program: &Verified<nicforge_ir::Program>) {
         for (event, data) in &program.events {
             let places = places(program, event).into_iter().zip(&data.params);
-            self.state.strings[event.as_u32() as usize] =
-                places.filter(|(_, param)| program.is_string(param.ty)).map(|(place, _)| place).collect();
+            self.state.strings[event.as_u32() as usize] = places
+                .filter(|(_, param)| program.is_string(param.ty))
+                .map(|(place, _)| place)
+                .collect();
         }
     }
 
@@ -233,8 +239,8 @@ impl Stepper {
         message
     }
 
-    /// An internal event that comes from elsewhere, as a message. `packet_at` is where in the parameters the packet's pointer
-    /// belongs.
+    /// An internal event that comes from elsewhere, as a message. `packet_at` is where in the
+    /// parameters the packet's pointer belongs.
     pub fn enter(&mut self, event: EventId, passage: &Passage, packet_at: Option<usize>) -> u32 {
         let message = self.state.message();
         let mut number = NONE;
@@ -280,7 +286,8 @@ impl Stepper {
             // SAFETY: the message holds the packet, whose data and end lie in the slot's buffer.
             let frame = unsafe { frame(packet) };
             let staged = slot.staged[..packet.staged_len as usize].to_vec();
-            passage.packet = Some(Underway { in_port: packet.in_port, frame, cursor: packet.cursor, staged });
+            passage.packet =
+                Some(Underway { in_port: packet.in_port, frame, cursor: packet.cursor, staged });
         }
         self.discard(message);
         passage
@@ -527,7 +534,13 @@ unsafe extern "C" fn log(env: *mut Env, log: u32, args: *const u64, count: u32) 
     }
 }
 
-unsafe extern "C" fn generate(env: *mut Env, event: u32, params: *const c_void, size: u32, pkt: *mut Packet) {
+unsafe extern "C" fn generate(
+    env: *mut Env,
+    event: u32,
+    params: *const c_void,
+    size: u32,
+    pkt: *mut Packet,
+) {
     // SAFETY: generated code calls with the event's parameters, and its packet or null.
     unsafe {
         let state = state(env);
@@ -541,12 +554,15 @@ unsafe extern "C" fn generate(env: *mut Env, event: u32, params: *const c_void, 
         made.slot = packet.map_or(NONE, |packet| packet.owner.addr() as u32);
         let steer = state.steer[event as usize]
             .and_then(|(at, size, number)| Some((made.params.get(at..at + size)?, number)));
-        let steer = steer.map_or(0, |(b, number)| if number { io::number(b) } else { io::hash(0, b) });
-        let bytes = packet.map(|packet| packet.end.offset_from(packet.data) as u32 + packet.staged_len);
+        let steer =
+            steer.map_or(0, |(b, number)| if number { io::number(b) } else { io::hash(0, b) });
+        let bytes =
+            packet.map(|packet| packet.end.offset_from(packet.data) as u32 + packet.staged_len);
         let event = EventId::from_u32(event);
         let strings = state.strings[event.as_u32() as usize].iter();
         let params = &state.messages[message as usize].params;
-        let zeros = strings.filter_map(|(at, size)| params.get(*at..at + size)).map(io::string_zeros).sum();
+        let zeros =
+            strings.filter_map(|(at, size)| params.get(*at..at + size)).map(io::string_zeros).sum();
         state.effects.push(StepEffect::Generate { event, message, steer, zeros, bytes });
     }
 }

@@ -6,7 +6,8 @@ use nicforge_ir::{Entry, Match, Program, Table, TableBackend, TableError, TableI
 use super::HostError;
 use super::ffi::{self, TableFunctions};
 
-/// All tables of one program; entries are made, read and deleted through the runtime's own functions.
+/// All tables of one program; entries are made, read and deleted through the runtime's own
+/// functions.
 pub struct Tables {
     functions: TableFunctions,
     pointers: Box<[*mut ffi::Table]>,
@@ -31,12 +32,16 @@ impl Tables {
         let mut shapes = Vec::new();
         for (def, lies) in program.tables.values().zip(lies) {
             // SAFETY: plain numbers.
-            let table =
-                unsafe { (functions.new)(def.kind.number(), def.capacity, lies.key_size, lies.entry_size) };
+            let table = unsafe {
+                (functions.new)(def.kind.number(), def.capacity, lies.key_size, lies.entry_size)
+            };
             if table.is_null() {
                 let made = Tables { functions, pointers: pointers.into(), shapes };
                 drop(made);
-                return Err(HostError::TooLarge { table: def.name.clone(), capacity: def.capacity });
+                return Err(HostError::TooLarge {
+                    table: def.name.clone(),
+                    capacity: def.capacity,
+                });
             }
             pointers.push(table);
             shapes.push(Shape { def: def.clone(), lies: lies.clone() });
@@ -101,7 +106,8 @@ impl Drop for Tables {
 }
 
 impl Shape {
-    /// Mask and prefix length or priority as the runtime takes them. A match that names less is exact.
+    /// Mask and prefix length or priority as the runtime takes them. A match that names less is
+    /// exact.
     fn detail(&self, key: &[u8], matching: &Match) -> (Vec<u8>, u32) {
         match (self.def.kind, matching) {
             (TableKind::Lpm, Match::Prefix(bits)) => (Vec::new(), *bits),
@@ -113,7 +119,8 @@ impl Shape {
     }
 
     fn check(&self, key: &[u8], matching: &Match) -> Result<()> {
-        let fail = |message: String| Err(TableError::Target { table: self.def.name.clone(), message });
+        let fail =
+            |message: String| Err(TableError::Target { table: self.def.name.clone(), message });
         let size = self.lies.key_size as usize;
         if key.len() != size {
             return fail(format!("a key has {size} bytes, not {}", key.len()));
@@ -129,8 +136,12 @@ impl Shape {
             (Match::Exact, _)
             | (Match::Prefix(_), TableKind::Lpm)
             | (Match::Mask { .. }, TableKind::Ternary) => self.in_range(key),
-            (Match::Prefix(_), _) => fail(format!("{kind} tables do not match prefixes; lpm tables do")),
-            (Match::Mask { .. }, _) => fail(format!("{kind} tables do not match masks; ternary tables do")),
+            (Match::Prefix(_), _) => {
+                fail(format!("{kind} tables do not match prefixes; lpm tables do"))
+            }
+            (Match::Mask { .. }, _) => {
+                fail(format!("{kind} tables do not match masks; ternary tables do"))
+            }
         }
     }
 
@@ -157,9 +168,14 @@ impl TableBackend for Tables {
         let shape = self.shape(table);
         shape.check(&entry.key, &entry.matching)?;
         let lies = &shape.lies;
-        let fail = |message: String| Err(TableError::Target { table: shape.def.name.clone(), message });
+        let fail =
+            |message: String| Err(TableError::Target { table: shape.def.name.clone(), message });
         if entry.value.len() != lies.value_size as usize {
-            return fail(format!("a value has {} bytes, not {}", lies.value_size, entry.value.len()));
+            return fail(format!(
+                "a value has {} bytes, not {}",
+                lies.value_size,
+                entry.value.len()
+            ));
         }
         let buf = entry.buf.as_deref();
         if buf.is_some_and(|buf| buf.len() > lies.buf_capacity as usize) {
@@ -167,7 +183,10 @@ impl TableBackend for Tables {
         }
         let value = self.find(table, &entry.key, &entry.matching, true);
         if value.is_null() {
-            return Err(TableError::Full { table: shape.def.name.clone(), capacity: shape.def.capacity });
+            return Err(TableError::Full {
+                table: shape.def.name.clone(),
+                capacity: shape.def.capacity,
+            });
         }
         // SAFETY: an entry's memory has entry_size bytes.
         let bytes = unsafe { std::slice::from_raw_parts_mut(value, lies.entry_size as usize) };
@@ -184,7 +203,9 @@ impl TableBackend for Tables {
         self.shape(table).check(key, matching)?;
         let (mask, detail) = self.shape(table).detail(key, matching);
         // SAFETY: key and mask have the table's key size.
-        Ok(unsafe { (self.functions.remove)(self.pointer(table), key.as_ptr(), mask.as_ptr(), detail) })
+        Ok(unsafe {
+            (self.functions.remove)(self.pointer(table), key.as_ptr(), mask.as_ptr(), detail)
+        })
     }
 
     fn dump(&self, table: TableId) -> Result<Vec<Entry>> {
@@ -194,8 +215,8 @@ impl TableBackend for Tables {
             let entries = keys.filter_map(|key| {
                 let value = self.find(table, &key, &Match::Exact, false);
                 let entry = self.entry(table, key.to_vec(), Match::Exact, value);
-                let zero =
-                    entry.value.iter().all(|b| *b == 0) && entry.buf.as_ref().is_none_or(Vec::is_empty);
+                let zero = entry.value.iter().all(|b| *b == 0)
+                    && entry.buf.as_ref().is_none_or(Vec::is_empty);
                 (!zero).then_some(entry)
             });
             let mut entries: Vec<Entry> = entries.collect();
@@ -205,7 +226,8 @@ impl TableBackend for Tables {
         let (mut entries, mut at) = (Vec::new(), 0);
         let size = shape.lies.key_size as usize;
         loop {
-            // SAFETY: a live table; keys have the table's key size, with the mask behind them in ternary tables.
+            // SAFETY: a live table; keys have the table's key size, with the mask behind them in
+            // ternary tables.
             unsafe {
                 let found = (self.functions.next)(self.pointer(table), &mut at);
                 if found.is_null() {
@@ -243,9 +265,11 @@ mod tests {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../runtime/").to_string() + header;
             let text = std::fs::read_to_string(&path).unwrap();
             let first = format!("{prefix}HASH");
-            let line = text.lines().find(|line| line.contains("enum ") && line.contains(&first)).unwrap();
+            let line =
+                text.lines().find(|line| line.contains("enum ") && line.contains(&first)).unwrap();
             let inner = line.split(['{', '}']).nth(1).unwrap();
-            let names = inner.split(',').map(|name| name.split('=').next().unwrap_or_default().trim());
+            let names =
+                inner.split(',').map(|name| name.split('=').next().unwrap_or_default().trim());
             let found: Vec<String> =
                 names.map(|name| name.trim_start_matches(prefix).to_lowercase()).collect();
             let kinds = TableKind::ALL;

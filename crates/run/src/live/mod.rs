@@ -1,17 +1,19 @@
 //! A program attached to the ports of a test network, fed with events, all outputs caught.
 //!
-//! Frames go onto the wire side by an AF_PACKET socket; the kernel runs the program on the NIC side; what it sends arrives
-//! at the wire side again, where a collector program puts frames into one ring buffer, all ports in order of arrival;
-//! what it passes to the stack is seen by a socket on the NIC side; the rest is in the program's own ring.
+//! Frames go onto the wire side by an AF_PACKET socket; the kernel runs the program on the NIC
+//! side; what it sends arrives at the wire side again, where a collector program puts frames into
+//! one ring buffer, all ports in order of arrival; what it passes to the stack is seen by a socket
+//! on the NIC side; the rest is in the program's own ring.
 //!
-//! **Nothing is lost unnoticed.** veth counts how many frames the program saw and each verdict. A run never has more
-//! than a window of frames in flight (veth's ring holds 256), and it waits until every counted verdict has shown up
-//! where it belongs, or says what is missing.
+//! **Nothing is lost unnoticed.** veth counts how many frames the program saw and each verdict. A
+//! run never has more than a window of frames in flight (veth's ring holds 256), and it waits until
+//! every counted verdict has shown up where it belongs, or says what is missing.
 //!
-//! **Order.** Frames of one port are processed in order. Different ports are different rings, so a run lets one port's
-//! frames be processed before it sends by another. Host messages wait for the packets before them. The sending thread
-//! stays on one CPU, on which the kernel then also runs the program, or the first stage of a planned one. Later stages run
-//! on other CPUs at the same time, for the packets of one window.
+//! **Order.** Frames of one port are processed in order. Different ports are different rings, so a
+//! run lets one port's frames be processed before it sends by another. Host messages wait for the
+//! packets before them. The sending thread stays on one CPU, on which the kernel then also runs the
+//! program, or the first stage of a planned one. Later stages run on other CPUs at the same time,
+//! for the packets of one window.
 
 mod report;
 mod socket;
@@ -26,7 +28,9 @@ use libbpf_rs::MapCore as _;
 use nicforge_codegen::XdpArtifact;
 use nicforge_ir::{Input, InputEvent, Output, Program};
 
-pub use report::{Crossed, LiveError, LiveOutputs, LiveReport, LiveRun, StageReport, Streams, Trip};
+pub use report::{
+    Crossed, LiveError, LiveOutputs, LiveReport, LiveRun, StageReport, Streams, Trip,
+};
 pub use verify::{Difference, differences};
 
 use crate::compile::{Mode, compile_bpf};
@@ -96,23 +100,31 @@ impl Session {
     }
 
     /// Attaches a program that was loaded with the sandbox's interfaces.
-    pub fn new(sandbox: Sandbox, loaded: Loaded, includes: &[PathBuf]) -> Result<Session, XdpError> {
+    pub fn new(
+        sandbox: Sandbox,
+        loaded: Loaded,
+        includes: &[PathBuf],
+    ) -> Result<Session, XdpError> {
         let planned = loaded.artifact().pipeline.is_some();
         let harness = load_harness(includes, &["nf_collect"])?;
         let stages = planned.then(Stages::watch).transpose()?;
-        let ring = harness.maps().find(|map| map.name() == "nf_wire").ok_or_else(harness_contract)?;
+        let ring =
+            harness.maps().find(|map| map.name() == "nf_wire").ok_or_else(harness_contract)?;
         let ring = Ring::map(ring.as_fd(), ring.max_entries() as usize)
             .map_err(|error| XdpError::kernel("map a ring buffer", error))?;
-        let collect =
-            harness.progs().find(|prog| prog.name() == "nf_collect").ok_or_else(harness_contract)?;
+        let collect = harness
+            .progs()
+            .find(|prog| prog.name() == "nf_collect")
+            .ok_or_else(harness_contract)?;
         let collect = collect.as_fd();
         let (collector, sender) = sandbox.wire.enter(|| {
             let ports = sandbox.ports.iter().enumerate();
-            let attached = ports.map(|(i, port)| attach(collect, port.wire_ifindex, &format!("wire{i}")));
+            let attached =
+                ports.map(|(i, port)| attach(collect, port.wire_ifindex, &format!("wire{i}")));
             Ok((attached.collect::<Result<Vec<_>, _>>()?, Sender::open()?))
         })?;
-        // Attached last: until then nothing may run with a port missing from the program's port map.
-        // A program for the host's messages only has nothing to attach.
+        // Attached last: until then nothing may run with a port missing from the program's port
+        // map. A program for the host's messages only has nothing to attach.
         let attaches = loaded.entry_name("net_recv").is_some();
         let ports = loaded.map_fd("nf_ports");
         let (attached, tap, stats) = sandbox.nic.enter(|| {
@@ -160,8 +172,13 @@ impl Session {
         self.sender.send(self.sandbox.ports[0].wire_ifindex, frames)
     }
 
-    /// Gives the events to the program, in order and as fast as it takes them, and waits for every output.
-    pub fn run(&mut self, events: &[InputEvent], options: &mut LiveOptions) -> Result<LiveRun, LiveError> {
+    /// Gives the events to the program, in order and as fast as it takes them, and waits for every
+    /// output.
+    pub fn run(
+        &mut self,
+        events: &[InputEvent],
+        options: &mut LiveOptions,
+    ) -> Result<LiveRun, LiveError> {
         check(events, &self.loaded)?;
         let _pinned = match feeding_cpu().filter(|_| self.stages.is_some()) {
             Some(cpu) => Pinned::to(cpu),
@@ -238,7 +255,11 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(session: &'a mut Session, per_event: bool, patience: Duration) -> Result<Run<'a>, XdpError> {
+    fn new(
+        session: &'a mut Session,
+        per_event: bool,
+        patience: Duration,
+    ) -> Result<Run<'a>, XdpError> {
         let ports = session.sandbox.ports.len();
         // What earlier runs or the network left behind is not this run's.
         session.ring.drain(|_| ());
@@ -272,8 +293,14 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Gives the next event or batch of packets of one port; returns how many events that were. `done` came before.
-    fn step(&mut self, events: &[InputEvent], window: usize, done: usize) -> Result<usize, LiveError> {
+    /// Gives the next event or batch of packets of one port; returns how many events that were.
+    /// `done` came before.
+    fn step(
+        &mut self,
+        events: &[InputEvent],
+        window: usize,
+        done: usize,
+    ) -> Result<usize, LiveError> {
         let taken = match &events[0].input {
             Input::Host { .. } => {
                 let (fd, message) = self.session.loaded.entry_point(&events[0].input)?;
@@ -282,8 +309,7 @@ impl<'a> Run<'a> {
                 1
             }
             Input::Net { port, .. } => {
-                let same_port =
-                    |event: &&InputEvent| matches!(&event.input, Input::Net { port: p, .. } if p == port);
+                let same_port = |event: &&InputEvent| matches!(&event.input, Input::Net { port: p, .. } if p == port);
                 let frames: Vec<&[u8]> = events
                     .iter()
                     .take(window)
@@ -293,7 +319,9 @@ impl<'a> Run<'a> {
                         Input::Host { .. } => None,
                     })
                     .collect();
-                self.session.sender.send(self.session.sandbox.ports[*port as usize].wire_ifindex, &frames)?;
+                self.session
+                    .sender
+                    .send(self.session.sandbox.ports[*port as usize].wire_ifindex, &frames)?;
                 self.report.packets_in += frames.len() as u64;
                 self.report.bytes_in += frames.iter().map(|frame| frame.len() as u64).sum::<u64>();
                 frames.len()
@@ -316,7 +344,8 @@ impl<'a> Run<'a> {
         self.wait(done, true)
     }
 
-    /// Waits until the program saw every frame and, if `outputs`, until everything it sent and passed is here.
+    /// Waits until the program saw every frame and, if `outputs`, until everything it sent and
+    /// passed is here.
     fn wait(&mut self, done: usize, outputs: bool) -> Result<(), LiveError> {
         let mut moved_at = Instant::now();
         let mut before = None;
@@ -324,11 +353,13 @@ impl<'a> Run<'a> {
             self.collect()?;
             let stats = self.session.total()?.since(&self.stats_before);
             let settled = self.session.loaded.process_settled();
-            // Counters of several CPUs and a process are not read at one moment: what they say counts if it stays.
+            // Counters of several CPUs and a process are not read at one moment: what they say
+            // counts if it stays.
             let seen = settled && stats.packets == self.report.packets_in && self.stays(&stats)?;
             let tap_lost = if outputs { self.session.tap.lost() - self.tap_lost_before } else { 0 };
             if seen
-                && (!outputs || (self.arrived == stats.sent() && self.passed + tap_lost == stats.passed()))
+                && (!outputs
+                    || (self.arrived == stats.sent() && self.passed + tap_lost == stats.passed()))
             {
                 // Verdicts are counted before the host ring is looked at for the last time.
                 if outputs {
@@ -355,7 +386,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether counters are what they were; of programs without a process they cannot be anything else.
+    /// Whether counters are what they were; of programs without a process they cannot be anything
+    /// else.
     fn stays(&mut self, stats: &XdpStats) -> Result<bool, LiveError> {
         if self.session.loaded.process().is_none() {
             return Ok(true);
@@ -393,8 +425,11 @@ impl<'a> Run<'a> {
         self.session.ring.drain(|record| {
             // struct arrived_record { u32 ifindex, length, number, route; u8 bytes[]; }
             let (head, bytes) = record.split_at(16);
-            let word = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-            let port = ports.iter().position(|port| port.wire_ifindex == word(0)).unwrap_or(0) as u32;
+            let word = |at: usize| {
+                u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
+            };
+            let port =
+                ports.iter().position(|port| port.wire_ifindex == word(0)).unwrap_or(0) as u32;
             let length = (word(4) as usize).min(bytes.len());
             outputs.push(Output::Send { port, frame: bytes[..length].to_vec() });
             // Frames of the process carry no mark: it says itself what it sent, port by port.
@@ -422,7 +457,9 @@ impl<'a> Run<'a> {
                         last.push(output);
                     }
                 }
-                (None, Output::Send { port, frame }) => self.streams.sent[port as usize].push(frame),
+                (None, Output::Send { port, frame }) => {
+                    self.streams.sent[port as usize].push(frame)
+                }
                 (None, Output::Stack { frame }) => self.streams.stack.push(frame),
                 (None, output) => self.streams.host.push(output),
             }
@@ -446,15 +483,19 @@ impl<'a> Run<'a> {
     fn finish(mut self, events: &[InputEvent]) -> Result<LiveRun, LiveError> {
         let loaded = &self.session.loaded;
         let drops = loaded.drops().into_iter().zip(&self.drops_before);
-        self.report.drops = drops.map(|((id, text, count), before)| (id, text, count - before)).collect();
-        // Byte strings of tables that went to the host count as packets there, and only make this smaller.
-        self.report.unaccounted = self.ended.saturating_sub(self.report.dropped() + self.report.host_packets);
+        self.report.drops =
+            drops.map(|((id, text, count), before)| (id, text, count - before)).collect();
+        // Byte strings of tables that went to the host count as packets there, and only make this
+        // smaller.
+        self.report.unaccounted =
+            self.ended.saturating_sub(self.report.dropped() + self.report.host_packets);
         if let Some(stages) = &self.session.stages {
             self.report.stages = stages.report(loaded)?;
             self.report.crossed = stages.crossed(loaded);
         }
         let refused = loaded.refused().into_iter().zip(&self.refused_before);
-        self.report.refused = refused.map(|((table, count), before)| (table, count - before)).collect();
+        self.report.refused =
+            refused.map(|((table, count), before)| (table, count - before)).collect();
         let mut seen = events.to_vec();
         loaded.read_record(self.recorded_before, &mut seen)?;
         let outputs = match self.per_event {
@@ -462,7 +503,8 @@ impl<'a> Run<'a> {
             None => LiveOutputs::Streams(self.streams),
         };
         let refusals = loaded.read_refusals(self.refusals_before)?.into_iter();
-        let refusals = refusals.map(|(event, table)| ((event - self.recorded_before) as usize, table));
+        let refusals =
+            refusals.map(|(event, table)| ((event - self.recorded_before) as usize, table));
         Ok(LiveRun { seen, outputs, refusals: refusals.collect(), report: self.report })
     }
 }

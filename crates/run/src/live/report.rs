@@ -8,12 +8,12 @@ use crate::xdp::XdpError;
 /// Result of a live run.
 #[derive(Clone, Debug)]
 pub struct LiveRun {
-    /// The events as the program saw them: in record mode with the time and seed it read, so that the interpreter can
-    /// replay the run. Shorter than what was given if the run was stopped.
+    /// The events as the program saw them: in record mode with the time and seed it read, so that
+    /// the interpreter can replay the run. Shorter than what was given if the run was stopped.
     pub seen: Vec<InputEvent>,
     pub outputs: LiveOutputs,
-    /// Inserts that full tables refused, by index of the event; of recorded runs of planned programs, where it is the
-    /// target's choice.
+    /// Inserts that full tables refused, by index of the event; of recorded runs of planned
+    /// programs, where it is the target's choice.
     pub refusals: Vec<(usize, TableId)>,
     pub report: LiveReport,
 }
@@ -21,8 +21,8 @@ pub struct LiveRun {
 /// What came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LiveOutputs {
-    /// One event at a time: what each caused, logs, messages and DMA writes before the packet's own fate. A packet the
-    /// runtime had to drop because its headers found no room has none.
+    /// One event at a time: what each caused, logs, messages and DMA writes before the packet's own
+    /// fate. A packet the runtime had to drop because its headers found no room has none.
     PerEvent(Vec<Vec<Output>>),
     /// Many events in flight: streams, each in its order.
     Streams(Streams),
@@ -37,7 +37,8 @@ pub struct Streams {
     pub stack: Vec<Vec<u8>>,
     /// Packets and messages for the host side, DMA writes and logs.
     pub host: Vec<Output>,
-    /// For each frame in `sent` what it comes from, in recorded runs of planned programs; else empty lists.
+    /// For each frame in `sent` what it comes from, in recorded runs of planned programs; else
+    /// empty lists.
     pub trips: Vec<Vec<Trip>>,
 }
 
@@ -46,7 +47,8 @@ pub struct Streams {
 pub struct Trip {
     /// Index of the input event.
     pub event: usize,
-    /// Frames with the same number passed the same replicas, so they leave in the order in which they came.
+    /// Frames with the same number passed the same replicas, so they leave in the order in which
+    /// they came.
     pub route: u32,
 }
 
@@ -71,7 +73,8 @@ pub struct StageReport {
     pub ns_per_packet: f64,
 }
 
-/// Events that went to a program's process and came back, and the bytes of their values: not of packets, nor of what tells events apart.
+/// Events that went to a program's process and came back, and the bytes of their values: not of
+/// packets, nor of what tells events apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crossed {
     pub up: (u64, u64),
@@ -105,10 +108,12 @@ pub struct LiveReport {
     pub logs: u64,
     /// Packets dropped during this run, by reason (none for the runtime's own) and text.
     pub drops: Vec<(Option<ReasonId>, String, u64)>,
-    /// Packets that ended without being sent, passed, given to the host or dropped for a reason: sent by a port that the
-    /// program does not have, or for the host when its ring was full. 0 in a run where all is well.
+    /// Packets that ended without being sent, passed, given to the host or dropped for a reason:
+    /// sent by a port that the program does not have, or for the host when its ring was full. 0 in
+    /// a run where all is well.
     pub unaccounted: u64,
-    /// Stages of a planned program, in order; last what spreads packets over replicas of the first, if it has several.
+    /// Stages of a planned program, in order; last what spreads packets over replicas of the first,
+    /// if it has several.
     pub stages: Vec<StageReport>,
     /// What went between the kernel and the program's process, if it has one.
     pub crossed: Option<Crossed>,
@@ -121,7 +126,8 @@ pub struct LiveReport {
 }
 
 impl LiveReport {
-    /// Packets per second through the whole test network, which is no measure of the program: sockets feed it.
+    /// Packets per second through the whole test network, which is no measure of the program:
+    /// sockets feed it.
     pub fn packets_per_second(&self) -> f64 {
         if self.seconds > 0.0 { self.packets_in as f64 / self.seconds } else { 0.0 }
     }

@@ -1,11 +1,13 @@
-//! AF_PACKET sockets: putting frames on the wire, and seeing what the program passed to the network stack.
+//! AF_PACKET sockets: putting frames on the wire, and seeing what the program passed to the network
+//! stack.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::xdp::XdpError;
 
-/// Receive buffer of a tap. The kernel counts a frame with all its bookkeeping, so this is some 60,000 small frames.
+/// Receive buffer of a tap. The kernel counts a frame with all its bookkeeping, so this is some
+/// 60,000 small frames.
 const TAP_BYTES: libc::c_int = 64 << 20;
 /// Frames one system call sends at most.
 const BATCH: usize = 64;
@@ -28,10 +30,17 @@ fn open(protocol: u16) -> Result<OwnedFd, XdpError> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn set(fd: &OwnedFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+fn set(
+    fd: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
     let size = size_of_val(&value) as libc::socklen_t;
     // SAFETY: a value and its size.
-    match unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), size) } {
+    match unsafe {
+        libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), size)
+    } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
@@ -47,8 +56,9 @@ impl Sender {
     pub fn open() -> Result<Sender, XdpError> {
         // Protocol 0 receives nothing.
         let fd = open(0)?;
-        set(&fd, libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)
-            .map_err(|error| XdpError::kernel("send packets without a queueing discipline", error))?;
+        set(&fd, libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1).map_err(|error| {
+            XdpError::kernel("send packets without a queueing discipline", error)
+        })?;
         Ok(Sender { fd })
     }
 
@@ -61,7 +71,10 @@ impl Sender {
         for batch in frames.chunks(BATCH) {
             let mut parts: Vec<libc::iovec> = batch
                 .iter()
-                .map(|frame| libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: frame.len() })
+                .map(|frame| libc::iovec {
+                    iov_base: frame.as_ptr().cast_mut().cast(),
+                    iov_len: frame.len(),
+                })
                 .collect();
             let mut messages: Vec<libc::mmsghdr> = parts
                 .iter_mut()
@@ -78,9 +91,11 @@ impl Sender {
             let mut sent = 0;
             while sent < messages.len() {
                 let rest = &mut messages[sent..];
-                // SAFETY: messages, addresses and frames live through the call; the kernel only reads the frames.
-                let more =
-                    unsafe { libc::sendmmsg(self.fd.as_raw_fd(), rest.as_mut_ptr(), rest.len() as u32, 0) };
+                // SAFETY: messages, addresses and frames live through the call; the kernel only
+                // reads the frames.
+                let more = unsafe {
+                    libc::sendmmsg(self.fd.as_raw_fd(), rest.as_mut_ptr(), rest.len() as u32, 0)
+                };
                 if more > 0 {
                     sent += more as usize;
                     continue;
@@ -109,7 +124,8 @@ impl Tap {
     pub fn open() -> Result<Tap, XdpError> {
         let fd = open(libc::ETH_P_ALL as u16)?;
         let failed = |error| XdpError::kernel("prepare a packet socket", error);
-        // The forced form passes the system's limit and needs CAP_NET_ADMIN, which attaching needs too.
+        // The forced form passes the system's limit and needs CAP_NET_ADMIN, which attaching needs
+        // too.
         set(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, TAP_BYTES)
             .or_else(|_| set(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, TAP_BYTES))
             .map_err(failed)?;
@@ -148,7 +164,8 @@ impl Tap {
     }
 
     fn receive(&mut self) -> Result<Option<Vec<u8>>, XdpError> {
-        let mut part = libc::iovec { iov_base: self.buffer.as_mut_ptr().cast(), iov_len: self.buffer.len() };
+        let mut part =
+            libc::iovec { iov_base: self.buffer.as_mut_ptr().cast(), iov_len: self.buffer.len() };
         let mut control = [0u64; 16];
         // SAFETY: all-zero is a valid value.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -182,13 +199,17 @@ fn vlan_tag(message: &libc::msghdr) -> Option<[u8; 4]> {
         let mut at = libc::CMSG_FIRSTHDR(message);
         while !at.is_null() {
             if (*at).cmsg_level == libc::SOL_PACKET && (*at).cmsg_type == PACKET_AUXDATA {
-                // struct tpacket_auxdata: status, len, snaplen (u32), mac, net, vlan_tci, vlan_tpid (u16).
+                // struct tpacket_auxdata: status, len, snaplen (u32), mac, net, vlan_tci, vlan_tpid
+                // (u16).
                 let data = libc::CMSG_DATA(at);
                 let status = data.cast::<u32>().read_unaligned();
                 let tci = data.add(16).cast::<u16>().read_unaligned();
                 let tpid = data.add(18).cast::<u16>().read_unaligned();
-                let tpid =
-                    if status & TP_STATUS_VLAN_TPID_VALID != 0 { tpid } else { libc::ETH_P_8021Q as u16 };
+                let tpid = if status & TP_STATUS_VLAN_TPID_VALID != 0 {
+                    tpid
+                } else {
+                    libc::ETH_P_8021Q as u16
+                };
                 let [a, b] = tpid.to_be_bytes();
                 let [c, d] = tci.to_be_bytes();
                 return (status & TP_STATUS_VLAN_VALID != 0).then_some([a, b, c, d]);

@@ -1,8 +1,9 @@
 //! What becomes of packets in the stages of a planned program, from the stages' own counters.
 //!
-//! The interface counts the first stage's verdicts only. A packet is done when some stage ended it, that is when the
-//! verdicts of all stages less the packets handed on are as many as came in. A packet that a full queue turned away
-//! is never done; the kernel's tracepoint says how many those are.
+//! The interface counts the first stage's verdicts only. A packet is done when some stage ended it,
+//! that is when the verdicts of all stages less the packets handed on are as many as came in. A
+//! packet that a full queue turned away is never done; the kernel's tracepoint says how many those
+//! are.
 
 use super::report::{Crossed, StageReport};
 use crate::netns::XdpStats;
@@ -94,7 +95,9 @@ impl Stages {
 
     /// Where packets are, for a run in which some went missing.
     pub(super) fn describe(&self, loaded: &Loaded) -> String {
-        let Ok(list) = self.report(loaded) else { return "the stages' counters cannot be read".to_string() };
+        let Ok(list) = self.report(loaded) else {
+            return "the stages' counters cannot be read".to_string();
+        };
         let one = |stage: &StageReport| {
             format!(
                 "stage `{}` took {}, handed on {}, and {} found its queue full",
@@ -109,7 +112,8 @@ fn crossed(loaded: &Loaded) -> Option<Crossed> {
     loaded.process().map(|process| process.shared.counts().crossed)
 }
 
-/// Verdicts on packets that are done, all stages together, in place of those the interfaces counted.
+/// Verdicts on packets that are done, all stages together, in place of those the interfaces
+/// counted.
 pub(super) fn total(loaded: &Loaded, interfaces: &XdpStats) -> Result<XdpStats, XdpError> {
     let counts = loaded.stage_counts()?;
     let of = |verdict: usize| counts.iter().map(|count| count.verdicts[verdict]).sum::<u64>();
@@ -157,13 +161,15 @@ handler second on second(%pkt: packet) {
 }
 ";
 
-    /// With room for one packet in the queue most of a burst is turned away. The run says so, and nothing is
-    /// uncounted: what was handed on was taken or turned away.
+    /// With room for one packet in the queue most of a burst is turned away. The run says so, and
+    /// nothing is uncounted: what was handed on was taken or turned away.
     #[test]
     fn a_full_queue_is_counted() {
         // SAFETY: no arguments.
         if unsafe { libc::geteuid() } != 0 {
-            eprintln!("SKIPPED: this test loads BPF programs and makes network namespaces: run it as root");
+            eprintln!(
+                "SKIPPED: this test loads BPF programs and makes network namespaces: run it as root"
+            );
             return;
         }
         let program = text::parse(PROGRAM).unwrap();
@@ -192,7 +198,8 @@ handler second on second(%pkt: packet) {
             queue.update(&cpu, &value, MapFlags::ANY).unwrap();
         }
         let mut session = Session::new(sandbox, loaded, &includes).unwrap();
-        let event = InputEvent { time_ns: 0, seed: 0, input: Input::Net { port: 0, frame: vec![0; 60] } };
+        let event =
+            InputEvent { time_ns: 0, seed: 0, input: Input::Net { port: 0, frame: vec![0; 60] } };
         let keep_going = &mut |_| true;
         let patience = Duration::from_millis(500);
         let mut options = LiveOptions { window: 128, per_event: false, patience, keep_going };
@@ -204,7 +211,10 @@ handler second on second(%pkt: packet) {
         assert_eq!((stages[0].packets_in, stages[0].handed), (128, 128), "{stages:?}");
         assert!(stages[1].turned_away > 0, "{stages:?}");
         assert_eq!(stages[1].packets_in + stages[1].turned_away, 128, "{stages:?}");
-        assert!(detail.contains(&format!("{} found its queue full", stages[1].turned_away)), "{detail}");
+        assert!(
+            detail.contains(&format!("{} found its queue full", stages[1].turned_away)),
+            "{detail}"
+        );
         let drops = session.loaded().drops();
         let full = drops.iter().find(|drop| drop.1 == "the queue of `second` was full").unwrap();
         assert_eq!(full.2, stages[1].turned_away);

@@ -1,14 +1,17 @@
 //! A live run of a planned program against the interpreter.
 //!
-//! Frames that left are known by the number of their event, so each event's own outputs are compared, and their order: what
-//! passed the same replicas must leave in the order in which it came. What went to the stack or the host side carries no
-//! number and is compared as a set. Drops are counters. Which insert a full table refuses depends on which replica came
-//! first; the run recorded it and the interpreter repeats it. A table's first refusal must come when it is full but for what
-//! is in flight.
+//! Frames that left are known by the number of their event, so each event's own outputs are
+//! compared, and their order: what passed the same replicas must leave in the order in which it
+//! came. What went to the stack or the host side carries no number and is compared as a set. Drops
+//! are counters. Which insert a full table refuses depends on which replica came first; the run
+//! recorded it and the interpreter repeats it. A table's first refusal must come when it is full
+//! but for what is in flight.
 
 use std::collections::{HashMap, HashSet};
 
-use nicforge_ir::{Entry, Interp, Output, Program, ReasonId, TableBackend, TableId, TableKind, Verified};
+use nicforge_ir::{
+    Entry, Interp, Output, Program, ReasonId, TableBackend, TableId, TableKind, Verified,
+};
 
 use super::LARGEST_WINDOW;
 use super::report::{LiveError, LiveOutputs, LiveRun, Streams};
@@ -26,7 +29,8 @@ pub enum Difference {
     },
     /// Something came out that no event leads to.
     Surplus(Output),
-    /// Two frames that took the same way left in the wrong order; the later event's index came before.
+    /// Two frames that took the same way left in the wrong order; the later event's index came
+    /// before.
     Order {
         port: u32,
         before: usize,
@@ -49,7 +53,8 @@ pub enum Difference {
     },
 }
 
-/// What differs between a run, which began with `entries` in the tables, and the interpreter on the same events.
+/// What differs between a run, which began with `entries` in the tables, and the interpreter on the
+/// same events.
 pub fn differences(
     program: &Verified<Program>,
     entries: &[(TableId, Entry)],
@@ -84,7 +89,10 @@ pub fn differences(
             let entries = interp.dump(*table).map_or(0, |list| list.len());
             if entries + LARGEST_WINDOW < data.capacity as usize {
                 let (name, most) = (&data.name, data.capacity);
-                found.push(problem(i, format!("`{name}` refused an insert at {entries} of {most} entries")));
+                found.push(problem(
+                    i,
+                    format!("`{name}` refused an insert at {entries} of {most} entries"),
+                ));
             }
         }
     }
@@ -125,7 +133,8 @@ fn sends(expected: &[Vec<Output>], streams: &Streams, found: &mut Vec<Difference
         let mut last: HashMap<u32, usize> = HashMap::new();
         for (at, frame) in frames.iter().enumerate() {
             let output = Output::Send { port, frame: frame.clone() };
-            let Some((trip, list)) = trips.get(at).and_then(|trip| Some((trip, got.get_mut(trip.event)?)))
+            let Some((trip, list)) =
+                trips.get(at).and_then(|trip| Some((trip, got.get_mut(trip.event)?)))
             else {
                 found.push(Difference::Surplus(output));
                 continue;
@@ -139,7 +148,8 @@ fn sends(expected: &[Vec<Output>], streams: &Streams, found: &mut Vec<Difference
         }
     }
     for (event, (want, got)) in expected.iter().zip(got).enumerate() {
-        let want: Vec<Output> = want.iter().filter(|o| matches!(o, Output::Send { .. })).cloned().collect();
+        let want: Vec<Output> =
+            want.iter().filter(|o| matches!(o, Output::Send { .. })).cloned().collect();
         if want != got {
             found.push(Difference::Outputs { event, want, got });
         }
@@ -155,7 +165,9 @@ fn sets(expected: &[Vec<Output>], streams: &Streams, found: &mut Vec<Difference>
         rest.entry(text(&output)).or_default().push(output);
     }
     for (event, outputs) in expected.iter().enumerate() {
-        for want in outputs.iter().filter(|o| !matches!(o, Output::Send { .. } | Output::Drop { .. })) {
+        for want in
+            outputs.iter().filter(|o| !matches!(o, Output::Send { .. } | Output::Drop { .. }))
+        {
             if rest.get_mut(&text(want)).and_then(Vec::pop).is_none() {
                 found.push(Difference::Outputs { event, want: vec![want.clone()], got: vec![] });
             }

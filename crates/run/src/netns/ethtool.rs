@@ -1,4 +1,5 @@
-//! The ethtool requests a sandbox needs: turning offloads off, and veth's own XDP counters (linux/ethtool.h).
+//! The ethtool requests a sandbox needs: turning offloads off, and veth's own XDP counters
+//! (linux/ethtool.h).
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -13,8 +14,8 @@ const STRING: usize = 32;
 /// Statistics a veth interface can have at most here: eleven per queue and a few of the device.
 const MOST_STATS: usize = 1024;
 
-/// Requests that turn an offload off: checksums in and out, scatter-gather, segmentation (two kinds), receive
-/// aggregation, and the flags (VLAN tags moved out of the frame, among others).
+/// Requests that turn an offload off: checksums in and out, scatter-gather, segmentation (two
+/// kinds), receive aggregation, and the flags (VLAN tags moved out of the frame, among others).
 const OFF: [u32; 7] = [0x15, 0x17, 0x19, 0x1f, 0x24, 0x2c, 0x26];
 
 /// What veth counted about native XDP on one interface.
@@ -22,7 +23,8 @@ const OFF: [u32; 7] = [0x15, 0x17, 0x19, 0x1f, 0x24, 0x2c, 0x26];
 pub(crate) struct XdpStats {
     /// Frames the program saw.
     pub packets: u64,
-    /// Of them, frames that could not be turned into what native XDP takes, or whose verdict could not be carried out.
+    /// Of them, frames that could not be turned into what native XDP takes, or whose verdict could
+    /// not be carried out.
     pub lost: u64,
     /// Verdicts XDP_REDIRECT and XDP_DROP, and XDP_TX by success. All others are XDP_PASS.
     pub redirected: u64,
@@ -41,7 +43,8 @@ impl XdpStats {
 
     /// Frames that went to the network stack.
     pub(crate) fn passed(&self) -> u64 {
-        let elsewhere = self.lost + self.redirected + self.dropped + self.bounced + self.bounce_errors;
+        let elsewhere =
+            self.lost + self.redirected + self.dropped + self.bounced + self.bounce_errors;
         self.packets.saturating_sub(elsewhere)
     }
 
@@ -67,13 +70,16 @@ impl XdpStats {
     }
 }
 
-/// Turns off everything that changes frames between two veth interfaces. Offloads the driver does not know are off.
+/// Turns off everything that changes frames between two veth interfaces. Offloads the driver does
+/// not know are off.
 pub(super) fn no_offloads(interface: &str) -> Result<(), XdpError> {
     let socket = socket()?;
     for command in OFF {
         let mut value = [command, 0];
         match request(&socket, interface, value.as_mut_ptr().cast()) {
-            Err(error) if !matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL)) => {
+            Err(error)
+                if !matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL)) =>
+            {
                 return Err(XdpError::kernel(format!("turn off offloads of `{interface}`"), error));
             }
             _ => {}
@@ -98,7 +104,8 @@ pub(crate) struct StatsReader {
 pub(crate) fn xdp_stats(interface: &str) -> Result<StatsReader, XdpError> {
     let failed = |error| XdpError::kernel(format!("read the statistics of `{interface}`"), error);
     let socket = socket()?;
-    // struct ethtool_gstrings { u32 cmd, string_set, len; u8 data[]; }, as whole words for alignment.
+    // struct ethtool_gstrings { u32 cmd, string_set, len; u8 data[]; }, as whole words for
+    // alignment.
     let mut strings = vec![0u32; 3 + MOST_STATS * STRING / 4];
     (strings[0], strings[1]) = (ETHTOOL_GSTRINGS, ETH_SS_STATS);
     request(&socket, interface, strings.as_mut_ptr().cast()).map_err(failed)?;
@@ -111,7 +118,12 @@ pub(crate) fn xdp_stats(interface: &str) -> Result<StatsReader, XdpError> {
             how: "use Linux 5.15 or newer".to_string(),
         });
     }
-    Ok(StatsReader { socket, interface: interface.to_string(), members, buffer: vec![0; 1 + MOST_STATS] })
+    Ok(StatsReader {
+        socket,
+        interface: interface.to_string(),
+        members,
+        buffer: vec![0; 1 + MOST_STATS],
+    })
 }
 
 impl StatsReader {
@@ -119,9 +131,9 @@ impl StatsReader {
     pub(crate) fn read(&mut self) -> Result<XdpStats, XdpError> {
         // struct ethtool_stats { u32 cmd, n_stats; u64 data[]; }
         self.buffer[0] = u64::from(ETHTOOL_GSTATS) | (self.members.len() as u64) << 32;
-        request(&self.socket, &self.interface, self.buffer.as_mut_ptr().cast()).map_err(|error| {
-            XdpError::kernel(format!("read the statistics of `{}`", self.interface), error)
-        })?;
+        request(&self.socket, &self.interface, self.buffer.as_mut_ptr().cast()).map_err(
+            |error| XdpError::kernel(format!("read the statistics of `{}`", self.interface), error),
+        )?;
         let mut stats = XdpStats::default();
         for (member, value) in self.members.iter().zip(&self.buffer[1..]) {
             if let Some(member) = member {
@@ -169,7 +181,8 @@ fn request(socket: &OwnedFd, interface: &str, data: *mut libc::c_char) -> io::Re
         *to = from as libc::c_char;
     }
     ifreq.ifr_ifru.ifru_data = data;
-    // SAFETY: `data` points to a buffer as large as the request in it says; both live through the call.
+    // SAFETY: `data` points to a buffer as large as the request in it says; both live through the
+    // call.
     match unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut ifreq) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

@@ -1,4 +1,5 @@
-//! Test networks: network namespaces without a name, and in them a pair of veth interfaces per port.
+//! Test networks: network namespaces without a name, and in them a pair of veth interfaces per
+//! port.
 //!
 //! ```text
 //!   NIC namespace                         wire namespace
@@ -6,11 +7,12 @@
 //!   port 1 = nf1  <---- veth pair ---->   wire1
 //! ```
 //!
-//! A namespace lives as long as somebody holds a descriptor of it (or a thread runs in it), so nothing survives this
-//! process, however it ends: no name under /run/netns, no interface, no helper process.
+//! A namespace lives as long as somebody holds a descriptor of it (or a thread runs in it), so
+//! nothing survives this process, however it ends: no name under /run/netns, no interface, no
+//! helper process.
 //!
-//! The interfaces carry exactly the bytes that are sent: checksum, segmentation and VLAN offloads are off, as is all
-//! that would send packets by itself (ARP, IPv6).
+//! The interfaces carry exactly the bytes that are sent: checksum, segmentation and VLAN offloads
+//! are off, as is all that would send packets by itself (ARP, IPv6).
 
 mod ethtool;
 mod netlink;
@@ -23,8 +25,8 @@ pub(crate) use ethtool::{StatsReader, XdpStats, xdp_stats};
 
 use crate::xdp::{MAX_PORTS, XdpError};
 
-/// Largest MTU with which veth takes a native XDP program: a page less 256 bytes of headroom, 320 bytes the kernel
-/// keeps behind the packet, and the Ethernet header.
+/// Largest MTU with which veth takes a native XDP program: a page less 256 bytes of headroom, 320
+/// bytes the kernel keeps behind the packet, and the Ethernet header.
 pub const MTU: u32 = 4096 - 256 - 320 - 14;
 
 /// Longest frame a port of a sandbox carries.
@@ -45,13 +47,18 @@ impl Namespace {
                 return Err(XdpError::last("make a network namespace"));
             }
             let file = File::open("/proc/thread-self/ns/net");
-            let file = file.map_err(|error| XdpError::kernel("open the new network namespace", error))?;
+            let file =
+                file.map_err(|error| XdpError::kernel("open the new network namespace", error))?;
             Ok(Namespace { fd: file.into() })
         })?
     }
 
-    /// Runs `work` in the namespace, on a thread of its own: sockets made there stay in the namespace.
-    pub fn enter<T: Send>(&self, work: impl FnOnce() -> Result<T, XdpError> + Send) -> Result<T, XdpError> {
+    /// Runs `work` in the namespace, on a thread of its own: sockets made there stay in the
+    /// namespace.
+    pub fn enter<T: Send>(
+        &self,
+        work: impl FnOnce() -> Result<T, XdpError> + Send,
+    ) -> Result<T, XdpError> {
         let fd = self.fd.as_raw_fd();
         on_own_thread(move || {
             // SAFETY: affects this short-lived thread only.
@@ -65,7 +72,8 @@ impl Namespace {
 
 fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, XdpError> {
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("netns".to_string()).spawn_scoped(scope, work);
+        let thread =
+            std::thread::Builder::new().name("netns".to_string()).spawn_scoped(scope, work);
         let thread = thread.map_err(|error| XdpError::kernel("start a thread", error))?;
         match thread.join() {
             Ok(result) => Ok(result),
@@ -96,10 +104,14 @@ impl Sandbox {
     /// Makes both namespaces and a veth pair per port, all up.
     ///
     /// # Errors
-    /// [`XdpError::Privilege`] without CAP_SYS_ADMIN, [`XdpError::Feature`] on kernels without veth.
+    /// [`XdpError::Privilege`] without CAP_SYS_ADMIN, [`XdpError::Feature`] on kernels without
+    /// veth.
     pub fn new(ports: u32) -> Result<Sandbox, XdpError> {
         if ports == 0 || ports as usize > MAX_PORTS {
-            return Err(XdpError::NoPort { port: ports.saturating_sub(1), last: MAX_PORTS as u32 - 1 });
+            return Err(XdpError::NoPort {
+                port: ports.saturating_sub(1),
+                last: MAX_PORTS as u32 - 1,
+            });
         }
         let (nic, wire) = (Namespace::new()?, Namespace::new()?);
         nic.enter(quiet)?;
@@ -116,10 +128,15 @@ impl Sandbox {
         })?;
         let wire_indices = wire.enter(|| {
             let mut link = netlink::Socket::open()?;
-            (0..ports).map(|port| start(&mut link, &format!("wire{port}"))).collect::<Result<Vec<u32>, _>>()
+            (0..ports)
+                .map(|port| start(&mut link, &format!("wire{port}")))
+                .collect::<Result<Vec<u32>, _>>()
         })?;
-        let port =
-            |(port, (ifindex, wire_ifindex))| Port { name: format!("nf{port}"), ifindex, wire_ifindex };
+        let port = |(port, (ifindex, wire_ifindex))| Port {
+            name: format!("nf{port}"),
+            ifindex,
+            wire_ifindex,
+        };
         let ports = indices.into_iter().zip(wire_indices).enumerate().map(port).collect();
         Ok(Sandbox { nic, wire, ports })
     }
@@ -138,14 +155,18 @@ fn start(link: &mut netlink::Socket, name: &str) -> Result<u32, XdpError> {
     Ok(index)
 }
 
-/// Keeps the calling thread's namespace from sending anything by itself. Kernels without IPv6 need nothing; where
-/// /proc/sys is read-only, interfaces without a link-local address (see [`netlink`]) do.
+/// Keeps the calling thread's namespace from sending anything by itself. Kernels without IPv6 need
+/// nothing; where /proc/sys is read-only, interfaces without a link-local address (see [`netlink`])
+/// do.
 fn quiet() -> Result<(), XdpError> {
     for scope in ["all", "default"] {
         let path = format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6");
         match std::fs::write(path, "1") {
             Err(error)
-                if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ReadOnlyFilesystem) =>
+                if !matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::ReadOnlyFilesystem
+                ) =>
             {
                 return Err(XdpError::kernel("turn off IPv6 in a network namespace", error));
             }

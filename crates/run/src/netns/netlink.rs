@@ -1,4 +1,5 @@
-//! The two rtnetlink requests a sandbox needs (linux/rtnetlink.h, linux/if_link.h), each acknowledged by the kernel.
+//! The two rtnetlink requests a sandbox needs (linux/rtnetlink.h, linux/if_link.h), each
+//! acknowledged by the kernel.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -60,8 +61,8 @@ impl Socket {
         })
     }
 
-    /// Sets the MTU, gives the interface no address of its own and brings it up, receiving frames for anybody and
-    /// answering no ARP.
+    /// Sets the MTU, gives the interface no address of its own and brings it up, receiving frames
+    /// for anybody and answering no ARP.
     pub(super) fn bring_up(&mut self, ifindex: u32, mtu: u32) -> Result<(), XdpError> {
         let flags = (libc::IFF_UP | libc::IFF_PROMISC | libc::IFF_NOARP) as u32;
         let mut message = Message::new(0, ifindex, flags, flags);
@@ -80,17 +81,20 @@ impl Socket {
         self.sequence += 1;
         let bytes = message.finish(self.sequence);
         // SAFETY: a buffer and its length.
-        let sent = unsafe { libc::send(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
+        let sent =
+            unsafe { libc::send(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
         if sent < 0 {
             return Err(io::Error::last_os_error());
         }
         let mut answer = [0u8; 8192];
         // SAFETY: a buffer and its length.
-        let got = unsafe { libc::recv(self.fd.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0) };
+        let got =
+            unsafe { libc::recv(self.fd.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0) };
         if got < 0 {
             return Err(io::Error::last_os_error());
         }
-        // The acknowledgement is an error message, with error 0 for success, behind a 16-byte header.
+        // The acknowledgement is an error message, with error 0 for success, behind a 16-byte
+        // header.
         let kind = u16::from_ne_bytes([answer[4], answer[5]]);
         let error = i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]]);
         match (got >= 20 && i32::from(kind) == libc::NLMSG_ERROR, error) {
@@ -134,7 +138,8 @@ impl Message {
         });
     }
 
-    /// An attribute whose value `fill` writes; its length is set afterwards, the padding does not count.
+    /// An attribute whose value `fill` writes; its length is set afterwards, the padding does not
+    /// count.
     fn nested(&mut self, kind: u16, fill: impl FnOnce(&mut Message)) {
         let start = self.bytes.len();
         self.bytes.extend([0; 2]);

@@ -13,7 +13,11 @@ fn is_root() -> bool {
 /// Names in /sys/class/net would be those of the mount's namespace; the thread's own are in /proc.
 fn interfaces() -> Result<Vec<String>, XdpError> {
     let text = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
-    Ok(text.lines().skip(2).filter_map(|line| Some(line.split_once(':')?.0.trim().to_string())).collect())
+    Ok(text
+        .lines()
+        .skip(2)
+        .filter_map(|line| Some(line.split_once(':')?.0.trim().to_string()))
+        .collect())
 }
 
 #[test]

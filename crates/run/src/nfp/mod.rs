@@ -1,7 +1,9 @@
-//! Programs of engines joined by queues, run here as a process with a thread for every engine: what a LiquidIO's cores do,
-//! and what an NFP's micro-engines do on a shim of the chip's operations (`runtime/nfp/shim`).
+//! Programs of engines joined by queues, run here as a process with a thread for every engine: what
+//! a LiquidIO's cores do, and what an NFP's micro-engines do on a shim of the chip's operations
+//! (`runtime/nfp/shim`).
 //!
-//! It shows what a program does on its plan's stages, replicas, queues and tables, and nothing of how fast.
+//! It shows what a program does on its plan's stages, replicas, queues and tables, and nothing of
+//! how fast.
 
 mod toolchain;
 
@@ -44,7 +46,8 @@ const THREADS: [(&str, &str); 10] = runtime!(
 );
 
 /// The port layer of a process.
-const PROCESS: (&str, &str) = ("nf_process.c", include_str!("../../../../runtime/threads/nf_process.c"));
+const PROCESS: (&str, &str) =
+    ("nf_process.c", include_str!("../../../../runtime/threads/nf_process.c"));
 
 /// What of it is another one on an NFP, and the shim.
 const NFP: [(&str, &str); 5] = runtime!(
@@ -97,7 +100,8 @@ impl EnginesProgram {
         &self.artifact
     }
 
-    /// Writes the generated files and the runtime they need, without what only the process here needs, into a folder.
+    /// Writes the generated files and the runtime they need, without what only the process here
+    /// needs, into a folder.
     pub fn write(&self, dir: &Path) -> Result<(), DpdkError> {
         write_files(dir, &RUNTIME)?;
         write_files(dir, &THREADS)?;
@@ -112,19 +116,24 @@ impl EnginesProgram {
         Ok(write_files(dir, &files)?)
     }
 
-    /// Writes all files into a folder and makes the image `app` of them, if the target has tools for it.
+    /// Writes all files into a folder and makes the image `app` of them, if the target has tools
+    /// for it.
     ///
     /// # Errors
     /// What the tools say.
     pub fn image(&self, dir: &Path) -> Result<(), DpdkError> {
         self.write(dir)?;
-        self.toolchain.as_ref().map_or(Ok(()), |toolchain| toolchain::link(toolchain, dir, &self.mains()))
+        self.toolchain
+            .as_ref()
+            .map_or(Ok(()), |toolchain| toolchain::link(toolchain, dir, &self.mains()))
     }
 
     /// The generated files that are compiled.
     fn mains(&self) -> Vec<String> {
         let stages = 0..self.artifact.base.pipeline.stages.len();
-        std::iter::once("main.c".to_string()).chain(stages.map(|at| format!("stage_{at}.c"))).collect()
+        std::iter::once("main.c".to_string())
+            .chain(stages.map(|at| format!("stage_{at}.c")))
+            .collect()
     }
 
     /// Files of the runtime around this one's, and those of them that are linked.
@@ -185,7 +194,11 @@ impl EnginesProgram {
     }
 
     /// Runs input events in order.
-    pub fn run(&self, events: &[InputEvent], entries: &[(TableId, Entry)]) -> Result<DpdkRun, DpdkError> {
+    pub fn run(
+        &self,
+        events: &[InputEvent],
+        entries: &[(TableId, Entry)],
+    ) -> Result<DpdkRun, DpdkError> {
         self.play(events, entries, false)
     }
 
@@ -207,7 +220,8 @@ impl EnginesProgram {
         Ok(exec::play(command, base, &self.program, (events, entries), in_turn)?.run)
     }
 
-    /// Runs events here and in the interpreter, which runs `reference`; gives the run and what differs.
+    /// Runs events here and in the interpreter, which runs `reference`; gives the run and what
+    /// differs.
     pub fn verify(
         &self,
         reference: &Verified<Program>,
@@ -217,7 +231,8 @@ impl EnginesProgram {
         let mut pipeline = self.artifact.base.pipeline.clone();
         let in_turn = full_among_replicas(reference, &pipeline, entries, events);
         let run = self.play(events, entries, in_turn)?;
-        // The network block of an NFP puts packets back into the order in which they came, whatever engines did.
+        // The network block of an NFP puts packets back into the order in which they came, whatever
+        // engines did.
         pipeline.ordered_output |= self.artifact.engines == Engines::Nfp;
         let found = compare(&run, (reference, &self.program), &pipeline, entries, events);
         Ok((run, found))

@@ -49,8 +49,9 @@ pub fn link(toolchain: &Toolchain, dir: &Path, files: &[String]) -> Result<(), D
         command: format!("{} (toolchain of the target)", toolchain.compiler),
         message,
     };
-    let ran =
-        compiler.output().map_err(|e| failed(format!("{e}; install it, or name another in the spec")))?;
+    let ran = compiler
+        .output()
+        .map_err(|e| failed(format!("{e}; install it, or name another in the spec")))?;
     if ran.status.success() {
         return Ok(());
     }
@@ -69,7 +70,9 @@ fn filled(text: &str, toolchain: &Toolchain, quote: &str) -> String {
     let board = toolchain.board.as_deref().unwrap_or(Path::new("."));
     let picolibc = tools::installed("NICFORGE_PICOLIBC", "picolibc", "complete");
     let picolibc = picolibc.unwrap_or_else(|| "/usr/lib/picolibc/riscv64-unknown-elf".into());
-    [("{board}", board), ("{picolibc}", &picolibc)].iter().fold(text.to_string(), |text, (word, path)| {
-        text.replace(word, &format!("{quote}{}{quote}", path.display()))
-    })
+    [("{board}", board), ("{picolibc}", &picolibc)]
+        .iter()
+        .fold(text.to_string(), |text, (word, path)| {
+            text.replace(word, &format!("{quote}{}{quote}", path.display()))
+        })
 }

@@ -25,20 +25,29 @@ pub(super) fn parse(bytes: &[u8], order: Order) -> Result<Vec<Frame>, Problem> {
     let mut frames = Vec::new();
     let mut at = FILE_HEADER;
     while at < bytes.len() {
-        let damaged = |reason: String| Problem::Damaged { offset: at, packet: frames.len() + 1, reason };
+        let damaged =
+            |reason: String| Problem::Damaged { offset: at, packet: frames.len() + 1, reason };
         let fields = (reader.u32(at), reader.u32(at + 4), reader.u32(at + 8), reader.u32(at + 12));
         let (Some(seconds), Some(fraction), Some(captured), Some(original_length)) = fields else {
-            return Err(damaged(format!("the file ends inside the packet's {PACKET_HEADER}-byte header")));
+            return Err(damaged(format!(
+                "the file ends inside the packet's {PACKET_HEADER}-byte header"
+            )));
         };
         if captured > MAX_FRAME {
-            return Err(damaged(format!("length {captured} is beyond the format's limit of {MAX_FRAME}")));
+            return Err(damaged(format!(
+                "length {captured} is beyond the format's limit of {MAX_FRAME}"
+            )));
         }
         let Some(data) = reader.slice(at + PACKET_HEADER, captured as usize) else {
             let left = bytes.len() - at - PACKET_HEADER;
-            return Err(damaged(format!("the packet has {captured} bytes, the file has only {left} more")));
+            return Err(damaged(format!(
+                "the packet has {captured} bytes, the file has only {left} more"
+            )));
         };
         if original_length < captured {
-            return Err(damaged(format!("{captured} bytes captured of a packet of {original_length}")));
+            return Err(damaged(format!(
+                "{captured} bytes captured of a packet of {original_length}"
+            )));
         }
         let fraction_ns = u64::from(fraction) * if nanoseconds { 1 } else { 1000 };
         frames.push(Frame {
@@ -54,8 +63,8 @@ pub(super) fn parse(bytes: &[u8], order: Order) -> Result<Vec<Frame>, Problem> {
 /// Writes frames as a little-endian pcap file with nanosecond time stamps.
 ///
 /// # Errors
-/// What `out` reports, and `InvalidInput` for a frame the format cannot hold (time beyond 2106, length beyond
-/// [`MAX_FRAME`]).
+/// What `out` reports, and `InvalidInput` for a frame the format cannot hold (time beyond 2106,
+/// length beyond [`MAX_FRAME`]).
 pub fn write(out: &mut dyn Write, frames: &[Frame]) -> std::io::Result<()> {
     let mut buffer = Vec::with_capacity(FILE_HEADER + frames.len() * 80);
     buffer.extend(MAGIC_NS.to_le_bytes());

@@ -11,7 +11,8 @@ use super::{Frame, PcapError};
 pub enum SourceKind {
     /// By a network port.
     Port(u32),
-    /// Not packets of the network but messages of the host side: the bytes of `host_send`'s parameter.
+    /// Not packets of the network but messages of the host side: the bytes of `host_send`'s
+    /// parameter.
     Host,
 }
 
@@ -22,12 +23,15 @@ pub struct Source {
     pub path: PathBuf,
 }
 
-/// Reads `FILE` (port 0), `PORT=FILE` or `host=FILE`. `ports` is the number of ports the program has.
+/// Reads `FILE` (port 0), `PORT=FILE` or `host=FILE`. `ports` is the number of ports the program
+/// has.
 pub fn parse_source(text: &str, ports: u32) -> Result<Source, PcapError> {
     let problem = |detail: String| PcapError::Source { text: text.to_string(), detail };
     let (kind, path) = match text.split_once('=') {
         Some(("host", path)) => (SourceKind::Host, path),
-        Some((port, path)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
+        Some((port, path))
+            if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
             match port.parse() {
                 Ok(port) if port < ports => (SourceKind::Port(port), path),
                 _ => {
@@ -47,8 +51,9 @@ pub fn parse_source(text: &str, ports: u32) -> Result<Source, PcapError> {
     Ok(Source { kind, path: path.into() })
 }
 
-/// The start of the random stream of event number `index` (from 0): the 64-bit finaliser of SplitMix64 over the
-/// index, so that streams of neighbours have nothing in common and every run draws the same numbers.
+/// The start of the random stream of event number `index` (from 0): the 64-bit finaliser of
+/// SplitMix64 over the index, so that streams of neighbours have nothing in common and every run
+/// draws the same numbers.
 pub fn event_seed(index: u64) -> u64 {
     let mut z = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -56,10 +61,13 @@ pub fn event_seed(index: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// One stream ordered by time; events of the same time keep the order of the captures, then of their packets.
+/// One stream ordered by time; events of the same time keep the order of the captures, then of
+/// their packets.
 pub fn merge(captures: &[(SourceKind, Vec<Frame>)]) -> Vec<InputEvent> {
-    let mut all: Vec<(SourceKind, &Frame)> =
-        captures.iter().flat_map(|(kind, frames)| frames.iter().map(move |frame| (*kind, frame))).collect();
+    let mut all: Vec<(SourceKind, &Frame)> = captures
+        .iter()
+        .flat_map(|(kind, frames)| frames.iter().map(move |frame| (*kind, frame)))
+        .collect();
     all.sort_by_key(|(_, frame)| frame.time_ns);
     let event = |(index, (kind, frame)): (usize, (SourceKind, &Frame))| InputEvent {
         time_ns: frame.time_ns,

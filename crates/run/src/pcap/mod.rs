@@ -1,7 +1,9 @@
-//! Captures: reading and writing pcap, reading pcapng, and merging several captures into one stream of events.
+//! Captures: reading and writing pcap, reading pcapng, and merging several captures into one stream
+//! of events.
 //!
-//! The readers are our own because errors must name the byte offset and because time stamps must be exact: the
-//! stable release of the usual crate takes every pcapng time stamp for nanoseconds whatever the file says.
+//! The readers are our own because errors must name the byte offset and because time stamps must be
+//! exact: the stable release of the usual crate takes every pcapng time stamp for nanoseconds
+//! whatever the file says.
 
 mod classic;
 mod merge;
@@ -26,7 +28,8 @@ pub struct Frame {
     /// Nanoseconds since 1970, as the capture says.
     pub time_ns: u64,
     pub data: Vec<u8>,
-    /// Bytes the frame had on the wire; more than `data` has if the capture was cut short ("snapped").
+    /// Bytes the frame had on the wire; more than `data` has if the capture was cut short
+    /// ("snapped").
     pub original_length: u32,
 }
 
@@ -64,11 +67,13 @@ impl PcapError {
 
 /// Reads a capture, pcap or pcapng, whatever its byte order and time resolution.
 pub fn read(path: &Path) -> Result<Vec<Frame>, PcapError> {
-    let bytes = std::fs::read(path).map_err(|source| PcapError::Io { path: path.into(), source })?;
+    let bytes =
+        std::fs::read(path).map_err(|source| PcapError::Io { path: path.into(), source })?;
     parse(path, &bytes)
 }
 
-/// Reads a capture and refuses it if packets were cut short: a program would see bytes missing that were there.
+/// Reads a capture and refuses it if packets were cut short: a program would see bytes missing that
+/// were there.
 pub fn read_whole(path: &Path) -> Result<Vec<Frame>, PcapError> {
     let frames = read(path)?;
     let snapped = |frame: &Frame| frame.original_length as usize > frame.data.len();
@@ -87,12 +92,18 @@ pub fn read_whole(path: &Path) -> Result<Vec<Frame>, PcapError> {
 /// Reads a capture from memory; `path` is for messages.
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Frame>, PcapError> {
     let parsed = match bytes.get(..4) {
-        Some([0xa1, 0xb2, 0xc3, 0xd4] | [0xa1, 0xb2, 0x3c, 0x4d]) => classic::parse(bytes, Order::Big),
-        Some([0xd4, 0xc3, 0xb2, 0xa1] | [0x4d, 0x3c, 0xb2, 0xa1]) => classic::parse(bytes, Order::Little),
+        Some([0xa1, 0xb2, 0xc3, 0xd4] | [0xa1, 0xb2, 0x3c, 0x4d]) => {
+            classic::parse(bytes, Order::Big)
+        }
+        Some([0xd4, 0xc3, 0xb2, 0xa1] | [0x4d, 0x3c, 0xb2, 0xa1]) => {
+            classic::parse(bytes, Order::Little)
+        }
         Some([0x0a, 0x0d, 0x0d, 0x0a]) => pcapng::parse(bytes),
         _ => {
-            let first: Vec<String> = bytes.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-            let magic = if first.is_empty() { "missing (empty file)".to_string() } else { first.join(" ") };
+            let first: Vec<String> =
+                bytes.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+            let magic =
+                if first.is_empty() { "missing (empty file)".to_string() } else { first.join(" ") };
             return Err(PcapError::NotACapture { path: path.into(), magic });
         }
     };
@@ -106,7 +117,8 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Frame>, PcapError> {
     })
 }
 
-/// Entry for fuzzing: any bytes may come; none may panic, and what is read must survive writing and reading again.
+/// Entry for fuzzing: any bytes may come; none may panic, and what is read must survive writing and
+/// reading again.
 pub fn fuzz_pcap(bytes: &[u8]) {
     if let Ok(frames) = parse(Path::new("fuzz"), bytes) {
         let mut out = Vec::new();
@@ -140,12 +152,20 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn u16(&self, at: usize) -> Option<u16> {
         let raw = self.slice(at, 2)?.try_into().ok()?;
-        Some(if self.order == Order::Big { u16::from_be_bytes(raw) } else { u16::from_le_bytes(raw) })
+        Some(if self.order == Order::Big {
+            u16::from_be_bytes(raw)
+        } else {
+            u16::from_le_bytes(raw)
+        })
     }
 
     fn u32(&self, at: usize) -> Option<u32> {
         let raw = self.slice(at, 4)?.try_into().ok()?;
-        Some(if self.order == Order::Big { u32::from_be_bytes(raw) } else { u32::from_le_bytes(raw) })
+        Some(if self.order == Order::Big {
+            u32::from_be_bytes(raw)
+        } else {
+            u32::from_le_bytes(raw)
+        })
     }
 
     fn slice(&self, at: usize, len: usize) -> Option<&'a [u8]> {

@@ -1,7 +1,9 @@
-//! pcapng: a sequence of blocks `{ type, length, body, length }`. A section header starts a section with its own byte
-//! order and interfaces; packets name their interface, whose options say the unit of its time stamps.
+//! pcapng: a sequence of blocks `{ type, length, body, length }`. A section header starts a section
+//! with its own byte order and interfaces; packets name their interface, whose options say the unit
+//! of its time stamps.
 //!
-//! Blocks that carry no packet (name resolution, statistics, unknown ones) are skipped by their length.
+//! Blocks that carry no packet (name resolution, statistics, unknown ones) are skipped by their
+//! length.
 
 use super::{Frame, LINKTYPE_ETHERNET, MAX_FRAME, Order, Problem, Reader};
 
@@ -31,7 +33,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Frame>, Problem> {
     let mut at = 0;
     while at < bytes.len() {
         let packet = frames.len() + 1;
-        let damaged = |reason: &str| Problem::Damaged { offset: at, packet, reason: reason.to_string() };
+        let damaged =
+            |reason: &str| Problem::Damaged { offset: at, packet, reason: reason.to_string() };
         let Some(kind) = reader.u32(at) else {
             return Err(damaged("the file ends inside a block's header"));
         };
@@ -57,20 +60,24 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Frame>, Problem> {
             return Err(damaged("a block's length at its end differs from that at its start"));
         }
         match kind {
-            INTERFACE => {
-                interfaces.push(interface(block).ok_or_else(|| damaged("an interface block is too short"))?)
-            }
+            INTERFACE => interfaces
+                .push(interface(block).ok_or_else(|| damaged("an interface block is too short"))?),
             ENHANCED_PACKET | OLD_PACKET | SIMPLE_PACKET => {
-                let raw = packet_block(block, kind).ok_or_else(|| damaged("a packet block is too short"))?;
+                let raw = packet_block(block, kind)
+                    .ok_or_else(|| damaged("a packet block is too short"))?;
                 let Some(from) = interfaces.get(raw.interface as usize) else {
-                    let reason =
-                        format!("the packet names interface {}, which the file does not have", raw.interface);
+                    let reason = format!(
+                        "the packet names interface {}, which the file does not have",
+                        raw.interface
+                    );
                     return Err(damaged(&reason));
                 };
                 if from.link_type != LINKTYPE_ETHERNET {
                     return Err(Problem::LinkType(from.link_type));
                 }
-                frames.push(frame(block, &raw, from, frames.last()).map_err(|reason| damaged(&reason))?);
+                frames.push(
+                    frame(block, &raw, from, frames.last()).map_err(|reason| damaged(&reason))?,
+                );
             }
             _ => {}
         }
@@ -91,14 +98,16 @@ fn interface(block: Reader) -> Option<Interface> {
         let value = block.slice(at + 4, len as usize)?;
         match (code, value) {
             (0, _) => break,
-            // The top bit chooses powers of two; 10^-38 and 2^-126 are the smallest units that fit the arithmetic.
+            // The top bit chooses powers of two; 10^-38 and 2^-126 are the smallest units that fit
+            // the arithmetic.
             (IF_TSRESOL, [unit]) if unit & 0x80 == 0 => {
                 found.units_per_second = 10u128.pow((*unit).min(38) as u32)
             }
             (IF_TSRESOL, [unit]) => found.units_per_second = 1u128 << (unit & 0x7f).min(126),
             (IF_TSOFFSET, [..]) if len == 8 => {
                 let (first, second) = (block.u32(at + 4)?, block.u32(at + 8)?);
-                let (high, low) = if block.order == Order::Big { (first, second) } else { (second, first) };
+                let (high, low) =
+                    if block.order == Order::Big { (first, second) } else { (second, first) };
                 found.offset_seconds = ((u64::from(high) << 32) | u64::from(low)) as i64;
             }
             _ => {}
@@ -139,7 +148,12 @@ fn packet_block(block: Reader, kind: u32) -> Option<RawPacket> {
     })
 }
 
-fn frame(block: Reader, raw: &RawPacket, from: &Interface, before: Option<&Frame>) -> Result<Frame, String> {
+fn frame(
+    block: Reader,
+    raw: &RawPacket,
+    from: &Interface,
+    before: Option<&Frame>,
+) -> Result<Frame, String> {
     let limit = if from.snap_length == 0 { u32::MAX } else { from.snap_length };
     let captured = raw.captured.unwrap_or(raw.original.min(limit));
     if captured > MAX_FRAME {

@@ -6,8 +6,10 @@ use super::*;
 
 /// A classic file of one packet, in any byte order and resolution.
 fn classic_file(order: Order, nanoseconds: bool, data: &[u8], original: u32) -> Vec<u8> {
-    let put = |value: u32| if order == Order::Big { value.to_be_bytes() } else { value.to_le_bytes() };
-    let put16 = |value: u16| if order == Order::Big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let put =
+        |value: u32| if order == Order::Big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let put16 =
+        |value: u16| if order == Order::Big { value.to_be_bytes() } else { value.to_le_bytes() };
     let mut file = Vec::new();
     file.extend(put(if nanoseconds { 0xa1b2_3c4d } else { 0xa1b2_c3d4 }));
     file.extend(put16(2));
@@ -23,7 +25,8 @@ fn classic_file(order: Order, nanoseconds: bool, data: &[u8], original: u32) -> 
 }
 
 fn block(order: Order, kind: u32, body: &[u8]) -> Vec<u8> {
-    let put = |value: u32| if order == Order::Big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let put =
+        |value: u32| if order == Order::Big { value.to_be_bytes() } else { value.to_le_bytes() };
     let length = body.len().next_multiple_of(4) as u32 + 12;
     let mut out = put(kind).to_vec();
     out.extend(put(length));
@@ -35,8 +38,10 @@ fn block(order: Order, kind: u32, body: &[u8]) -> Vec<u8> {
 
 /// A pcapng file of one interface (with a resolution option) and one packet with time stamp `time`.
 fn pcapng_file(order: Order, resolution: Option<u8>, time: u64, data: &[u8]) -> Vec<u8> {
-    let put = |value: u32| if order == Order::Big { value.to_be_bytes() } else { value.to_le_bytes() };
-    let put16 = |value: u16| if order == Order::Big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let put =
+        |value: u32| if order == Order::Big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let put16 =
+        |value: u16| if order == Order::Big { value.to_be_bytes() } else { value.to_le_bytes() };
     let mut section = put(0x1a2b_3c4d).to_vec();
     section.extend([put16(1), put16(0)].concat());
     section.extend([0xff; 8]);
@@ -70,7 +75,10 @@ fn classic_in_both_orders_and_resolutions() {
     for order in [Order::Big, Order::Little] {
         for (nanoseconds, expected) in [(true, 7_000_000_042), (false, 7_000_042_000)] {
             let frames = read_bytes(&classic_file(order, nanoseconds, b"frame", 5)).unwrap();
-            assert_eq!(frames, [Frame { time_ns: expected, data: b"frame".to_vec(), original_length: 5 }]);
+            assert_eq!(
+                frames,
+                [Frame { time_ns: expected, data: b"frame".to_vec(), original_length: 5 }]
+            );
         }
     }
 }
@@ -81,7 +89,11 @@ fn pcapng_time_resolutions() {
         let time = |resolution, stamp| {
             read_bytes(&pcapng_file(order, resolution, stamp, b"abcde")).unwrap()[0].time_ns
         };
-        assert_eq!(time(None, 5_000_000_000_000_000), 5_000_000_000_000_000_000, "microseconds by default");
+        assert_eq!(
+            time(None, 5_000_000_000_000_000),
+            5_000_000_000_000_000_000,
+            "microseconds by default"
+        );
         assert_eq!(time(Some(9), 5_000_000_000_000_000_001), 5_000_000_000_000_000_001);
         assert_eq!(time(Some(3), 12_345), 12_345_000_000);
         assert_eq!(time(Some(0x80 | 10), 1536), 1_500_000_000, "powers of two");
@@ -117,7 +129,10 @@ fn cut_packets_are_refused_for_runs() {
     std::fs::write(&path, classic_file(Order::Little, false, b"0123456789", 1500)).unwrap();
     assert_eq!(read(&path).unwrap().len(), 1);
     let message = read_whole(&path).unwrap_err().to_string();
-    assert!(message.contains("packet 1 was cut to 10 of its 1500 bytes (1 such packets)"), "{message}");
+    assert!(
+        message.contains("packet 1 was cut to 10 of its 1500 bytes (1 such packets)"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -160,8 +175,14 @@ fn no_bytes_panic() {
 #[test]
 fn sources() {
     let source = |text| parse_source(text, 2);
-    assert_eq!(source("a.pcap").unwrap(), Source { kind: SourceKind::Port(0), path: "a.pcap".into() });
-    assert_eq!(source("1=a.pcap").unwrap(), Source { kind: SourceKind::Port(1), path: "a.pcap".into() });
+    assert_eq!(
+        source("a.pcap").unwrap(),
+        Source { kind: SourceKind::Port(0), path: "a.pcap".into() }
+    );
+    assert_eq!(
+        source("1=a.pcap").unwrap(),
+        Source { kind: SourceKind::Port(1), path: "a.pcap".into() }
+    );
     assert_eq!(source("host=m.pcap").unwrap().kind, SourceKind::Host);
     assert_eq!(source("dir/a=b.pcap").unwrap().path, Path::new("dir/a=b.pcap"));
     assert!(source("2=a.pcap").unwrap_err().to_string().contains("ports are 0 to 1"));

@@ -1,9 +1,11 @@
-//! One order from several queues: events for the process are numbered as they are made and come by several sockets and a ring buffer.
+//! One order from several queues: events for the process are numbered as they are made and come by
+//! several sockets and a ring buffer.
 //!
-//! Each queue keeps its order, so an event waits until all with smaller numbers were here. A number may never come: a full queue
-//! lost it. Those losses are counted by whoever lost them, so a gap is given up when as many losses are known as numbers are missing
-//! in everything that is here; until then it is an event on its way. An event that comes after its gap was given up (a loss further on was
-//! taken for it) is run at once: it is late but not lost.
+//! Each queue keeps its order, so an event waits until all with smaller numbers were here. A number
+//! may never come: a full queue lost it. Those losses are counted by whoever lost them, so a gap is
+//! given up when as many losses are known as numbers are missing in everything that is here; until
+//! then it is an event on its way. An event that comes after its gap was given up (a loss further
+//! on was taken for it) is run at once: it is late but not lost.
 
 use std::collections::BTreeMap;
 
@@ -53,9 +55,11 @@ impl<T> Merge<T> {
         self.waiting.remove(&first)
     }
 
-    /// Gives up what never came, when nothing waits: `made` events were made, all that are not lost are here.
+    /// Gives up what never came, when nothing waits: `made` events were made, all that are not lost
+    /// are here.
     pub fn close(&mut self, made: u64, lost: u64) {
-        if self.waiting.is_empty() && made > self.next && lost >= self.given_up + (made - self.next) {
+        if self.waiting.is_empty() && made > self.next && lost >= self.given_up + (made - self.next)
+        {
             self.given_up += made - self.next;
             self.next = made;
         }

@@ -1,18 +1,23 @@
-//! The host side of a program whose NIC is the kernel's hook: handlers in this process, joined to the kernel's by AF_XDP.
+//! The host side of a program whose NIC is the kernel's hook: handlers in this process, joined to
+//! the kernel's by AF_XDP.
 //!
-//! A thread receives from its sockets and from its ring of events without a packet, puts the events in the order in which they were made
-//! ([`merge`]), runs their handlers, and gives on what they lead to: packets leave by the AF_XDP socket of the interface that is the
-//! port, events for the NIC side go back over a veth pair of our own, whose program redirects to the CPU of their stage, and everything for the
-//! program's user is kept until somebody asks. The pair lies in network namespaces without a name, so nothing of it survives us.
+//! A thread receives from its sockets and from its ring of events without a packet, puts the events
+//! in the order in which they were made ([`merge`]), runs their handlers, and gives on what they
+//! lead to: packets leave by the AF_XDP socket of the interface that is the port, events for the
+//! NIC side go back over a veth pair of our own, whose program redirects to the CPU of their stage,
+//! and everything for the program's user is kept until somebody asks. The pair lies in network
+//! namespaces without a name, so nothing of it survives us.
 //!
-//! There are as many threads as the stage with most replicas has ([`XdpProcess::threads`](nicforge_codegen::XdpProcess)), each with
-//! tables of its own: whoever makes an event chooses the thread as it chooses a replica, by the key. A thread that makes one for another
-//! hands it over ([`Channel`]); stages of one replica are the first thread's.
+//! There are as many threads as the stage with most replicas has
+//! ([`XdpProcess::threads`](nicforge_codegen::XdpProcess)), each with tables of its own: whoever
+//! makes an event chooses the thread as it chooses a replica, by the key. A thread that makes one
+//! for another hands it over ([`Channel`]); stages of one replica are the first thread's.
 //!
-//! **Counting.** A packet that the process took is sent, dropped, given to the user, handed on, or lost, and counted as such; what
-//! never got here is counted by the kernel. **Order.** Events of a thread run one at a time in the order in which the kernel's side made
-//! them. **Back-pressure.** There is none towards the kernel: full queues lose, counted. On the way back the sender waits, and a thread
-//! takes nothing in while much of what it handed to others waits.
+//! **Counting.** A packet that the process took is sent, dropped, given to the user, handed on, or
+//! lost, and counted as such; what never got here is counted by the kernel. **Order.** Events of a
+//! thread run one at a time in the order in which the kernel's side made them. **Back-pressure.**
+//! There is none towards the kernel: full queues lose, counted. On the way back the sender waits,
+//! and a thread takes nothing in while much of what it handed to others waits.
 
 mod merge;
 #[cfg(test)]
@@ -54,7 +59,8 @@ pub struct Process {
 pub(crate) struct Shared {
     pub parts: Vec<Part>,
     program: Verified<Program>,
-    /// Tables of which every thread has a part, see [`XdpProcess::shards`](nicforge_codegen::XdpProcess).
+    /// Tables of which every thread has a part, see
+    /// [`XdpProcess::shards`](nicforge_codegen::XdpProcess).
     sharded: Vec<(TableId, Option<CommuteOp>)>,
     /// What those were filled with from outside.
     filled: Mutex<BTreeMap<TableId, BTreeMap<Place, Entry>>>,
@@ -67,7 +73,8 @@ pub(crate) struct Shared {
     kept: Mutex<Kept>,
     /// Events that threads handed to each other and that are not done.
     passing: AtomicU64,
-    /// In recorded runs: held while a frame leaves, so that frames leave a port in the order in which they are kept.
+    /// In recorded runs: held while a frame leaves, so that frames leave a port in the order in
+    /// which they are kept.
     leaving: Mutex<()>,
     /// Readable when something was kept for the owner.
     pub(crate) news: Event,
@@ -112,7 +119,8 @@ pub(crate) struct Counts {
     pub drops: Vec<Vec<u64>>,
     /// Events without a packet that went back.
     pub values_back: u64,
-    /// Packets and events that could not leave: too long for the way, or refused by the interface's queue.
+    /// Packets and events that could not leave: too long for the way, or refused by the interface's
+    /// queue.
     pub unsent: u64,
     /// Time of the threads, in nanoseconds of their CPUs.
     pub busy_ns: u64,
@@ -163,7 +171,10 @@ impl Process {
             return Ok(None);
         };
         let verified = verify(program.clone()).map_err(|errors| HostError::Load {
-            reason: format!("internal error: {}", errors.first().map_or(String::new(), ToString::to_string)),
+            reason: format!(
+                "internal error: {}",
+                errors.first().map_or(String::new(), ToString::to_string)
+            ),
         })?;
         // Compiled once, with the code in memory once, and tables for every thread.
         let dir = fresh_dir()?;
@@ -196,7 +207,8 @@ impl Process {
             })
         };
         let no_descriptor = |error| HostError::Load { reason: format!("no descriptor: {error}") };
-        let parts = programs.into_iter().map(part).collect::<Result<Vec<_>, _>>().map_err(no_descriptor)?;
+        let parts =
+            programs.into_iter().map(part).collect::<Result<Vec<_>, _>>().map_err(no_descriptor)?;
         let kept = Kept { sent: vec![VecDeque::new(); program.ports as usize], ..Kept::default() };
         let shared = Shared {
             parts,
@@ -219,7 +231,8 @@ impl Process {
     /// Starts the threads, each with its way to the kernel.
     pub(crate) fn start(&self, kernels: Vec<Kernel>) -> Result<(), XdpError> {
         self.shared.stop.store(false, Ordering::Release);
-        let (senders, receivers): (Vec<_>, Vec<_>) = kernels.iter().map(|_| mpsc::channel()).unzip();
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            kernels.iter().map(|_| mpsc::channel()).unzip();
         for (at, (kernel, from_others)) in kernels.into_iter().zip(receivers).enumerate() {
             let (shared, to_others) = (Arc::clone(&self.shared), senders.clone());
             shared.parts[at].running.store(true, Ordering::Release);
@@ -238,13 +251,14 @@ impl Process {
         Ok(())
     }
 
-    /// Number and way of the event that the next frame sent by a port comes from; kept in recorded runs.
+    /// Number and way of the event that the next frame sent by a port comes from; kept in recorded
+    /// runs.
     pub(crate) fn next_sent(&self, port: usize) -> Option<(u32, u32)> {
         self.shared.next_sent(port).map(|trip| (trip.number, trip.route))
     }
 
-    /// Ends the threads after what they have in hand; everything they would have got later is lost, counted by the kernel, and what they
-    /// had handed to each other as what could not leave.
+    /// Ends the threads after what they have in hand; everything they would have got later is lost,
+    /// counted by the kernel, and what they had handed to each other as what could not leave.
     pub fn stop(&self) {
         self.shared.stop.store(true, Ordering::Release);
         let ended: Vec<_> = lock(&self.threads)
@@ -279,10 +293,15 @@ impl Shared {
 
     /// Packets that full sockets lost.
     pub(crate) fn lost(&self) -> u64 {
-        self.parts.iter().flat_map(|part| &part.lost).map(|count| count.load(Ordering::Acquire)).sum()
+        self.parts
+            .iter()
+            .flat_map(|part| &part.lost)
+            .map(|count| count.load(Ordering::Acquire))
+            .sum()
     }
 
-    /// Whether the first `made` events of each thread are done and nothing is in hand. Without threads nothing will be.
+    /// Whether the first `made` events of each thread are done and nothing is in hand. Without
+    /// threads nothing will be.
     pub(crate) fn settled(&self, made: &[u64]) -> bool {
         let done = |(part, made): (&Part, &u64)| {
             !part.running.load(Ordering::Acquire)
@@ -307,23 +326,31 @@ impl Shared {
         lock(&self.kept).sent.get_mut(port)?.pop_front()
     }
 
-    /// Inserts that full tables of the process refused, by number of the event; kept in recorded runs.
+    /// Inserts that full tables of the process refused, by number of the event; kept in recorded
+    /// runs.
     pub(crate) fn take_refusals(&self) -> Vec<(u32, TableId)> {
         std::mem::take(&mut lock(&self.kept).refusals)
     }
 
     /// Runs `work` on a thread's tables between two events.
-    pub(crate) fn with_program<T>(&self, part: usize, work: impl FnOnce(&mut HostProgram) -> T) -> T {
+    pub(crate) fn with_program<T>(
+        &self,
+        part: usize,
+        work: impl FnOnce(&mut HostProgram) -> T,
+    ) -> T {
         work(lock(&self.parts[part].program).0.program())
     }
 
     /// Inserts that a table's parts refused so far.
     pub(crate) fn refused(&self, table: TableId) -> u64 {
-        (0..self.parts.len()).map(|part| self.with_program(part, |program| program.refused(table))).sum()
+        (0..self.parts.len())
+            .map(|part| self.with_program(part, |program| program.refused(table)))
+            .sum()
     }
 }
 
-/// Tables as if there were one of each. What is set is set in every part; a part that changes an entry has it from then on.
+/// Tables as if there were one of each. What is set is set in every part; a part that changes an
+/// entry has it from then on.
 impl Shared {
     pub(crate) fn get(
         &self,
@@ -331,7 +358,8 @@ impl Shared {
         key: &[u8],
         matching: &Match,
     ) -> Result<Option<Entry>, TableError> {
-        let of = |part| self.with_program(part, |program| program.tables().get(table, key, matching));
+        let of =
+            |part| self.with_program(part, |program| program.tables().get(table, key, matching));
         let Some(parts) = self.parts_of(table) else { return of(0) };
         let found = (0..self.parts.len()).map(of).collect::<Result<Vec<_>, _>>()?;
         let is_array = self.program.tables[table].kind == nicforge_ir::TableKind::Array;
@@ -352,10 +380,16 @@ impl Shared {
         Ok(())
     }
 
-    pub(crate) fn delete(&self, table: TableId, key: &[u8], matching: &Match) -> Result<bool, TableError> {
+    pub(crate) fn delete(
+        &self,
+        table: TableId,
+        key: &[u8],
+        matching: &Match,
+    ) -> Result<bool, TableError> {
         let mut was = false;
         for part in 0..self.parts.len() {
-            was |= self.with_program(part, |program| program.tables_mut().delete(table, key, matching))?;
+            was |= self
+                .with_program(part, |program| program.tables_mut().delete(table, key, matching))?;
         }
         if let Some(filled) = lock(&self.filled).get_mut(&table) {
             filled.remove(&(key.to_vec(), matching.clone()));
@@ -368,7 +402,8 @@ impl Shared {
         let Some(parts) = self.parts_of(table) else { return of(0) };
         let found = (0..self.parts.len()).map(of).collect::<Result<Vec<_>, _>>()?;
         let filled = lock(&self.filled);
-        Ok(parts.merged(filled.get(&table).unwrap_or(&BTreeMap::new()), found.into_iter().flatten()))
+        Ok(parts
+            .merged(filled.get(&table).unwrap_or(&BTreeMap::new()), found.into_iter().flatten()))
     }
 
     /// The parts of a table, if every thread has one.

@@ -29,11 +29,14 @@ handler second on second(%pkt: packet) {
 }
 ";
 
-/// The program above with its second handler in so many threads of the process; none without the rights it takes.
+/// The program above with its second handler in so many threads of the process; none without the
+/// rights it takes.
 fn session(threads: u32) -> Option<Session> {
     // SAFETY: no arguments.
     if unsafe { libc::geteuid() } != 0 {
-        eprintln!("SKIPPED: this test loads BPF programs and makes network namespaces: run it as root");
+        eprintln!(
+            "SKIPPED: this test loads BPF programs and makes network namespaces: run it as root"
+        );
         return None;
     }
     let program = text::parse(PROGRAM).unwrap();
@@ -59,7 +62,8 @@ fn session(threads: u32) -> Option<Session> {
 }
 
 fn run(session: &mut Session, many: usize) -> LiveRun {
-    let event = InputEvent { time_ns: 0, seed: 0, input: Input::Net { port: 0, frame: vec![7; 60] } };
+    let event =
+        InputEvent { time_ns: 0, seed: 0, input: Input::Net { port: 0, frame: vec![7; 60] } };
     let keep_going = &mut |_| true;
     let patience = Duration::from_secs(30);
     let mut options = LiveOptions { window: 64, per_event: false, patience, keep_going };
@@ -71,7 +75,8 @@ fn sent(run: &LiveRun) -> usize {
     streams.sent[1].len()
 }
 
-/// Packets for a process that is gone end at once, counted; a new one takes over, and nothing else is lost.
+/// Packets for a process that is gone end at once, counted; a new one takes over, and nothing else
+/// is lost.
 #[test]
 fn a_process_may_go_and_come_back() {
     for threads in [1, 3] {
@@ -83,17 +88,27 @@ fn a_process_may_go_and_come_back() {
         session.loaded().process().unwrap().stop();
         let without = run(&mut session, 300);
         assert_eq!(sent(&without), 0);
-        assert_eq!((without.report.dropped(), without.report.unaccounted), (300, 0), "{:?}", without.report);
+        assert_eq!(
+            (without.report.dropped(), without.report.unaccounted),
+            (300, 0),
+            "{:?}",
+            without.report
+        );
         assert_eq!(without.report.stages[1].turned_away, 300);
         session.restart_process().unwrap();
         let after = run(&mut session, 500);
         assert_eq!(sent(&after), 500);
-        assert_eq!((after.report.dropped(), after.report.unaccounted), (0, 0), "{:?}", after.report);
+        assert_eq!(
+            (after.report.dropped(), after.report.unaccounted),
+            (0, 0),
+            "{:?}",
+            after.report
+        );
     }
 }
 
-/// While nobody takes anything out, a socket keeps what fits into its ring and loses the rest: counted, and the stream goes on
-/// behind the gap.
+/// While nobody takes anything out, a socket keeps what fits into its ring and loses the rest:
+/// counted, and the stream goes on behind the gap.
 #[test]
 fn a_full_queue_loses_what_it_counts() {
     let Some(mut session) = session(1) else { return };

@@ -1,12 +1,14 @@
-//! An event's values between kernel and process: the kernel's side has them as [`XdpEdge`] says, the process's as parameters of the host
-//! dialect, one after the other with a pointer for the packet.
+//! An event's values between kernel and process: the kernel's side has them as [`XdpEdge`] says,
+//! the process's as parameters of the host dialect, one after the other with a pointer for the
+//! packet.
 
 use nicforge_codegen::{XdpCursor, XdpEdge, XdpSteer};
 use nicforge_ir::{Program, Type};
 
 use crate::host::{Passage, Underway};
 
-/// Which event of the run a message comes from, and the way it took; zeroes where nothing is recorded.
+/// Which event of the run a message comes from, and the way it took; zeroes where nothing is
+/// recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trip {
     pub number: u32,
@@ -42,7 +44,8 @@ impl Edge {
         Edge { lies: lies.clone(), params, packet_at, size: at.max(1) }
     }
 
-    /// Bytes of the values, of whose byte strings so many words cross; a recorded run has the trip among them.
+    /// Bytes of the values, of whose byte strings so many words cross; a recorded run has the trip
+    /// among them.
     pub fn bytes(&self, recorded: bool, words: usize) -> usize {
         self.lies.size as usize + if recorded { 8 } else { 0 } + 8 * words
     }
@@ -56,17 +59,20 @@ impl Edge {
         self.lies.strings.iter().map(of).collect()
     }
 
-    /// Reads what came from the kernel: values, and the frame with what waits in front of it. None if it is too short.
+    /// Reads what came from the kernel: values, and the frame with what waits in front of it. None
+    /// if it is too short.
     pub fn read(
         &self,
         values: &[u8],
         recorded: bool,
         packet: Option<(u32, &[u8])>,
     ) -> Option<(Passage, Trip)> {
-        let word =
-            |at: u32| Some(u32::from_le_bytes(values.get(at as usize..at as usize + 4)?.try_into().ok()?));
-        let long =
-            |at: u32| Some(u64::from_le_bytes(values.get(at as usize..at as usize + 8)?.try_into().ok()?));
+        let word = |at: u32| {
+            Some(u32::from_le_bytes(values.get(at as usize..at as usize + 4)?.try_into().ok()?))
+        };
+        let long = |at: u32| {
+            Some(u64::from_le_bytes(values.get(at as usize..at as usize + 8)?.try_into().ok()?))
+        };
         let mut passage = Passage { params: vec![0; self.size], ..Passage::default() };
         for (param, at, bytes) in &self.lies.members {
             let (to, size) = self.params[*param];
@@ -105,8 +111,9 @@ impl Edge {
         Some((passage, trip))
     }
 
-    /// Appends what goes to the kernel: values, what waits in front of the frame, and the frame; where no packet goes along,
-    /// zeroes, since the kernel keeps an Ethernet header's bytes. Gives the bytes of the values.
+    /// Appends what goes to the kernel: values, what waits in front of the frame, and the frame;
+    /// where no packet goes along, zeroes, since the kernel keeps an Ethernet header's bytes. Gives
+    /// the bytes of the values.
     pub fn write(&self, passage: &Passage, trip: Option<Trip>, to: &mut Vec<u8>) -> usize {
         let start = to.len();
         let used = self.used(&passage.params);
@@ -229,7 +236,8 @@ reason \"done\"
     fn what_is_written_is_read_again() {
         for carried in [true, false] {
             let edge = edge(carried);
-            let packet = Underway { in_port: 0, frame: vec![7; 60], cursor: 14, staged: vec![1, 2, 3] };
+            let packet =
+                Underway { in_port: 0, frame: vec![7; 60], cursor: 14, staged: vec![1, 2, 3] };
             let mut params = vec![0; 8];
             params.extend([1, 2, 3, 4, 5, 6]);
             let passage = Passage { params, packet: Some(packet), time_ns: 9, seed: 0, draws: 0 };
@@ -260,7 +268,8 @@ reason \"done\"
         for length in 0..=20 {
             let mut params = vec![0; 14];
             params.extend((0..20).map(|at| u8::from(at < length) * (at + 1)));
-            let packet = Underway { in_port: 0, frame: vec![7; 60], cursor: 14, staged: Vec::new() };
+            let packet =
+                Underway { in_port: 0, frame: vec![7; 60], cursor: 14, staged: Vec::new() };
             let passage = Passage { params, packet: Some(packet), time_ns: 9, seed: 0, draws: 0 };
             let mut bytes = Vec::new();
             let size = edge.write(&passage, None, &mut bytes);
@@ -268,11 +277,17 @@ reason \"done\"
             let (values, frame) = bytes.split_at(size);
             let (read, _) = edge.read(values, false, Some((0, frame))).unwrap();
             assert_eq!(read, passage);
-            assert!(size == 32 || edge.read(&values[..size - 1], false, Some((0, frame))).is_none());
+            assert!(
+                size == 32 || edge.read(&values[..size - 1], false, Some((0, frame))).is_none()
+            );
         }
         let mut values = vec![0; 64];
         values[30] = 4;
-        assert_eq!(edge.read(&values, false, Some((0, &[0; 60]))), None, "more words than the string has");
+        assert_eq!(
+            edge.read(&values, false, Some((0, &[0; 60]))),
+            None,
+            "more words than the string has"
+        );
         values[30] = 255;
         assert_eq!(edge.read(&values, false, Some((0, &[0; 60]))), None);
     }
@@ -285,7 +300,11 @@ reason \"done\"
         }
         let mut values = vec![0; 40];
         values[16] = 200;
-        assert_eq!(edge.read(&values, true, Some((0, &[0; 60]))), None, "more waits in front than there is");
+        assert_eq!(
+            edge.read(&values, true, Some((0, &[0; 60]))),
+            None,
+            "more waits in front than there is"
+        );
     }
 
     #[test]

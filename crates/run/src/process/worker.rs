@@ -20,8 +20,8 @@ use crate::xdp::{Attached, XdpError};
 
 /// How long the thread sleeps at most before it looks whether it is to end.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long events without a packet wait at most for the packets that wake the thread anyway: waking it costs more than ten
-/// of them.
+/// How long events without a packet wait at most for the packets that wake the thread anyway:
+/// waking it costs more than ten of them.
 const SOON: Duration = Duration::from_micros(100);
 /// Head of a frame on its way back: stage, CPU, bytes of values.
 const HEAD: usize = 12;
@@ -43,7 +43,8 @@ pub(crate) struct Kernel {
     pub back: Arc<Link>,
     /// The CPU of every replica.
     pub cpus: Vec<u32>,
-    /// Tells the kernel's side whether the thread sleeps, so that events without a packet have to wake it.
+    /// Tells the kernel's side whether the thread sleeps, so that events without a packet have to
+    /// wake it.
     pub sleeps: Box<dyn Fn(bool) + Send>,
     /// How many events the kernel's side made for the thread, and how many of them never left.
     pub made: Box<dyn Fn() -> (u64, u64) + Send>,
@@ -119,11 +120,18 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Works as thread `at` until all are to stop or something fails, which the owner is told. Gives what others handed over and nobody took.
-pub(crate) fn run(shared: &Shared, at: usize, kernel: Kernel, channel: Channel) -> mpsc::Receiver<Arrival> {
+/// Works as thread `at` until all are to stop or something fails, which the owner is told. Gives
+/// what others handed over and nobody took.
+pub(crate) fn run(
+    shared: &Shared,
+    at: usize,
+    kernel: Kernel,
+    channel: Channel,
+) -> mpsc::Receiver<Arrival> {
     let part = &shared.parts[at];
     let _ends = Ends(shared, part);
-    // Sockets were open before: what was made by then and is not lost is on its way to one that is gone, or to this one.
+    // Sockets were open before: what was made by then and is not lost is on its way to one that is
+    // gone, or to this one.
     let (first, before) = kernel.first;
     let mut worker = Worker {
         shared,
@@ -143,7 +151,8 @@ pub(crate) fn run(shared: &Shared, at: usize, kernel: Kernel, channel: Channel) 
         part.idle.store(false, Ordering::Release);
         match worker.turn() {
             Ok(true) => {
-                // A system call, a tenth of what a single packet costs: none for turns that find nothing.
+                // A system call, a tenth of what a single packet costs: none for turns that find
+                // nothing.
                 let ended = cpu_time();
                 lock(&part.counts).busy_ns += ended.saturating_sub(begun);
                 (looked, begun) = (false, ended);
@@ -214,7 +223,8 @@ impl Worker<'_> {
     fn receive(&mut self) -> usize {
         let (merge, shared, part) = (&mut self.merge, self.shared, self.part);
         let (mut count, mut values) = (0, 0);
-        let edge_of = |event: u32| shared.edges.iter().position(|edge| edge.lies.event.as_u32() == event);
+        let edge_of =
+            |event: u32| shared.edges.iter().position(|edge| edge.lies.event.as_u32() == event);
         let word = |bytes: &[u8], at: usize| {
             Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
         };
@@ -226,7 +236,8 @@ impl Worker<'_> {
                         let (order, event) = (word(front, end)?, word(front, end + 4)?);
                         let edge = edge_of(event & 0xffff)?;
                         let words = (event >> 16) as usize;
-                        let start = end.checked_sub(shared.edges[edge].bytes(shared.recorded, words))?;
+                        let start =
+                            end.checked_sub(shared.edges[edge].bytes(shared.recorded, words))?;
                         let packet = Some((port, frame));
                         let (passage, trip) =
                             shared.edges[edge].read(&front[start..end], shared.recorded, packet)?;
@@ -244,7 +255,8 @@ impl Worker<'_> {
             let mut read = || {
                 let (event, order) = (word(record, 0)?, word(record, 4)?);
                 let edge = edge_of(event)?;
-                let (passage, trip) = shared.edges[edge].read(record.get(8..)?, shared.recorded, None)?;
+                let (passage, trip) =
+                    shared.edges[edge].read(record.get(8..)?, shared.recorded, None)?;
                 values += record.len() as u64 - 8;
                 Some((order, Arrival { edge, passage, trip }))
             };
@@ -281,7 +293,8 @@ impl Worker<'_> {
                         }
                         match local {
                             Some(to) => {
-                                let (thread, trip) = self.thread(event, to, owned.0.params(message), trip);
+                                let (thread, trip) =
+                                    self.thread(event, to, owned.0.params(message), trip);
                                 if thread == self.at {
                                     open.push_back((to, message, trip));
                                 } else {
@@ -341,11 +354,19 @@ impl Worker<'_> {
     }
 
     /// Hands an event to another thread.
-    fn pass(&self, thread: usize, event: EventId, passage: Passage, trip: Trip, counts: &mut super::Counts) {
+    fn pass(
+        &self,
+        thread: usize,
+        event: EventId,
+        passage: Passage,
+        trip: Trip,
+        counts: &mut super::Counts,
+    ) {
         let edge = self.shared.edges.iter().position(|edge| edge.lies.event == event);
         self.shared.passing.fetch_add(1, Ordering::AcqRel);
-        let sent = edge
-            .is_some_and(|edge| self.channel.to_others[thread].send(Arrival { edge, passage, trip }).is_ok());
+        let sent = edge.is_some_and(|edge| {
+            self.channel.to_others[thread].send(Arrival { edge, passage, trip }).is_ok()
+        });
         if sent {
             self.shared.parts[thread].wake.signal();
         } else {
@@ -364,8 +385,9 @@ impl Worker<'_> {
     ) -> Option<Vec<u8>> {
         let edge: &Edge = self.shared.edges.iter().find(|edge| edge.lies.event == event)?;
         let stage = &self.shared.pipeline.stages[edge.lies.stage];
-        let replica =
-            edge.replica(&passage.params, stage.replicas).unwrap_or(self.turn % stage.replicas.max(1));
+        let replica = edge
+            .replica(&passage.params, stage.replicas)
+            .unwrap_or(self.turn % stage.replicas.max(1));
         let cpu = self.kernel.cpus.get((stage.first + replica) as usize).copied().unwrap_or(0);
         let mut frame = Vec::with_capacity(HEAD + edge.bytes(self.shared.recorded, 0) + 64);
         for word in [edge.lies.stage as u32, cpu, 0] {
@@ -396,12 +418,20 @@ impl Worker<'_> {
                     {
                         sent.push_back(trip);
                     }
-                    let socket = self.kernel.sockets.get_mut(port as usize).and_then(|list| list.first_mut());
+                    let socket = self
+                        .kernel
+                        .sockets
+                        .get_mut(port as usize)
+                        .and_then(|list| list.first_mut());
                     let mut unsent = 1;
                     if let Some(socket) = socket
                         && send(socket, &frame)
                     {
-                        unsent = if shared.recorded && shared.parts.len() > 1 { socket.kick() } else { 0 };
+                        unsent = if shared.recorded && shared.parts.len() > 1 {
+                            socket.kick()
+                        } else {
+                            0
+                        };
                     }
                     lock(&part.counts).unsent += unsent;
                 }
@@ -430,23 +460,32 @@ impl Worker<'_> {
         }
     }
 
-    /// Sleeps until something arrives, or for a while; `looked` if nothing was there after the last such while.
+    /// Sleeps until something arrives, or for a while; `looked` if nothing was there after the last
+    /// such while.
     fn wait(&self, looked: bool) {
         let sockets = self.kernel.sockets.iter().flatten().map(|socket| socket.fd().as_raw_fd());
         let events = [self.kernel.events_fd.as_fd().as_raw_fd(), self.part.wake.as_raw_fd()];
         let all: Vec<RawFd> = sockets.chain(events).collect();
-        let mut list: Vec<libc::pollfd> =
-            all.iter().map(|fd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 }).collect();
+        let mut list: Vec<libc::pollfd> = all
+            .iter()
+            .map(|fd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 })
+            .collect();
         let pause = if looked { PAUSE } else { SOON };
         if looked {
-            // `ppoll` looks into the ring after this: an event made before is seen there, one made later wakes the thread.
+            // `ppoll` looks into the ring after this: an event made before is seen there, one made
+            // later wakes the thread.
             (self.kernel.sleeps)(true);
             fence(Ordering::SeqCst);
         }
         let timeout = libc::timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() };
         // SAFETY: an array, its length, a time. Whatever the answer, the queues are looked at next.
         unsafe {
-            libc::ppoll(list.as_mut_ptr(), list.len() as libc::nfds_t, &raw const timeout, std::ptr::null())
+            libc::ppoll(
+                list.as_mut_ptr(),
+                list.len() as libc::nfds_t,
+                &raw const timeout,
+                std::ptr::null(),
+            )
         };
         (self.kernel.sleeps)(false);
         self.part.wake.clear();

@@ -1,15 +1,20 @@
-//! AF_XDP sockets: packets that a program in the kernel redirects to this process, and packets back out by the interface.
+//! AF_XDP sockets: packets that a program in the kernel redirects to this process, and packets back
+//! out by the interface.
 //!
-//! A socket has memory that it shares with the kernel (the umem), cut into chunks, and four rings of chunk numbers: the process fills in free
-//! chunks and gets them back with packets in them (receive), or gives chunks to send and gets them back when they were (completion).
-//! Each ring has one producer and one consumer, so positions are all that is shared. (Linux, Documentation/networking/af_xdp.rst.)
+//! A socket has memory that it shares with the kernel (the umem), cut into chunks, and four rings
+//! of chunk numbers: the process fills in free chunks and gets them back with packets in them
+//! (receive), or gives chunks to send and gets them back when they were (completion). Each ring has
+//! one producer and one consumer, so positions are all that is shared. (Linux,
+//! Documentation/networking/af_xdp.rst.)
 //!
-//! Several sockets may share one queue of an interface: each has rings of its own for what it receives and sends, and the chunks with the
-//! rings for free and sent ones are all sockets' together ([`Umem`]). Those have one producer and one consumer here too, so a lock
-//! stands for that; it is taken once for a batch.
+//! Several sockets may share one queue of an interface: each has rings of its own for what it
+//! receives and sends, and the chunks with the rings for free and sent ones are all sockets'
+//! together ([`Umem`]). Those have one producer and one consumer here too, so a lock stands for
+//! that; it is taken once for a batch.
 //!
-//! What stands in front of a packet, its metadata, is copied with it: 256 bytes of every chunk are headroom. Plain system calls, since
-//! it is four mappings and a bind: libxdp and the crates around it bring a program loader with them.
+//! What stands in front of a packet, its metadata, is copied with it: 256 bytes of every chunk are
+//! headroom. Plain system calls, since it is four mappings and a bind: libxdp and the crates around
+//! it bring a program loader with them.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -36,12 +41,20 @@ struct Mapping {
 
 impl Mapping {
     fn new(length: usize, fd: Option<&OwnedFd>, offset: libc::off_t) -> io::Result<Mapping> {
-        let anonymous = if fd.is_none() { libc::MAP_PRIVATE | libc::MAP_ANONYMOUS } else { libc::MAP_SHARED };
+        let anonymous =
+            if fd.is_none() { libc::MAP_PRIVATE | libc::MAP_ANONYMOUS } else { libc::MAP_SHARED };
         let fd = fd.map_or(-1, AsRawFd::as_raw_fd);
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a fresh mapping, owned by the result.
         let at = unsafe {
-            libc::mmap(std::ptr::null_mut(), length, protection, anonymous | libc::MAP_POPULATE, fd, offset)
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                protection,
+                anonymous | libc::MAP_POPULATE,
+                fd,
+                offset,
+            )
         };
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -143,7 +156,8 @@ struct Chunks {
     free: Vec<u64>,
 }
 
-// SAFETY: the mappings are owned; rings are used under the lock, and a chunk's bytes by whoever has its number.
+// SAFETY: the mappings are owned; rings are used under the lock, and a chunk's bytes by whoever has
+// its number.
 unsafe impl Send for Umem {}
 // SAFETY: as above.
 unsafe impl Sync for Umem {}
@@ -174,10 +188,17 @@ impl Socket {
     /// Opens `many` sockets on a queue of an interface of the calling thread's network namespace.
     ///
     /// # Errors
-    /// [`XdpError::Feature`] on kernels without AF_XDP; who has the queue already, if somebody does.
-    pub fn open(ifindex: u32, queue: u32, interface: &str, many: u32) -> Result<Vec<Socket>, XdpError> {
+    /// [`XdpError::Feature`] on kernels without AF_XDP; who has the queue already, if somebody
+    /// does.
+    pub fn open(
+        ifindex: u32,
+        queue: u32,
+        interface: &str,
+        many: u32,
+    ) -> Result<Vec<Socket>, XdpError> {
         let first = Socket::bind((ifindex, queue), interface, many, None)?;
-        let others = (1..many).map(|_| Socket::bind((ifindex, queue), interface, many, Some(&first)));
+        let others =
+            (1..many).map(|_| Socket::bind((ifindex, queue), interface, many, Some(&first)));
         let mut list = others.collect::<Result<Vec<Socket>, XdpError>>()?;
         list.insert(0, first);
         Ok(list)
@@ -215,7 +236,8 @@ impl Socket {
         let umem = match with {
             Some(with) => Arc::clone(&with.umem),
             None => {
-                let umem = Umem::share(&fd, many).map_err(|e| fail("share memory with the kernel", e))?;
+                let umem =
+                    Umem::share(&fd, many).map_err(|e| fail("share memory with the kernel", e))?;
                 Arc::new(umem)
             }
         };
@@ -236,7 +258,11 @@ impl Socket {
         }
         // SAFETY: an address and its size.
         let status = unsafe {
-            libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size_of_val(&address) as libc::socklen_t)
+            libc::bind(
+                fd.as_raw_fd(),
+                (&raw const address).cast(),
+                size_of_val(&address) as libc::socklen_t,
+            )
         };
         if status != 0 {
             return Err(fail("bind an AF_XDP socket", io::Error::last_os_error()));
@@ -250,7 +276,8 @@ impl Socket {
         self.fd.as_fd()
     }
 
-    /// Gives each packet that is there, up to [`BATCH`], to `take`: the bytes in front of it, of which the last ones are its metadata, and the frame.
+    /// Gives each packet that is there, up to [`BATCH`], to `take`: the bytes in front of it, of
+    /// which the last ones are its metadata, and the frame.
     pub fn receive(&mut self, mut take: impl FnMut(&[u8], &[u8])) -> usize {
         let mut count = 0;
         while count < BATCH
@@ -258,7 +285,8 @@ impl Socket {
         {
             let (at, length) = (entry.addr as usize, entry.len as usize);
             let front = at % CHUNK;
-            // SAFETY: the kernel gave an address and a length inside one chunk, which is ours until it is filled in again.
+            // SAFETY: the kernel gave an address and a length inside one chunk, which is ours until
+            // it is filled in again.
             unsafe {
                 let data = self.umem.mapping.at.add(at);
                 let meta = std::slice::from_raw_parts(data.sub(front), front);
@@ -276,7 +304,8 @@ impl Socket {
         count
     }
 
-    /// Puts a frame into the ring of those to send; false if there is no room. [`Socket::kick`] sends them.
+    /// Puts a frame into the ring of those to send; false if there is no room. [`Socket::kick`]
+    /// sends them.
     pub fn send(&mut self, frame: &[u8]) -> bool {
         if frame.len() > CHUNK {
             return false;
@@ -301,7 +330,8 @@ impl Socket {
         sent
     }
 
-    /// Has the kernel send what waits. Returns how many frames it gave up because the interface's queue was full.
+    /// Has the kernel send what waits. Returns how many frames it gave up because the interface's
+    /// queue was full.
     pub fn kick(&mut self) -> u64 {
         let mut given_up = 0;
         let mut idle = 0;
@@ -360,7 +390,8 @@ impl Umem {
         let places = places(fd)?;
         let at = |offset| offset as libc::off_t;
         let mut fill = Ring::map(fd, at(libc::XDP_UMEM_PGOFF_FILL_RING), fill, &places.fr)?;
-        let completion = Ring::map(fd, at(libc::XDP_UMEM_PGOFF_COMPLETION_RING), completion, &places.cr)?;
+        let completion =
+            Ring::map(fd, at(libc::XDP_UMEM_PGOFF_COMPLETION_RING), completion, &places.cr)?;
         let address = |chunk: u32| u64::from(chunk) * CHUNK as u64;
         for chunk in 0..received {
             fill.push(address(chunk));
@@ -392,7 +423,13 @@ fn set<T>(fd: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     let size = size_of::<T>() as libc::socklen_t;
     // SAFETY: a value and its size.
     let status = unsafe {
-        libc::setsockopt(fd.as_raw_fd(), libc::SOL_XDP, option, std::ptr::from_ref(value).cast(), size)
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_XDP,
+            option,
+            std::ptr::from_ref(value).cast(),
+            size,
+        )
     };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -401,7 +438,13 @@ fn get<T>(fd: &OwnedFd, option: libc::c_int, value: &mut T) -> io::Result<()> {
     let mut size = size_of::<T>() as libc::socklen_t;
     // SAFETY: room for a value, and its size.
     let status = unsafe {
-        libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, option, std::ptr::from_mut(value).cast(), &mut size)
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_XDP,
+            option,
+            std::ptr::from_mut(value).cast(),
+            &mut size,
+        )
     };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

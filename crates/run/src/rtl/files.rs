@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nicforge_codegen::rtl::{RtlArtifact, kind};
-use nicforge_ir::{Entry, Eviction, Input, InputEvent, Match, Output, Program, ReasonId, TableId, TableKind};
+use nicforge_ir::{
+    Entry, Eviction, Input, InputEvent, Match, Output, Program, ReasonId, TableId, TableKind,
+};
 
 use super::RtlStats;
 use crate::dpdk::{Departure, Refusal};
 
-/// What tables are like: number of counters, then for each table kind, capacity, sizes in bytes, and cycles in which an event changes it.
+/// What tables are like: number of counters, then for each table kind, capacity, sizes in bytes,
+/// and cycles in which an event changes it.
 pub fn shape(artifact: &RtlArtifact) -> Vec<u8> {
     let mut words = vec![artifact.counters.len() as u32];
     for (number, form) in artifact.tables.iter().enumerate() {
@@ -139,12 +142,14 @@ pub fn outputs(file: &[u8], events: usize, artifact: &RtlArtifact) -> Result<Out
             kind::DMA_WRITE => Output::DmaWrite { addr: number, data: bytes },
             kind::LOG => {
                 let format = artifact.logs.get(number as usize).ok_or("an unknown log")?;
-                let words =
-                    bytes.chunks_exact(8).map(|w| w.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)));
+                let words = bytes
+                    .chunks_exact(8)
+                    .map(|w| w.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)));
                 Output::Log { text: format.line(&words.collect::<Vec<u64>>()) }
             }
             kind::DROP => {
-                let reason = artifact.reasons.get(number as usize).ok_or("an unknown reason to drop")?;
+                let reason =
+                    artifact.reasons.get(number as usize).ok_or("an unknown reason to drop")?;
                 Output::Drop { reason: ReasonId::from_u32(reason.as_u32()) }
             }
             other => return Err(format!("an output of kind {other}")),
@@ -160,7 +165,8 @@ pub fn tables(
     program: &Program,
     artifact: &RtlArtifact,
 ) -> Result<BTreeMap<TableId, Vec<Entry>>, String> {
-    let mut found: BTreeMap<TableId, Vec<Entry>> = program.tables.keys().map(|id| (id, Vec::new())).collect();
+    let mut found: BTreeMap<TableId, Vec<Entry>> =
+        program.tables.keys().map(|id| (id, Vec::new())).collect();
     let mut file = Reader(file);
     while !file.0.is_empty() {
         let (number, detail) = (file.u32()?, file.u32()?);
@@ -176,7 +182,12 @@ pub fn tables(
             _ => Match::Exact,
         };
         let buf = form.bytes.is_some().then_some(buf);
-        found.entry(TableId::from_u32(number)).or_default().push(Entry { key, matching, value, buf });
+        found.entry(TableId::from_u32(number)).or_default().push(Entry {
+            key,
+            matching,
+            value,
+            buf,
+        });
     }
     for entries in found.values_mut() {
         entries.sort_by(|a, b| (&a.key, &a.matching).cmp(&(&b.key, &b.matching)));

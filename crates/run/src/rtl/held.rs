@@ -1,7 +1,8 @@
-//! A simulated design that goes on after its events: its tables are read and changed through its registers.
+//! A simulated design that goes on after its events: its tables are read and changed through its
+//! registers.
 //!
-//! The simulator's process answers one request after the other; the other end of both pipes is `runtime/rtl/nf_tables.h`. It ends when its
-//! input does.
+//! The simulator's process answers one request after the other; the other end of both pipes is
+//! `runtime/rtl/nf_tables.h`. It ends when its input does.
 
 use std::cell::RefCell;
 use std::io::{Read, Write};
@@ -58,20 +59,34 @@ impl<'a> Held<'a> {
             // Without a message there is the status.
             let _ = child.stderr.take().map(|mut err| err.read_to_string(&mut message));
             let status = child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
-            return Err(RtlError::Failed(if message.is_empty() { status } else { message.trim().into() }));
+            return Err(RtlError::Failed(if message.is_empty() {
+                status
+            } else {
+                message.trim().into()
+            }));
         }
         Ok(Held { artifact, program, child, pipes: Some(RefCell::new((stdin, stdout))) })
     }
 
-    fn ask(&self, what: Request, table: TableId, entry: &Entry) -> Result<(bool, Vec<Entry>), TableError> {
-        let fail = |message: String| TableError::Target { table: self.table(table).name.clone(), message };
-        let (key, value) =
-            (self.program.size_of(self.table(table).key), self.program.size_of(self.table(table).value));
+    fn ask(
+        &self,
+        what: Request,
+        table: TableId,
+        entry: &Entry,
+    ) -> Result<(bool, Vec<Entry>), TableError> {
+        let fail =
+            |message: String| TableError::Target { table: self.table(table).name.clone(), message };
+        let (key, value) = (
+            self.program.size_of(self.table(table).key),
+            self.program.size_of(self.table(table).value),
+        );
         if entry.key.len() != key as usize || entry.value.len() != value as usize {
             return Err(fail(format!("keys have {key} bytes and values {value}")));
         }
         let ended = |e: std::io::Error| fail(format!("the simulated design does not answer: {e}"));
-        let Some(pipes) = &self.pipes else { return Err(fail("the simulated design has ended".to_string())) };
+        let Some(pipes) = &self.pipes else {
+            return Err(fail("the simulated design has ended".to_string()));
+        };
         let (stdin, stdout) = &mut *pipes.borrow_mut();
         let mut request = (what as u32).to_le_bytes().to_vec();
         request.extend(files::entry(self.artifact, table, entry));
@@ -91,16 +106,23 @@ impl<'a> Held<'a> {
         let value = vec![0; self.program.size_of(def.value) as usize];
         let entry = Entry { key: key.to_vec(), matching: matching.clone(), value, buf: None };
         match (def.kind, <[u8; 4]>::try_from(key).map(u32::from_le_bytes)) {
-            (TableKind::Array, Ok(index)) if index >= def.capacity => {
-                Err(TableError::OutOfRange { table: def.name.clone(), index, capacity: def.capacity })
-            }
+            (TableKind::Array, Ok(index)) if index >= def.capacity => Err(TableError::OutOfRange {
+                table: def.name.clone(),
+                index,
+                capacity: def.capacity,
+            }),
             _ => Ok(entry),
         }
     }
 }
 
 impl TableBackend for Held<'_> {
-    fn get(&self, table: TableId, key: &[u8], matching: &Match) -> Result<Option<Entry>, TableError> {
+    fn get(
+        &self,
+        table: TableId,
+        key: &[u8],
+        matching: &Match,
+    ) -> Result<Option<Entry>, TableError> {
         let blank = self.blank(table, key, matching)?;
         let (there, mut found) = self.ask(Request::Get, table, &blank)?;
         Ok(found.pop().filter(|_| there))

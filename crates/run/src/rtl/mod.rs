@@ -1,8 +1,10 @@
-//! Programs as hardware: generated as SystemVerilog, simulated cycle by cycle by Verilator, compared with the interpreter.
+//! Programs as hardware: generated as SystemVerilog, simulated cycle by cycle by Verilator,
+//! compared with the interpreter.
 //!
-//! Events go into the design's stream one behind the other, as fast as it takes them; tables are filled and read through its AXI4-Lite
-//! port. Time and seed of an event are what the design's inputs show with its first beat, so nothing has to be recorded: outputs,
-//! tables and evictions are the interpreter's, event by event.
+//! Events go into the design's stream one behind the other, as fast as it takes them; tables are
+//! filled and read through its AXI4-Lite port. Time and seed of an event are what the design's
+//! inputs show with its first beat, so nothing has to be recorded: outputs, tables and evictions
+//! are the interpreter's, event by event.
 
 mod build;
 mod files;
@@ -15,7 +17,9 @@ use std::process::{Command, Stdio};
 
 use nicforge_codegen::Unsupported;
 use nicforge_codegen::dpdk::Pipeline;
-use nicforge_codegen::rtl::{Form, LONGEST, RtlArtifact, SHORTEST, Wanted, What, generate, in_stages};
+use nicforge_codegen::rtl::{
+    Form, LONGEST, RtlArtifact, SHORTEST, Wanted, What, generate, in_stages,
+};
 use nicforge_ir::{Entry, HandlerId, Input, InputEvent, Program, TableId, Verified};
 use nicforge_target::area::Handlers;
 
@@ -68,17 +72,18 @@ impl RtlError {
 /// How a design is driven.
 #[derive(Clone, Debug, Default)]
 pub struct Drive {
-    /// Not 0: streams wait at random, and the host looks into tables meanwhile, the same way for the same number.
+    /// Not 0: streams wait at random, and the host looks into tables meanwhile, the same way for
+    /// the same number.
     pub pressure: u64,
     /// Where to write waveforms (FST).
     pub trace: Option<PathBuf>,
     /// Events, by index, whose frames are marked as bad, as a MAC marks what came in damaged.
     pub bad: BTreeSet<usize>,
-    /// Resets the design so many cycles after the first event and begins anew; what was in flight is lost, and the results are those
-    /// of the second time.
+    /// Resets the design so many cycles after the first event and begins anew; what was in flight
+    /// is lost, and the results are those of the second time.
     pub reset_at: Option<NonZeroU64>,
-    /// As beside a MAC, which cannot wait: frames that find no room are lost whole. Outputs are then those of the frames that were not, in
-    /// order, from index 0, and there are no latencies.
+    /// As beside a MAC, which cannot wait: frames that find no room are lost whole. Outputs are
+    /// then those of the frames that were not, in order, from index 0, and there are no latencies.
     pub lossy: bool,
 }
 
@@ -146,10 +151,15 @@ impl RtlProgram {
         replicas: u32,
     ) -> Result<RtlProgram, RtlError> {
         let artifact = generate(program, wanted, replicas).map_err(RtlError::Unsupported)?;
-        Ok(RtlProgram { artifact, program: (**program).clone(), pipeline: Pipeline::single(program) })
+        Ok(RtlProgram {
+            artifact,
+            program: (**program).clone(),
+            pipeline: Pipeline::single(program),
+        })
     }
 
-    /// Generates the design of a program with internal events, whose handlers stand in these stages if they are no pipe.
+    /// Generates the design of a program with internal events, whose handlers stand in these stages
+    /// if they are no pipe.
     ///
     /// # Errors
     /// What hardware cannot do, and stages that have to be one.
@@ -159,7 +169,11 @@ impl RtlProgram {
         wanted: Wanted,
     ) -> Result<RtlProgram, RtlError> {
         let artifact = in_stages(program, stages, wanted).map_err(RtlError::Unsupported)?;
-        Ok(RtlProgram { artifact, program: (**program).clone(), pipeline: Pipeline::single(program) })
+        Ok(RtlProgram {
+            artifact,
+            program: (**program).clone(),
+            pipeline: Pipeline::single(program),
+        })
     }
 
     pub fn artifact(&self) -> &RtlArtifact {
@@ -173,14 +187,23 @@ impl RtlProgram {
                 ports: self.artifact.ports.clone(),
                 copies: self.artifact.copies.clone(),
                 moves_payload: self.artifact.moves_payload,
-                sums: self.artifact.asked.iter().filter(|what| matches!(what, What::Sum { .. })).count()
-                    as u32,
+                sums: self
+                    .artifact
+                    .asked
+                    .iter()
+                    .filter(|what| matches!(what, What::Sum { .. }))
+                    .count() as u32,
                 patches: (self.artifact.patches.count, self.artifact.patches.bytes),
                 slots: self.artifact.slots,
                 string_locks: self.artifact.string_locks,
                 queues: self.artifact.queues.clone(),
                 far: self.artifact.asked.iter().filter_map(|what| what.bytes()).collect(),
-                stored: self.artifact.asked.iter().filter_map(|what| self.artifact.stored(*what)).collect(),
+                stored: self
+                    .artifact
+                    .asked
+                    .iter()
+                    .filter_map(|what| self.artifact.stored(*what))
+                    .collect(),
             },
             Form::Engine { replicas, .. } => Handlers::Engines(*replicas),
             // Each counted as if it had all tables that nothing changes.
@@ -204,7 +227,8 @@ impl RtlProgram {
         Verilator::find()?.lint(&self.artifact)
     }
 
-    /// Runs input events in order. Frames that the design does not [take](takes) are given to it too; it drops and counts them.
+    /// Runs input events in order. Frames that the design does not [take](takes) are given to it
+    /// too; it drops and counts them.
     ///
     /// # Errors
     /// See [`RtlError`].
@@ -216,10 +240,15 @@ impl RtlProgram {
     ) -> Result<RtlRun, RtlError> {
         let (dir, mut command) = self.prepare(events, entries, drive)?;
         let ran = command.stdin(Stdio::null()).output();
-        let ran = ran.map_err(|source| RtlError::Io { path: command.get_program().into(), source })?;
+        let ran =
+            ran.map_err(|source| RtlError::Io { path: command.get_program().into(), source })?;
         if !ran.status.success() {
             let message = String::from_utf8_lossy(&ran.stderr).trim().to_string();
-            return Err(RtlError::Failed(if message.is_empty() { ran.status.to_string() } else { message }));
+            return Err(RtlError::Failed(if message.is_empty() {
+                ran.status.to_string()
+            } else {
+                message
+            }));
         }
         self.results(dir.path(), events.len())
     }
@@ -236,8 +265,10 @@ impl RtlProgram {
     ) -> Result<(RtlRun, Held<'_>), RtlError> {
         let (dir, mut command) = self.prepare(events, entries, drive)?;
         command.args(["--serve", "1"]);
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let child = child.map_err(|source| RtlError::Io { path: command.get_program().into(), source })?;
+        let child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let child =
+            child.map_err(|source| RtlError::Io { path: command.get_program().into(), source })?;
         let held = Held::new(child, &self.artifact, &self.program)?;
         Ok((self.results(dir.path(), events.len())?, held))
     }
@@ -260,7 +291,8 @@ impl RtlProgram {
             ("shape", files::shape(&self.artifact)),
         ];
         for (name, bytes) in inputs {
-            std::fs::write(at(name), bytes).map_err(|source| RtlError::Io { path: at(name), source })?;
+            std::fs::write(at(name), bytes)
+                .map_err(|source| RtlError::Io { path: at(name), source })?;
         }
         let mut command = Command::new(&simulator);
         for name in ["events", "fill", "shape", "outputs", "tables", "stats"] {
@@ -278,15 +310,17 @@ impl RtlProgram {
     /// What the simulator wrote down.
     fn results(&self, dir: &Path, events: usize) -> Result<RtlRun, RtlError> {
         let at = |name: &str| dir.join(name);
-        let read =
-            |name: &str| std::fs::read(at(name)).map_err(|source| RtlError::Io { path: at(name), source });
-        let outputs = files::outputs(&read("outputs")?, events, &self.artifact).map_err(RtlError::Results)?;
+        let read = |name: &str| {
+            std::fs::read(at(name)).map_err(|source| RtlError::Io { path: at(name), source })
+        };
+        let outputs =
+            files::outputs(&read("outputs")?, events, &self.artifact).map_err(RtlError::Results)?;
         // Engines evict and refuse what the interpreter does; pipes what their rows leave them.
         let pipe = matches!(self.artifact.form, Form::Pipe { .. });
         let (evicted, refused) = (pipe.then_some(outputs.evicted), pipe.then_some(outputs.refused));
         let (outputs, departures) = (outputs.by_event, outputs.departures);
-        let tables =
-            files::tables(&read("tables")?, &self.program, &self.artifact).map_err(RtlError::Results)?;
+        let tables = files::tables(&read("tables")?, &self.program, &self.artifact)
+            .map_err(RtlError::Results)?;
         let stats = files::stats(&read("stats")?, &self.artifact).map_err(RtlError::Results)?;
         Ok(RtlRun {
             run: DpdkRun { outputs, departures, evicted, refused, tables, ..DpdkRun::default() },
@@ -294,7 +328,8 @@ impl RtlProgram {
         })
     }
 
-    /// Runs events here and in the interpreter, which runs `reference`; gives the run and what differs.
+    /// Runs events here and in the interpreter, which runs `reference`; gives the run and what
+    /// differs.
     ///
     /// # Errors
     /// See [`RtlError`].
@@ -310,8 +345,8 @@ impl RtlProgram {
         Ok((run, found))
     }
 
-    /// What of a run is not as the interpreter says, which runs `reference` on the events that the design took, in their order, and evicts and
-    /// refuses what the design did.
+    /// What of a run is not as the interpreter says, which runs `reference` on the events that the
+    /// design took, in their order, and evicts and refuses what the design did.
     pub fn differences(
         &self,
         run: &RtlRun,

@@ -1,4 +1,5 @@
-//! Generated code for the simulator, and the simulator as a target that can be compared with the interpreter.
+//! Generated code for the simulator, and the simulator as a target that can be compared with the
+//! interpreter.
 
 mod verify;
 
@@ -9,7 +10,8 @@ use crate::host::{HostError, HostOptions, HostProgram, StepEffect, Stepper, Watc
 
 pub use verify::{SimRunError, verify_sim};
 
-/// A program in this process that counts what it does: [`Stepper`] behind the simulator's interface.
+/// A program in this process that counts what it does: [`Stepper`] behind the simulator's
+/// interface.
 pub struct Compiled<'p> {
     program: &'p Verified<Program>,
     stepper: Stepper,

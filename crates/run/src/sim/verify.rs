@@ -1,9 +1,11 @@
-//! The simulator against the interpreter: every packet of a capture, as fast as the wires carry them.
+//! The simulator against the interpreter: every packet of a capture, as fast as the wires carry
+//! them.
 //!
-//! Packets are numbered as they are taken in, and every message between handlers remembers the packet it came of, so what
-//! handlers give out is known per packet however the simulated units interleave. Queues at the ports are made deep enough that
-//! none is lost there; a queue between stages that loses packets makes the comparison slower, not wrong: the capture is then
-//! replayed at half the rate.
+//! Packets are numbered as they are taken in, and every message between handlers remembers the
+//! packet it came of, so what handlers give out is known per packet however the simulated units
+//! interleave. Queues at the ports are made deep enough that none is lost there; a queue between
+//! stages that loses packets makes the comparison slower, not wrong: the capture is then replayed
+//! at half the rate.
 
 use std::cell::RefCell;
 
@@ -13,7 +15,9 @@ use nicforge_ir::{
 };
 use nicforge_plan::Plan;
 use nicforge_sim::workload::{Replay, Timed};
-use nicforge_sim::{Effect, HandlerError, Handlers, Line, Message, Options, Report, SimError, Trace};
+use nicforge_sim::{
+    Effect, HandlerError, Handlers, Line, Message, Options, Report, SimError, Trace,
+};
 use nicforge_target::Target;
 
 use super::Compiled;
@@ -53,8 +57,9 @@ impl SimRunError {
     }
 }
 
-/// Runs the frames of a capture through a simulated plan and through the interpreter; gives the simulator's report and what
-/// differs. `reference` is what the interpreter runs, `program` the plan's. Messages of the host side are left out on both sides.
+/// Runs the frames of a capture through a simulated plan and through the interpreter; gives the
+/// simulator's report and what differs. `reference` is what the interpreter runs, `program` the
+/// plan's. Messages of the host side are left out on both sides.
 pub fn verify_sim(
     (target, plan, pipeline): (&Target, &Plan, &Pipeline),
     reference: &Verified<Program>,
@@ -79,7 +84,8 @@ pub fn verify_sim(
             ..Options::default()
         };
         let mut traffic = Replay::new(&frames, Timed::Apart(apart_ps), 1);
-        let report = nicforge_sim::run(target, plan, program, &mut recorder, &mut traffic, &options)?;
+        let report =
+            nicforge_sim::run(target, plan, program, &mut recorder, &mut traffic, &options)?;
         if report.interrupted {
             return Err(SimRunError::Interrupted);
         }
@@ -114,7 +120,15 @@ impl<'p> Recorder<'p> {
     fn new(program: &'p Verified<Program>, packets: usize) -> Result<Recorder<'p>, HostError> {
         let inner = Compiled::new(program, true)?;
         let outputs = vec![Vec::new(); packets];
-        Ok(Recorder { inner, program, packets: Vec::new(), arrived: 0, discarded: 0, seen: 0, outputs })
+        Ok(Recorder {
+            inner,
+            program,
+            packets: Vec::new(),
+            arrived: 0,
+            discarded: 0,
+            seen: 0,
+            outputs,
+        })
     }
 
     fn remember(&mut self, message: Message, packet: usize) {

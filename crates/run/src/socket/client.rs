@@ -28,13 +28,16 @@ pub fn list_runs() -> Result<Vec<RunningRun>, SocketError> {
 }
 
 pub(super) fn list_in(directory: &Path) -> Result<Vec<RunningRun>, SocketError> {
-    let entries = std::fs::read_dir(directory).map_err(SocketError::io("read the directory", directory))?;
+    let entries =
+        std::fs::read_dir(directory).map_err(SocketError::io("read the directory", directory))?;
     let mut runs = Vec::new();
     for entry in entries.flatten() {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
         let parts = name.strip_suffix(".sock").and_then(|name| name.rsplit_once('.'));
-        let Some((program, pid)) = parts.and_then(|(program, pid)| Some((program, pid.parse().ok()?))) else {
+        let Some((program, pid)) =
+            parts.and_then(|(program, pid)| Some((program, pid.parse().ok()?)))
+        else {
             continue;
         };
         if is_stale(&path) {

@@ -1,7 +1,7 @@
 //! One control socket per run: tables, metrics and stop from another terminal or program.
 //!
-//! A run listens on a Unix stream socket `PROGRAM.PID.sock` in a directory of the user's own. A request is one line of
-//! JSON, its answer another: `{"ok": ...}` or `{"error": "..."}`.
+//! A run listens on a Unix stream socket `PROGRAM.PID.sock` in a directory of the user's own. A
+//! request is one line of JSON, its answer another: `{"ok": ...}` or `{"error": "..."}`.
 //!
 //! ```text
 //! {"op":"list"}                                         tables: name, kind, capacity
@@ -13,9 +13,9 @@
 //! {"op":"reload","program":"/home/me/hello.c"}          what became of each table
 //! ```
 //!
-//! The run's own loop answers between batches of packets, so no table is ever touched by two threads of this process.
-//! A run that was killed leaves its socket's name behind; whoever looks for runs next finds nobody listening and removes
-//! it.
+//! The run's own loop answers between batches of packets, so no table is ever touched by two
+//! threads of this process. A run that was killed leaves its socket's name behind; whoever looks
+//! for runs next finds nobody listening and removes it.
 
 mod client;
 mod request;
@@ -38,7 +38,9 @@ pub enum SocketError {
     Io { what: &'static str, path: PathBuf, source: io::Error },
     #[error("`{0}` is not a directory of this user's alone; remove it, or set XDG_RUNTIME_DIR")]
     Unsafe(PathBuf),
-    #[error("the socket's name `{0}` is too long for the system; set XDG_RUNTIME_DIR to a shorter path")]
+    #[error(
+        "the socket's name `{0}` is too long for the system; set XDG_RUNTIME_DIR to a shorter path"
+    )]
     TooLong(PathBuf),
     #[error("no program is running; start one with `nicforge run`")]
     NoRun,
@@ -56,7 +58,9 @@ impl SocketError {
     /// Who has to act.
     pub fn fault(&self) -> Fault {
         match self {
-            SocketError::Io { .. } | SocketError::Unsafe(_) | SocketError::TooLong(_) => Fault::Environment,
+            SocketError::Io { .. } | SocketError::Unsafe(_) | SocketError::TooLong(_) => {
+                Fault::Environment
+            }
             _ => Fault::User,
         }
     }
@@ -67,8 +71,9 @@ impl SocketError {
     }
 }
 
-/// The directory of this user's control sockets, made if need be: under XDG_RUNTIME_DIR, for root /run/nicforge, else in
-/// the temporary directory. It must be the user's and closed to others, since whoever may connect may change tables.
+/// The directory of this user's control sockets, made if need be: under XDG_RUNTIME_DIR, for root
+/// /run/nicforge, else in the temporary directory. It must be the user's and closed to others,
+/// since whoever may connect may change tables.
 pub fn directory() -> Result<PathBuf, SocketError> {
     // SAFETY: no arguments.
     let user = unsafe { libc::geteuid() };

@@ -8,7 +8,8 @@ use serde_json::{Value, json as object};
 
 use crate::control::{EntryError, dump_json, find_table, parse_entry, parse_key};
 
-/// A request. `entry` has the form of an entry in a table file; for `get` and `delete` its key is enough.
+/// A request. `entry` has the form of an entry in a table file; for `get` and `delete` its key is
+/// enough.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum Request {
@@ -52,10 +53,11 @@ pub trait ControlTarget {
     fn parts(&mut self) -> (&Program, &mut dyn TableBackend);
     /// Counters and rates so far.
     fn metrics(&mut self) -> Value;
-    /// Replaces the program, for a [`Request::Reload`]; the answer tells what became of each table. An error leaves the
-    /// run as it was.
+    /// Replaces the program, for a [`Request::Reload`]; the answer tells what became of each table.
+    /// An error leaves the run as it was.
     fn reload(&mut self, _request: Request) -> Result<Value, String> {
-        Err("this run cannot take another program; one on interfaces (`nicforge run --dev`) can".to_string())
+        Err("this run cannot take another program; one on interfaces (`nicforge run --dev`) can"
+            .to_string())
     }
     /// Asks the run to end; it may take a moment.
     fn stop(&mut self);

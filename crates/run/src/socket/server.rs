@@ -1,4 +1,5 @@
-//! The run's end of the socket. Nothing here blocks: the run's loop calls [`Server::poll`] whenever it has a moment.
+//! The run's end of the socket. Nothing here blocks: the run's loop calls [`Server::poll`] whenever
+//! it has a moment.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -14,7 +15,8 @@ use super::{ControlTarget, Request, SocketError, answer, directory};
 const LONGEST_REQUEST: usize = 1 << 20;
 /// Most connections at a time; more wait.
 const MOST_CLIENTS: usize = 16;
-/// Where all places are taken, a connection on which nothing moved for this long loses its place to one that waits.
+/// Where all places are taken, a connection on which nothing moved for this long loses its place to
+/// one that waits.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// A listening control socket; its name goes when this is dropped.
@@ -40,7 +42,8 @@ impl Server {
     }
 
     pub(super) fn start_in(directory: &Path, program: &str) -> Result<Server, SocketError> {
-        let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+        let allowed =
+            |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
         let name: String = program.chars().take(40).map(allowed).collect();
         let pid = std::process::id();
         // One process may have several runs.
@@ -49,7 +52,9 @@ impl Server {
             n => directory.join(format!("{name}-{n}.{pid}.sock")),
         });
         let (listener, path) = loop {
-            let Some(path) = tries.next() else { return Err(SocketError::TooLong(directory.join(name))) };
+            let Some(path) = tries.next() else {
+                return Err(SocketError::TooLong(directory.join(name)));
+            };
             match UnixListener::bind(&path) {
                 Ok(listener) => break (listener, path),
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -65,7 +70,10 @@ impl Server {
             }
         };
         let server = Server { listener, path, clients: Vec::new() };
-        server.listener.set_nonblocking(true).map_err(SocketError::io("listen on", &server.path))?;
+        server
+            .listener
+            .set_nonblocking(true)
+            .map_err(SocketError::io("listen on", &server.path))?;
         Ok(server)
     }
 
@@ -97,7 +105,8 @@ impl Server {
             return true;
         }
         let idle = self.clients.iter().enumerate().min_by_key(|(_, client)| client.moved);
-        let Some((at, _)) = idle.filter(|(_, client)| client.moved.elapsed() > IDLE && self.is_waited_for())
+        let Some((at, _)) =
+            idle.filter(|(_, client)| client.moved.elapsed() > IDLE && self.is_waited_for())
         else {
             return false;
         };
@@ -106,7 +115,8 @@ impl Server {
     }
 
     fn is_waited_for(&self) -> bool {
-        let mut poll = libc::pollfd { fd: self.listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut poll =
+            libc::pollfd { fd: self.listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one descriptor, and no waiting.
         unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
     }
@@ -114,7 +124,8 @@ impl Server {
     /// Sends answers that are still waiting, before a run ends; for at most a second.
     pub fn finish(&mut self) {
         let until = Instant::now() + Duration::from_secs(1);
-        while self.clients.iter().any(|client| !client.answers.is_empty()) && Instant::now() < until {
+        while self.clients.iter().any(|client| !client.answers.is_empty()) && Instant::now() < until
+        {
             self.clients.iter_mut().for_each(Client::write);
             self.clients.retain(|client| !client.closed);
             std::thread::sleep(Duration::from_millis(1));

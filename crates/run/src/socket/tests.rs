@@ -2,7 +2,9 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use nicforge_ir::{Entry, Match, Program, Span, Table, TableBackend, TableError, TableId, TableKind, Type};
+use nicforge_ir::{
+    Entry, Match, Program, Span, Table, TableBackend, TableError, TableId, TableKind, Type,
+};
 use serde_json::{Value, json};
 
 use super::*;
@@ -104,18 +106,28 @@ fn idle_connections_do_not_keep_others_out() {
 #[test]
 fn every_request() {
     let target = serve(|path| {
-        let ask = |request_: &Value| request(path, &serde_json::from_value(request_.clone()).unwrap());
-        let set =
-            |key, value| ask(&json!({"op": "set", "table": "bytes", "entry": {"key": key, "value": value}}));
+        let ask =
+            |request_: &Value| request(path, &serde_json::from_value(request_.clone()).unwrap());
+        let set = |key, value| {
+            ask(&json!({"op": "set", "table": "bytes", "entry": {"key": key, "value": value}}))
+        };
         assert_eq!(set(1, 11).unwrap(), json!(true));
         assert_eq!(set(2, 22).unwrap(), json!(true));
-        let get = |key| ask(&json!({"op": "get", "table": "bytes", "entry": {"key": key}})).unwrap();
+        let get =
+            |key| ask(&json!({"op": "get", "table": "bytes", "entry": {"key": key}})).unwrap();
         assert_eq!(get(2), json!({"key": 2, "value": 22}));
         assert_eq!(get(3), Value::Null);
-        let delete = || ask(&json!({"op": "delete", "table": "bytes", "entry": {"key": 2}})).unwrap();
+        let delete =
+            || ask(&json!({"op": "delete", "table": "bytes", "entry": {"key": 2}})).unwrap();
         assert_eq!((delete(), delete()), (json!(true), json!(false)));
-        assert_eq!(ask(&json!({"op": "dump"})).unwrap(), json!({"bytes": [{"key": 1, "value": 11}]}));
-        assert_eq!(ask(&json!({"op": "dump", "table": "bytes"})).unwrap(), json!([{"key": 1, "value": 11}]));
+        assert_eq!(
+            ask(&json!({"op": "dump"})).unwrap(),
+            json!({"bytes": [{"key": 1, "value": 11}]})
+        );
+        assert_eq!(
+            ask(&json!({"op": "dump", "table": "bytes"})).unwrap(),
+            json!([{"key": 1, "value": 11}])
+        );
         assert_eq!(ask(&json!({"op": "metrics"})).unwrap(), json!({"packets": 3}));
         let list = ask(&json!({"op": "list"})).unwrap();
         assert_eq!(

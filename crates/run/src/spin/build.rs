@@ -1,7 +1,9 @@
-//! Handler sources become an image: compiled and linked with the runtime of `runtime/spin` by Debian's GCC for bare RISC-V.
+//! Handler sources become an image: compiled and linked with the runtime of `runtime/spin` by
+//! Debian's GCC for bare RISC-V.
 //!
-//! Compiler flags and the memory map are those under which handlers written for PsPIN and FPsPIN compile unmodified. Words of the
-//! task lie in packed structures, and only with fast unaligned access does GCC load them as words.
+//! Compiler flags and the memory map are those under which handlers written for PsPIN and FPsPIN
+//! compile unmodified. Words of the task lie in packed structures, and only with fast unaligned
+//! access does GCC load them as words.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -30,7 +32,8 @@ pub(super) const FLAGS: [&str; 9] = [
     "-fdata-sections",
 ];
 
-/// For this computer, in the place of the first ones: 32-bit addresses that nothing moves, and stacks that a switch may leave anywhere.
+/// For this computer, in the place of the first ones: 32-bit addresses that nothing moves, and
+/// stacks that a switch may leave anywhere.
 const NATIVE_GCC: &str = "gcc";
 const NATIVE_FLAGS: [&str; 15] = [
     "-mx32",
@@ -124,7 +127,9 @@ pub struct Built {
 /// Why there is none.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    #[error("`{GCC}` cannot be started ({0}); install it with `apt-get install gcc-riscv64-unknown-elf`")]
+    #[error(
+        "`{GCC}` cannot be started ({0}); install it with `apt-get install gcc-riscv64-unknown-elf`"
+    )]
     NoCompiler(std::io::Error),
     #[error(
         "there is no C library for RISC-V in {PICOLIBC} nor where NICFORGE_PICOLIBC points; install it with \
@@ -171,12 +176,14 @@ impl BuildError {
     }
 }
 
-/// Where the C library's `include` and `lib/rv32imac/ilp32` are: installed, where the environment says, or where
-/// `scripts/picolibc.sh` puts them.
+/// Where the C library's `include` and `lib/rv32imac/ilp32` are: installed, where the environment
+/// says, or where `scripts/picolibc.sh` puts them.
 pub(super) fn picolibc() -> Result<PathBuf, BuildError> {
     const LIBRARY: &str = "lib/rv32imac/ilp32/libc.a";
     let system = Some(PathBuf::from(PICOLIBC)).filter(|place| place.join(LIBRARY).is_file());
-    tools::installed("NICFORGE_PICOLIBC", "picolibc", LIBRARY).or(system).ok_or(BuildError::NoLibrary)
+    tools::installed("NICFORGE_PICOLIBC", "picolibc", LIBRARY)
+        .or(system)
+        .ok_or(BuildError::NoLibrary)
 }
 
 /// Compiles and links handlers. `runtime` is the folder with `spin/` in it.
@@ -186,7 +193,8 @@ pub(super) fn picolibc() -> Result<PathBuf, BuildError> {
 pub fn build(runtime: &Path, options: &ImageOptions) -> Result<Built, BuildError> {
     let library = picolibc()?;
     let spin = runtime.join("spin");
-    let work = Folder::new("spin").map_err(|source| BuildError::Io { path: temp::place(), source })?;
+    let work =
+        Folder::new("spin").map_err(|source| BuildError::Io { path: temp::place(), source })?;
     let defines = defines(options.layout);
     let gcc = || {
         let mut gcc = Command::new(GCC);
@@ -194,7 +202,8 @@ pub fn build(runtime: &Path, options: &ImageOptions) -> Result<Built, BuildError
         gcc
     };
     let script = work.path().join("link.ld");
-    link_script(gcc(), &defines, &spin.join("image/link.ld.in"), &script).map_err(BuildError::NoCompiler)?;
+    link_script(gcc(), &defines, &spin.join("image/link.ld.in"), &script)
+        .map_err(BuildError::NoCompiler)?;
 
     let out = work.path().join("image.elf");
     let mut compile = gcc();
@@ -205,7 +214,11 @@ pub fn build(runtime: &Path, options: &ImageOptions) -> Result<Built, BuildError
         .arg("-I")
         .arg(spin.join("include").join(folder(options.layout.api)));
     compile.arg("-isystem").arg(library.join("include"));
-    compile.args(["-nostartfiles", "-nostdlib", "-Wl,--gc-sections,--defsym=vfprintf=__i_vfprintf"]);
+    compile.args([
+        "-nostartfiles",
+        "-nostdlib",
+        "-Wl,--gc-sections,--defsym=vfprintf=__i_vfprintf",
+    ]);
     compile.arg("-T").arg(&script);
     compile.args(&options.flags);
     compile.arg(spin.join("image/crt0.S")).arg(spin.join("image/runtime.c")).args(&options.sources);
@@ -231,7 +244,12 @@ fn defines(layout: Layout) -> [String; 3] {
 }
 
 /// Puts sizes into a linker script. What is wrong with it the linker says.
-fn link_script(mut gcc: Command, defines: &[String], from: &Path, to: &Path) -> std::io::Result<()> {
+fn link_script(
+    mut gcc: Command,
+    defines: &[String],
+    from: &Path,
+    to: &Path,
+) -> std::io::Result<()> {
     gcc.args(["-E", "-P", "-undef", "-x", "c"]).args(defines).arg(from).arg("-o").arg(to);
     gcc.output().map(|_| ())
 }
@@ -240,10 +258,14 @@ fn link_script(mut gcc: Command, defines: &[String], from: &Path, to: &Path) -> 
 ///
 /// # Errors
 /// See [`BuildError`].
-pub fn build_native(runtime: &Path, options: &ImageOptions) -> Result<(Vec<u8>, String), BuildError> {
+pub fn build_native(
+    runtime: &Path,
+    options: &ImageOptions,
+) -> Result<(Vec<u8>, String), BuildError> {
     let library = picolibc()?;
     let spin = runtime.join("spin");
-    let work = Folder::new("spin").map_err(|source| BuildError::Io { path: temp::place(), source })?;
+    let work =
+        Folder::new("spin").map_err(|source| BuildError::Io { path: temp::place(), source })?;
     let gcc = || {
         let mut gcc = Command::new(NATIVE_GCC);
         gcc.stdin(Stdio::null()).env("LC_ALL", "C");
@@ -251,7 +273,8 @@ pub fn build_native(runtime: &Path, options: &ImageOptions) -> Result<(Vec<u8>, 
     };
     let fail = BuildError::NoNativeCompiler;
     let script = work.path().join("link.ld");
-    link_script(gcc(), &defines(options.layout), &spin.join("native/link.ld.in"), &script).map_err(fail)?;
+    link_script(gcc(), &defines(options.layout), &spin.join("native/link.ld.in"), &script)
+        .map_err(fail)?;
     let own = gcc().arg("-print-file-name=include").output().map_err(fail)?;
     let own = String::from_utf8_lossy(&own.stdout).trim().to_string();
     let out = work.path().join("native.elf");
@@ -264,7 +287,10 @@ pub fn build_native(runtime: &Path, options: &ImageOptions) -> Result<(Vec<u8>, 
         .arg(spin.join("include").join(folder(options.layout.api)));
     compile.arg("-isystem").arg(own).arg("-isystem").arg(library.join("include"));
     compile.args(["-nostartfiles", "-nostdlib"]).arg("-T").arg(&script).args(&options.flags);
-    compile.arg(spin.join("native/native.c")).arg(spin.join("native/libc.c")).args(&options.sources);
+    compile
+        .arg(spin.join("native/native.c"))
+        .arg(spin.join("native/libc.c"))
+        .args(&options.sources);
     let ran = compile.arg("-o").arg(&out).output().map_err(fail)?;
     let messages = String::from_utf8_lossy(&ran.stderr).into_owned();
     if !ran.status.success() {
@@ -282,7 +308,8 @@ pub fn build_native(runtime: &Path, options: &ImageOptions) -> Result<(Vec<u8>, 
 /// # Errors
 /// The tool is missing or fails.
 pub fn join(elf: &[u8], native: &[u8]) -> Result<Vec<u8>, BuildError> {
-    let work = Folder::new("spin").map_err(|source| BuildError::Io { path: temp::place(), source })?;
+    let work =
+        Folder::new("spin").map_err(|source| BuildError::Io { path: temp::place(), source })?;
     let place = |name: &str| work.path().join(name);
     let io = |name: &str| {
         let path = place(name);
@@ -319,7 +346,8 @@ pub fn native_of(file: &[u8]) -> Result<NativeImage, BuildError> {
 /// What the linker says of two common mistakes, in words of ours.
 fn refused(options: &ImageOptions, messages: &str) -> BuildError {
     if messages.contains("undefined reference to `init_handlers'") {
-        let names: Vec<String> = options.sources.iter().map(|path| path.display().to_string()).collect();
+        let names: Vec<String> =
+            options.sources.iter().map(|path| path.display().to_string()).collect();
         return BuildError::NoInit(names.join(", "));
     }
     let overflow = messages.lines().find(|line| line.contains("overflowed by"));

@@ -1,4 +1,5 @@
-//! Generated files become images: written with the runtime they include, compiled and linked by GCC for bare RISC-V.
+//! Generated files become images: written with the runtime they include, compiled and linked by GCC
+//! for bare RISC-V.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -67,7 +68,11 @@ pub fn write_files(dir: &Path, artifact: &SpinArtifact) -> Result<(), BuildError
 }
 
 /// Builds a stage's image: fast, or small where fast code has no room.
-pub fn build(artifact: &SpinArtifact, stage: usize, target: &Target) -> Result<(Vec<u8>, Image), CoresError> {
+pub fn build(
+    artifact: &SpinArtifact,
+    stage: usize,
+    target: &Target,
+) -> Result<(Vec<u8>, Image), CoresError> {
     match build_with("-O2", artifact, stage, target) {
         Err(CoresError::Build(BuildError::Large(_))) => build_with("-Os", artifact, stage, target),
         built => built,
@@ -93,7 +98,8 @@ fn build_with(
             defines.push(format!("-DNF_L2_DATA={data:#x}"));
             defines.push(format!("-DNF_L2_HANDLER={:#x}", map::L2 + data));
             defines.push("-DNF_L2_HANDLER_SIZE=0x1000".to_string());
-            // A task's description has room for the scratchpads of four clusters; generated code finds its own by address.
+            // A task's description has room for the scratchpads of four clusters; generated code
+            // finds its own by address.
             defines.push(format!("-DNB_CLUSTERS={}", machine.clusters.min(4)));
         }
         Cores::Panic => {
@@ -117,7 +123,11 @@ fn build_with(
         }
     };
     let mut preprocess = gcc();
-    preprocess.args(["-E", "-P", "-undef", "-x", "c"]).args(&defines).args(["link.ld.in", "-o", "link.ld"]);
+    preprocess.args(["-E", "-P", "-undef", "-x", "c"]).args(&defines).args([
+        "link.ld.in",
+        "-o",
+        "link.ld",
+    ]);
     run(preprocess)?;
     let mut flags: Vec<String> = FLAGS
         .iter()
@@ -158,7 +168,15 @@ fn build_with(
     compile.args(["-T", "link.ld"]).arg(format!("stage_{stage}.c"));
     compile.args(parts.iter().map(|part| object_of(part)));
     compile.arg("-L").arg(library.join("lib/rv32imac/ilp32"));
-    compile.args(["-Wl,--start-group", "-lc", "-lm", "-lgcc", "-Wl,--end-group", "-o", "image.elf"]);
+    compile.args([
+        "-Wl,--start-group",
+        "-lc",
+        "-lm",
+        "-lgcc",
+        "-Wl,--end-group",
+        "-o",
+        "image.elf",
+    ]);
     run(compile)?;
     let path = dir.path().join("image.elf");
     let elf = std::fs::read(&path).map_err(io(path))?;

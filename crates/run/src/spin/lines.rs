@@ -1,5 +1,6 @@
-//! Where in the source an instruction comes from, as the image's debugging information says; read by binutils' `addr2line`, which comes
-//! with the compiler of handlers. Each address is looked up once, and only when something is to be reported.
+//! Where in the source an instruction comes from, as the image's debugging information says; read
+//! by binutils' `addr2line`, which comes with the compiler of handlers. Each address is looked up
+//! once, and only when something is to be reported.
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};

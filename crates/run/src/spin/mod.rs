@@ -1,5 +1,5 @@
-//! sPIN handlers: C becomes images for RISC-V handler units, which run on the NIC of `nicforge-spin`. Planned programs become such images,
-//! too, or those of cores behind a scheduler.
+//! sPIN handlers: C becomes images for RISC-V handler units, which run on the NIC of
+//! `nicforge-spin`. Planned programs become such images, too, or those of cores behind a scheduler.
 
 mod build;
 pub mod datapath;
@@ -26,7 +26,7 @@ pub use native::{Native, NativeError, NativeImage};
 pub use program::{CoresError, CoresProgram, CoresRun, LONGEST, takes};
 pub use serve::{ServeError, serve};
 pub use simulate::{
-    Freed, HOST, HostProgram, Simulated, Simulation, handlers_of, simulate, simulate_on, simulate_with,
-    throughput,
+    Freed, HOST, HostProgram, Simulated, Simulation, handlers_of, simulate, simulate_on,
+    simulate_with, throughput,
 };
 pub use traffic::{Load, TraceError, Traffic, generate, read_trace};

@@ -15,7 +15,8 @@ use super::table::word;
 use super::tables::{Room, Rooms, Source, Worker, place};
 use crate::dpdk::Departure;
 
-/// Where the host's memory for outputs begins, and how much of it there is: a ring that no run here goes around.
+/// Where the host's memory for outputs begins, and how much of it there is: a ring that no run here
+/// goes around.
 const HOST: u64 = 0x1_0000_0000;
 const HOST_BYTES: u32 = 0xc000_0000;
 /// Bytes behind every frame that comes in.
@@ -81,8 +82,10 @@ pub fn run(
             free: start + map::L1_SCRATCHPADS + cores..start + machine.l1_bytes,
         }
     };
-    let far = Room { name: "handler memory".to_string(), free: data_end..map::L2 + machine.l2_bytes };
-    let mut rooms = Rooms { near: (0..clusters).map(near).collect(), far: vec![far], is_near: app.is_near() };
+    let far =
+        Room { name: "handler memory".to_string(), free: data_end..map::L2 + machine.l2_bytes };
+    let mut rooms =
+        Rooms { near: (0..clusters).map(near).collect(), far: vec![far], is_near: app.is_near() };
     let source = Source { program: app.program(), artifact: base, workers: &workers, entries };
     let placed = place(&source, &layouts, &mut rooms)
         .map_err(|source| CoresError::Place { target: app.target().name.clone(), source })?;
@@ -130,16 +133,24 @@ pub fn run(
         frame.extend(event.seed.to_le_bytes());
         frame.extend((number as u32).to_le_bytes());
         frame.extend([port, worker as u8]);
-        // Rules say nothing of frames that end before what they compare, and ports pad those anyway.
+        // Rules say nothing of frames that end before what they compare, and ports pad those
+        // anyway.
         let decided = port != FROM_HOST && bytes.len() >= app.artifact().rules.least as usize;
         let wanted = !decided || engine.find(bytes).is_some();
         let matched = wanted.then_some(Matched { context: 0, message: worker, last: false });
-        nic.arrive(Arrival { time: time as u64, frame, matched, copied: None, user: number as u64 });
+        nic.arrive(Arrival {
+            time: time as u64,
+            frame,
+            matched,
+            copied: None,
+            user: number as u64,
+        });
         time += (bytes.len() + machine.line_overhead as usize) as f64 / rate;
     }
     nic.run_until(Until::Idle);
 
-    let mut result = CoresRun { cycles: vec![0; events.len()], end: nic.now(), ..CoresRun::default() };
+    let mut result =
+        CoresRun { cycles: vec![0; events.len()], end: nic.now(), ..CoresRun::default() };
     let mut busy = vec![0; replicas];
     let mut outputs = Outputs::new(events.len());
     let mut lost = 0;
@@ -148,7 +159,11 @@ pub fn run(
             Out::Sent { mut frame, .. } if frame.len() >= DEPARTURE => {
                 let tail = frame.split_off(frame.len() - DEPARTURE);
                 let (event, number, port) = (word(&tail, 0), word(&tail, 4), word(&tail, 8));
-                result.run.departures.push(Departure { event: event as usize, port, frame: frame.clone() });
+                result.run.departures.push(Departure {
+                    event: event as usize,
+                    port,
+                    frame: frame.clone(),
+                });
                 outputs.add(event, number, Output::Send { port, frame })?;
             }
             Out::Handler(record) => {

@@ -15,7 +15,13 @@ const HEAD: usize = 64;
 const STACK: u32 = 8 << 10;
 
 /// A message with an input event. What follows the head lies at multiples of 8.
-fn message(program: &Program, context: u32, service: u32, number: usize, event: &InputEvent) -> Vec<u8> {
+fn message(
+    program: &Program,
+    context: u32,
+    service: u32,
+    number: usize,
+    event: &InputEvent,
+) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEAD + 16);
     let (name, port, host) = match &event.input {
         Input::Net { port, .. } => ("net_recv", *port, None),
@@ -94,8 +100,10 @@ pub fn run(
         machine.write(*core, *address, bytes)?;
     }
     for (number, worker) in workers.iter().enumerate() {
-        let symbol = services[worker.stage].image.symbol("nf_worker_at").map(|symbol| symbol.address);
-        let at = symbol.ok_or(CoresError::Internal("an image has no `nf_worker_at`".to_string()))?;
+        let symbol =
+            services[worker.stage].image.symbol("nf_worker_at").map(|symbol| symbol.address);
+        let at =
+            symbol.ok_or(CoresError::Internal("an image has no `nf_worker_at`".to_string()))?;
         machine.write(number, at, &placed.blocks[number].to_le_bytes())?;
     }
 
@@ -114,7 +122,8 @@ pub fn run(
     }
     machine.run()?;
 
-    let mut result = CoresRun { cycles: vec![0; events.len()], end: machine.now(), ..CoresRun::default() };
+    let mut result =
+        CoresRun { cycles: vec![0; events.len()], end: machine.now(), ..CoresRun::default() };
     let mut busy = vec![0; workers.len()];
     for stay in machine.take_stays() {
         result.count(stay.tag as usize, &mut busy[stay.core], stay.cycles);
@@ -126,14 +135,16 @@ pub fn run(
         let bytes = out.bytes.get(HEAD..).unwrap_or_default().to_vec();
         if let Some(output) = app.output(out.to, argument, bytes)? {
             if let Output::Send { port, frame } = &output {
-                let departure = Departure { event: event as usize, port: *port, frame: frame.clone() };
+                let departure =
+                    Departure { event: event as usize, port: *port, frame: frame.clone() };
                 result.run.departures.push(departure);
             }
             outputs.add(event, number, output)?;
         }
     }
     result.run.outputs = outputs.sorted();
-    let mut read = |core, at, size| machine.read(core, at, size).map(<[u8]>::to_vec).unwrap_or_default();
+    let mut read =
+        |core, at, size| machine.read(core, at, size).map(<[u8]>::to_vec).unwrap_or_default();
     app.collect(&mut result.run, &source, &layouts, &placed, &mut read);
     result.run.stats.workers.iter_mut().zip(&busy).for_each(|(worker, busy)| worker.cycles = *busy);
     Ok(result)

@@ -1,7 +1,9 @@
-//! Planned programs on bare RISC-V cores: generated, built, and run on a simulated sPIN NIC or on cores behind a scheduler.
+//! Planned programs on bare RISC-V cores: generated, built, and run on a simulated sPIN NIC or on
+//! cores behind a scheduler.
 //!
-//! Frames come with what the path into the NIC knows of them (time, port, replica), and every output is told with its input event's
-//! number, so that a run can be compared with the interpreter. Times are those of the simulated machine.
+//! Frames come with what the path into the NIC knows of them (time, port, replica), and every
+//! output is told with its input event's number, so that a run can be compared with the
+//! interpreter. Times are those of the simulated machine.
 
 use std::path::Path;
 
@@ -23,8 +25,8 @@ use super::{nic, panic};
 use crate::dpdk::{DpdkRun, Shards, WorkerStats};
 use crate::fault::Fault;
 
-/// The longest frame, or message, that these machines take: their ports' largest frame, which with what comes behind it just fits a slot
-/// of FPsPIN's packet memory.
+/// The longest frame, or message, that these machines take: their ports' largest frame, which with
+/// what comes behind it just fits a slot of FPsPIN's packet memory.
 pub const LONGEST: usize = 1514;
 
 /// Whether they take an event.
@@ -59,7 +61,9 @@ pub enum CoresError {
     Queues { target: String, wanted: usize, have: usize },
     #[error("internal error: {0}")]
     Internal(String),
-    #[error("event {event}: {bytes} bytes; these cores have room for {LONGEST}, so leave longer frames out")]
+    #[error(
+        "event {event}: {bytes} bytes; these cores have room for {LONGEST}, so leave longer frames out"
+    )]
     Long { event: usize, bytes: usize },
 }
 
@@ -106,7 +110,8 @@ pub struct CoresProgram {
 }
 
 impl CoresProgram {
-    /// Generates and builds the images of a program whose calls are all inlined; `target` has a `[spin]` section, or is a network of cores.
+    /// Generates and builds the images of a program whose calls are all inlined; `target` has a
+    /// `[spin]` section, or is a network of cores.
     ///
     /// # Errors
     /// See [`CoresError`].
@@ -117,8 +122,8 @@ impl CoresProgram {
         target: &Target,
     ) -> Result<CoresProgram, CoresError> {
         let cores = if target.spin.is_some() { Cores::Spin } else { Cores::Panic };
-        let artifact =
-            generate(program, pipeline, cores, LineStyle::Comments).map_err(CoresError::Unsupported)?;
+        let artifact = generate(program, pipeline, cores, LineStyle::Comments)
+            .map_err(CoresError::Unsupported)?;
         let stages = 0..artifact.base.pipeline.stages.len();
         let images = stages.map(|at| build(&artifact, at, target)).collect::<Result<_, _>>()?;
         Ok(CoresProgram {
@@ -149,7 +154,8 @@ impl CoresProgram {
 
     /// Bytes of code, by stage.
     pub fn code_bytes(&self) -> Vec<u32> {
-        let code = |image: &Image| image.segments.iter().filter(|s| s.executable).map(|s| s.size).sum();
+        let code =
+            |image: &Image| image.segments.iter().filter(|s| s.executable).map(|s| s.size).sum();
         self.images.iter().map(|(_, image)| code(image)).collect()
     }
 
@@ -157,7 +163,11 @@ impl CoresProgram {
     ///
     /// # Errors
     /// Tables do not fit, or a handler does what it must not.
-    pub fn run(&self, events: &[InputEvent], entries: &[(TableId, Entry)]) -> Result<CoresRun, CoresError> {
+    pub fn run(
+        &self,
+        events: &[InputEvent],
+        entries: &[(TableId, Entry)],
+    ) -> Result<CoresRun, CoresError> {
         match self.artifact.cores {
             Cores::Spin => nic::run(self, events, entries),
             Cores::Panic => panic::run(self, events, entries),
@@ -177,8 +187,9 @@ impl CoresProgram {
     }
 
     pub(super) fn layouts(&self) -> Result<Vec<Layout>, CoresError> {
-        let layout =
-            |image| Layout::of(image).ok_or(CoresError::Internal("an image has no layout".to_string()));
+        let layout = |image| {
+            Layout::of(image).ok_or(CoresError::Internal("an image has no layout".to_string()))
+        };
         self.images().map(layout).collect()
     }
 
@@ -208,7 +219,9 @@ impl CoresProgram {
             7 => {
                 let format = host.logs.get(argument as usize);
                 let format = format.ok_or(CoresError::Internal("an unknown log".to_string()))?;
-                let words = bytes.chunks_exact(8).map(|w| w.iter().rev().fold(0, |n, b| n << 8 | *b as u64));
+                let words = bytes
+                    .chunks_exact(8)
+                    .map(|w| w.iter().rev().fold(0, |n, b| n << 8 | *b as u64));
                 Output::Log { text: format.line(&words.collect::<Vec<u64>>()) }
             }
             kind => return Err(CoresError::Internal(format!("an output of kind {kind}"))),
@@ -232,7 +245,9 @@ impl CoresProgram {
                 stage: Some(worker.stage),
                 events: word(layout.events_at),
                 lost: word(layout.lost_at),
-                drops: (0..layout.reasons).map(|reason| word(layout.drops_at + 4 * reason)).collect(),
+                drops: (0..layout.reasons)
+                    .map(|reason| word(layout.drops_at + 4 * reason))
+                    .collect(),
                 ..WorkerStats::default()
             });
         }

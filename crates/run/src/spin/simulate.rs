@@ -5,11 +5,12 @@ use nicforge_spin::machine::Machine;
 use nicforge_spin::matching::Ruleset;
 use nicforge_spin::messages;
 use nicforge_spin::nic::{
-    Arrival, Context, Dropped, Engine, Fault, Handlers, HostRegion, Iss, Nic, NicError, Options, Out, Record,
-    SparseMemory, Stats, Times, Until,
+    Arrival, Context, Dropped, Engine, Fault, Handlers, HostRegion, Iss, Nic, NicError, Options,
+    Out, Record, SparseMemory, Stats, Times, Until,
 };
 
-/// Where the context's memory on the host is; its size makes room for a page for every unit and 16 MiB of data.
+/// Where the context's memory on the host is; its size makes room for a page for every unit and 16
+/// MiB of data.
 pub const HOST: HostRegion = HostRegion { address: 0x1_0000_0000, bytes: (16 << 20) + (64 << 12) };
 
 /// Cycles between looks at what handlers ask the host; answers are not faster.
@@ -30,7 +31,8 @@ pub struct Simulation<'a> {
     pub memory: &'a [u8],
 }
 
-/// The program on the host that answers requests of handlers (`fpspin_host_req`). Times are the NIC's cycles.
+/// The program on the host that answers requests of handlers (`fpspin_host_req`). Times are the
+/// NIC's cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HostProgram {
     /// There is none.
@@ -38,7 +40,8 @@ pub enum HostProgram {
     Absent,
     /// It answers so long after a request has reached its memory.
     After(u64),
-    /// It has work of its own, looks for requests after each piece of it, and answers what it finds.
+    /// It has work of its own, looks for requests after each piece of it, and answers what it
+    /// finds.
     Works { work: u64, look: u64, answer: u64 },
 }
 
@@ -77,17 +80,23 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// The share of its time that the host has for its own work, T_MM / (T_MM + T_Poll), if it has any.
+    /// The share of its time that the host has for its own work, T_MM / (T_MM + T_Poll), if it has
+    /// any.
     pub fn overlap(&self) -> Option<f64> {
         let all = self.host_work + self.host_polling;
         (self.host_work > 0).then(|| self.host_work as f64 / all as f64)
     }
 }
 
-/// Handlers by the endings of their names: the first function each that ends in `_hh`, `_ph`, `_th`.
+/// Handlers by the endings of their names: the first function each that ends in `_hh`, `_ph`,
+/// `_th`.
 pub fn handlers_of(image: &Image) -> Handlers {
     let named = |ending: &str| {
-        image.symbols.iter().find(|symbol| symbol.name.ends_with(ending)).map(|symbol| symbol.name.clone())
+        image
+            .symbols
+            .iter()
+            .find(|symbol| symbol.name.ends_with(ending))
+            .map(|symbol| symbol.name.clone())
     };
     Handlers { header: named("_hh"), payload: named("_ph"), completion: named("_th") }
 }
@@ -201,12 +210,18 @@ fn requests(nic: &mut Nic, simulation: &Simulation, simulated: &mut Simulated) -
 }
 
 /// The same flag goes back to the NIC.
-fn answer(nic: &mut Nic, simulation: &Simulation, request: Request, time: u64) -> Result<(), NicError> {
+fn answer(
+    nic: &mut Nic,
+    simulation: &Simulation,
+    request: Request,
+    time: u64,
+) -> Result<(), NicError> {
     let flags = simulation.image.symbol("__host_data").map_or(0, |symbol| symbol.address);
     nic.write_at(time, 0, flags + 8 * request.hpu as u32, &request.flag)
 }
 
-/// What `__host_data` counts, behind a flag for each unit: pairs of a sum and how often something was added.
+/// What `__host_data` counts, behind a flag for each unit: pairs of a sum and how often something
+/// was added.
 fn counters(nic: &Nic, simulation: &Simulation) -> Vec<(usize, u32, u32)> {
     let Some(data) = simulation.image.symbol("__host_data") else { return Vec::new() };
     let at = data.address + 8 * simulation.machine.hpus() as u32;
@@ -234,7 +249,8 @@ fn collect(into: &mut Simulated, out: Out) {
     }
 }
 
-/// Bits per second between the first and the last of several events with bytes each; `None` for fewer than two times.
+/// Bits per second between the first and the last of several events with bytes each; `None` for
+/// fewer than two times.
 pub fn throughput(events: impl Iterator<Item = (u64, u64)>, cycle_ns: f64) -> Option<f64> {
     let events: Vec<(u64, u64)> = events.collect();
     let first = events.iter().map(|event| event.0).min()?;
@@ -242,7 +258,8 @@ pub fn throughput(events: impl Iterator<Item = (u64, u64)>, cycle_ns: f64) -> Op
     let bytes: u64 = events.iter().map(|event| event.1).sum();
     // The first one's bytes came before the time that is measured.
     let before = events.iter().find(|event| event.0 == first).map_or(0, |event| event.1);
-    (last > first).then(|| (bytes - before) as f64 * 8.0 / ((last - first) as f64 * cycle_ns * 1e-9))
+    (last > first)
+        .then(|| (bytes - before) as f64 * 8.0 / ((last - first) as f64 * cycle_ns * 1e-9))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Which replica gets an input event, as the path into the NIC decides it: the hash of `runtime/host/nf_tables.h` for cores of 32 bits,
-//! over the bytes the plan steers by.
+//! Which replica gets an input event, as the path into the NIC decides it: the hash of
+//! `runtime/host/nf_tables.h` for cores of 32 bits, over the bytes the plan steers by.
 
 use nicforge_codegen::dpdk::{Pipeline, SteerBy, param_bytes};
 use nicforge_ir::{EventId, Input, Program};
@@ -37,7 +37,8 @@ impl<'a> Steering<'a> {
         self.program.event_named(name).filter(|event| self.program.handler_of(*event).is_some())
     }
 
-    /// Stage of an input and the bits that choose its replica; `None` if the program has no handler for it.
+    /// Stage of an input and the bits that choose its replica; `None` if the program has no handler
+    /// for it.
     pub fn bits_of(&mut self, input: &Input) -> Option<(usize, u32)> {
         let event = self.event(input)?;
         let stage = self.pipeline.stage_of(self.program, event)?;

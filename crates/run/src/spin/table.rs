@@ -1,4 +1,5 @@
-//! One table as it lies in memory of cores of 32 bits (`runtime/host/nf_tables.h`): filled before a program starts, read when it has ended.
+//! One table as it lies in memory of cores of 32 bits (`runtime/host/nf_tables.h`): filled before a
+//! program starts, read when it has ended.
 
 use std::collections::BTreeMap;
 
@@ -94,7 +95,12 @@ impl Shape {
                 let size = word(value, at).min(self.entry_size - self.len_at - 4) as usize;
                 value[at + 4..at + 4 + size].to_vec()
             });
-            found.push(Entry { key, matching, value: value[..self.value_size as usize].to_vec(), buf });
+            found.push(Entry {
+                key,
+                matching,
+                value: value[..self.value_size as usize].to_vec(),
+                buf,
+            });
         }
         found
     }
@@ -121,7 +127,8 @@ impl TableImage {
         let capacity = shape.capacity as usize;
         let indexed = matches!(shape.kind, TableKind::Hash | TableKind::Lru | TableKind::Lpm);
         let slots = if indexed { (2 * capacity).next_power_of_two().max(8) } else { 0 };
-        let lengths = if shape.kind == TableKind::Lpm { 8 * shape.key_size as usize + 1 } else { 0 };
+        let lengths =
+            if shape.kind == TableKind::Lpm { 8 * shape.key_size as usize + 1 } else { 0 };
         let order = if shape.kind == TableKind::Ternary { capacity } else { lengths };
         let mut image = TableImage {
             shape,
@@ -193,7 +200,11 @@ impl TableImage {
         }
         put(&mut self.entries, at + shape.value_at, &entry.value);
         if let Some(buf) = entry.buf.as_deref().filter(|_| shape.has_buf) {
-            put(&mut self.entries, at + shape.value_at + shape.len_at, &(buf.len() as u32).to_le_bytes());
+            put(
+                &mut self.entries,
+                at + shape.value_at + shape.len_at,
+                &(buf.len() as u32).to_le_bytes(),
+            );
             put(&mut self.entries, at + shape.value_at + shape.len_at + 4, buf);
         }
         Some(number)
@@ -209,7 +220,8 @@ impl TableImage {
         put(&mut self.index, 8 * at as u32 + 4, &(number + 1).to_le_bytes());
     }
 
-    /// Lists that lookups follow: lengths of prefixes, longest first, or entries by falling priority, then age.
+    /// Lists that lookups follow: lengths of prefixes, longest first, or entries by falling
+    /// priority, then age.
     fn sort(&mut self, numbers: &BTreeMap<(Vec<u8>, Match), u32>) {
         let mut list: Vec<(u32, u32)> = Vec::new();
         for ((_, matching), number) in numbers {

@@ -1,8 +1,10 @@
-//! Tables in the memory of cores of 32 bits: laid out and filled before a program starts, and read when it has ended.
+//! Tables in the memory of cores of 32 bits: laid out and filled before a program starts, and read
+//! when it has ended.
 //!
-//! An image allocates nothing. For every worker there is its block, and for every table its description and arrays, all as
-//! `runtime/host/nf_tables.h` has them; where they lie follows from the plan. A table that replicas have shards of is there once for each
-//! of them; one that nobody writes once for each piece of near memory, or once at all in far memory; every other once.
+//! An image allocates nothing. For every worker there is its block, and for every table its
+//! description and arrays, all as `runtime/host/nf_tables.h` has them; where they lie follows from
+//! the plan. A table that replicas have shards of is there once for each of them; one that nobody
+//! writes once for each piece of near memory, or once at all in far memory; every other once.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -116,7 +118,8 @@ struct Lies {
     table: TableId,
     /// Whose shard it is, or the first user.
     worker: u32,
-    /// Piece of near memory, for machines in which an address means different things to different cores.
+    /// Piece of near memory, for machines in which an address means different things to different
+    /// cores.
     near: usize,
     at: u32,
     entries: u32,
@@ -183,14 +186,20 @@ impl Source<'_> {
 /// # Errors
 /// See [`PlaceError`].
 pub fn place(source: &Source, layouts: &[Layout], rooms: &mut Rooms) -> Result<Placed, PlaceError> {
-    let mut placed =
-        Placed { blocks: Vec::new(), writes: Vec::new(), lies: Vec::new(), elsewhere: BTreeMap::new() };
+    let mut placed = Placed {
+        blocks: Vec::new(),
+        writes: Vec::new(),
+        lies: Vec::new(),
+        elsewhere: BTreeMap::new(),
+    };
     let mut blocks: Vec<Vec<u8>> = Vec::new();
     for (number, worker) in source.workers.iter().enumerate() {
         let layout = layouts[worker.stage];
         let mut block = vec![0; layout.worker_bytes as usize];
         put(&mut block, layout.number_at, &(number as u32).to_le_bytes());
-        placed.blocks.push(rooms.near[worker.near].take("(worker)", u64::from(layout.worker_bytes))?);
+        placed
+            .blocks
+            .push(rooms.near[worker.near].take("(worker)", u64::from(layout.worker_bytes))?);
         blocks.push(block);
     }
     for table in source.program.tables.keys() {
@@ -246,7 +255,8 @@ pub fn place(source: &Source, layouts: &[Layout], rooms: &mut Rooms) -> Result<P
 }
 
 impl Placed {
-    /// All tables as workers have them, from memory: `read` gives bytes of a piece of near memory, or of any that address leads to.
+    /// All tables as workers have them, from memory: `read` gives bytes of a piece of near memory,
+    /// or of any that address leads to.
     pub fn shards(
         &self,
         source: &Source,
@@ -261,7 +271,8 @@ impl Placed {
             let (refused, evicted) = (u64::from(word(&head, 72)), u64::from(word(&head, 80)));
             counts.push(Counted { worker: lies.worker, table: lies.table, refused, evicted });
             // Copies that nobody writes are all the same.
-            if seen.contains(&lies.table) && !source.artifact.sharded[lies.table.as_u32() as usize] {
+            if seen.contains(&lies.table) && !source.artifact.sharded[lies.table.as_u32() as usize]
+            {
                 continue;
             }
             seen.push(lies.table);

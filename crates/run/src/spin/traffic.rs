@@ -1,4 +1,5 @@
-//! Frames for handlers, made up: PsPIN's packets, which start at IP, or Ethernet with ICMP, UDP or SLMP.
+//! Frames for handlers, made up: PsPIN's packets, which start at IP, or Ethernet with ICMP, UDP or
+//! SLMP.
 
 use nicforge_ir::io::checksum_add;
 use nicforge_spin::matching::Matched;
@@ -7,7 +8,8 @@ use nicforge_spin::nic::Arrival;
 /// What generated frames are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {
-    /// An IP header as PsPIN's drivers write it: header length in the high half of its first byte, lengths in the machine's order.
+    /// An IP header as PsPIN's drivers write it: header length in the high half of its first byte,
+    /// lengths in the machine's order.
     Pspin,
     /// ICMP echo requests.
     Icmp,
@@ -41,7 +43,8 @@ impl Traffic {
     }
 }
 
-/// The load's frames with their times in cycles and the messages they belong to. Payload bytes count up.
+/// The load's frames with their times in cycles and the messages they belong to. Payload bytes
+/// count up.
 pub fn generate(load: &Load) -> Vec<Arrival> {
     let mut time = 0;
     let mut arrivals = Vec::new();
@@ -68,8 +71,9 @@ pub struct TraceError {
     pub reason: String,
 }
 
-/// Packets of a trace as PsPIN's drivers replay: bytes, cycles to the next packet, message and whether it is its last (1) or not (0);
-/// a line of 0 bytes only waits. The first line's counts must be right. Frames are filled as [`generate`] does.
+/// Packets of a trace as PsPIN's drivers replay: bytes, cycles to the next packet, message and
+/// whether it is its last (1) or not (0); a line of 0 bytes only waits. The first line's counts
+/// must be right. Frames are filled as [`generate`] does.
 ///
 /// # Errors
 /// The first line that is wrong.
@@ -78,7 +82,9 @@ pub fn read_trace(text: &str, traffic: Traffic) -> Result<Vec<Arrival>, TraceErr
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let Some((_, head)) = lines.next() else { return wrong(0, "the file is empty".to_string()) };
     let head: Vec<u64> = head.split_whitespace().map_while(|word| word.parse().ok()).collect();
-    let [_, count, largest] = head[..] else { return wrong(0, "there are no three numbers".to_string()) };
+    let [_, count, largest] = head[..] else {
+        return wrong(0, "there are no three numbers".to_string());
+    };
     let (mut time, mut seen, mut arrivals) = (0u64, 0, Vec::new());
     for (at, line) in lines {
         seen += 1;
@@ -105,7 +111,13 @@ pub fn read_trace(text: &str, traffic: Traffic) -> Result<Vec<Arrival>, TraceErr
             };
             let matched = Some(Matched { context: 0, message, last: last != 0 });
             let frame = frame(&load, message, 0, last != 0);
-            arrivals.push(Arrival { time, frame, matched, copied: None, user: arrivals.len() as u64 });
+            arrivals.push(Arrival {
+                time,
+                frame,
+                matched,
+                copied: None,
+                user: arrivals.len() as u64,
+            });
         }
         time += u64::from(gap);
     }
@@ -128,7 +140,9 @@ fn frame(load: &Load, message: u32, packet: u32, last: bool) -> Vec<u8> {
     frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
     frame[12..14].copy_from_slice(&[8, 0]);
     let protocol = if load.traffic == Traffic::Icmp { 1 } else { 17 };
-    frame[14..34].copy_from_slice(&[0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame[14..34].copy_from_slice(&[
+        0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+    ]);
     frame[16..18].copy_from_slice(&(bytes - 14).to_be_bytes());
     let sum = checksum(&frame[14..34]);
     frame[24..26].copy_from_slice(&sum);
@@ -188,7 +202,8 @@ mod tests {
                 }
             }
         }
-        let times: Vec<u64> = generate(&load(Traffic::Pspin)).iter().map(|arrival| arrival.time).collect();
+        let times: Vec<u64> =
+            generate(&load(Traffic::Pspin)).iter().map(|arrival| arrival.time).collect();
         assert_eq!(times, [0, 20, 40, 80, 100, 120]);
     }
 
@@ -198,7 +213,9 @@ mod tests {
         let arrivals = read_trace(text, Traffic::Pspin).unwrap();
         let seen: Vec<_> = arrivals
             .iter()
-            .map(|arrival| (arrival.time, arrival.frame.len(), arrival.matched.map(|m| (m.message, m.last))))
+            .map(|arrival| {
+                (arrival.time, arrival.frame.len(), arrival.matched.map(|m| (m.message, m.last)))
+            })
             .collect();
         assert_eq!(
             seen,

@@ -6,7 +6,8 @@ use super::program::{CoresError, CoresProgram, CoresRun};
 use crate::dpdk::{Difference, compare};
 
 impl CoresProgram {
-    /// Runs events here and in the interpreter, which runs `reference`; gives the run and what differs.
+    /// Runs events here and in the interpreter, which runs `reference`; gives the run and what
+    /// differs.
     ///
     /// # Errors
     /// See [`CoresError`].

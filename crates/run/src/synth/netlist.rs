@@ -1,10 +1,12 @@
 //! Counts the cells of a mapped netlist and finds its longest paths.
 //!
-//! The netlist is BLIF as yosys writes it: a cell is a line `.subckt KIND port=net port=net …`. LUTs, inverters and carry cells
-//! are logic; every other cell ends paths (registers, memories, multipliers). The level of a net is the greatest number of LUTs on a way to it from a
-//! register or port; levels are settled in topological order, so the time is linear in the netlist. A carry cell adds one to
-//! what comes from its sum inputs and nothing to what comes from the cell before it: a chain is fast and counts once. An inverter adds
-//! nothing: it is part of the LUT before or behind it, and yosys leaves it where it maps logic and chains one after the other.
+//! The netlist is BLIF as yosys writes it: a cell is a line `.subckt KIND port=net port=net …`.
+//! LUTs, inverters and carry cells are logic; every other cell ends paths (registers, memories,
+//! multipliers). The level of a net is the greatest number of LUTs on a way to it from a register
+//! or port; levels are settled in topological order, so the time is linear in the netlist. A carry
+//! cell adds one to what comes from its sum inputs and nothing to what comes from the cell before
+//! it: a chain is fast and counts once. An inverter adds nothing: it is part of the LUT before or
+//! behind it, and yosys leaves it where it maps logic and chains one after the other.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -63,7 +65,8 @@ pub fn measure(text: &str) -> Result<Area, SynthError> {
     Ok(area)
 }
 
-/// Entry for fuzzing: any text is a netlist or refused with its line, and no way is longer than there are cells.
+/// Entry for fuzzing: any text is a netlist or refused with its line, and no way is longer than
+/// there are cells.
 pub fn fuzz(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(area) = measure(text) else { return };
@@ -124,7 +127,8 @@ fn depths(cells: &[Cell<'_>]) -> (u32, Vec<Depth>) {
             driver.insert(net, at);
         }
     }
-    // For each logic cell its level and the net the longest way comes from; in topological order, cells before what they drive.
+    // For each logic cell its level and the net the longest way comes from; in topological order,
+    // cells before what they drive.
     let mut waiting: Vec<usize> = vec![0; cells.len()];
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); cells.len()];
     for (at, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.is_logic()) {
@@ -162,7 +166,12 @@ fn depths(cells: &[Cell<'_>]) -> (u32, Vec<Depth>) {
             let known = groups.get(&group).map_or(0, |depth| depth.levels);
             if levels[at].0 > known {
                 let from = start(net, &driver, &levels);
-                let depth = Depth { group: group.clone(), levels: levels[at].0, from, to: name.to_string() };
+                let depth = Depth {
+                    group: group.clone(),
+                    levels: levels[at].0,
+                    from,
+                    to: name.to_string(),
+                };
                 groups.insert(group, depth);
             }
         }
@@ -183,7 +192,8 @@ fn start<'a>(mut net: &'a str, driver: &HashMap<&str, usize>, levels: &[(u32, &'
     net.to_string()
 }
 
-/// The instance of a register, and its step where the name begins with one, as in `handlers.s3_sum`.
+/// The instance of a register, and its step where the name begins with one, as in
+/// `handlers.s3_sum`.
 fn group_of(name: &str) -> String {
     let plain = name.split('[').next().unwrap_or(name);
     let (instance, register) = plain.rsplit_once('.').unwrap_or(("top", plain));

@@ -1,5 +1,6 @@
-//! Attaching a program to an interface, natively, by a BPF link: the kernel detaches it some time after the link's last descriptor
-//! is closed, so also when this process dies. Who lets go of it here has it detached at once.
+//! Attaching a program to an interface, natively, by a BPF link: the kernel detaches it some time
+//! after the link's last descriptor is closed, so also when this process dies. Who lets go of it
+//! here has it detached at once.
 
 use std::ffi::CString;
 use std::io;
@@ -18,11 +19,13 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// Puts another program in this one's place, atomically: each packet is processed by one or the other.
+    /// Puts another program in this one's place, atomically: each packet is processed by one or the
+    /// other.
     pub(crate) fn update(&self, fd: BorrowedFd, interface: &str) -> Result<(), XdpError> {
         // SAFETY: descriptors that live through the call; no options.
-        let status =
-            unsafe { libbpf_sys::bpf_link_update(self.link.as_raw_fd(), fd.as_raw_fd(), std::ptr::null()) };
+        let status = unsafe {
+            libbpf_sys::bpf_link_update(self.link.as_raw_fd(), fd.as_raw_fd(), std::ptr::null())
+        };
         if status == 0 {
             return Ok(());
         }
@@ -47,15 +50,18 @@ impl Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        // SAFETY: a descriptor that lives through the call. If the interface is gone, so is the program; nothing else can fail.
+        // SAFETY: a descriptor that lives through the call. If the interface is gone, so is the
+        // program; nothing else can fail.
         unsafe { libbpf_sys::bpf_link_detach(self.link.as_raw_fd()) };
     }
 }
 
-/// Attaches program `fd` to the interface with index `ifindex` of the calling thread's network namespace.
+/// Attaches program `fd` to the interface with index `ifindex` of the calling thread's network
+/// namespace.
 ///
 /// # Errors
-/// [`XdpError::Busy`] with the program that is there already, [`XdpError::NoNative`] if the driver cannot.
+/// [`XdpError::Busy`] with the program that is there already, [`XdpError::NoNative`] if the driver
+/// cannot.
 pub fn attach(fd: BorrowedFd, ifindex: u32, interface: &str) -> Result<Attached, XdpError> {
     if let Some((id, name)) = attached(ifindex)? {
         return Err(XdpError::Busy { interface: interface.to_string(), id, name });
@@ -65,8 +71,9 @@ pub fn attach(fd: BorrowedFd, ifindex: u32, interface: &str) -> Result<Attached,
     opts.sz = size_of_val(&opts) as _;
     opts.flags = libbpf_sys::XDP_FLAGS_DRV_MODE;
     // SAFETY: plain values and options that live through the call.
-    let link =
-        unsafe { libbpf_sys::bpf_link_create(fd.as_raw_fd(), ifindex as i32, libbpf_sys::BPF_XDP, &opts) };
+    let link = unsafe {
+        libbpf_sys::bpf_link_create(fd.as_raw_fd(), ifindex as i32, libbpf_sys::BPF_XDP, &opts)
+    };
     if link >= 0 {
         // SAFETY: a new descriptor, owned from here on.
         return Ok(Attached { link: unsafe { OwnedFd::from_raw_fd(link) } });
@@ -75,19 +82,23 @@ pub fn attach(fd: BorrowedFd, ifindex: u32, interface: &str) -> Result<Attached,
     let (mtu, largest) = (mtu_of(interface).unwrap_or(0), largest_mtu());
     let interface = interface.to_string();
     Err(match source.raw_os_error() {
-        // veth looks at its peer's; other drivers have numbers of their own for what is wrong with an MTU.
+        // veth looks at its peer's; other drivers have numbers of their own for what is wrong with
+        // an MTU.
         Some(libc::ERANGE) => XdpError::LargeFrames { interface, mtu, largest, source },
         Some(libc::EOPNOTSUPP | libc::EINVAL | libc::EMSGSIZE) if mtu > largest => {
             XdpError::LargeFrames { interface, mtu, largest, source }
         }
         Some(libc::EOPNOTSUPP) => XdpError::NoNative { interface, source },
-        Some(libc::EBUSY | libc::EEXIST) => XdpError::Busy { interface, id: 0, name: String::new() },
+        Some(libc::EBUSY | libc::EEXIST) => {
+            XdpError::Busy { interface, id: 0, name: String::new() }
+        }
         Some(libc::EINVAL | libc::EMSGSIZE) => XdpError::NoNative { interface, source },
         _ => XdpError::kernel(format!("attach to interface `{interface}`"), source),
     })
 }
 
-/// The largest MTU whose frames lie in one page with the headroom in front and the kernel's own data behind.
+/// The largest MTU whose frames lie in one page with the headroom in front and the kernel's own
+/// data behind.
 fn largest_mtu() -> u32 {
     const HEADROOM: u32 = 256;
     /// `struct skb_shared_info`, in whole cache lines.
@@ -142,13 +153,16 @@ fn attached(ifindex: u32) -> Result<Option<(u32, String)>, XdpError> {
     if id == 0 {
         return Ok(None);
     }
-    let name =
-        libbpf_rs::Program::fd_from_id(id).ok().and_then(|fd| program_name(fd.as_fd())).unwrap_or_default();
+    let name = libbpf_rs::Program::fd_from_id(id)
+        .ok()
+        .and_then(|fd| program_name(fd.as_fd()))
+        .unwrap_or_default();
     Ok(Some((id, name)))
 }
 
 fn program_name(fd: BorrowedFd) -> Option<String> {
     let info = program_info(fd).ok()?;
-    let name: Vec<u8> = info.name.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
+    let name: Vec<u8> =
+        info.name.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
     (!name.is_empty()).then(|| format!(" ({})", String::from_utf8_lossy(&name)))
 }

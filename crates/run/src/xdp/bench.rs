@@ -1,12 +1,13 @@
 //! What a packet costs, by the kernel's test run.
 //!
-//! A test run has a cost of its own (about 30 ns), which an empty program measured in the same moments tells and which is
-//! subtracted. Program and empty program take turns and each keeps its least time of [`ROUNDS`]: whatever else the
-//! machine does only ever adds.
+//! A test run has a cost of its own (about 30 ns), which an empty program measured in the same
+//! moments tells and which is subtracted. Program and empty program take turns and each keeps its
+//! least time of [`ROUNDS`]: whatever else the machine does only ever adds.
 //!
-//! Runs of one call repeat on the packet the run before left behind. That is harmless if the program leaves a packet
-//! as it was; otherwise later runs would see a packet that never came, so such packets are run once per call. The clock then has
-//! ticks of up to some ten nanoseconds, so many runs are averaged, those left out that something interrupted.
+//! Runs of one call repeat on the packet the run before left behind. That is harmless if the
+//! program leaves a packet as it was; otherwise later runs would see a packet that never came, so
+//! such packets are run once per call. The clock then has ticks of up to some ten nanoseconds, so
+//! many runs are averaged, those left out that something interrupted.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
@@ -46,7 +47,8 @@ pub fn bench(
     includes: &[PathBuf],
 ) -> Result<Vec<FrameCost>, XdpError> {
     let harness = load_harness(includes, &["nf_empty"])?;
-    let empty = harness.progs().find(|prog| prog.name() == "nf_empty").ok_or_else(harness_contract)?;
+    let empty =
+        harness.progs().find(|prog| prog.name() == "nf_empty").ok_or_else(harness_contract)?;
     let program = loaded.handler_fd("net_recv")?;
     let mut costs = Vec::with_capacity(frames.len());
     for frame in frames {
@@ -61,12 +63,12 @@ pub fn bench(
     Ok(costs)
 }
 
-/// Measures frames on a program of any BPF object. Its tables are as the object has them, and `entries` (map, key, value;
-/// values of maps per CPU on every CPU) besides.
+/// Measures frames on a program of any BPF object. Its tables are as the object has them, and
+/// `entries` (map, key, value; values of maps per CPU on every CPU) besides.
 ///
 /// # Errors
-/// The kernel refuses the object or an entry, there is no such program in it, or a frame has a length the test run does
-/// not take.
+/// The kernel refuses the object or an entry, there is no such program in it, or a frame has a
+/// length the test run does not take.
 pub fn bench_object(
     object: &[u8],
     name: &str,
@@ -76,10 +78,12 @@ pub fn bench_object(
     includes: &[PathBuf],
 ) -> Result<Vec<FrameCost>, XdpError> {
     let harness = load_harness(includes, &["nf_empty"])?;
-    let empty = harness.progs().find(|prog| prog.name() == "nf_empty").ok_or_else(harness_contract)?;
+    let empty =
+        harness.progs().find(|prog| prog.name() == "nf_empty").ok_or_else(harness_contract)?;
     let loaded = load::load(load::open(object)?)?;
     let program = loaded.progs().find(|prog| prog.name() == name);
-    let program = program.ok_or_else(|| XdpError::Contract(format!("there is no program `{name}`")))?;
+    let program =
+        program.ok_or_else(|| XdpError::Contract(format!("there is no program `{name}`")))?;
     for (map, key, value) in entries {
         install(&loaded, map, key, value)?;
     }
@@ -94,8 +98,14 @@ pub fn bench_object(
     Ok(costs)
 }
 
-fn install(loaded: &libbpf_rs::Object, name: &str, key: &[u8], value: &[u8]) -> Result<(), XdpError> {
-    let fail = |reason: String| XdpError::Contract(format!("map `{name}` cannot be filled: {reason}"));
+fn install(
+    loaded: &libbpf_rs::Object,
+    name: &str,
+    key: &[u8],
+    value: &[u8],
+) -> Result<(), XdpError> {
+    let fail =
+        |reason: String| XdpError::Contract(format!("map `{name}` cannot be filled: {reason}"));
     let map = loaded.maps().find(|map| map.name() == name);
     let map = map.ok_or_else(|| fail("it is not in the object".to_string()))?;
     let done = if map.map_type().is_percpu() {
@@ -110,8 +120,9 @@ fn install(loaded: &libbpf_rs::Object, name: &str, key: &[u8], value: &[u8]) -> 
 /// Single runs of a round, for frames that the program changes.
 const SINGLE_RUNS: u32 = 100;
 
-/// The time of a frame, less the empty program's: the least mean of many runs. A frame that the program changes is run once at a
-/// time; the clock's ticks, of which a short program takes a fraction, then average out over the faster half of the runs.
+/// The time of a frame, less the empty program's: the least mean of many runs. A frame that the
+/// program changes is run once at a time; the clock's ticks, of which a short program takes a
+/// fraction, then average out over the faster half of the runs.
 fn time_frame(
     program: BorrowedFd,
     empty: BorrowedFd,
@@ -121,14 +132,20 @@ fn time_frame(
     let mut after = vec![0; 2 * 4096];
     let first = run_once(program, frame, Some(&mut after), 1)?;
     let repeat = if after[..first.length] == frame[..] { repeat.max(1) } else { 1 };
-    let once = |fd: BorrowedFd| run_once(fd, frame, None, repeat).map(|run| run.time.as_nanos() as f64);
+    let once =
+        |fd: BorrowedFd| run_once(fd, frame, None, repeat).map(|run| run.time.as_nanos() as f64);
     if repeat > 1 {
         let (mut ns, mut harness_ns) = (f64::INFINITY, f64::INFINITY);
         for _ in 0..ROUNDS {
             harness_ns = harness_ns.min(once(empty)?);
             ns = ns.min(once(program)?);
         }
-        return Ok(FrameCost { ns: (ns - harness_ns).max(0.0), harness_ns, repeat, verdict: first.verdict });
+        return Ok(FrameCost {
+            ns: (ns - harness_ns).max(0.0),
+            harness_ns,
+            repeat,
+            verdict: first.verdict,
+        });
     }
     let (mut programs, mut empties) = (Vec::new(), Vec::new());
     for _ in 0..SINGLE_RUNS * ROUNDS {
@@ -147,7 +164,10 @@ fn faster_half(mut times: Vec<f64>) -> f64 {
 }
 
 /// Compiles and loads the named programs of the harness.
-pub(crate) fn load_harness(includes: &[PathBuf], wanted: &[&str]) -> Result<libbpf_rs::Object, XdpError> {
+pub(crate) fn load_harness(
+    includes: &[PathBuf],
+    wanted: &[&str],
+) -> Result<libbpf_rs::Object, XdpError> {
     load_harness_for(includes, wanted, 1)
 }
 
@@ -157,7 +177,8 @@ pub(crate) fn load_harness_for(
     wanted: &[&str],
     frames: u32,
 ) -> Result<libbpf_rs::Object, XdpError> {
-    // Compiled once in a process: it is always the same, and clang takes longer than everything else here.
+    // Compiled once in a process: it is always the same, and clang takes longer than everything
+    // else here.
     static COMPILED: OnceLock<Vec<u8>> = OnceLock::new();
     let object = match COMPILED.get() {
         Some(object) => object,

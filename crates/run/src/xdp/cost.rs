@@ -36,7 +36,8 @@ impl RunStats {
 }
 
 impl Loaded {
-    /// Runs of the handler of `net_recv` so far, as far as they were counted. Time in later stages counts too.
+    /// Runs of the handler of `net_recv` so far, as far as they were counted. Time in later stages
+    /// counts too.
     pub fn run_count(&self) -> Result<RunCount, XdpError> {
         let entry = program_info(self.handler_fd("net_recv")?)?;
         let ns = match self.stage_runs()?.as_slice() {
@@ -46,8 +47,8 @@ impl Loaded {
         Ok(RunCount { runs: entry.run_cnt, ns })
     }
 
-    /// Runs of every stage's program, in order, then of the one that spreads packets over the first stage's replicas. The
-    /// kernel counts programs behind queues like all others.
+    /// Runs of every stage's program, in order, then of the one that spreads packets over the first
+    /// stage's replicas. The kernel counts programs behind queues like all others.
     pub fn stage_runs(&self) -> Result<Vec<RunCount>, XdpError> {
         let mut list = Vec::new();
         for programs in self.stage_programs() {
@@ -60,7 +61,8 @@ impl Loaded {
             list.push(sum);
         }
         if let Some(process) = &self.process {
-            // The thread's time, shared out by events: receiving and sending are all stages' together.
+            // The thread's time, shared out by events: receiving and sending are all stages'
+            // together.
             let counts = process.shared.counts();
             let all = counts.runs.iter().sum::<u64>().max(1);
             for (sum, runs) in list.iter_mut().zip(counts.runs) {
@@ -78,10 +80,14 @@ pub(super) fn program_info(fd: BorrowedFd) -> Result<libbpf_sys::bpf_prog_info, 
     let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
     let mut size = size_of_val(&info) as u32;
     // SAFETY: the kernel writes at most `size` bytes.
-    let status =
-        unsafe { libbpf_sys::bpf_obj_get_info_by_fd(fd.as_raw_fd(), (&raw mut info).cast(), &mut size) };
+    let status = unsafe {
+        libbpf_sys::bpf_obj_get_info_by_fd(fd.as_raw_fd(), (&raw mut info).cast(), &mut size)
+    };
     if status != 0 {
-        return Err(XdpError::kernel("ask about a BPF program", io::Error::from_raw_os_error(-status)));
+        return Err(XdpError::kernel(
+            "ask about a BPF program",
+            io::Error::from_raw_os_error(-status),
+        ));
     }
     Ok(info)
 }

@@ -10,8 +10,8 @@ pub(super) fn mtu_of(interface: &str) -> Option<u32> {
     u32::try_from(unsafe { request.ifr_ifru.ifru_mtu }).ok()
 }
 
-/// Whether VLAN tags are taken out of received frames and kept beside them, where an XDP program does
-/// not see them (`ethtool -k`: rx-vlan-offload).
+/// Whether VLAN tags are taken out of received frames and kept beside them, where an XDP program
+/// does not see them (`ethtool -k`: rx-vlan-offload).
 pub fn takes_vlan_tags(interface: &str) -> bool {
     const GET_FLAGS: u32 = 0x25;
     const RX_VLAN: u32 = 1 << 8;
@@ -46,6 +46,7 @@ fn ask(question: libc::c_ulong, request: &mut libc::ifreq) -> Option<()> {
     // SAFETY: a new descriptor, owned from here on.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: the request, and what it points to, live through the call.
-    let status = unsafe { libc::ioctl(socket.as_raw_fd(), question as _, std::ptr::from_mut(request)) };
+    let status =
+        unsafe { libc::ioctl(socket.as_raw_fd(), question as _, std::ptr::from_mut(request)) };
     (status == 0).then_some(())
 }

@@ -17,13 +17,19 @@ pub enum XdpError {
     Privilege { what: String },
     #[error("this kernel lacks {what}: {how}")]
     Feature { what: String, how: String },
-    /// `source_line` is the file (its last path component, all the kernel tells) and line of the refused instruction.
+    /// `source_line` is the file (its last path component, all the kernel tells) and line of the
+    /// refused instruction.
     #[error(
         "{place}the kernel's verifier refuses program `{program}`: {reason}\n  complete log: {log}",
         place = source_line.as_ref().map(|(file, line)| format!("{file}:{line}: ")).unwrap_or_default(),
         log = log_path.display()
     )]
-    Refused { program: String, source_line: Option<(String, u32)>, reason: String, log_path: PathBuf },
+    Refused {
+        program: String,
+        source_line: Option<(String, u32)>,
+        reason: String,
+        log_path: PathBuf,
+    },
     #[error("internal error: the generated object does not keep its contract: {0}")]
     Contract(String),
     #[error(
@@ -51,7 +57,9 @@ pub enum XdpError {
         peer = if *mtu <= *largest { " (so its peer's is larger)" } else { "" }
     )]
     LargeFrames { interface: String, mtu: u32, largest: u32, source: io::Error },
-    #[error("a frame of {length} bytes: the kernel takes frames of {smallest} to {largest} bytes here")]
+    #[error(
+        "a frame of {length} bytes: the kernel takes frames of {smallest} to {largest} bytes here"
+    )]
     FrameLength { length: usize, smallest: usize, largest: usize },
     #[error("the program has no handler for `{0}`, so such an event cannot be given to it")]
     NoHandler(&'static str),

@@ -1,5 +1,5 @@
-//! The object's global data: where each variable is (from the object's BTF), and reading and writing `.bss` while the
-//! program runs, through the kernel's own memory.
+//! The object's global data: where each variable is (from the object's BTF), and reading and
+//! writing `.bss` while the program runs, through the kernel's own memory.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -44,7 +44,14 @@ impl Globals {
         // SAFETY: a fresh mapping, owned by the result.
         let base = unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
-            libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0)
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                protection,
+                libc::MAP_SHARED,
+                fd.as_raw_fd(),
+                0,
+            )
         };
         if base == libc::MAP_FAILED {
             return Err(XdpError::last("map the program's global data"));
@@ -70,7 +77,8 @@ impl Globals {
 
     fn cell32(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset + 4 <= self.length);
-        // SAFETY: inside the mapping and aligned; the kernel side uses plain or atomic accesses of the same width.
+        // SAFETY: inside the mapping and aligned; the kernel side uses plain or atomic accesses of
+        // the same width.
         unsafe { &*self.base.add(offset).cast::<AtomicU32>() }
     }
 

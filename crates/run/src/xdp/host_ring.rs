@@ -15,8 +15,12 @@ const HEAD: usize = 16;
 
 /// The output event a record stands for. `formats` are the artifact's `nf_log` formats.
 pub(super) fn decode(record: &[u8], formats: &[LogFormat]) -> Result<Output, XdpError> {
-    let problem =
-        || XdpError::Contract(format!("a record of {} bytes in `nf_host` makes no sense", record.len()));
+    let problem = || {
+        XdpError::Contract(format!(
+            "a record of {} bytes in `nf_host` makes no sense",
+            record.len()
+        ))
+    };
     let word = |at: usize| Some(u32::from_le_bytes(record.get(at..at + 4)?.try_into().ok()?));
     let (kind, length) = word(0).zip(word(4)).ok_or_else(problem)?;
     let data = record.get(HEAD..HEAD + length as usize).ok_or_else(problem)?;
@@ -49,7 +53,8 @@ mod tests {
     use super::*;
 
     fn record(kind: u32, addr: u64, data: &[u8]) -> Vec<u8> {
-        [&kind.to_le_bytes()[..], &(data.len() as u32).to_le_bytes(), &addr.to_le_bytes(), data].concat()
+        [&kind.to_le_bytes()[..], &(data.len() as u32).to_le_bytes(), &addr.to_le_bytes(), data]
+            .concat()
     }
 
     #[test]
@@ -60,13 +65,17 @@ mod tests {
         assert_eq!(read(2, 0, b"msg"), Output::HostMessage { bytes: b"msg".to_vec() });
         assert_eq!(read(3, 9, b"dma"), Output::DmaWrite { addr: 9, data: b"dma".to_vec() });
         let log = [&[0u8; 8][..], &(-7i64).to_le_bytes(), &u64::MAX.to_le_bytes()].concat();
-        assert_eq!(read(4, 0, &log), Output::Log { text: "flow -7 of 18446744073709551615".to_string() });
+        assert_eq!(
+            read(4, 0, &log),
+            Output::Log { text: "flow -7 of 18446744073709551615".to_string() }
+        );
     }
 
     #[test]
     fn nonsense_is_an_error() {
         let formats = [LogFormat { text: "x".to_string(), signed: Vec::new() }];
-        for bad in [&[][..], &[1; 15], &record(9, 0, b""), &record(4, 0, &[1, 0, 0, 0, 0, 0, 0, 0])] {
+        for bad in [&[][..], &[1; 15], &record(9, 0, b""), &record(4, 0, &[1, 0, 0, 0, 0, 0, 0, 0])]
+        {
             assert!(decode(bad, &formats).is_err());
         }
         let mut short = record(1, 0, b"12345678");

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::{
-    AsRawLibbpf, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, libbpf_sys,
-    set_print,
+    AsRawLibbpf, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel,
+    libbpf_sys, set_print,
 };
 use nicforge_codegen::XdpArtifact;
 use nicforge_ir::{InputEvent, Output, Program, ReasonId, TableId};
@@ -108,28 +108,35 @@ pub(crate) fn load(open: OpenObject) -> Result<Object, XdpError> {
     Err(explain(io::Error::from_raw_os_error(-status), &messages))
 }
 
-/// Whether the kernel takes the programs of an object as they are. Also true where it cannot be asked.
+/// Whether the kernel takes the programs of an object as they are. Also true where it cannot be
+/// asked.
 pub(crate) fn takes(object: &[u8]) -> bool {
     /// Only how much the verifier did: its whole walk takes seconds to write down.
     const STATISTICS: u32 = 4;
     let Ok(mut opened) = open(object) else { return true };
     for program in opened.progs_mut() {
         // SAFETY: the program is of an object that is open, and ours alone.
-        unsafe { libbpf_sys::bpf_program__set_log_level(program.as_libbpf_object().as_ptr(), STATISTICS) };
+        unsafe {
+            libbpf_sys::bpf_program__set_log_level(program.as_libbpf_object().as_ptr(), STATISTICS)
+        };
     }
     let object = opened.take_ptr();
-    // SAFETY: `take_ptr` gave us the only reference to an opened object, which is used no more after it is closed.
+    // SAFETY: `take_ptr` gave us the only reference to an opened object, which is used no more
+    // after it is closed.
     let status = unsafe {
         let status = libbpf_sys::bpf_object__load(object.as_ptr());
         libbpf_sys::bpf_object__close(object.as_ptr());
         status
     };
-    status == 0 || !MESSAGES.with_borrow(|all| all.lines().any(|line| line.starts_with("processed ")))
+    status == 0
+        || !MESSAGES.with_borrow(|all| all.lines().any(|line| line.starts_with("processed ")))
 }
 
-/// What the kernel's verifier has against an object, if anything; its log is not kept. None where it cannot be asked.
+/// What the kernel's verifier has against an object, if anything; its log is not kept. None where
+/// it cannot be asked.
 pub fn refusal(object: &[u8]) -> Option<XdpError> {
-    let refused = open(object).and_then(load).err().filter(|error| matches!(error, XdpError::Refused { .. }));
+    let refused =
+        open(object).and_then(load).err().filter(|error| matches!(error, XdpError::Refused { .. }));
     if let Some(XdpError::Refused { log_path, .. }) = &refused
         && let Some(folder) = log_path.parent()
     {
@@ -152,7 +159,8 @@ fn explain(error: io::Error, messages: &str) -> XdpError {
     }
     let map = messages.split("failed to create map").nth(1).or(messages.split("map '").nth(1));
     if let (Some(libc::EINVAL), Some(map)) = (error.raw_os_error(), map) {
-        let name = map.trim_start_matches([':', ' ', '\'']).split(['\'', ':']).next().unwrap_or("?");
+        let name =
+            map.trim_start_matches([':', ' ', '\'']).split(['\'', ':']).next().unwrap_or("?");
         return XdpError::Feature {
             what: format!("the kind of BPF map that `{name}` is, or takes it only smaller"),
             how: "use Linux 5.15 or newer, or a smaller table".to_string(),
@@ -166,8 +174,9 @@ impl Loaded {
     /// Loads `object`, which was compiled from `artifact.source` of `program`.
     ///
     /// # Errors
-    /// [`XdpError::Refused`] with the user's source line if the verifier refuses; [`XdpError::Privilege`],
-    /// [`XdpError::Feature`] if the machine cannot; [`XdpError::Contract`] if object and artifact do not fit.
+    /// [`XdpError::Refused`] with the user's source line if the verifier refuses;
+    /// [`XdpError::Privilege`], [`XdpError::Feature`] if the machine cannot; [`XdpError::Contract`]
+    /// if object and artifact do not fit.
     pub fn load(
         program: &Program,
         artifact: &XdpArtifact,
@@ -177,8 +186,8 @@ impl Loaded {
         Loaded::load_reusing(program, artifact, object, options, &[])
     }
 
-    /// The same with maps of another program, by the names they have in this one, in place of its own. They must be of
-    /// the form this program would make them.
+    /// The same with maps of another program, by the names they have in this one, in place of its
+    /// own. They must be of the form this program would make them.
     pub(crate) fn load_reusing(
         program: &Program,
         artifact: &XdpArtifact,
@@ -194,12 +203,20 @@ impl Loaded {
         // SAFETY: the BTF is dropped before the object.
         let places = {
             let btf = Btf::from_bpf_object(unsafe { open.as_libbpf_object().as_ref() });
-            let btf = btf.ok().flatten().ok_or_else(|| XdpError::Contract("it has no BTF".to_string()))?;
+            let btf = btf
+                .ok()
+                .flatten()
+                .ok_or_else(|| XdpError::Contract("it has no BTF".to_string()))?;
             if let Some(place) = globals::find(&btf, ".rodata", "nf_config") {
                 configure(&mut open, place, program.ports, &options.ifindex)?;
             }
             if let Some(pipeline) = &artifact.pipeline {
-                stages::configure(&mut open, pipeline, &cpus, globals::find(&btf, ".rodata", "nf_cpus"))?;
+                stages::configure(
+                    &mut open,
+                    pipeline,
+                    &cpus,
+                    globals::find(&btf, ".rodata", "nf_cpus"),
+                )?;
             }
             let bss = |name| globals::find(&btf, ".bss", name);
             Places {
@@ -215,9 +232,12 @@ impl Loaded {
             }
         };
         for (name, fd) in maps {
-            let mut map = open.maps_mut().find(|map| map.name() == name.as_str()).ok_or_else(|| {
-                XdpError::Contract(format!("there is no map `{name}` to keep a table's entries in"))
-            })?;
+            let mut map =
+                open.maps_mut().find(|map| map.name() == name.as_str()).ok_or_else(|| {
+                    XdpError::Contract(format!(
+                        "there is no map `{name}` to keep a table's entries in"
+                    ))
+                })?;
             map.reuse_fd(fd.as_fd()).map_err(|error| {
                 XdpError::kernel(format!("keep map `{name}`"), io::Error::other(error.to_string()))
             })?;
@@ -239,7 +259,9 @@ impl Loaded {
             } else if name == "nf_host" {
                 let mapped = Ring::map(map.as_fd(), map.max_entries() as usize);
                 ring =
-                    Some(mapped.map_err(|error| XdpError::kernel("map the ring buffer `nf_host`", error))?);
+                    Some(mapped.map_err(|error| {
+                        XdpError::kernel("map the ring buffer `nf_host`", error)
+                    })?);
             }
         }
         let process = Process::build(program, artifact, options.mode == Mode::Record)?;
@@ -293,12 +315,14 @@ impl Loaded {
     pub fn process_events(&self) -> Vec<(String, u64)> {
         let Some(process) = &self.process else { return Vec::new() };
         let shared = &process.shared;
-        let name = |edge: &crate::process::Edge| shared.program().events[edge.lies.event].name.clone();
+        let name =
+            |edge: &crate::process::Edge| shared.program().events[edge.lies.event].name.clone();
         shared.edges.iter().map(name).zip(shared.counts().arrived).collect()
     }
 
-    /// Packets dropped so far by reason, in the artifact's order: reason (none for the runtime's own), text, count. Behind
-    /// them, of planned programs, those that found a queue full, and those that the process could not send.
+    /// Packets dropped so far by reason, in the artifact's order: reason (none for the runtime's
+    /// own), text, count. Behind them, of planned programs, those that found a queue full, and
+    /// those that the process could not send.
     pub fn drops(&self) -> Vec<(Option<ReasonId>, String, u64)> {
         let by_stage = self.stage_drops();
         let reasons = self.artifact.reasons.iter().enumerate();
@@ -306,11 +330,18 @@ impl Loaded {
             .map(|(at, (id, text))| (*id, text.clone(), by_stage.iter().map(|s| s[at]).sum()))
             .collect();
         let stages = self.artifact.pipeline.iter().flat_map(|pipeline| &pipeline.stages);
-        let queues =
-            stages.zip(self.turned_away()).filter(|(stage, _)| stage.queue.is_some() || stage.process);
-        list.extend(queues.map(|(stage, n)| (None, format!("the queue of `{}` was full", stage.name), n)));
+        let queues = stages
+            .zip(self.turned_away())
+            .filter(|(stage, _)| stage.queue.is_some() || stage.process);
+        list.extend(
+            queues.map(|(stage, n)| (None, format!("the queue of `{}` was full", stage.name), n)),
+        );
         if let Some(process) = &self.process {
-            list.push((None, "it could not leave the process".to_string(), process.shared.counts().unsent));
+            list.push((
+                None,
+                "it could not leave the process".to_string(),
+                process.shared.counts().unsent,
+            ));
         }
         list
     }
@@ -321,7 +352,8 @@ impl Loaded {
         let reasons = self.artifact.reasons.len();
         let counts = self.counters(self.places.drops, stages * reasons);
         let mut list: Vec<Vec<u64>> = counts.chunks(reasons).map(<[u64]>::to_vec).collect();
-        let inside = self.process.as_ref().map(|process| process.shared.counts().drops).unwrap_or_default();
+        let inside =
+            self.process.as_ref().map(|process| process.shared.counts().drops).unwrap_or_default();
         for (stage, more) in list.iter_mut().zip(inside) {
             stage.iter_mut().zip(more).for_each(|(count, more)| *count += more);
         }
@@ -343,7 +375,9 @@ impl Loaded {
 
     pub(super) fn counters(&self, place: Option<Place>, wanted: usize) -> Vec<u64> {
         let (Some(globals), Some(place)) = (&self.globals, place) else { return vec![0; wanted] };
-        (0..wanted).map(|i| if i < place.size / 8 { globals.u64(place.offset + 8 * i) } else { 0 }).collect()
+        (0..wanted)
+            .map(|i| if i < place.size / 8 { globals.u64(place.offset + 8 * i) } else { 0 })
+            .collect()
     }
 
     /// Number of events whose time and seed were kept so far (mode [`Mode::Record`]).
@@ -351,20 +385,22 @@ impl Loaded {
         self.counters(self.places.recorded, 1)[0]
     }
 
-    /// Attaches the handler of `net_recv` to an interface of the calling thread's network namespace.
+    /// Attaches the handler of `net_recv` to an interface of the calling thread's network
+    /// namespace.
     pub fn attach(&self, ifindex: u32, interface: &str) -> Result<Attached, XdpError> {
         attach(self.handler_fd("net_recv")?, ifindex, interface)
     }
 
-    /// Sets time and seed of events to what the program recorded from entry `from` on. Programs that read neither record
-    /// nothing, and the events stay as they are.
+    /// Sets time and seed of events to what the program recorded from entry `from` on. Programs
+    /// that read neither record nothing, and the events stay as they are.
     pub(crate) fn read_record(&self, from: u64, events: &mut [InputEvent]) -> Result<(), XdpError> {
         let count = self.recorded() - from;
         if self.mode != Mode::Record || count == 0 {
             return Ok(());
         }
         let map = self.object.maps().find(|map| map.name() == "nf_record");
-        let map = map.ok_or_else(|| XdpError::Contract("there is no map `nf_record`".to_string()))?;
+        let map =
+            map.ok_or_else(|| XdpError::Contract("there is no map `nf_record`".to_string()))?;
         if count != events.len() as u64 || from + count > u64::from(map.max_entries()) {
             return Err(XdpError::Contract(format!(
                 "{count} of {} events were recorded from entry {from} on; `nf_record` holds {}",
@@ -373,33 +409,41 @@ impl Loaded {
             )));
         }
         for (index, event) in (from as u32..).zip(events) {
-            let entry = map.lookup(&index.to_le_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
-            let word = |at: usize| Some(u64::from_le_bytes(entry.get(at..at + 8)?.try_into().ok()?));
-            (event.time_ns, event.seed) = word(0)
-                .zip(word(8))
-                .ok_or_else(|| XdpError::Contract("`nf_record` is not { u64 now; u64 seed; }".to_string()))?;
+            let entry =
+                map.lookup(&index.to_le_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
+            let word =
+                |at: usize| Some(u64::from_le_bytes(entry.get(at..at + 8)?.try_into().ok()?));
+            (event.time_ns, event.seed) = word(0).zip(word(8)).ok_or_else(|| {
+                XdpError::Contract("`nf_record` is not { u64 now; u64 seed; }".to_string())
+            })?;
         }
         Ok(())
     }
 
-    /// Which events, counted from the first one recorded, each table refused since entry `from`; kept for planned programs in
-    /// mode [`Mode::Record`].
+    /// Which events, counted from the first one recorded, each table refused since entry `from`;
+    /// kept for planned programs in mode [`Mode::Record`].
     pub(crate) fn read_refusals(&self, from: u64) -> Result<Vec<(u64, TableId)>, XdpError> {
-        let inside = self.process.as_ref().map(|process| process.shared.take_refusals()).unwrap_or_default();
+        let inside =
+            self.process.as_ref().map(|process| process.shared.take_refusals()).unwrap_or_default();
         let mut list: Vec<(u64, TableId)> =
             inside.into_iter().map(|(number, table)| (u64::from(number), table)).collect();
         let count = self.refusals();
-        let Some(map) = self.map_named("nf_refusals").filter(|_| count > from) else { return Ok(list) };
+        let Some(map) = self.map_named("nf_refusals").filter(|_| count > from) else {
+            return Ok(list);
+        };
         if count > u64::from(map.max_entries()) {
-            let (most, what) =
-                (map.max_entries(), "refused inserts of one run can be repeated by the interpreter");
+            let (most, what) = (
+                map.max_entries(),
+                "refused inserts of one run can be repeated by the interpreter",
+            );
             return Err(XdpError::Contract(format!(
                 "only {most} {what}; use fewer packets or larger tables"
             )));
         }
         let entry = |at: u64| {
             let value = map.lookup(&(at as u32).to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
-            let word = |at: usize| Some(u32::from_ne_bytes(value.get(at..at + 4)?.try_into().ok()?));
+            let word =
+                |at: usize| Some(u32::from_ne_bytes(value.get(at..at + 4)?.try_into().ok()?));
             Some((u64::from(word(0)?), TableId::from_u32(word(4)?)))
         };
         let contract = || XdpError::Contract("`nf_refusals` is not u32[2]".to_string());
@@ -449,14 +493,16 @@ impl Loaded {
         })
     }
 
-    /// The instructions of the program that handles an event, as they were loaded: `lddw` of maps and global data name
-    /// descriptors of this object's maps, and the verifier has not rewritten anything.
+    /// The instructions of the program that handles an event, as they were loaded: `lddw` of maps
+    /// and global data name descriptors of this object's maps, and the verifier has not rewritten
+    /// anything.
     pub fn instructions(&self, event: &str) -> Option<Vec<u8>> {
         let name = self.entry_name(event)?;
         let program = self.object.progs().find(|program| program.name() == name)?;
         let insns = program.insns();
         // SAFETY: an instruction is eight plain bytes without padding.
-        let bytes = unsafe { std::slice::from_raw_parts(insns.as_ptr().cast::<u8>(), size_of_val(insns)) };
+        let bytes =
+            unsafe { std::slice::from_raw_parts(insns.as_ptr().cast::<u8>(), size_of_val(insns)) };
         Some(bytes.to_vec())
     }
 
@@ -473,8 +519,14 @@ impl Loaded {
 }
 
 /// Sets `nf_config`: `{ u32 ports; u32 ifindex[16]; }`.
-fn configure(open: &mut OpenObject, place: Place, ports: u32, ifindex: &[u32]) -> Result<(), XdpError> {
-    let contract = || XdpError::Contract("`nf_config` is not { u32 ports; u32 ifindex[16]; }".to_string());
+fn configure(
+    open: &mut OpenObject,
+    place: Place,
+    ports: u32,
+    ifindex: &[u32],
+) -> Result<(), XdpError> {
+    let contract =
+        || XdpError::Contract("`nf_config` is not { u32 ports; u32 ifindex[16]; }".to_string());
     if place.size != 4 + 4 * MAX_PORTS || ifindex.len() > MAX_PORTS {
         return Err(contract());
     }
@@ -482,9 +534,14 @@ fn configure(open: &mut OpenObject, place: Place, ports: u32, ifindex: &[u32]) -
     words.extend(ifindex);
     words.resize(1 + MAX_PORTS, 0);
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let mut map =
-        open.maps_mut().find(|map| map.name().to_string_lossy().ends_with(".rodata")).ok_or_else(contract)?;
+    let mut map = open
+        .maps_mut()
+        .find(|map| map.name().to_string_lossy().ends_with(".rodata"))
+        .ok_or_else(contract)?;
     let value = map.initial_value_mut().ok_or_else(contract)?;
-    value.get_mut(place.offset..place.offset + place.size).ok_or_else(contract)?.copy_from_slice(&bytes);
+    value
+        .get_mut(place.offset..place.offset + place.size)
+        .ok_or_else(contract)?
+        .copy_from_slice(&bytes);
     Ok(())
 }

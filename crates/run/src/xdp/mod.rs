@@ -1,7 +1,8 @@
 //! Programs in the kernel's XDP hook.
 //!
-//! [`Loaded`] is an object in the kernel: its tables ([`Tables`]), counters and global data, single packets through
-//! the kernel's test run ([`Loaded::test_run`]), costs ([`bench`]) and attachment to interfaces ([`attach`]).
+//! [`Loaded`] is an object in the kernel: its tables ([`Tables`]), counters and global data, single
+//! packets through the kernel's test run ([`Loaded::test_run`]), costs ([`bench`]) and attachment
+//! to interfaces ([`attach`]).
 
 pub mod attach;
 pub mod bench;
@@ -29,5 +30,6 @@ pub use tables::Tables;
 pub(crate) use test_run::run_once;
 pub use test_run::{HEADROOM, LARGEST_TEST_FRAME, SMALLEST_FRAME};
 
-/// C source of the small programs that measurements and test networks need; compiled when they are used.
+/// C source of the small programs that measurements and test networks need; compiled when they are
+/// used.
 pub const HARNESS_SOURCE: &str = include_str!("../../../../runtime/xdp/harness.bpf.c");

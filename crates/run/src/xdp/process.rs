@@ -13,16 +13,19 @@ use crate::process::{Kernel, Link, Process, QUEUES};
 use crate::ring::Ring;
 
 impl Loaded {
-    /// Opens sockets on every queue of the program's interfaces, which are those of the calling thread's network namespace, and starts
-    /// the process's threads. Programs without handlers there need nothing.
+    /// Opens sockets on every queue of the program's interfaces, which are those of the calling
+    /// thread's network namespace, and starts the process's threads. Programs without handlers
+    /// there need nothing.
     ///
     /// # Errors
     /// [`XdpError::Feature`] on kernels without AF_XDP; who has a queue already, if somebody does.
     pub(crate) fn start_process(&self, interfaces: &[(u32, String)]) -> Result<(), XdpError> {
         let Some(process) = &self.process else { return Ok(()) };
-        let contract = |what: &str| XdpError::Contract(format!("there is no `{what}` for the process"));
+        let contract =
+            |what: &str| XdpError::Contract(format!("there is no `{what}` for the process"));
         let globals = Arc::clone(self.globals.as_ref().ok_or_else(|| contract(".bss"))?);
-        let place = |place: Option<super::globals::Place>, name: &str| place.ok_or_else(|| contract(name));
+        let place =
+            |place: Option<super::globals::Place>, name: &str| place.ok_or_else(|| contract(name));
         let (order, unsent) =
             (place(self.places.order, "nf_order")?, place(self.places.unsent, "nf_unsent")?);
         let asleep = place(self.places.asleep, "nf_asleep")?;
@@ -50,7 +53,8 @@ impl Loaded {
             let (globals, at) = (Arc::clone(&globals), 8 * thread);
             let sleeping = Arc::clone(&globals);
             let sleeps = Box::new(move |now| sleeping.set_u64(asleep.offset + at, u64::from(now)));
-            let made = Box::new(move || (globals.u64(order.offset + at), globals.u64(unsent.offset + at)));
+            let made =
+                Box::new(move || (globals.u64(order.offset + at), globals.u64(unsent.offset + at)));
             let (first, back, cpus) = (made(), Arc::clone(&back), self.cpus.clone());
             kernels.push(Kernel { sockets, events, events_fd, back, cpus, made, sleeps, first });
         }
@@ -62,7 +66,8 @@ impl Loaded {
         self.process.as_ref()
     }
 
-    /// Whether the process has done all that the kernel's side made for it, and the kernel's side all that came back without a packet.
+    /// Whether the process has done all that the kernel's side made for it, and the kernel's side
+    /// all that came back without a packet.
     pub(crate) fn process_settled(&self) -> bool {
         let Some(process) = &self.process else { return true };
         let made = self.counters(self.places.order, process.shared.parts.len());
@@ -71,7 +76,8 @@ impl Loaded {
     }
 }
 
-/// Sockets on every queue of an interface, one for each thread: the kernel refuses the first number that is none.
+/// Sockets on every queue of an interface, one for each thread: the kernel refuses the first number
+/// that is none.
 fn all_queues(ifindex: u32, name: &str, threads: u32) -> Result<Vec<Vec<Socket>>, XdpError> {
     let mut list = Vec::new();
     for queue in 0..QUEUES {
@@ -91,11 +97,15 @@ fn all_queues(ifindex: u32, name: &str, threads: u32) -> Result<Vec<Vec<Socket>>
 /// Bytes of a ring for events without a packet, as `nf_up` of `runtime/xdp/nf_process.h` says.
 const RING: u32 = 1 << 22;
 
-/// The rings of a process's threads. One thread's is a map of its program; several are made here and given to the program.
+/// The rings of a process's threads. One thread's is a map of its program; several are made here
+/// and given to the program.
 pub(super) fn rings(object: &Object, threads: usize) -> Result<Vec<MapHandle>, XdpError> {
     let mut rings = Vec::new();
     let fail = |error: libbpf_rs::Error| {
-        XdpError::kernel("make the ring buffer of a thread", std::io::Error::other(error.to_string()))
+        XdpError::kernel(
+            "make the ring buffer of a thread",
+            std::io::Error::other(error.to_string()),
+        )
     };
     let up = object.maps().find(|map| map.name() == "nf_up");
     if threads == 1 {
@@ -103,7 +113,8 @@ pub(super) fn rings(object: &Object, threads: usize) -> Result<Vec<MapHandle>, X
         return Ok(vec![MapHandle::try_from(&up).map_err(fail)?]);
     }
     for thread in 0..threads as u32 {
-        let up = up.as_ref().ok_or_else(|| XdpError::Contract("there is no `nf_up`".to_string()))?;
+        let up =
+            up.as_ref().ok_or_else(|| XdpError::Contract("there is no `nf_up`".to_string()))?;
         let options = libbpf_sys::bpf_map_create_opts {
             sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
             ..Default::default()
@@ -122,12 +133,18 @@ fn give(map: BorrowedFd, key: u32, socket: &Socket) -> Result<(), XdpError> {
     let fd = socket.fd().as_raw_fd();
     // SAFETY: the map's keys and values are u32.
     let status = unsafe {
-        libbpf_sys::bpf_map_update_elem(map.as_raw_fd(), (&raw const key).cast(), (&raw const fd).cast(), 0)
+        libbpf_sys::bpf_map_update_elem(
+            map.as_raw_fd(),
+            (&raw const key).cast(),
+            (&raw const fd).cast(),
+            0,
+        )
     };
     match status {
         0 => Ok(()),
-        _ => {
-            Err(XdpError::kernel("give a socket to the program", std::io::Error::from_raw_os_error(-status)))
-        }
+        _ => Err(XdpError::kernel(
+            "give a socket to the program",
+            std::io::Error::from_raw_os_error(-status),
+        )),
     }
 }

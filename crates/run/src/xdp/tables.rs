@@ -11,7 +11,8 @@ use nicforge_ir::{Entry, Match, Program, TableBackend, TableError, TableId, Type
 use super::error::XdpError;
 use crate::process::Shared;
 
-/// The tables of one loaded program. Clones are the same tables; they stay readable after the program is gone.
+/// The tables of one loaded program. Clones are the same tables; they stay readable after the
+/// program is gone.
 #[derive(Clone)]
 pub struct Tables {
     maps: Arc<[TableMap]>,
@@ -69,12 +70,18 @@ impl Tables {
 
     /// The process, if the table lives there.
     fn inside(&self, table: TableId) -> Option<&Shared> {
-        self.process.as_ref().filter(|inside| inside.own.contains(&table)).map(|inside| &*inside.shared)
+        self.process
+            .as_ref()
+            .filter(|inside| inside.own.contains(&table))
+            .map(|inside| &*inside.shared)
     }
 
     /// The process, if it has the table too.
     fn copied(&self, table: TableId) -> Option<&Shared> {
-        self.process.as_ref().filter(|inside| inside.copied.contains(&table)).map(|inside| &*inside.shared)
+        self.process
+            .as_ref()
+            .filter(|inside| inside.copied.contains(&table))
+            .map(|inside| &*inside.shared)
     }
 
     fn map(&self, table: TableId) -> Result<&TableMap> {
@@ -93,7 +100,9 @@ impl TableBackend for Tables {
         let map = self.map(table)?;
         map.check(key, matching)?;
         match map.shape {
-            XdpMapShape::Exact => map.lookup(key).map(|found| found.map(|raw| map.entry(key, &raw))),
+            XdpMapShape::Exact => {
+                map.lookup(key).map(|found| found.map(|raw| map.entry(key, &raw)))
+            }
             XdpMapShape::Array | XdpMapShape::PerCpuSum => {
                 let index = map.index(key)?;
                 let raw = map.lookup(&index.to_le_bytes())?;
@@ -101,7 +110,10 @@ impl TableBackend for Tables {
             }
             XdpMapShape::Lpm | XdpMapShape::TernaryList => {
                 let (key, matching) = normal(key, matching);
-                Ok(map.dump()?.into_iter().find(|entry| entry.key == key && entry.matching == matching))
+                Ok(map
+                    .dump()?
+                    .into_iter()
+                    .find(|entry| entry.key == key && entry.matching == matching))
             }
         }
     }
@@ -159,7 +171,11 @@ impl TableBackend for Tables {
 }
 
 impl TableMap {
-    fn new(program: &Program, table: &XdpTable, object: &Object) -> std::result::Result<TableMap, XdpError> {
+    fn new(
+        program: &Program,
+        table: &XdpTable,
+        object: &Object,
+    ) -> std::result::Result<TableMap, XdpError> {
         let def = &program.tables[table.table];
         let contract = |what: String| XdpError::Contract(format!("table `{}`: {what}", def.name));
         let map = object
@@ -225,15 +241,25 @@ impl TableMap {
             return Err(self.target(format!("its keys have {wanted} bytes, {given} were given")));
         }
         match (self.shape, matching) {
-            (XdpMapShape::Exact | XdpMapShape::Array | XdpMapShape::PerCpuSum, Match::Exact) => Ok(()),
-            (XdpMapShape::Lpm, Match::Prefix(bits)) if *bits as usize <= 8 * self.key_size => Ok(()),
-            (XdpMapShape::Lpm, Match::Prefix(bits)) => {
-                Err(self.target(format!("its keys have {} bits, the prefix {bits}", 8 * self.key_size)))
+            (XdpMapShape::Exact | XdpMapShape::Array | XdpMapShape::PerCpuSum, Match::Exact) => {
+                Ok(())
             }
-            (XdpMapShape::TernaryList, Match::Mask { mask, .. }) if mask.len() == self.key_size => Ok(()),
-            (XdpMapShape::Lpm, _) => Err(self.target("it is an lpm table: an entry needs a prefix length")),
-            (XdpMapShape::TernaryList, _) => Err(self
-                .target("it is a ternary table: an entry needs a mask as long as the key, and a priority")),
+            (XdpMapShape::Lpm, Match::Prefix(bits)) if *bits as usize <= 8 * self.key_size => {
+                Ok(())
+            }
+            (XdpMapShape::Lpm, Match::Prefix(bits)) => {
+                Err(self
+                    .target(format!("its keys have {} bits, the prefix {bits}", 8 * self.key_size)))
+            }
+            (XdpMapShape::TernaryList, Match::Mask { mask, .. }) if mask.len() == self.key_size => {
+                Ok(())
+            }
+            (XdpMapShape::Lpm, _) => {
+                Err(self.target("it is an lpm table: an entry needs a prefix length"))
+            }
+            (XdpMapShape::TernaryList, _) => Err(self.target(
+                "it is a ternary table: an entry needs a mask as long as the key, and a priority",
+            )),
             _ => Err(self.target("its keys match exactly: no prefix, no mask")),
         }
     }
@@ -258,8 +284,8 @@ impl TableMap {
             value: raw[self.front..][..self.value_size].to_vec(),
             buf: self.buf.map(|buf| {
                 let at = buf.len_offset as usize;
-                let len =
-                    u32::from_le_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]).min(buf.capacity);
+                let len = u32::from_le_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]])
+                    .min(buf.capacity);
                 raw[buf.bytes_offset as usize..][..len as usize].to_vec()
             }),
         }
@@ -277,14 +303,15 @@ impl TableMap {
             (_, None) => {}
             (None, Some(_)) => return Err(self.target("its entries have no byte string")),
             (Some(buf), Some(bytes)) if bytes.len() <= buf.capacity as usize => {
-                raw[buf.len_offset as usize..][..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+                raw[buf.len_offset as usize..][..4]
+                    .copy_from_slice(&(bytes.len() as u32).to_le_bytes());
                 raw[buf.bytes_offset as usize..][..bytes.len()].copy_from_slice(bytes);
             }
             (Some(buf), Some(bytes)) => {
                 let (given, most) = (bytes.len(), buf.capacity);
-                return Err(
-                    self.target(format!("its byte strings have at most {most} bytes, {given} were given"))
-                );
+                return Err(self.target(format!(
+                    "its byte strings have at most {most} bytes, {given} were given"
+                )));
             }
         }
         Ok(raw)
@@ -312,7 +339,8 @@ impl TableMap {
             XdpMapShape::Exact | XdpMapShape::Lpm => {
                 let mut entries = std::collections::BTreeMap::new();
                 let mut key = None;
-                // Keys deleted meanwhile restart the kernel's walk; a bound keeps it from going round for ever.
+                // Keys deleted meanwhile restart the kernel's walk; a bound keeps it from going
+                // round for ever.
                 for _ in 0..(u64::from(self.capacity) + 1) * 4 {
                     let Some(next) = self.next_key(key.as_deref())? else { break };
                     if let Some(raw) = self.lookup(&next)? {
@@ -343,13 +371,17 @@ impl TableMap {
         let mut entries = Vec::new();
         for index in 0..self.capacity {
             let Some(raw) = self.lookup(&index.to_le_bytes())? else { break };
-            let word = |at: usize| u32::from_le_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
+            let word =
+                |at: usize| u32::from_le_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
             if word(0) == 0 {
                 break;
             }
             entries.push(Entry {
                 key: raw[key_at..][..self.key_size].to_vec(),
-                matching: Match::Mask { mask: raw[mask_at..][..self.key_size].to_vec(), priority: word(4) },
+                matching: Match::Mask {
+                    mask: raw[mask_at..][..self.key_size].to_vec(),
+                    priority: word(4),
+                },
                 value: raw[value_at..][..self.value_size].to_vec(),
                 buf: None,
             });
@@ -360,14 +392,17 @@ impl TableMap {
     fn ternary_set(&self, entry: &Entry) -> Result<()> {
         let mut list = self.ternary_list()?;
         let (key, matching) = normal(&entry.key, &entry.matching);
-        if let Some(at) = list.iter().position(|known| known.key == key && known.matching == matching) {
+        if let Some(at) =
+            list.iter().position(|known| known.key == key && known.matching == matching)
+        {
             list[at].value = entry.value.clone();
             return self.ternary_write(at, Some(&list[at]));
         }
         if list.len() >= self.capacity as usize {
             return Err(TableError::Full { table: self.name.clone(), capacity: self.capacity });
         }
-        let at = list.iter().position(|known| priority(known) < priority(entry)).unwrap_or(list.len());
+        let at =
+            list.iter().position(|known| priority(known) < priority(entry)).unwrap_or(list.len());
         list.insert(at, Entry { key, matching, value: entry.value.clone(), buf: None });
         // From the end, so that a packet meanwhile finds every old entry, one of them twice.
         (at..list.len()).rev().try_for_each(|slot| self.ternary_write(slot, Some(&list[slot])))
@@ -376,7 +411,8 @@ impl TableMap {
     fn ternary_delete(&self, key: &[u8], matching: &Match) -> Result<bool> {
         let mut list = self.ternary_list()?;
         let (key, matching) = normal(key, matching);
-        let Some(at) = list.iter().position(|known| known.key == key && known.matching == matching) else {
+        let Some(at) = list.iter().position(|known| known.key == key && known.matching == matching)
+        else {
             return Ok(false);
         };
         list.remove(at);
@@ -407,7 +443,8 @@ impl TableMap {
         if self.shape != XdpMapShape::PerCpuSum {
             return Ok((self.map_value, 1));
         }
-        let cpus = libbpf_rs::num_possible_cpus().map_err(|error| self.target(error.to_string()))?;
+        let cpus =
+            libbpf_rs::num_possible_cpus().map_err(|error| self.target(error.to_string()))?;
         Ok((self.map_value.next_multiple_of(8), cpus))
     }
 
@@ -418,7 +455,11 @@ impl TableMap {
         let mut raw = vec![0u8; stride * cpus];
         // SAFETY: key and value have the sizes the kernel knows for this map.
         let status = unsafe {
-            libbpf_sys::bpf_map_lookup_elem(self.fd.as_raw_fd(), key.as_ptr().cast(), raw.as_mut_ptr().cast())
+            libbpf_sys::bpf_map_lookup_elem(
+                self.fd.as_raw_fd(),
+                key.as_ptr().cast(),
+                raw.as_mut_ptr().cast(),
+            )
         };
         match status {
             0 if cpus == 1 => Ok(Some(raw)),
@@ -439,7 +480,12 @@ impl TableMap {
         raw[..value.len()].copy_from_slice(value);
         // SAFETY: key and value have the sizes the kernel knows for this map.
         let status = unsafe {
-            libbpf_sys::bpf_map_update_elem(self.fd.as_raw_fd(), key.as_ptr().cast(), raw.as_ptr().cast(), 0)
+            libbpf_sys::bpf_map_update_elem(
+                self.fd.as_raw_fd(),
+                key.as_ptr().cast(),
+                raw.as_ptr().cast(),
+                0,
+            )
         };
         match -status {
             0 => Ok(()),
@@ -452,7 +498,8 @@ impl TableMap {
 
     fn remove(&self, key: &[u8]) -> Result<bool> {
         // SAFETY: the key has the size the kernel knows for this map.
-        let status = unsafe { libbpf_sys::bpf_map_delete_elem(self.fd.as_raw_fd(), key.as_ptr().cast()) };
+        let status =
+            unsafe { libbpf_sys::bpf_map_delete_elem(self.fd.as_raw_fd(), key.as_ptr().cast()) };
         match -status {
             0 => Ok(true),
             libc::ENOENT => Ok(false),
@@ -465,7 +512,11 @@ impl TableMap {
         let key = key.map_or(std::ptr::null(), |key| key.as_ptr());
         // SAFETY: both keys have the size the kernel knows for this map.
         let status = unsafe {
-            libbpf_sys::bpf_map_get_next_key(self.fd.as_raw_fd(), key.cast(), next.as_mut_ptr().cast())
+            libbpf_sys::bpf_map_get_next_key(
+                self.fd.as_raw_fd(),
+                key.cast(),
+                next.as_mut_ptr().cast(),
+            )
         };
         match -status {
             0 => Ok(Some(next)),

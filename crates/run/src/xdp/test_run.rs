@@ -1,6 +1,7 @@
-//! One event at a time through the kernel's test run (BPF_PROG_TEST_RUN): the closed loop that `verify` compares with
-//! the interpreter. The object is one of mode [`Mode::Replay`](crate::compile::Mode): it takes time, seed and port from
-//! `nf_event` and leaves its verdict there.
+//! One event at a time through the kernel's test run (BPF_PROG_TEST_RUN): the closed loop that
+//! `verify` compares with the interpreter. The object is one of mode
+//! [`Mode::Replay`](crate::compile::Mode): it takes time, seed and port from `nf_event` and leaves
+//! its verdict there.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -18,8 +19,8 @@ pub const SMALLEST_FRAME: usize = 14;
 /// What fits one page beside the headroom and the kernel's own data behind the frame.
 pub const LARGEST_TEST_FRAME: usize = 4096 - 256 - 320;
 
-/// By how many bytes a frame may become longer at its head: the headroom but for what the kernel keeps in it
-/// (`struct xdp_frame`).
+/// By how many bytes a frame may become longer at its head: the headroom but for what the kernel
+/// keeps in it (`struct xdp_frame`).
 pub const HEADROOM: usize = 256 - 40;
 
 /// Offsets in `nf_event`.
@@ -40,14 +41,16 @@ const OUT_HOST: u32 = 4;
 const OUT_FAILED: u32 = 5;
 
 impl Loaded {
-    /// Runs one event and returns everything it caused: logs, messages and DMA writes in their order, then where the packet
-    /// went. Tables change as they do in a live run.
+    /// Runs one event and returns everything it caused: logs, messages and DMA writes in their
+    /// order, then where the packet went. Tables change as they do in a live run.
     ///
     /// # Errors
-    /// [`XdpError::FrameLength`], [`XdpError::NoHandler`], [`XdpError::NoPort`] for events the program cannot be given;
-    /// [`XdpError::NoRoom`] if the packet could not be changed as the program wanted.
+    /// [`XdpError::FrameLength`], [`XdpError::NoHandler`], [`XdpError::NoPort`] for events the
+    /// program cannot be given; [`XdpError::NoRoom`] if the packet could not be changed as the
+    /// program wanted.
     pub fn test_run(&self, event: &InputEvent) -> Result<Vec<Output>, XdpError> {
-        let globals = self.globals.as_deref().zip(self.places.event.filter(|place| place.size == EVENT_SIZE));
+        let globals =
+            self.globals.as_deref().zip(self.places.event.filter(|place| place.size == EVENT_SIZE));
         let (Mode::Replay, Some((globals, place))) = (self.mode(), globals) else {
             let what = "single events need an object of mode `Replay`, with `nf_event`";
             return Err(XdpError::Contract(what.to_string()));
@@ -72,7 +75,8 @@ impl Loaded {
             OUT_STACK => outputs.push(Output::Stack { frame: out }),
             verdict @ (OUT_DROP | OUT_FAILED) => {
                 let index = globals.u32(at + REASON) as usize;
-                let reason = if verdict == OUT_FAILED { None } else { self.artifact.reasons.get(index) };
+                let reason =
+                    if verdict == OUT_FAILED { None } else { self.artifact.reasons.get(index) };
                 match reason {
                     Some((Some(reason), _)) => outputs.push(Output::Drop { reason: *reason }),
                     _ => return Err(self.no_room()),
@@ -89,11 +93,17 @@ impl Loaded {
     }
 
     /// The program for an input and the bytes it is run on.
-    pub(crate) fn entry_point<'a>(&self, input: &'a Input) -> Result<(BorrowedFd<'_>, Bytes<'a>), XdpError> {
+    pub(crate) fn entry_point<'a>(
+        &self,
+        input: &'a Input,
+    ) -> Result<(BorrowedFd<'_>, Bytes<'a>), XdpError> {
         match input {
             Input::Net { port, frame } => {
                 if *port >= self.ports() {
-                    return Err(XdpError::NoPort { port: *port, last: self.ports().saturating_sub(1) });
+                    return Err(XdpError::NoPort {
+                        port: *port,
+                        last: self.ports().saturating_sub(1),
+                    });
                 }
                 if !(SMALLEST_FRAME..=LARGEST_TEST_FRAME).contains(&frame.len()) {
                     return Err(XdpError::FrameLength {
@@ -125,7 +135,8 @@ impl Loaded {
     /// Descriptor of the program that handles an event.
     pub fn handler_fd(&self, event: &'static str) -> Result<BorrowedFd<'_>, XdpError> {
         let name = self.entry_name(event).ok_or(XdpError::NoHandler(event))?;
-        self.program_fd(name).ok_or_else(|| XdpError::Contract(format!("there is no program `{name}`")))
+        self.program_fd(name)
+            .ok_or_else(|| XdpError::Contract(format!("there is no program `{name}`")))
     }
 }
 
@@ -162,7 +173,10 @@ pub(crate) fn run_once(
     // SAFETY: the pointers are to live buffers of the lengths given.
     let status = unsafe { libbpf_sys::bpf_prog_test_run_opts(fd.as_raw_fd(), &mut opts) };
     if status != 0 {
-        return Err(XdpError::kernel("run the program on a packet", io::Error::from_raw_os_error(-status)));
+        return Err(XdpError::kernel(
+            "run the program on a packet",
+            io::Error::from_raw_os_error(-status),
+        ));
     }
     Ok(TestRun {
         time: Duration::from_nanos(opts.duration.into()),

@@ -1,9 +1,10 @@
 //! Reading the kernel verifier's log.
 //!
-//! The log is the verifier's walk: instructions, the register state, and before the first instruction of each source line a
-//! comment `; code @ file.c:LINE`. It ends with the reason and a line of statistics, so the comment nearest above the
-//! reason names the refused line. Generated code carries `#line`, so that is a line of the user's source, unless it is
-//! code of the runtime's headers put in its place: then the user's line is the one above that.
+//! The log is the verifier's walk: instructions, the register state, and before the first
+//! instruction of each source line a comment `; code @ file.c:LINE`. It ends with the reason and a
+//! line of statistics, so the comment nearest above the reason names the refused line. Generated
+//! code carries `#line`, so that is a line of the user's source, unless it is code of the runtime's
+//! headers put in its place: then the user's line is the one above that.
 
 use super::error::XdpError;
 use crate::temp;
@@ -80,22 +81,28 @@ mod tests {
     fn finds_line_reason_and_program() {
         let log = log_of(MESSAGES).unwrap();
         assert!(log.starts_with("0: R1=ctx()") && log.ends_with("mark_read 0"));
-        let expected =
-            (Some(("nf_chain.c".to_string(), 31)), "R1 offset is outside of the packet".to_string());
+        let expected = (
+            Some(("nf_chain.c".to_string(), 31)),
+            "R1 offset is outside of the packet".to_string(),
+        );
         assert_eq!(read(log), expected);
         assert_eq!(program_of(MESSAGES), Some("nf_net_recv"));
     }
 
     #[test]
     fn runtime_headers_are_not_the_users_code() {
-        let in_header = "; nf_log(1); @ user.c:9\n0: r0\n; bpf_ringbuf_output(x); @ nf_rt.h:7\n1: r0\nbad\n";
+        let in_header =
+            "; nf_log(1); @ user.c:9\n0: r0\n; bpf_ringbuf_output(x); @ nf_rt.h:7\n1: r0\nbad\n";
         assert_eq!(read(in_header).0, Some(("user.c".to_string(), 9)));
         assert_eq!(read("; x @ nf_rt.h:7\n1: r0\nbad\n").0, Some(("nf_rt.h".to_string(), 7)));
     }
 
     #[test]
     fn an_empty_log_is_no_log() {
-        assert_eq!(log_of("-- BEGIN PROG LOAD LOG --\nprocessed 0 insns\n-- END PROG LOAD LOG --"), None);
+        assert_eq!(
+            log_of("-- BEGIN PROG LOAD LOG --\nprocessed 0 insns\n-- END PROG LOAD LOG --"),
+            None
+        );
         assert_eq!(log_of("libbpf: nothing"), None);
         assert_eq!(read("").1, "the kernel gave no reason");
     }

@@ -1,12 +1,13 @@
-//! The αIR program and artifact that fit fixtures/fixture.bpf.c, and what the tests need around them.
+//! The αIR program and artifact that fit fixtures/fixture.bpf.c, and what the tests need around
+//! them.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::path::PathBuf;
 
 use nicforge_codegen::{LogFormat, XdpArtifact, XdpBuf, XdpMapShape, XdpProgram, XdpTable};
 use nicforge_ir::{
-    Body, Direction, DropReason, Event, Field, Handler, Input, InputEvent, Param, Program, ReasonId, Span,
-    StructDef, Table, TableId, TableKind, Type,
+    Body, Direction, DropReason, Event, Field, Handler, Input, InputEvent, Param, Program,
+    ReasonId, Span, StructDef, Table, TableId, TableKind, Type,
 };
 use nicforge_run::compile::{Mode, compile_bpf};
 use nicforge_run::xdp::{LoadOptions, Loaded};
@@ -39,7 +40,13 @@ fn field(name: &str, ty: Type) -> Field {
     Field { name: name.into(), ty, bit_width: None, big_endian: false }
 }
 
-fn table(program: &mut Program, name: &str, kind: TableKind, types: (Type, Type), capacity: u32) -> TableId {
+fn table(
+    program: &mut Program,
+    name: &str,
+    kind: TableKind,
+    types: (Type, Type),
+    capacity: u32,
+) -> TableId {
     let (key, value) = types;
     let (name, span) = (name.to_string(), Span::default());
     program.tables.push(Table {
@@ -80,8 +87,10 @@ pub fn fixture() -> Fixture {
         params: vec![Param { name: "x".into(), ty, borrowed: false }],
         zeros: 0,
     };
-    let events =
-        [p.events.push(event("net_recv", Type::Packet)), p.events.push(event("host_send", Type::U64))];
+    let events = [
+        p.events.push(event("net_recv", Type::Packet)),
+        p.events.push(event("host_send", Type::U64)),
+    ];
     let programs = events
         .into_iter()
         .map(|event| {
@@ -99,7 +108,8 @@ pub fn fixture() -> Fixture {
             XdpProgram { name: format!("nf_{name}"), handler, event }
         })
         .collect();
-    let map = |table, map: &str, shape, buf| XdpTable { table, map: map.into(), shape, front: 0, buf };
+    let map =
+        |table, map: &str, shape, buf| XdpTable { table, map: map.into(), shape, front: 0, buf };
     let artifact = XdpArtifact {
         source: FIXTURE.into(),
         programs,

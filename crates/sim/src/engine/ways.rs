@@ -1,7 +1,8 @@
 //! Ways between stages and out: room in queues, reorder points, the host link, the wires.
 //!
-//! A handler that is over keeps its thread until everything it made is on its way. Where there is no room it waits in the queue of
-//! senders of the unit or of the reorder point, and goes on from the same effect when it is woken.
+//! A handler that is over keeps its thread until everything it made is on its way. Where there is
+//! no room it waits in the queue of senders of the unit or of the reorder point, and goes on from
+//! the same effect when it is woken.
 
 use super::{Engine, Item, What};
 use crate::context::Context;
@@ -10,7 +11,8 @@ use crate::model::{Crossing, SimError};
 use crate::stats::Place;
 
 impl Engine<'_> {
-    /// A handler is over: what it made goes on its way when it is its turn, as far as there is room.
+    /// A handler is over: what it made goes on its way when it is its turn, as far as there is
+    /// room.
     pub(super) fn finish(&mut self, number: u32) -> Result<(), SimError> {
         let Context { ticket, unit, stage, .. } = self.contexts[number as usize];
         let in_turn = self.model.stages[stage as usize].in_turn;
@@ -26,7 +28,15 @@ impl Engine<'_> {
             context.done += 1;
             match effect {
                 Effect::Generate { event, message, steer, bytes, zeros } => {
-                    let item = self.route(event.as_u32(), message, steer, (bytes, zeros), root, stage, unit);
+                    let item = self.route(
+                        event.as_u32(),
+                        message,
+                        steer,
+                        (bytes, zeros),
+                        root,
+                        stage,
+                        unit,
+                    );
                     if !self.send(item, number, stage)? {
                         self.contexts[number as usize].done -= 1;
                         return Ok(());
@@ -83,7 +93,8 @@ impl Engine<'_> {
         let unit = match to {
             Some(to) if to.stage != stage => {
                 let receiver = &self.model.stages[to.stage];
-                let replica = to.steer.event(steer, receiver.replicas, &mut self.turns[event as usize]);
+                let replica =
+                    to.steer.event(steer, receiver.replicas, &mut self.turns[event as usize]);
                 (receiver.first_unit + replica as usize) as u32
             }
             _ => unit,
@@ -111,7 +122,8 @@ impl Engine<'_> {
                 self.reorder[point].waiting.push_back(context);
                 return Ok(false);
             }
-            // A stage that comes earlier in the plan might wait for this one: such events always have room.
+            // A stage that comes earlier in the plan might wait for this one: such events always
+            // have room.
             None if !room && to.stage > stage => {
                 if link.lossy {
                     self.stats.lost_frame(Place::Link(to.stage), item.bytes > 0);
@@ -125,7 +137,8 @@ impl Engine<'_> {
         }
         let mut arrives = self.now + link.latency_ps;
         if let Some((way, bytes)) = link.crosses {
-            arrives = self.cross(way, bytes.saturating_sub(item.zeros) + item.bytes) + link.latency_ps;
+            arrives =
+                self.cross(way, bytes.saturating_sub(item.zeros) + item.bytes) + link.latency_ps;
         }
         self.roots[item.root as usize].live += 1;
         self.more(item.root, to.stage);
@@ -223,7 +236,9 @@ impl Engine<'_> {
                 }
                 self.transmit(port, bytes, started, on_host, true);
             }
-            Effect::Made { port: Some(port), bytes } => self.transmit(port, bytes, started, on_host, false),
+            Effect::Made { port: Some(port), bytes } => {
+                self.transmit(port, bytes, started, on_host, false)
+            }
             Effect::Drop { reason } => {
                 self.stats.dropped(reason.as_u32() as usize);
             }

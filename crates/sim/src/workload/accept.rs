@@ -1,11 +1,15 @@
 //! Which frames of a capture a program takes, and how they may be rewritten.
 //!
-//! A capture that goes with a program shows what the program is about, refusals included; a workload wants the usual. So the capture
-//! is run through the interpreter, and frames that the program drops or passes on to the operating system are left out, unless it does
-//! nothing else. Then it is run again with the flows rewritten, and a conversation keeps the widest rewriting under which its frames
-//! still meet the same fate; frames that do not (answers to a port that the program itself chose) are left out too.
+//! A capture that goes with a program shows what the program is about, refusals included; a
+//! workload wants the usual. So the capture is run through the interpreter, and frames that the
+//! program drops or passes on to the operating system are left out, unless it does nothing else.
+//! Then it is run again with the flows rewritten, and a conversation keeps the widest rewriting
+//! under which its frames still meet the same fate; frames that do not (answers to a port that the
+//! program itself chose) are left out too.
 
-use nicforge_ir::{Entry, Input, InputEvent, Interp, Output, Program, TableBackend, TableId, Verified};
+use nicforge_ir::{
+    Entry, Input, InputEvent, Interp, Output, Program, TableBackend, TableId, Verified,
+};
 
 use super::frames::{Conversation, Rewrite, Templates, resize, rewrite};
 
@@ -27,8 +31,8 @@ fn fate(outputs: &[Output]) -> Fate {
     if outputs.iter().any(given_up) { Fate::GivenUp } else { Fate::Taken }
 }
 
-/// Templates for a program with its tables filled: conversations of a capture that it takes, at frames of `bytes` (0: as they are).
-/// Plain frames, where nothing of the capture is taken.
+/// Templates for a program with its tables filled: conversations of a capture that it takes, at
+/// frames of `bytes` (0: as they are). Plain frames, where nothing of the capture is taken.
 pub fn accepted(
     program: &Verified<Program>,
     tables: &[(TableId, Entry)],
@@ -72,12 +76,15 @@ pub fn accepted(
     let wanted = |n: usize| !taken || base[n] == Fate::Taken;
     let of_mode = |mode| {
         let runs: Vec<Vec<Fate>> = COPIES.iter().map(|copy| run(Some((mode, *copy)))).collect();
-        (0..frames.len()).map(|n| runs.iter().all(|fates| fates[n] == base[n])).collect::<Vec<bool>>()
+        (0..frames.len())
+            .map(|n| runs.iter().all(|fates| fates[n] == base[n]))
+            .collect::<Vec<bool>>()
     };
     let modes = [(Rewrite::Both, of_mode(Rewrite::Both)), (Rewrite::Port, of_mode(Rewrite::Port))];
     let mut chosen = Vec::new();
     for (c, conversation) in templates.conversations.iter().enumerate() {
-        let numbers: Vec<usize> = (0..order.len()).filter(|n| order[*n].0 == c && wanted(*n)).collect();
+        let numbers: Vec<usize> =
+            (0..order.len()).filter(|n| order[*n].0 == c && wanted(*n)).collect();
         if numbers.is_empty() {
             continue;
         }
@@ -95,7 +102,8 @@ pub fn accepted(
         let frames = keep.iter().map(|n| conversation.frames[order[*n].1].clone()).collect();
         chosen.push(Conversation { frames, rewrite: mode });
     }
-    // Conversations that cannot be rewritten are single flows; they are used only where there are no others.
+    // Conversations that cannot be rewritten are single flows; they are used only where there are
+    // no others.
     let free = chosen.iter().any(|c| c.rewrite != Rewrite::Nothing);
     chosen.retain(|c| !free || c.rewrite != Rewrite::Nothing);
     if chosen.is_empty() { Templates::plain(tcp) } else { Templates { conversations: chosen } }
@@ -110,7 +118,8 @@ fn order(templates: &Templates, frames: &[(u32, Vec<u8>)]) -> Vec<(usize, usize)
             let template = templates.conversations[*c].frames.get(next[*c]);
             template.is_some_and(|template| template.port == *port && &template.frame == frame)
         };
-        // Conversations keep their frames' order, so the next one of some conversation is this frame.
+        // Conversations keep their frames' order, so the next one of some conversation is this
+        // frame.
         let at = (0..next.len()).find(fits).unwrap_or(0);
         order.push((at, next[at]));
         next[at] += 1;

@@ -1,4 +1,5 @@
-//! Frames that flows are made of: conversations of a capture, or plain ones, rewritten so that every flow is another.
+//! Frames that flows are made of: conversations of a capture, or plain ones, rewritten so that
+//! every flow is another.
 
 use nicforge_util::checksum::fold;
 use std::collections::HashMap;
@@ -37,15 +38,16 @@ pub struct Conversation {
     pub rewrite: Rewrite,
 }
 
-/// All conversations that flows are taken from; flow `k` is a copy of number `k` modulo their count.
+/// All conversations that flows are taken from; flow `k` is a copy of number `k` modulo their
+/// count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Templates {
     pub conversations: Vec<Conversation>,
 }
 
 impl Templates {
-    /// Groups the frames of a capture, given with their ports, by the addresses and ports of both sides. A frame that is no plain IPv4
-    /// is a conversation of its own.
+    /// Groups the frames of a capture, given with their ports, by the addresses and ports of both
+    /// sides. A frame that is no plain IPv4 is a conversation of its own.
     pub fn of_capture(frames: &[(u32, Vec<u8>)]) -> Templates {
         let mut conversations: Vec<(Conversation, [u8; 12])> = Vec::new();
         let mut known: HashMap<(u8, [u8; 12]), usize> = HashMap::new();
@@ -77,7 +79,12 @@ impl Templates {
                 }
             }
         }
-        Templates { conversations: conversations.into_iter().map(|(conversation, _)| conversation).collect() }
+        Templates {
+            conversations: conversations
+                .into_iter()
+                .map(|(conversation, _)| conversation)
+                .collect(),
+        }
     }
 
     /// One conversation of one frame from 10.0.0.1 to 10.128.0.1.
@@ -115,8 +122,8 @@ pub fn plain(tcp: bool, bytes: u32) -> Vec<u8> {
     resize(&frame, bytes)
 }
 
-/// The frame with another length: payload is cut or filled with zeros, lengths and checksums follow. What is no plain IPv4, or
-/// would lose headers, keeps its length.
+/// The frame with another length: payload is cut or filled with zeros, lengths and checksums
+/// follow. What is no plain IPv4, or would lose headers, keeps its length.
 pub fn resize(frame: &[u8], bytes: u32) -> Vec<u8> {
     let bytes = bytes as usize;
     if ends(frame).is_none() {
@@ -146,7 +153,8 @@ pub fn resize(frame: &[u8], bytes: u32) -> Vec<u8> {
     }
     if !without {
         out[at..at + 2].fill(0);
-        let pseudo = checksum(u32::from(out[ETH + 9]) + u32::from(length - 20), &out[SOURCE..SOURCE + 8]);
+        let pseudo =
+            checksum(u32::from(out[ETH + 9]) + u32::from(length - 20), &out[SOURCE..SOURCE + 8]);
         let sum = !checksum(u32::from(pseudo), &out[34..]);
         out[at..at + 2].copy_from_slice(&if sum == 0 { 0xffff } else { sum }.to_be_bytes());
     }
@@ -162,7 +170,8 @@ pub fn rewrite(frame: &mut [u8], rewrite: Rewrite, answer: bool, copy: u32) {
     if copy == 0 || rewrite == Rewrite::Nothing {
         return;
     }
-    let (address, port) = if answer { (DESTINATION, DESTINATION_PORT) } else { (SOURCE, SOURCE_PORT) };
+    let (address, port) =
+        if answer { (DESTINATION, DESTINATION_PORT) } else { (SOURCE, SOURCE_PORT) };
     let low = copy as u16;
     match rewrite {
         // Address and port together tell 2^32 copies apart; both change from one copy to the next.

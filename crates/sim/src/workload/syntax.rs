@@ -87,7 +87,8 @@ const WORDS: &str = "rate=100G|10Mpps, size=256|imix|64..1500|capture, flows=N, 
 pub fn parse(text: &str) -> Result<Spec, String> {
     let mut spec = Spec::default();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        let (name, value) = part.split_once('=').map_or((part, None), |(n, v)| (n.trim(), Some(v.trim())));
+        let (name, value) =
+            part.split_once('=').map_or((part, None), |(n, v)| (n.trim(), Some(v.trim())));
         match (name, value) {
             ("udp", None) => spec.tcp = false,
             ("tcp", None) => spec.tcp = true,
@@ -98,13 +99,16 @@ pub fn parse(text: &str) -> Result<Spec, String> {
             ("flows", Some(value)) => spec.flows = count(name, value)?,
             ("burst", Some(value)) => spec.burst = count(name, value)?,
             ("seed", Some(value)) => {
-                let wrong = |_| format!("workload: `seed={value}`: expected a number from 0 to {}", u64::MAX);
+                let wrong = |_| {
+                    format!("workload: `seed={value}`: expected a number from 0 to {}", u64::MAX)
+                };
                 spec.seed = value.parse().map_err(wrong)?;
             }
             ("zipf", Some(value)) => {
                 let exponent = value.parse::<f64>().ok().filter(|s| (0.0..=10.0).contains(s));
-                spec.zipf = exponent
-                    .ok_or_else(|| format!("workload: `zipf={value}`: expected an exponent from 0 to 10"))?;
+                spec.zipf = exponent.ok_or_else(|| {
+                    format!("workload: `zipf={value}`: expected an exponent from 0 to 10")
+                })?;
             }
             ("rate" | "size" | "flows" | "burst" | "seed" | "zipf", None) => {
                 return Err(format!("workload: `{name}` needs a value; there are {WORDS}"));
@@ -149,8 +153,11 @@ fn sizes(value: &str) -> Result<Sizes, String> {
 /// # Errors
 /// A sentence with the text and what it should be.
 pub fn parse_rate(text: &str) -> Result<Rate, String> {
-    let wrong =
-        || format!("`{text}` is no rate: write bits per second as 100G, or frames per second as 10Mpps");
+    let wrong = || {
+        format!(
+            "`{text}` is no rate: write bits per second as 100G, or frames per second as 10Mpps"
+        )
+    };
     let (number, frames) = match text.strip_suffix("pps") {
         Some(rest) => (rest, true),
         None => (text.strip_suffix("bit/s").unwrap_or(text), false),
@@ -172,8 +179,9 @@ pub fn parse_rate(text: &str) -> Result<Rate, String> {
     Ok(if frames { Rate::Frames(value) } else { Rate::Wire(value) })
 }
 
-/// Reads a trace of rates: lines `seconds,rate`, times growing, rates as in [`parse_rate`] or frames per second without a unit. Lines
-/// that are empty or start with `#` are skipped, as is a first line of names.
+/// Reads a trace of rates: lines `seconds,rate`, times growing, rates as in [`parse_rate`] or
+/// frames per second without a unit. Lines that are empty or start with `#` are skipped, as is a
+/// first line of names.
 ///
 /// # Errors
 /// The line's number and what is wrong with it.
@@ -204,7 +212,11 @@ pub fn parse_rates(text: &str) -> Result<Vec<(f64, Rate)>, String> {
         };
         list.push((time, rate));
     }
-    if list.is_empty() { Err("there is no line `seconds,rate` in it".to_string()) } else { Ok(list) }
+    if list.is_empty() {
+        Err("there is no line `seconds,rate` in it".to_string())
+    } else {
+        Ok(list)
+    }
 }
 
 /// Fuzz entry: any bytes end with a workload or one sentence.
@@ -222,7 +234,8 @@ mod tests {
 
     #[test]
     fn a_workload_is_read() {
-        let spec = parse("rate=100G, size=64..1500,flows=7,zipf=1.1,burst=3,tcp,poisson,seed=9").unwrap();
+        let spec =
+            parse("rate=100G, size=64..1500,flows=7,zipf=1.1,burst=3,tcp,poisson,seed=9").unwrap();
         let want = Spec {
             rate: Some(Rate::Wire(1e11)),
             sizes: Sizes::Between(64, 1500),
@@ -240,7 +253,16 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_with_the_remedy() {
-        let errors = ["speed=3", "rate", "rate=fast", "size=9", "size=90..80", "flows=0", "tcp=1", "zipf=-1"];
+        let errors = [
+            "speed=3",
+            "rate",
+            "rate=fast",
+            "size=9",
+            "size=90..80",
+            "flows=0",
+            "tcp=1",
+            "zipf=-1",
+        ];
         let messages: Vec<String> = errors.iter().map(|text| parse(text).unwrap_err()).collect();
         assert_eq!(
             messages,
@@ -263,7 +285,10 @@ mod tests {
     #[test]
     fn traces_of_rates_are_read_and_checked() {
         let list = parse_rates("time,rate\n0,10G\n# night\n1.5,2000000\n2,0\n").unwrap();
-        assert_eq!(list, [(0.0, Rate::Wire(1e10)), (1.5, Rate::Frames(2e6)), (2.0, Rate::Frames(0.0))]);
+        assert_eq!(
+            list,
+            [(0.0, Rate::Wire(1e10)), (1.5, Rate::Frames(2e6)), (2.0, Rate::Frames(0.0))]
+        );
         assert_eq!(parse_rates("1,2\n1,3").unwrap_err(), "line 2: `1,3`: times must grow");
         assert!(parse_rates("").is_err());
     }
@@ -271,8 +296,10 @@ mod tests {
     /// Bytes made from the syntax's own pieces, and from noise.
     #[test]
     fn no_text_is_too_strange() {
-        let pieces =
-            ["rate=", "10G", ",", "..", "size=", "pps", "k", "-", "é", "\n", "1e999", "imix", "=", "0", "#"];
+        let pieces = [
+            "rate=", "10G", ",", "..", "size=", "pps", "k", "-", "é", "\n", "1e999", "imix", "=",
+            "0", "#",
+        ];
         let mut random = nicforge_util::Random::new(1);
         for _ in 0..20_000 {
             let mut text = String::new();

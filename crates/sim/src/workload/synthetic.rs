@@ -40,8 +40,15 @@ struct Made {
 }
 
 impl Synthetic {
-    /// Frames at `rate`; `overhead` is what a frame takes on the wire besides its bytes, `most` how many there are.
-    pub fn new(spec: Spec, rate: Rate, templates: Templates, overhead: u32, most: u64) -> Synthetic {
+    /// Frames at `rate`; `overhead` is what a frame takes on the wire besides its bytes, `most` how
+    /// many there are.
+    pub fn new(
+        spec: Spec,
+        rate: Rate,
+        templates: Templates,
+        overhead: u32,
+        most: u64,
+    ) -> Synthetic {
         let largest = match spec.sizes {
             Sizes::Between(low, high) => high - low + 1,
             _ => IMIX.len() as u32,
@@ -96,7 +103,8 @@ impl Synthetic {
             None => self.random.below(u64::from(self.spec.flows)) as u32,
             Some(total) => {
                 let wanted = self.random.unit() * total;
-                self.popularity.partition_point(|sum| *sum <= wanted).min(self.popularity.len() - 1) as u32
+                self.popularity.partition_point(|sum| *sum <= wanted).min(self.popularity.len() - 1)
+                    as u32
             }
         }
     }
@@ -124,12 +132,14 @@ impl Synthetic {
             frame: if bytes == 0 { template.frame.clone() } else { resize(&template.frame, bytes) },
         };
         let conversations = self.templates.conversations.iter();
-        self.made[number] = Some(conversations.map(|c| c.frames.iter().map(one).collect()).collect());
+        self.made[number] =
+            Some(conversations.map(|c| c.frames.iter().map(one).collect()).collect());
     }
 
     /// Moves to when the next frame comes; whether there is one.
     fn advance(&mut self, bytes: u32) {
-        self.at += (self.byte_ps * f64::from(bytes + self.overhead) + self.frame_ps) * self.stretch();
+        self.at +=
+            (self.byte_ps * f64::from(bytes + self.overhead) + self.frame_ps) * self.stretch();
     }
 
     fn stretch(&mut self) -> f64 {
@@ -139,10 +149,12 @@ impl Synthetic {
         }
     }
 
-    /// Applies the rates whose time has come; a rate of zero waits for the next one. False at the end of the trace.
+    /// Applies the rates whose time has come; a rate of zero waits for the next one. False at the
+    /// end of the trace.
     fn follow_rates(&mut self) -> bool {
         while let Some((time, rate)) = self.rates.get(self.next_rate).copied() {
-            let silent = self.frame_ps.is_infinite() || self.byte_ps.is_infinite() || !self.at.is_finite();
+            let silent =
+                self.frame_ps.is_infinite() || self.byte_ps.is_infinite() || !self.at.is_finite();
             if !silent && time * 1e12 > self.at {
                 break;
             }

@@ -1,4 +1,5 @@
-//! What the message scheduler is built with: its contexts, its sizes, and which of the hardware's faults it has.
+//! What the message scheduler is built with: its contexts, its sizes, and which of the hardware's
+//! faults it has.
 
 use std::num::NonZeroU32;
 
@@ -11,19 +12,22 @@ pub struct Context {
     pub header: bool,
     /// Has a completion handler.
     pub completion: bool,
-    /// Payload handlers of one message run one at a time, in order of arrival. Hardware has no such switch.
+    /// Payload handlers of one message run one at a time, in order of arrival. Hardware has no such
+    /// switch.
     pub serial: bool,
 }
 
 /// Faults of the hardware that can be had on request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// A queue is chosen by the low bits of the message's number alone; whoever comes while it is in use joins that message and runs
-    /// under its context. Else messages of different contexts or numbers never meet.
+    /// A queue is chosen by the low bits of the message's number alone; whoever comes while it is
+    /// in use joins that message and runs under its context. Else messages of different contexts or
+    /// numbers never meet.
     pub shared_queues: bool,
-    /// A message closes when its end is known and one packet is left, which gets the completion handler, be it the last or not. What
-    /// comes after that waits, and starts only when yet another packet comes. Else the message is open until its handlers have
-    /// ended, completion runs on the packet that is marked, and what comes later starts a new message.
+    /// A message closes when its end is known and one packet is left, which gets the completion
+    /// handler, be it the last or not. What comes after that waits, and starts only when yet
+    /// another packet comes. Else the message is open until its handlers have ended, completion
+    /// runs on the packet that is marked, and what comes later starts a new message.
     pub drains_early: bool,
     /// All queues in turn, whoever they belong to. Else contexts share by weight.
     pub no_shares: bool,

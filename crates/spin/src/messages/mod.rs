@@ -1,14 +1,17 @@
 //! The message scheduler: which handler starts next, on which packet and in which cluster.
 //!
-//! Packets of a message wait in its queue, which goes through header, payload and completion: the header handler runs alone on the
-//! first packet; then payload handlers run on every packet in order of arrival, the first and the last too, as many at a time as
-//! there is room for; when the last packet is known and all of them have ended, the completion handler runs on the last packet.
-//! Handlers a context does not have are passed over. A packet is freed by its payload handler, the last by the completion handler.
-//! The context that is furthest behind its share goes first (`shares`), its queues in turn; a task goes to the message's home
-//! cluster while that has room, else to the least occupied one.
+//! Packets of a message wait in its queue, which goes through header, payload and completion: the
+//! header handler runs alone on the first packet; then payload handlers run on every packet in
+//! order of arrival, the first and the last too, as many at a time as there is room for; when the
+//! last packet is known and all of them have ended, the completion handler runs on the last packet.
+//! Handlers a context does not have are passed over. A packet is freed by its payload handler, the
+//! last by the completion handler. The context that is furthest behind its share goes first
+//! (`shares`), its queues in turn; a task goes to the message's home cluster while that has room,
+//! else to the least occupied one.
 //!
-//! No message is stuck: what a queue waits for is its own running handlers, which end (a watchdog sees to it), or packets. One whose
-//! last packet is lost keeps its queue until another message needs it. Cost: logarithmic in queues, linear in contexts and clusters.
+//! No message is stuck: what a queue waits for is its own running handlers, which end (a watchdog
+//! sees to it), or packets. One whose last packet is lost keeps its queue until another message
+//! needs it. Cost: logarithmic in queues, linear in contexts and clusters.
 //!
 //! Source: PsPIN's scheduler, RTL. [`Faults`] names where this differs.
 
@@ -263,14 +266,16 @@ impl Scheduler {
         self.by_owner.len()
     }
 
-    /// Gives up messages for which nothing came or ended for so many cycles, and which wait for packets; says which.
+    /// Gives up messages for which nothing came or ended for so many cycles, and which wait for
+    /// packets; says which.
     pub fn expire(&mut self, now: u64, silence: u64) -> Vec<(usize, u32)> {
         let silent = |queue: &Queue| {
             let waits = queue.state == State::Payload && queue.idle();
             waits && now.saturating_sub(queue.used) >= silence
         };
         let owners = self.by_owner.iter().filter(|&(_, &at)| silent(&self.queues[at]));
-        let given_up: Vec<((usize, u32), usize)> = owners.map(|(&owner, &at)| (owner, at)).collect();
+        let given_up: Vec<((usize, u32), usize)> =
+            owners.map(|(&owner, &at)| (owner, at)).collect();
         for (_, at) in &given_up {
             self.counts.abandoned += 1;
             self.release(*at);
@@ -278,7 +283,8 @@ impl Scheduler {
         given_up.into_iter().map(|(owner, _)| owner).collect()
     }
 
-    /// The next handler to start, given how many tasks each cluster can still take; `None` if nothing is ready or has room.
+    /// The next handler to start, given how many tasks each cluster can still take; `None` if
+    /// nothing is ready or has room.
     pub fn next(&mut self, now: u64, room: &[u32]) -> Option<Task> {
         if !self.occupied.iter().zip(room).any(|(_, &room)| room > 0) {
             return None;
@@ -314,12 +320,14 @@ impl Scheduler {
             }
         };
         let (context, message) = (queue.context, queue.message);
-        let task = Task { number: self.number, handler, context, message, address, queue: at, cluster };
+        let task =
+            Task { number: self.number, handler, context, message, address, queue: at, cluster };
         self.number += 1;
         self.occupied[cluster] += 1;
         self.groups[group_at].turn = at + 1;
         let charge = self.shares.start(group_at);
-        self.running.insert(task.number, Running { task, start: now, charge, group: group_at, frees });
+        self.running
+            .insert(task.number, Running { task, start: now, charge, group: group_at, frees });
         self.settle(at);
         Some(task)
     }
@@ -356,8 +364,8 @@ impl Scheduler {
             return Ok(at);
         }
         // One queue stays for every other context that has none, so that nobody is shut out.
-        let kept =
-            self.groups.iter().filter(|group| group.owned == 0).count() - usize::from(group.owned == 0);
+        let kept = self.groups.iter().filter(|group| group.owned == 0).count()
+            - usize::from(group.owned == 0);
         if self.free.len() > kept {
             let first = self.free.first().copied().unwrap_or(preferred);
             return Ok(if self.free.contains(&preferred) { preferred } else { first });
@@ -369,8 +377,12 @@ impl Scheduler {
             let lost = queue.state == State::Payload && queue.idle();
             lost && !patient && (queue.context == context || group.owned == 0)
         };
-        let oldest =
-            self.queues.iter().enumerate().filter(|queue| gives_way(&queue)).min_by_key(|(_, q)| q.used);
+        let oldest = self
+            .queues
+            .iter()
+            .enumerate()
+            .filter(|queue| gives_way(&queue))
+            .min_by_key(|(_, q)| q.used);
         oldest.map(|(at, _)| at).ok_or(Refused::NoQueue)
     }
 
@@ -425,24 +437,32 @@ impl Scheduler {
         }
     }
 
-    /// Goes on to where something has to start or end first. Ends, since each round moves the queue to a later state, and a new
-    /// message begins only with a packet, which waits.
+    /// Goes on to where something has to start or end first. Ends, since each round moves the queue
+    /// to a later state, and a new message begins only with a packet, which waits.
     fn settle(&mut self, at: usize) {
         let faults = self.config.faults;
         loop {
             let queue = &mut self.queues[at];
             let context = self.config.contexts[queue.context];
             match queue.state {
-                State::Payload if faults.drains_early && queue.ended && queue.waiting.len() == 1 => {
+                State::Payload
+                    if faults.drains_early && queue.ended && queue.waiting.len() == 1 =>
+                {
                     queue.state = State::Draining;
                 }
-                State::Payload | State::Draining if queue.ended && queue.idle() => match queue.kept.take() {
-                    Some(address) => queue.state = State::Completion(address),
-                    None => self.finish(at),
-                },
-                // Nothing is known of such a message that would be lost with its queue: pings are messages of one packet.
+                State::Payload | State::Draining if queue.ended && queue.idle() => {
+                    match queue.kept.take() {
+                        Some(address) => queue.state = State::Completion(address),
+                        None => self.finish(at),
+                    }
+                }
+                // Nothing is known of such a message that would be lost with its queue: pings are
+                // messages of one packet.
                 State::Payload
-                    if queue.idle() && !context.header && !context.completion && !faults.shared_queues =>
+                    if queue.idle()
+                        && !context.header
+                        && !context.completion
+                        && !faults.shared_queues =>
                 {
                     self.release(at);
                 }

@@ -1,15 +1,18 @@
 //! Weighted fair sharing of handler units between execution contexts.
 //!
-//! A context's virtual time is the unit cycles its handlers took, divided by its weight; whoever is furthest behind goes next. How
-//! long a handler runs is known when it ends: until then the mean of the context's earlier ones is charged, and then corrected. A
-//! context that had nothing to start comes back no further behind than the last one that started, so nobody saves up time.
+//! A context's virtual time is the unit cycles its handlers took, divided by its weight; whoever is
+//! furthest behind goes next. How long a handler runs is known when it ends: until then the mean of
+//! the context's earlier ones is charged, and then corrected. A context that had nothing to start
+//! comes back no further behind than the last one that started, so nobody saves up time.
 //!
-//! With `u` units and handlers of at most `d` cycles, two contexts of weights `a` and `b` that always have something to start
-//! differ in cycles by weight by at most `(2u + 1) d (1/a + 1/b)`: whoever is ahead got there with one more task, corrections of
-//! running ones, and what those are not charged for yet, and is not chosen again until the other has caught up. Cost: a look at
+//! With `u` units and handlers of at most `d` cycles, two contexts of weights `a` and `b` that
+//! always have something to start differ in cycles by weight by at most `(2u + 1) d (1/a + 1/b)`:
+//! whoever is ahead got there with one more task, corrections of running ones, and what those are
+//! not charged for yet, and is not chosen again until the other has caught up. Cost: a look at
 //! every context a task.
 //!
-//! Source: start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996); borrowed virtual time as OSMOSIS has it (arXiv 2309.03628).
+//! Source: start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996); borrowed virtual time as
+//! OSMOSIS has it (arXiv 2309.03628).
 
 use std::num::NonZeroU32;
 

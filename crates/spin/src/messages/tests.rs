@@ -65,9 +65,12 @@ impl Message {
     /// What may start: looked up from scratch, with no state kept.
     fn startable(&self) -> Option<(Handler, u32)> {
         if self.header != Progress::Done {
-            return (self.header == Progress::Open).then(|| (Handler::Header, self.packets[0].0.address));
+            return (self.header == Progress::Open)
+                .then(|| (Handler::Header, self.packets[0].0.address));
         }
-        if let Some((packet, _)) = self.packets.iter().find(|(_, progress)| *progress == Progress::Open) {
+        if let Some((packet, _)) =
+            self.packets.iter().find(|(_, progress)| *progress == Progress::Open)
+        {
             return Some((Handler::Payload, packet.address));
         }
         let completes = self.closed() && self.completion == Progress::Open;
@@ -102,15 +105,18 @@ impl Model {
 
     /// The message of every key that is not over.
     fn current(&mut self) -> impl Iterator<Item = &mut Message> {
-        self.0.values_mut().filter_map(|messages| messages.iter_mut().find(|message| !message.over()))
+        self.0
+            .values_mut()
+            .filter_map(|messages| messages.iter_mut().find(|message| !message.over()))
     }
 }
 
 const CONTEXTS: [(u32, bool, bool); 4] =
     [(1, true, true), (2, false, true), (3, true, false), (1, false, false)];
 
-/// A few hundred packets of messages with and without handlers, beside the naive model: every task is one that may start, nothing
-/// that may start is held back while there is room, and everything ends.
+/// A few hundred packets of messages with and without handlers, beside the naive model: every task
+/// is one that may start, nothing that may start is held back while there is room, and everything
+/// ends.
 fn compare(seed: u32, shared_queues: bool) {
     let mut noise = Noise(seed);
     let contexts = CONTEXTS.map(|(weight, header, completion)| context(weight, header, completion));
@@ -129,7 +135,8 @@ fn compare(seed: u32, shared_queues: bool) {
             packet(address, context, noise.below(2) * 16 + noise.below(2), noise.below(8) == 0)
         })
         .collect();
-    let (mut freed, mut running, mut occupied) = (vec![0; 600], Vec::<(u64, Task)>::new(), [0u32; 2]);
+    let (mut freed, mut running, mut occupied) =
+        (vec![0; 600], Vec::<(u64, Task)>::new(), [0u32; 2]);
     let mut sent = 300;
     for now in 0.. {
         while let Some(&packet) = arrivals.front() {
@@ -141,7 +148,11 @@ fn compare(seed: u32, shared_queues: bool) {
                 Err(refused) => {
                     assert_eq!(refused, Refused::NoCell);
                     let waiting = |message: &Message| {
-                        message.packets.iter().filter(|(_, progress)| *progress == Progress::Open).count()
+                        message
+                            .packets
+                            .iter()
+                            .filter(|(_, progress)| *progress == Progress::Open)
+                            .count()
                     };
                     assert!(model.0.values().flatten().map(waiting).sum::<usize>() >= 8);
                     break;
@@ -162,7 +173,8 @@ fn compare(seed: u32, shared_queues: bool) {
             message.set(task.handler, task.address, Progress::Done);
             let is_kept = contexts[message.context].completion
                 && message.last().is_some_and(|last| last.address == task.address);
-            let frees = task.handler == Handler::Completion || task.handler == Handler::Payload && !is_kept;
+            let frees =
+                task.handler == Handler::Completion || task.handler == Handler::Payload && !is_kept;
             assert_eq!(gone, frees.then_some(task.address), "{task:?}");
             if let Some(address) = gone {
                 freed[address as usize] += 1;
@@ -198,8 +210,11 @@ fn compare(seed: u32, shared_queues: bool) {
         if arrivals.is_empty() && scheduler.is_idle() {
             // Ends for what is open, then nothing may be left.
             let open = |message: &&mut Message| message.last().is_none();
-            let open: Vec<_> =
-                model.current().filter(open).map(|message| (message.context, message.number)).collect();
+            let open: Vec<_> = model
+                .current()
+                .filter(open)
+                .map(|message| (message.context, message.number))
+                .collect();
             if open.is_empty() {
                 break;
             }
@@ -223,25 +238,30 @@ fn random_messages_go_as_in_the_naive_model() {
     }
 }
 
-/// With every set of faults, and numbers that make no sense: packets are freed once, and header handlers run alone.
+/// With every set of faults, and numbers that make no sense: packets are freed once, and header
+/// handlers run alone.
 #[test]
 fn faults_lose_no_packet_twice() {
     for seed in 0..160 {
         let mut noise = Noise(seed);
-        let contexts = CONTEXTS.map(|(weight, header, completion)| context(weight, header, completion));
-        let mut config = Config { queues: 3, cells: 4, patience: 9, ..Config::pspin(contexts.to_vec()) };
+        let contexts =
+            CONTEXTS.map(|(weight, header, completion)| context(weight, header, completion));
+        let mut config =
+            Config { queues: 3, cells: 4, patience: 9, ..Config::pspin(contexts.to_vec()) };
         let [shared_queues, drains_early, no_shares] = [0, 1, 2].map(|bit| seed >> bit & 1 == 1);
         config.faults = Faults { shared_queues, drains_early, no_shares };
         let mut scheduler = Scheduler::new(config);
         let (mut freed, mut running) = ([false; 500], Vec::<Task>::new());
         for address in 0..500 {
             let now = u64::from(address);
-            let next = packet(address, noise.below(5) as usize, noise.below(5), noise.below(4) == 0);
+            let next =
+                packet(address, noise.below(5) as usize, noise.below(5), noise.below(4) == 0);
             let taken = scheduler.arrive(now, next);
             assert_eq!(taken == Err(Refused::NoContext(4)), next.matched.context == 4);
             if let Some(task) = scheduler.next(now, &[noise.below(2); 5]) {
                 let meets = |other: &Task| {
-                    other.queue == task.queue && (other.handler != Payload || task.handler != Payload)
+                    other.queue == task.queue
+                        && (other.handler != Payload || task.handler != Payload)
                 };
                 assert!(!running.iter().any(meets), "{task:?}");
                 running.push(task);
@@ -262,7 +282,8 @@ fn faults_lose_no_packet_twice() {
     }
 }
 
-/// Cycles by context of two that always have packets, and the largest difference by weight at any time.
+/// Cycles by context of two that always have packets, and the largest difference by weight at any
+/// time.
 fn contend(faults: Faults, weights: [u32; 2], longest: [u32; 2], units: u32) -> ([u64; 2], f64) {
     let contexts = weights.map(|weight| context(weight, false, false)).to_vec();
     let mut scheduler = Scheduler::new(Config { faults, clusters: 1, ..Config::fpspin(contexts) });
@@ -302,8 +323,9 @@ fn contexts_share_units_by_weight_whatever_their_handlers_take() {
     for (weights, longest, units) in
         [([1, 1], [40, 4], 8), ([1, 3], [4, 40], 8), ([5, 2], [40, 40], 1), ([1, 10], [40, 7], 16)]
     {
-        let bound =
-            f64::from(2 * units + 1) * 40.0 * (1.0 / f64::from(weights[0]) + 1.0 / f64::from(weights[1]));
+        let bound = f64::from(2 * units + 1)
+            * 40.0
+            * (1.0 / f64::from(weights[0]) + 1.0 / f64::from(weights[1]));
         let (served, worst) = contend(Faults::default(), weights, longest, units);
         assert!(worst <= bound, "{weights:?}: {served:?} differ by {worst}, more than {bound}");
         assert_eq!(served[0] + served[1], 20_000 * u64::from(units), "no unit is idle");
@@ -322,7 +344,9 @@ fn nobody_saves_up_time() {
         for now in 0..1000u32 {
             for context in 0..2 {
                 if now >= 500 || context != late {
-                    scheduler.arrive(now.into(), packet(now, context, context as u32, false)).unwrap();
+                    scheduler
+                        .arrive(now.into(), packet(now, context, context as u32, false))
+                        .unwrap();
                 }
             }
             let task = scheduler.next(now.into(), &[1; 4]).unwrap();
@@ -413,7 +437,8 @@ fn a_queue_is_kept_again_for_who_has_given_back_all() {
     let mut scheduler = one(Faults::default());
     scheduler.arrive(0, packet(0, 1, 3, true)).unwrap();
     drain(&mut scheduler);
-    let taken = (0..16).take_while(|&message| scheduler.arrive(0, packet(1, 0, message, false)).is_ok());
+    let taken =
+        (0..16).take_while(|&message| scheduler.arrive(0, packet(1, 0, message, false)).is_ok());
     assert_eq!(taken.count(), 15);
 }
 
@@ -423,7 +448,11 @@ fn a_lost_end_gives_way_and_no_context_is_shut_out() {
     for message in 0..15 {
         scheduler.arrive(0, packet(message, 0, message, false)).unwrap();
     }
-    assert_eq!(scheduler.arrive(0, packet(15, 0, 15, false)), Err(Refused::NoQueue), "one is the other's");
+    assert_eq!(
+        scheduler.arrive(0, packet(15, 0, 15, false)),
+        Err(Refused::NoQueue),
+        "one is the other's"
+    );
     scheduler.arrive(0, packet(15, 1, 3, false)).unwrap();
     drain(&mut scheduler);
     let patience = 40_000;
@@ -433,7 +462,11 @@ fn a_lost_end_gives_way_and_no_context_is_shut_out() {
     scheduler.arrive(patience, packet(18, 0, 15, false)).unwrap();
     assert_eq!(drain(&mut scheduler), [(Header, 18), (Payload, 18)]);
     scheduler.arrive(patience, packet(19, 1, 3, true)).unwrap();
-    assert_eq!(drain(&mut scheduler), [(Payload, 19), (Completion, 19)], "the other keeps its message");
+    assert_eq!(
+        drain(&mut scheduler),
+        [(Payload, 19), (Completion, 19)],
+        "the other keeps its message"
+    );
     let want = Counts { packets: 19, refused: 2, messages: 17, ended: 1, abandoned: 1, late: 0 };
     assert_eq!(scheduler.counts(), want);
 }
@@ -463,7 +496,8 @@ fn the_home_cluster_takes_twenty_tasks_and_then_the_emptiest() {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let mut scheduler = Scheduler::new(Config { queues: 0, clusters: 0, ..Config::pspin(Vec::new()) });
+    let mut scheduler =
+        Scheduler::new(Config { queues: 0, clusters: 0, ..Config::pspin(Vec::new()) });
     assert_eq!(scheduler.arrive(0, packet(0, 3, 0, false)), Err(Refused::NoContext(3)));
     assert_eq!(scheduler.next(0, &[]), None);
     assert_eq!(scheduler.done(0, 0), Err(NotRunning { number: 0 }));

@@ -1,8 +1,8 @@
 //! What one core sees: addresses, protection, and how long accesses take.
 //!
-//! The own cluster's memory answers in the instruction's time unless another core, or a packet that is being copied in, uses the
-//! bank in the same cycle. Cores run in slices, so a conflict is seen if both accesses fall into slices that meet; which of the
-//! two waits depends on who ran first.
+//! The own cluster's memory answers in the instruction's time unless another core, or a packet that
+//! is being copied in, uses the bank in the same cycle. Cores run in slices, so a conflict is seen
+//! if both accesses fall into slices that meet; which of the two waits depends on who ran first.
 
 use nicforge_isa::rv32::{Access, Amo, Bus, Refusal, Reply};
 
@@ -31,8 +31,8 @@ impl Banks {
         Banks(Box::new([Bank::default(); BANKS]))
     }
 
-    /// Cycles until the bank of an address serves an access, one a cycle. Who comes from before the bank's last use, being behind the
-    /// other cores, does not wait.
+    /// Cycles until the bank of an address serves an access, one a cycle. Who comes from before the
+    /// bank's last use, being behind the other cores, does not wait.
     #[inline]
     fn wait(&mut self, at: u32, now: u64) -> u32 {
         let bank = &mut self.0[at as usize / 4 % BANKS];
@@ -77,7 +77,9 @@ impl Port<'_> {
         if let Some(place) = self.world.memories.place(self.cluster, at, size) {
             if self.guarded {
                 let space = &self.world.memories.spaces[self.space];
-                self.world.windows[self.hpu].check(space, place, size, write).map_err(Refusal::Fault)?;
+                self.world.windows[self.hpu]
+                    .check(space, place, size, write)
+                    .map_err(Refusal::Fault)?;
             }
             return Ok(Goes::Memory(place));
         }

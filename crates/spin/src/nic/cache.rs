@@ -1,7 +1,8 @@
 //! A cluster's instruction cache: which lines of which image are there, and from when on.
 //!
-//! Four ways, filled in turn. Lines are named by image and address. Who asks for a line that is on its way waits for that, so cores that
-//! run the same new code one after the other arrive together, as logs of RTL simulations have it.
+//! Four ways, filled in turn. Lines are named by image and address. Who asks for a line that is on
+//! its way waits for that, so cores that run the same new code one after the other arrive together,
+//! as logs of RTL simulations have it.
 
 use crate::machine::CACHE_LINE;
 
@@ -47,7 +48,8 @@ impl Cache {
         self.miss as u32
     }
 
-    /// Empties it, as it is when the image has started: in logs of RTL simulations the first handler waits for the runtime's lines, too.
+    /// Empties it, as it is when the image has started: in logs of RTL simulations the first
+    /// handler waits for the runtime's lines, too.
     pub fn clear(&mut self) {
         self.sets.iter_mut().for_each(|set| *set = [Line::default(); WAYS]);
     }
@@ -71,7 +73,10 @@ mod tests {
     #[test]
     fn a_line_on_its_way_is_waited_for() {
         let mut cache = Cache::new(4096, 9);
-        assert_eq!((cache.wait(0, 16, 100), cache.wait(0, 16, 103), cache.wait(0, 16, 109)), (9, 6, 0));
+        assert_eq!(
+            (cache.wait(0, 16, 100), cache.wait(0, 16, 103), cache.wait(0, 16, 109)),
+            (9, 6, 0)
+        );
         cache.wait(0, 32, 1000);
         cache.clear();
         assert_eq!(cache.wait(0, 16, 2000), 9, "nothing is left");

@@ -1,7 +1,8 @@
 //! Commands of handlers: frames to the line, bytes to and from the host, copies within the NIC.
 //!
-//! Data is read when a command starts. The line and both directions of the link to the host serve one command after the other; a
-//! command is done when its last byte has left the NIC's memories, or has arrived there. What a command may not touch ends it at once.
+//! Data is read when a command starts. The line and both directions of the link to the host serve
+//! one command after the other; a command is done when its last byte has left the NIC's memories,
+//! or has arrived there. What a command may not touch ends it at once.
 
 use super::driver::Command;
 use super::memories::Place;
@@ -200,7 +201,9 @@ impl Nic {
         match place {
             Place::Packet { .. } => {
                 let packet = self.packets.range(..=address).next_back();
-                packet.is_none_or(|(start, packet)| address - start >= packet.bytes.next_multiple_of(64))
+                packet.is_none_or(|(start, packet)| {
+                    address - start >= packet.bytes.next_multiple_of(64)
+                })
             }
             Place::L1 { cluster, at } if (map::L1_PACKETS..map::L1_SCRATCHPADS).contains(&at) => {
                 let address = map::L1 + cluster as u32 * map::L1_STRIDE + at;
@@ -211,17 +214,28 @@ impl Nic {
         }
     }
 
-    fn host_address(&self, context: usize, high: u32, low: u32, bytes: u32) -> Result<u64, CommandRefused> {
+    fn host_address(
+        &self,
+        context: usize,
+        high: u32,
+        low: u32,
+        bytes: u32,
+    ) -> Result<u64, CommandRefused> {
         let address = u64::from(high) << 32 | u64::from(low);
         let region = self.tenants[context].host;
         let offset = address.wrapping_sub(region.address);
-        let inside =
-            offset <= u64::from(region.bytes) && u64::from(bytes) <= u64::from(region.bytes) - offset;
+        let inside = offset <= u64::from(region.bytes)
+            && u64::from(bytes) <= u64::from(region.bytes) - offset;
         if inside { Ok(address) } else { Err(CommandRefused::Host { address, bytes }) }
     }
 
     /// What a command is to do, if it may.
-    fn work(&mut self, hpu: usize, context: usize, command: &Command) -> Result<Work, CommandRefused> {
+    fn work(
+        &mut self,
+        hpu: usize,
+        context: usize,
+        command: &Command,
+    ) -> Result<Work, CommandRefused> {
         let Command { info, words } = *command;
         let space = self.tenants[context].space;
         match info & 6 {
@@ -302,7 +316,8 @@ impl Nic {
             Work::Copy { to, bytes, .. } => {
                 let cluster = pending.hpu / machine.cores;
                 let beats = machine.beats(*bytes);
-                let first = take(&mut self.clusters[cluster].copy_free, beats) + machine.copy_cycles;
+                let first =
+                    take(&mut self.clusters[cluster].copy_free, beats) + machine.copy_cycles;
                 if let Place::L1 { cluster: owner, at } = *to {
                     let window = &mut self.world.copying[owner];
                     (window.cycles, window.at) = (first..first + beats, at);
@@ -352,7 +367,8 @@ impl Nic {
     }
 }
 
-/// Frames of a remote write: each with a header of destination, bytes, offset and all bytes (32 bits each, little-endian), then zeros.
+/// Frames of a remote write: each with a header of destination, bytes, offset and all bytes (32
+/// bits each, little-endian), then zeros.
 fn pieces(data: &[u8], destination: u32, header: u32, most: u32) -> Vec<Vec<u8>> {
     let header = header.max(16) as usize;
     let pieces = data.chunks(most.max(1) as usize).enumerate();

@@ -26,7 +26,8 @@ pub(super) struct Tenant {
 }
 
 impl Nic {
-    /// Sets a context up: loads its image, unless it shares one, and lets it start. Gives its number, which is its ruleset's.
+    /// Sets a context up: loads its image, unless it shares one, and lets it start. Gives its
+    /// number, which is its ruleset's.
     ///
     /// # Errors
     /// See [`NicError`].
@@ -46,8 +47,11 @@ impl Nic {
             },
         };
         let handlers = &context.handlers;
-        let functions =
-            [function(&handlers.header)?, function(&handlers.payload)?, function(&handlers.completion)?];
+        let functions = [
+            function(&handlers.header)?,
+            function(&handlers.payload)?,
+            function(&handlers.completion)?,
+        ];
         let machine = &self.world.machine;
         if let Some(Range { start, end }) = context.handler_memory {
             let inside = start >= map::L2 && start <= end && end <= machine.packets_at();
@@ -56,8 +60,10 @@ impl Nic {
             }
         }
         let first = self.tenants.last().map_or(map::L1_SCRATCHPADS, |tenant| tenant.scratchpad.end);
-        let scratchpad =
-            first..first.saturating_add(context.scratchpad.checked_next_multiple_of(64).unwrap_or(u32::MAX));
+        let scratchpad = first
+            ..first.saturating_add(
+                context.scratchpad.checked_next_multiple_of(64).unwrap_or(u32::MAX),
+            );
         if scratchpad.end > machine.l1_bytes {
             let (wanted, room) =
                 (scratchpad.end - map::L1_SCRATCHPADS, machine.l1_bytes - map::L1_SCRATCHPADS);
@@ -83,7 +89,8 @@ impl Nic {
             }
         };
         let shared = self.world.memories.spaces[space].shared_end.next_multiple_of(64);
-        let rest = map::L2 + shared.min(self.world.machine.l2_bytes)..map::L2 + self.world.machine.l2_bytes;
+        let rest = map::L2 + shared.min(self.world.machine.l2_bytes)
+            ..map::L2 + self.world.machine.l2_bytes;
         let handlers = messages::Context {
             weight: context.weight,
             header: functions[0].is_some(),
@@ -115,11 +122,16 @@ impl Nic {
         Ok(number)
     }
 
-    /// Changes what frames a context gets, from the next one on; `None` if only those that come with their message.
+    /// Changes what frames a context gets, from the next one on; `None` if only those that come
+    /// with their message.
     ///
     /// # Errors
     /// There is no such context, or rules do not reach it.
-    pub fn set_ruleset(&mut self, context: usize, ruleset: Option<Ruleset>) -> Result<(), NicError> {
+    pub fn set_ruleset(
+        &mut self,
+        context: usize,
+        ruleset: Option<Ruleset>,
+    ) -> Result<(), NicError> {
         if context >= self.tenants.len() {
             return Err(NicError::NoContext(context));
         }
@@ -136,7 +148,8 @@ impl Nic {
         Ok(tenant.handler_memory.clone())
     }
 
-    /// The host reads NIC memory as a context sees it (cluster 0 where addresses mean the own cluster's).
+    /// The host reads NIC memory as a context sees it (cluster 0 where addresses mean the own
+    /// cluster's).
     ///
     /// # Errors
     /// There is no such context, or no memory.

@@ -1,8 +1,10 @@
-//! The seam to a datapath that is not this crate's: matching, packet memory, message scheduler and DMA engines as hardware, simulated elsewhere.
+//! The seam to a datapath that is not this crate's: matching, packet memory, message scheduler and
+//! DMA engines as hardware, simulated elsewhere.
 //!
-//! The NIC gives it frames, room in clusters, ended tasks and commands, and it says what came of them ([`Step`]). Clusters, units and host
-//! stay here. Times are the same cycles: the NIC lets it run as far as its own next event, and it stops as soon as it has something
-//! to say, so the only thing that can be late is what a running handler sees of it, by a slice.
+//! The NIC gives it frames, room in clusters, ended tasks and commands, and it says what came of
+//! them ([`Step`]). Clusters, units and host stay here. Times are the same cycles: the NIC lets it
+//! run as far as its own next event, and it stops as soon as it has something to say, so the only
+//! thing that can be late is what a running handler sees of it, by a slice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -15,7 +17,8 @@ use crate::machine::Machine;
 use crate::matching::{Matched, Ruleset};
 use crate::messages::{Counts, Task};
 
-/// What a datapath has to know of a context. Sizes are bytes, the scratchpad is an offset in every cluster's memory.
+/// What a datapath has to know of a context. Sizes are bytes, the scratchpad is an offset in every
+/// cluster's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
     pub number: usize,
@@ -36,7 +39,8 @@ pub struct Handed {
     pub bytes: u32,
     /// Its end frees the packet.
     pub frees: bool,
-    /// What the datapath says of the context: address of the handler, its memory, the host's, the scratchpad.
+    /// What the datapath says of the context: address of the handler, its memory, the host's, the
+    /// scratchpad.
     pub function: u32,
     pub handler_memory: Range32,
     pub host: HostRegion,
@@ -50,7 +54,8 @@ pub struct Range32 {
     pub bytes: u32,
 }
 
-/// Something the datapath did, at a cycle. Frames are told by what [`Datapath::arrive`] called them.
+/// Something the datapath did, at a cycle. Frames are told by what [`Datapath::arrive`] called
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// No rule wants the frame.
@@ -120,11 +125,12 @@ pub trait Datapath: std::fmt::Debug + Send {
     /// When it has something to do; `None` until it is given something.
     fn next(&self) -> Option<u64>;
 
-    /// Runs from a cycle on, until another or until something happened. Steps are in order, with their cycles.
+    /// Runs from a cycle on, until another or until something happened. Steps are in order, with
+    /// their cycles.
     fn run(&mut self, from: u64, until: u64) -> Vec<(u64, Step)>;
 
-    /// What its scheduler has counted (times a packet was refused are not), and most bytes of packet memory in use at any time; asked for
-    /// while it has nothing to do.
+    /// What its scheduler has counted (times a packet was refused are not), and most bytes of
+    /// packet memory in use at any time; asked for while it has nothing to do.
     fn counts(&mut self) -> (Counts, u32);
 }
 
@@ -167,11 +173,14 @@ impl Nic {
         path.arrive(self.now, frame, &bytes);
     }
 
-    /// A handler's command for the datapath's DMA engines; false if it is none, and the NIC's own do it.
+    /// A handler's command for the datapath's DMA engines; false if it is none, and the NIC's own
+    /// do it.
     pub(super) fn command_at_datapath(&mut self, at: usize) -> bool {
         let Some(path) = &mut self.datapath else { return false };
         match self.links.work(at) {
-            Some(Work::Send { address, frames }) if frames.len() == 1 => path.send(at, *address, &frames[0]),
+            Some(Work::Send { address, frames }) if frames.len() == 1 => {
+                path.send(at, *address, &frames[0])
+            }
             Some(Work::HostWrite { address, bytes, .. }) if !bytes.is_empty() => {
                 path.write_host(at, *address, bytes);
             }
@@ -208,7 +217,8 @@ impl Nic {
                     ..Times::default()
                 };
                 let copied = frame.copied.unwrap_or(bytes).min(bytes);
-                self.packets.insert(address, Packet::written(frame.user, bytes, copied, matched, times));
+                self.packets
+                    .insert(address, Packet::written(frame.user, bytes, copied, matched, times));
                 self.want_expire();
             }
             Step::Task { handed, packet } => self.task_from_datapath(handed, &packet),

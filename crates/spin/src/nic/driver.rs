@@ -1,7 +1,8 @@
 //! The registers between one handler unit and the NIC: the task it has, its commands, its copies.
 //!
-//! Reading the function's address waits for a task, reading the doorbell ends the handler, reading "issue" starts a command. What the
-//! NIC has to know of it goes out as a [`Request`]; what a unit waits for is tried again when the NIC says that something changed.
+//! Reading the function's address waits for a task, reading the doorbell ends the handler, reading
+//! "issue" starts a command. What the NIC has to know of it goes out as a [`Request`]; what a unit
+//! waits for is tried again when the NIC says that something changed.
 //!
 //! Source: facts of PsPIN's handler unit driver (RTL); register numbers are its interface.
 
@@ -210,7 +211,11 @@ impl Driver {
             WORDS..=0xa8 => self.command.words[((word - WORDS) / 4) as usize],
             _ => {
                 let register = (word / 4) as usize;
-                self.task.as_ref().and_then(|task| task.registers.get(register)).copied().unwrap_or(0)
+                self.task
+                    .as_ref()
+                    .and_then(|task| task.registers.get(register))
+                    .copied()
+                    .unwrap_or(0)
             }
         };
         self.last = value;
@@ -234,7 +239,9 @@ impl Driver {
         asks: &mut Vec<(u64, Ask)>,
     ) -> Result<(), NotYet> {
         match at & !3 {
-            ERROR if self.state == State::Running => asks.push((now, Ask::Failed(Failure::Reported(value)))),
+            ERROR if self.state == State::Running => {
+                asks.push((now, Ask::Failed(Failure::Reported(value))))
+            }
             WAIT if !self.is_done(value) => return Err(NotYet),
             TEST => self.tested = value,
             INFO => self.command.info = value,
@@ -287,7 +294,12 @@ impl Driver {
     ///
     /// # Errors
     /// The unit has to wait.
-    pub(crate) fn load_copy(&mut self, at: u32, now: u64, asks: &mut Vec<(u64, Ask)>) -> Result<u32, NotYet> {
+    pub(crate) fn load_copy(
+        &mut self,
+        at: u32,
+        now: u64,
+        asks: &mut Vec<(u64, Ask)>,
+    ) -> Result<u32, NotYet> {
         Ok(match at & !3 {
             0 => self.copy[0],
             8 => self.copy[1],

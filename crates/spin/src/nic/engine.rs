@@ -1,8 +1,11 @@
-//! The seam to whatever runs handlers: here cores that interpret an image ([`super::iss`]), elsewhere native code.
+//! The seam to whatever runs handlers: here cores that interpret an image ([`super::iss`]),
+//! elsewhere native code.
 //!
-//! The NIC gives a unit a task and calls `start`; the engine begins it ([`World::begin`]), runs the handler, which reads and writes memory and
-//! gives commands, and ends it. The engine has its own times, which never go back; it never goes beyond `until` by more than an instruction, and
-//! returns from `run` as soon as it has asked the NIC for something, so that the NIC can answer in time.
+//! The NIC gives a unit a task and calls `start`; the engine begins it ([`World::begin`]), runs the
+//! handler, which reads and writes memory and gives commands, and ends it. The engine has its own
+//! times, which never go back; it never goes beyond `until` by more than an instruction, and
+//! returns from `run` as soon as it has asked the NIC for something, so that the NIC can answer in
+//! time.
 
 use std::ops::Range;
 
@@ -11,7 +14,8 @@ use nicforge_isa::rv32::Trap;
 use super::world::World;
 use crate::machine::map;
 
-/// Memories that an engine brings, because its handlers reach them at the NIC's addresses without asking.
+/// Memories that an engine brings, because its handlers reach them at the NIC's addresses without
+/// asking.
 #[derive(Debug)]
 pub struct Backing {
     /// By cluster; longer than the machine says, with stacks behind the rest.
@@ -44,18 +48,21 @@ impl Stacks {
     pub(crate) fn hold(&self, at: u32, size: u32) -> bool {
         const CORES: u32 = 32;
         let Some(offset) = at.checked_sub(self.first) else { return false };
-        offset / self.stride < CORES && u64::from(offset % self.stride) + u64::from(size) <= self.bytes.into()
+        offset / self.stride < CORES
+            && u64::from(offset % self.stride) + u64::from(size) <= self.bytes.into()
     }
 }
 
 /// What an engine does for the NIC.
 pub trait Engine: std::fmt::Debug + Send {
-    /// Memories for the NIC, asked for once; an engine without gets its own from the NIC. With them there is one image.
+    /// Memories for the NIC, asked for once; an engine without gets its own from the NIC. With them
+    /// there is one image.
     fn backing(&mut self) -> Option<Backing> {
         None
     }
 
-    /// Takes an image that was loaded as a new space and brings it to where it waits for tasks, within so many cycles.
+    /// Takes an image that was loaded as a new space and brings it to where it waits for tasks,
+    /// within so many cycles.
     ///
     /// # Errors
     /// It does not get there.

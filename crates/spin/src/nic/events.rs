@@ -1,10 +1,11 @@
 //! What happens when: events by time, those of equal times in the order in which they were put in.
 //!
-//! Nearly all events are less than [`SPAN`] cycles away. They lie in a ring of lists, one a cycle, with a bit for each list that is not
-//! empty; the others in a heap. The earlier of the first of the ring and the first of the heap comes next, so nothing ever moves
-//! between them. Putting in and taking out cost a constant, but for the heap's few.
-//! The ring is right because all its events lie within `SPAN` of `base`, the time last taken out, and times taken out never go back
-//! beyond it: what is put in for an earlier time goes into the heap.
+//! Nearly all events are less than [`SPAN`] cycles away. They lie in a ring of lists, one a cycle,
+//! with a bit for each list that is not empty; the others in a heap. The earlier of the first of
+//! the ring and the first of the heap comes next, so nothing ever moves between them. Putting in
+//! and taking out cost a constant, but for the heap's few. The ring is right because all its events
+//! lie within `SPAN` of `base`, the time last taken out, and times taken out never go back beyond
+//! it: what is put in for an earlier time goes into the heap.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -59,8 +60,10 @@ impl Events {
     /// Takes the first one out.
     pub fn take(&mut self) -> Option<Event> {
         let slot = (self.first % SPAN) as usize;
-        let near =
-            self.ring[slot].front().filter(|_| self.first < u64::MAX).map(|(order, _)| (self.first, *order));
+        let near = self.ring[slot]
+            .front()
+            .filter(|_| self.first < u64::MAX)
+            .map(|(order, _)| (self.first, *order));
         let far = self.far.peek().map(|Reverse((time, order, _))| (*time, *order));
         if far.is_some_and(|far| near.is_none_or(|near| far < near)) {
             let Reverse((time, _, event)) = self.far.pop()?;
@@ -114,7 +117,9 @@ mod tests {
         let mut random = 1u64;
         let mut now = 0;
         for step in 0..50_000u64 {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let choice = random >> 33;
             if choice.is_multiple_of(2) || list.is_empty() {
                 let time = match choice / 2 % 16 {

@@ -19,7 +19,10 @@ pub struct SparseMemory {
 }
 
 /// Splits a range where pages end: page, offset in it, and which bytes.
-fn pieces(address: u64, bytes: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+fn pieces(
+    address: u64,
+    bytes: usize,
+) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
         if done == bytes {

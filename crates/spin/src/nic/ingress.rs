@@ -1,6 +1,8 @@
-//! Frames on their way into packet memory: matched, given a place, written, described to the scheduler.
+//! Frames on their way into packet memory: matched, given a place, written, described to the
+//! scheduler.
 //!
-//! One frame is written at a time, in order of arrival, so what finds no room holds up or is dropped ([`super::Full`]).
+//! One frame is written at a time, in order of arrival, so what finds no room holds up or is
+//! dropped ([`super::Full`]).
 
 use std::collections::VecDeque;
 
@@ -89,7 +91,13 @@ impl Nic {
         if matched.context >= self.tenants.len() {
             return self.drop_frame(arrival.user, Dropped::NoContext);
         }
-        self.ingress.queue.push_back(Waiting { arrival, matched, arrived: now, from, held_up: false });
+        self.ingress.queue.push_back(Waiting {
+            arrival,
+            matched,
+            arrived: now,
+            from,
+            held_up: false,
+        });
         self.at(from, Event::Ingress);
     }
 
@@ -107,12 +115,15 @@ impl Nic {
             }
             let bytes = first.arrival.frame.len() as u32;
             let taken = self.packet_memory.take(bytes);
-            if taken == Err(NoRoom::Full) && (self.options.full == Full::Wait || self.options.compat.bugs) {
+            if taken == Err(NoRoom::Full)
+                && (self.options.full == Full::Wait || self.options.compat.bugs)
+            {
                 self.stats.held_up += u64::from(!std::mem::replace(&mut first.held_up, true));
                 // Goes on when a packet is freed.
                 return;
             }
-            let Some(Waiting { arrival, matched, arrived, .. }) = self.ingress.queue.pop_front() else {
+            let Some(Waiting { arrival, matched, arrived, .. }) = self.ingress.queue.pop_front()
+            else {
                 return;
             };
             let address = match taken {

@@ -1,11 +1,14 @@
 //! Handlers on interpreted cores, with times.
 //!
-//! Every unit has a core per image, since images know nothing of each other; one of them runs. The core that is furthest behind runs
-//! next, until it is [`SLICE`] cycles ahead of the second, so what cores write into shared memory is seen at most that late or early. What the NIC
-//! does is exact: no core runs beyond the NIC's next event, and whoever asks the NIC for something stops there.
+//! Every unit has a core per image, since images know nothing of each other; one of them runs. The
+//! core that is furthest behind runs next, until it is [`SLICE`] cycles ahead of the second, so
+//! what cores write into shared memory is seen at most that late or early. What the NIC does is
+//! exact: no core runs beyond the NIC's next event, and whoever asks the NIC for something stops
+//! there.
 //!
-//! Before a handler starts its core is saved. One that faults goes to the image's trap handler; if there is none, if that faults too, or
-//! if time is up, the saved core is put back, with what the runtime had on its stack.
+//! Before a handler starts its core is saved. One that faults goes to the image's trap handler; if
+//! there is none, if that faults too, or if time is up, the saved core is put back, with what the
+//! runtime had on its stack.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,7 +23,8 @@ use super::memories::Place;
 use super::world::World;
 use crate::machine::{Machine, map};
 
-/// How far cores may be apart, in cycles. Smaller is closer to hardware and slower (`bench`, `spin`).
+/// How far cores may be apart, in cycles. Smaller is closer to hardware and slower (`bench`,
+/// `spin`).
 pub const SLICE: u64 = 16;
 
 /// Cycles the runtime has to come back for the next task, beyond its handler's time.
@@ -77,7 +81,10 @@ impl Iss {
             codes: Vec::new(),
             ready: BinaryHeap::new(),
             banks: vec![Banks::new(); machine.clusters],
-            caches: vec![Cache::new(machine.cache_bytes, machine.cache_miss_cycles); machine.clusters],
+            caches: vec![
+                Cache::new(machine.cache_bytes, machine.cache_miss_cycles);
+                machine.clusters
+            ],
             cores: machine.cores,
             slice: slice.max(1),
             restarts: 0,
@@ -117,7 +124,8 @@ impl Iss {
         let hart = &mut unit.harts[task.space];
         hart.cycle = now;
         let frame = frame(world, hpu / self.cores, hpu % self.cores, hart);
-        let bytes = frame.map(|(place, size)| world.memories.bytes(task.space, place, size).to_vec());
+        let bytes =
+            frame.map(|(place, size)| world.memories.bytes(task.space, place, size).to_vec());
         unit.saved = Some((hart.clone(), bytes.unwrap_or_default()));
         world.begin(hpu, now);
         self.resume(hpu);
@@ -192,7 +200,9 @@ fn frame(world: &World, cluster: usize, core: usize, hart: &Hart) -> Option<(Pla
     let place = world.memories.place(cluster, hart.x(2), 0)?;
     let end = (core as u32 + 1) * map::STACK;
     match place {
-        Place::L1 { cluster: owner, at } if owner == cluster && at <= end && at + map::STACK >= end => {
+        Place::L1 { cluster: owner, at }
+            if owner == cluster && at <= end && at + map::STACK >= end =>
+        {
             Some((place, end - at))
         }
         _ => None,
@@ -267,7 +277,10 @@ impl Engine for Iss {
             let deadline = self.units[hpu].deadline.saturating_add(extra);
             if time >= deadline {
                 if busy {
-                    let limit = world.drivers[hpu].task().and_then(|task| task.watchdog).unwrap_or_default();
+                    let limit = world.drivers[hpu]
+                        .task()
+                        .and_then(|task| task.watchdog)
+                        .unwrap_or_default();
                     world.asks.push((time, Ask::Failed(Failure::Watchdog(limit))));
                 } else {
                     self.restarts += 1;
@@ -279,7 +292,8 @@ impl Engine for Iss {
             let end = until.min(second.saturating_add(self.slice)).min(deadline);
             let stop = self.step(world, hpu, end);
             world.file(hpu, self.units[hpu].task);
-            let exits = world.requests.iter().any(|request| request.ask == Ask::Failed(Failure::Exit));
+            let exits =
+                world.requests.iter().any(|request| request.ask == Ask::Failed(Failure::Exit));
             match stop {
                 _ if exits && world.drivers[hpu].busy() => self.abort(world, hpu),
                 Stop::Blocked => {

@@ -1,8 +1,9 @@
 //! The memories of a NIC, and how addresses find them.
 //!
-//! Images are all linked to the same addresses. What an image has for itself (program, handler memory, the runtime's part of every
-//! cluster's memory) is therefore a [`Space`] of its own, and an address means what it means in the space of who uses it. Packets and
-//! scratchpads are there once.
+//! Images are all linked to the same addresses. What an image has for itself (program, handler
+//! memory, the runtime's part of every cluster's memory) is therefore a [`Space`] of its own, and
+//! an address means what it means in the space of who uses it. Packets and scratchpads are there
+//! once.
 
 use std::ops::{Deref, DerefMut, Range};
 
@@ -86,7 +87,8 @@ pub(crate) struct Space {
     runtime: Vec<Vec<u8>>,
     /// Offsets in handler memory that handlers only read.
     pub constants: Vec<Range<u32>>,
-    /// End of what the image loads into handler memory before the part shared with the host, and in that part.
+    /// End of what the image loads into handler memory before the part shared with the host, and in
+    /// that part.
     pub image_end: u32,
     pub shared_end: u32,
     /// What it has in clusters, without stacks.
@@ -95,7 +97,12 @@ pub(crate) struct Space {
 
 impl Space {
     /// Loads an image. `all` loads initialised data too, which FPsPIN's loader forgets.
-    pub fn new(machine: &Machine, image: &Image, all: bool, handler: Bytes) -> Result<Space, ImageError> {
+    pub fn new(
+        machine: &Machine,
+        image: &Image,
+        all: bool,
+        handler: Bytes,
+    ) -> Result<Space, ImageError> {
         if image.segments.is_empty() {
             return Err(ImageError::NotLinked);
         }
@@ -136,18 +143,29 @@ impl Space {
             }
         }
         for section in image.sections.iter().filter(|section| !section.name.starts_with(".stack")) {
-            let at = section.address.checked_sub(map::L1_ALIAS).or(section.address.checked_sub(map::L1));
+            let at =
+                section.address.checked_sub(map::L1_ALIAS).or(section.address.checked_sub(map::L1));
             if let Some(at) = at.filter(|at| *at < map::L1_PACKETS) {
                 space.cluster_data.push(at..at.saturating_add(section.size).min(map::L1_PACKETS));
             }
         }
-        // Sections say more than segments, which hold constants and data together; an image may have none.
+        // Sections say more than segments, which hold constants and data together; an image may
+        // have none.
         let pieces: Vec<(u32, u32, bool)> = match image.sections.is_empty() {
-            false => image.sections.iter().map(|piece| (piece.address, piece.size, piece.writable)).collect(),
-            true => image.segments.iter().map(|piece| (piece.address, piece.size, piece.writable)).collect(),
+            false => image
+                .sections
+                .iter()
+                .map(|piece| (piece.address, piece.size, piece.writable))
+                .collect(),
+            true => image
+                .segments
+                .iter()
+                .map(|piece| (piece.address, piece.size, piece.writable))
+                .collect(),
         };
         for (address, size, writable) in pieces {
-            let Some(at) = address.checked_sub(map::L2).filter(|at| *at < machine.handler_data) else {
+            let Some(at) = address.checked_sub(map::L2).filter(|at| *at < machine.handler_data)
+            else {
                 continue;
             };
             let range = at..at.saturating_add(size).min(machine.l2_bytes);
@@ -234,13 +252,15 @@ impl Memories {
         }
     }
 
-    /// Where `size` bytes at an address lie, seen from a cluster; `None` if nothing holds them in one piece.
+    /// Where `size` bytes at an address lie, seen from a cluster; `None` if nothing holds them in
+    /// one piece.
     #[inline]
     pub fn place(&self, cluster: usize, address: u32, size: u32) -> Option<Place> {
         let fits = |at: u32, bytes: u32| at.checked_add(size).is_some_and(|end| end <= bytes);
         let l1 = |cluster: usize, at: u32| {
             let one_piece = at >= map::L1_PACKETS || fits(at, map::L1_PACKETS);
-            let fits = fits(at, self.l1_bytes) || self.stacks.is_some_and(|stacks| stacks.hold(at, size));
+            let fits =
+                fits(at, self.l1_bytes) || self.stacks.is_some_and(|stacks| stacks.hold(at, size));
             (fits && one_piece).then_some(Place::L1 { cluster, at })
         };
         match address >> 24 {
@@ -266,11 +286,14 @@ impl Memories {
         }
     }
 
-    /// The bytes at a place, as a space sees it; empty where [`Memories::place`] would have given none.
+    /// The bytes at a place, as a space sees it; empty where [`Memories::place`] would have given
+    /// none.
     #[inline]
     pub fn bytes(&self, space: usize, place: Place, size: u32) -> &[u8] {
         let (memory, at): (&[u8], u32) = match place {
-            Place::L1 { cluster, at } if at < map::L1_PACKETS => (&self.spaces[space].runtime[cluster], at),
+            Place::L1 { cluster, at } if at < map::L1_PACKETS => {
+                (&self.spaces[space].runtime[cluster], at)
+            }
             Place::L1 { cluster, at } => (&self.l1[cluster], at),
             Place::Handler { at } => (&self.spaces[space].handler, at),
             Place::Packet { at } => (&self.packets, at),

@@ -1,12 +1,15 @@
-//! A whole sPIN NIC: frames in, frames and writes to the host out, handlers on interpreted cores in between, with times.
+//! A whole sPIN NIC: frames in, frames and writes to the host out, handlers on interpreted cores in
+//! between, with times.
 //!
-//! What happens is a queue of events in cycles, beside cores that have times of their own ([`engine`]): the earliest goes first, an event
-//! before a core. A frame is matched, gets packet memory, is written there and described ([`ingress`]); the scheduler picks tasks, clusters
-//! copy packets in and give them to units, ended handlers free packets ([`tasks`]); commands go to the line, the host, or another
-//! memory ([`commands`]). Equal inputs give equal outputs.
+//! What happens is a queue of events in cycles, beside cores that have times of their own
+//! ([`engine`]): the earliest goes first, an event before a core. A frame is matched, gets packet
+//! memory, is written there and described ([`ingress`]); the scheduler picks tasks, clusters copy
+//! packets in and give them to units, ended handlers free packets ([`tasks`]); commands go to the
+//! line, the host, or another memory ([`commands`]). Equal inputs give equal outputs.
 //!
-//! Source: facts of PsPIN's and FPsPIN's RTL and of their simulation logs; `n` beats after a frame's first one is written its task is
-//! described (4 + n), 4 cycles later copied, 12 + n later started. [`Compat`] switches faults of the hardware on.
+//! Source: facts of PsPIN's and FPsPIN's RTL and of their simulation logs; `n` beats after a
+//! frame's first one is written its task is described (4 + n), 4 cycles later copied, 12 + n later
+//! started. [`Compat`] switches faults of the hardware on.
 
 mod bus;
 mod cache;
@@ -122,7 +125,8 @@ pub struct Nic {
     options: Options,
     world: World,
     engine: Box<dyn Engine>,
-    /// Another's, instead of `matcher`, `scheduler`, `packet_memory`, `ingress` and what `links` does of sends and writes to the host.
+    /// Another's, instead of `matcher`, `scheduler`, `packet_memory`, `ingress` and what `links`
+    /// does of sends and writes to the host.
     datapath: Option<Box<dyn Datapath>>,
     frames: Frames,
     host: Box<dyn HostMemory>,
@@ -201,7 +205,8 @@ impl Nic {
         }
     }
 
-    /// The same with another datapath, before there are contexts. Rules then decide about all frames.
+    /// The same with another datapath, before there are contexts. Rules then decide about all
+    /// frames.
     pub fn with_datapath(self, datapath: Box<dyn Datapath>) -> Nic {
         Nic { datapath: Some(datapath), ..self }
     }

@@ -13,9 +13,11 @@ use crate::matching::{Matched, RULESETS, Ruleset};
 /// Faults of the hardware, all or none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compat {
-    /// Rules and ranges as programmed by the published library, shared queues, early draining, no shares between contexts, no watchdog,
-    /// protection by pages and none of stacks, sub-word reads of task registers that give what was read before, tests of commands that
-    /// say whether all are done, initialised data that is not loaded (where packets lie in slots), frames that wait where memory is full.
+    /// Rules and ranges as programmed by the published library, shared queues, early draining, no
+    /// shares between contexts, no watchdog, protection by pages and none of stacks, sub-word reads
+    /// of task registers that give what was read before, tests of commands that say whether all are
+    /// done, initialised data that is not loaded (where packets lie in slots), frames that wait
+    /// where memory is full.
     pub bugs: bool,
 }
 
@@ -35,7 +37,8 @@ pub struct Options {
     pub full: Full,
     /// Cycles after which a handler is stopped, for contexts that do not say; `None` never does.
     pub watchdog: Option<u64>,
-    /// Cycles without a packet after which a message is given up; `None` waits until its queue is needed.
+    /// Cycles without a packet after which a message is given up; `None` waits until its queue is
+    /// needed.
     pub end_timeout: Option<u64>,
     /// Cycles by which cores may be apart.
     pub slice: u64,
@@ -78,7 +81,8 @@ pub struct Context<'a> {
     pub handlers: Handlers,
     /// What frames it gets; `None` if frames come with their message ([`Arrival::matched`]).
     pub ruleset: Option<Ruleset>,
-    /// Its handler memory, as addresses; absent: what the image leaves of the part shared with the host.
+    /// Its handler memory, as addresses; absent: what the image leaves of the part shared with the
+    /// host.
     pub handler_memory: Option<Range<u32>>,
     pub host: HostRegion,
     /// Bytes of every cluster's memory.
@@ -137,9 +141,13 @@ pub enum NicError {
     Busy,
     #[error("there is no context {0}")]
     NoContext(usize),
-    #[error("rules select among {RULESETS} contexts; context {0} needs frames that come with their message")]
+    #[error(
+        "rules select among {RULESETS} contexts; context {0} needs frames that come with their message"
+    )]
     TooMany(usize),
-    #[error("scratchpads of {wanted} bytes, with those of other contexts; a cluster has room for {room}")]
+    #[error(
+        "scratchpads of {wanted} bytes, with those of other contexts; a cluster has room for {room}"
+    )]
     Scratchpad { wanted: u32, room: u32 },
     #[error("{0}")]
     Datapath(String),
@@ -152,6 +160,7 @@ pub enum NicError {
 pub enum Until {
     /// Until this cycle.
     Cycle(u64),
-    /// Until nothing is left to do. Does not end while a handler without a watchdog runs in circles.
+    /// Until nothing is left to do. Does not end while a handler without a watchdog runs in
+    /// circles.
     Idle,
 }

@@ -159,7 +159,10 @@ impl std::fmt::Display for Fault {
                 write!(f, ": its runtime reported error {code:#x}; the handler was ended")
             }
             FaultCause::Handler(Failure::Exit) => {
-                write!(f, ": it asked for the program's end, as failed assertions do; the handler was ended")
+                write!(
+                    f,
+                    ": it asked for the program's end, as failed assertions do; the handler was ended"
+                )
             }
             FaultCause::Handler(Failure::Late { milliseconds }) => {
                 write!(
@@ -170,7 +173,9 @@ impl std::fmt::Display for Fault {
             FaultCause::Handler(Failure::Refused { address, reason, .. }) => {
                 write!(f, ": at {address:#x}: {reason}; the handler was ended")
             }
-            FaultCause::Command(refused) => write!(f, ": command refused, the handler goes on: {refused}"),
+            FaultCause::Command(refused) => {
+                write!(f, ": command refused, the handler goes on: {refused}")
+            }
         }
     }
 }

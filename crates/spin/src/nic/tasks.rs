@@ -1,4 +1,5 @@
-//! Tasks from the scheduler to units and back: copied into a cluster, given to a unit, ended, fed back.
+//! Tasks from the scheduler to units and back: copied into a cluster, given to a unit, ended, fed
+//! back.
 
 use std::collections::VecDeque;
 
@@ -103,8 +104,8 @@ impl Nic {
         self.room_made();
     }
 
-    /// Puts a task into its cluster's queue, from where it may be copied from a cycle on; false if there is nothing to run, and the packet
-    /// goes straight back.
+    /// Puts a task into its cluster's queue, from where it may be copied from a cycle on; false if
+    /// there is nothing to run, and the packet goes straight back.
     pub(super) fn launch(&mut self, task: Task, from: u64) -> bool {
         let function = self.tenants[task.context].functions[task.handler as usize];
         let Some(packet) = self.packets.get(&task.address) else { return false };
@@ -168,7 +169,8 @@ impl Nic {
         let Some(flight) = self.tasks.get(&number) else { return };
         let cluster = flight.task.cluster;
         let memories = &mut self.world.memories;
-        let to = flight.copy.and_then(|(address, _)| memories.place(cluster, address, flight.copied));
+        let to =
+            flight.copy.and_then(|(address, _)| memories.place(cluster, address, flight.copied));
         let from = memories.place(cluster, flight.task.address, flight.copied);
         if let (Some(from), Some(to)) = (from, to) {
             memories.copy(0, from, to, flight.copied);
@@ -217,7 +219,8 @@ impl Nic {
         registers[4] = copy;
         registers[5] = flight.bytes;
         for cluster in 0..machine.clusters.min(4) {
-            registers[6 + cluster] = map::L1 + cluster as u32 * map::L1_STRIDE + tenant.scratchpad.start;
+            registers[6 + cluster] =
+                map::L1 + cluster as u32 * map::L1_STRIDE + tenant.scratchpad.start;
             registers[10 + cluster] = tenant.scratchpad.end - tenant.scratchpad.start;
         }
         registers[14] = (tenant.host.address >> 32) as u32;
@@ -226,8 +229,13 @@ impl Nic {
         registers[17] = flight.task.address;
         registers[18] = (flight.task.message as usize % machine.clusters) as u32;
         registers[19] = flight.task.queue as u32;
-        let assigned =
-            Assigned { number, space: tenant.space, registers, from: self.now, watchdog: tenant.watchdog };
+        let assigned = Assigned {
+            number,
+            space: tenant.space,
+            registers,
+            from: self.now,
+            watchdog: tenant.watchdog,
+        };
         let bugs = self.options.compat.bugs;
         let around = |range: std::ops::Range<u32>| if bugs { pages(range) } else { range };
         let packet = flight.task.address - machine.packets_at();
@@ -271,7 +279,9 @@ impl Nic {
                 self.out.push(Out::Stdout { time, hpu, text });
             }
             Ask::Command { id, command } => self.command(time, hpu, task, id, command),
-            Ask::Copy { id, from, to, bytes } => self.start_copy(time, hpu, task, id, from, to, bytes),
+            Ask::Copy { id, from, to, bytes } => {
+                self.start_copy(time, hpu, task, id, from, to, bytes)
+            }
         }
     }
 
@@ -301,7 +311,16 @@ impl Nic {
             0 => symbol.name.clone(),
             offset => format!("{}+{offset:#x}", symbol.name),
         });
-        self.out.push(Out::Fault(Fault { time, hpu, context, message, handler, cause, pc, symbol }));
+        self.out.push(Out::Fault(Fault {
+            time,
+            hpu,
+            context,
+            message,
+            handler,
+            cause,
+            pc,
+            symbol,
+        }));
     }
 
     /// A handler has ended; its unit takes another.

@@ -1,7 +1,8 @@
 //! What a running handler may touch.
 //!
-//! Hardware protects by pages of 4 KiB and not the stacks. Here windows are exact, unless the hardware's faults are asked for; the
-//! check is made from the task, whatever the program writes into protection registers.
+//! Hardware protects by pages of 4 KiB and not the stacks. Here windows are exact, unless the
+//! hardware's faults are asked for; the check is made from the task, whatever the program writes
+//! into protection registers.
 
 use std::ops::Range;
 
@@ -38,7 +39,13 @@ pub(crate) fn pages(range: Range<u32>) -> Range<u32> {
 impl Windows {
     /// Whether an access is allowed; else why not.
     #[inline]
-    pub fn check(&self, space: &Space, place: Place, size: u32, write: bool) -> Result<(), &'static str> {
+    pub fn check(
+        &self,
+        space: &Space,
+        place: Place,
+        size: u32,
+        write: bool,
+    ) -> Result<(), &'static str> {
         match place {
             Place::L1 { cluster, at } if cluster == self.cluster => {
                 if inside(&self.stack, at, size)
@@ -58,7 +65,9 @@ impl Windows {
                     return Ok(());
                 }
                 if !inside(&(0..space.image_end), at, size) {
-                    return Err("handler memory that belongs neither to the image nor to the context");
+                    return Err(
+                        "handler memory that belongs neither to the image nor to the context",
+                    );
                 }
                 let constant = |range: &Range<u32>| at < range.end && at + size > range.start;
                 if write && space.constants.iter().any(constant) {
@@ -71,7 +80,8 @@ impl Windows {
         }
     }
 
-    /// The rest of the own cluster's memory: data of the runtime and of the image, and what stacks run into.
+    /// The rest of the own cluster's memory: data of the runtime and of the image, and what stacks
+    /// run into.
     #[cold]
     fn check_cluster(&self, space: &Space, at: u32, size: u32) -> Result<(), &'static str> {
         let runtime = self.stacks.end..map::L1_PACKETS;
@@ -103,7 +113,9 @@ mod tests {
     fn ranges_hold_what_lies_in_them_whole() {
         let range = 0x400..0x800;
         assert!(inside(&range, 0x400, 4) && inside(&range, 0x7fc, 4));
-        assert!(!inside(&range, 0x3fc, 4) && !inside(&range, 0x7fe, 4) && !inside(&range, 0x800, 4));
+        assert!(
+            !inside(&range, 0x3fc, 4) && !inside(&range, 0x7fe, 4) && !inside(&range, 0x800, 4)
+        );
         assert!(!inside(&(0..0), 0, 1));
         assert!(!inside(&range, 0x7ff, u32::MAX));
         assert_eq!(pages(0x1040..0x1080), 0x1000..0x2000);

@@ -97,7 +97,14 @@ impl World {
     ///
     /// # Errors
     /// It has to wait until the NIC wakes the unit.
-    pub fn copy(&mut self, hpu: usize, now: u64, from: u32, to: u32, bytes: u32) -> Result<u32, NotYet> {
+    pub fn copy(
+        &mut self,
+        hpu: usize,
+        now: u64,
+        from: u32,
+        to: u32,
+        bytes: u32,
+    ) -> Result<u32, NotYet> {
         let Some(number) = self.task(hpu).map(|task| task.number) else { return Ok(0) };
         let id = self.drivers[hpu].give_copy([from, to, bytes], now, &mut self.asks)?;
         self.file(hpu, number);

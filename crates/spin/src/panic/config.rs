@@ -11,7 +11,8 @@ pub struct Config {
     /// Cycles per second.
     pub hertz: f64,
     pub local_bytes: u32,
-    /// Each core's, and what accesses take beyond the instruction's own cycle. No bytes: there is none.
+    /// Each core's, and what accesses take beyond the instruction's own cycle. No bytes: there is
+    /// none.
     pub dram_bytes: u32,
     pub dram_load_wait: u32,
     pub dram_store_wait: u32,
@@ -47,7 +48,8 @@ impl Config {
         let units = target.units.first().ok_or_else(missing)?;
         let mut own = target.memories.iter().filter(|memory| memory.scope == Scope::Unit);
         let (_, dram) = (own.next().ok_or_else(missing)?, own.next());
-        let link = target.links.iter().find(|link| link.from == units.name && link.to == units.name);
+        let link =
+            target.links.iter().find(|link| link.from == units.name && link.to == units.name);
         let link = link.ok_or_else(missing)?;
         let hertz = units.clock.value;
         let cycles = |ns: f64| ((ns * hertz / 1e9).round() as u32).saturating_sub(1);

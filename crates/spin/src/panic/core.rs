@@ -44,7 +44,12 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub fn load(number: usize, service: usize, config: &Config, image: &Image) -> Result<Core, PanicError> {
+    pub fn load(
+        number: usize,
+        service: usize,
+        config: &Config,
+        image: &Image,
+    ) -> Result<Core, PanicError> {
         let mut port = Port {
             program: vec![0; map::PROGRAM_BYTES as usize],
             local: vec![0; config.local_bytes as usize],
@@ -54,11 +59,14 @@ impl Core {
             ..Port::default()
         };
         for segment in image.segments.iter().filter(|segment| segment.size > 0) {
-            let fail = PanicError::NoMemory { service, address: segment.address, bytes: segment.size };
+            let fail =
+                PanicError::NoMemory { service, address: segment.address, bytes: segment.size };
             let at = |base: u32| segment.address.checked_sub(base).map(|at| at as usize);
-            let memory = if segment.address >= map::PROGRAM { &mut port.program } else { &mut port.local };
+            let memory =
+                if segment.address >= map::PROGRAM { &mut port.program } else { &mut port.local };
             let base = if segment.address >= map::PROGRAM { map::PROGRAM } else { map::LOCAL };
-            let place = at(base).and_then(|at| memory.get_mut(at..at.checked_add(segment.size as usize)?));
+            let place =
+                at(base).and_then(|at| memory.get_mut(at..at.checked_add(segment.size as usize)?));
             place.ok_or(fail)?[..segment.bytes.len()].copy_from_slice(&segment.bytes);
         }
         let hart = Hart::new(number as u32, image.entry);

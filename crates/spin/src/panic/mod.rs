@@ -1,15 +1,19 @@
 //! Cores with memories of their own, a network on the chip, and a central scheduler: PANIC.
 //!
-//! A *message* (a packet with what is known of it) goes to a service, never to a core. The scheduler has a queue for each service and
-//! knows the free buffers of every core: a message leaves its queue when the core that its 32 bits choose (`bits * cores >> 32`) has one,
-//! the oldest such message first, one a cycle. So messages for one core stay in order, and one busy core holds nobody else up. A queue
-//! that is full refuses: the sender keeps the message and waits before its next one, and frames wait at the port. Services send
-//! forward only, so somebody can always go on.
+//! A *message* (a packet with what is known of it) goes to a service, never to a core. The
+//! scheduler has a queue for each service and knows the free buffers of every core: a message
+//! leaves its queue when the core that its 32 bits choose (`bits * cores >> 32`) has one, the
+//! oldest such message first, one a cycle. So messages for one core stay in order, and one busy
+//! core holds nobody else up. A queue that is full refuses: the sender keeps the message and waits
+//! before its next one, and frames wait at the port. Services send forward only, so somebody can
+//! always go on.
 //!
-//! Cores share nothing, so each may run ahead of the others until it needs a message, or room for one. Times are cycles of the cores. A
-//! message takes half the network's latency to the scheduler and half to a core, and a cycle per [`Config::beat_bytes`] at either end.
+//! Cores share nothing, so each may run ahead of the others until it needs a message, or room for
+//! one. Times are cycles of the cores. A message takes half the network's latency to the scheduler
+//! and half to a core, and a cycle per [`Config::beat_bytes`] at either end.
 //!
-//! Source: Lin et al., PANIC, OSDI'20 (sections 4 and 5: credits, central scheduler, queue per engine); sizes from the target's spec.
+//! Source: Lin et al., PANIC, OSDI'20 (sections 4 and 5: credits, central scheduler, queue per
+//! engine); sizes from the target's spec.
 
 mod config;
 mod core;
@@ -49,7 +53,8 @@ pub mod map {
     pub const OUTSIDE: u32 = 0x8000_0000;
 }
 
-/// Cycles without a message after which a core that does not ask for one is taken to run in circles.
+/// Cycles without a message after which a core that does not ask for one is taken to run in
+/// circles.
 const PATIENCE: u64 = 20_000_000;
 
 /// What is wrong with a machine or a program.
@@ -67,7 +72,9 @@ pub enum PanicError {
     NoMemory { service: usize, address: u32, bytes: u32 },
     #[error("core {core} of service {service}: {trap}{symbol}")]
     Trap { core: usize, service: usize, trap: Trap, symbol: String },
-    #[error("core {core} of service {service} has been on one message for {PATIENCE} cycles, pc {pc:#010x}")]
+    #[error(
+        "core {core} of service {service} has been on one message for {PATIENCE} cycles, pc {pc:#010x}"
+    )]
     Slow { core: usize, service: usize, pc: u32 },
     #[error("there is no service {0}")]
     NoService(u32),
@@ -169,7 +176,12 @@ impl Panic {
         let (mut cores, mut codes, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
         for (number, service) in services.iter().enumerate() {
             let core = Core::load(cores.len(), number, config, service.image)?;
-            codes.push(Code::new(map::PROGRAM, core.program(), &Decoder::rv32imac(), &Timing::RI5CY));
+            codes.push(Code::new(
+                map::PROGRAM,
+                core.program(),
+                &Decoder::rv32imac(),
+                &Timing::RI5CY,
+            ));
             let first = cores.len();
             for at in 0..service.cores {
                 cores.push(core.numbered(first + at));
@@ -288,7 +300,10 @@ impl Panic {
             self.at(time + self.config.latency / 2, Event::Credit(number));
         }
         if let Some(bytes) = self.cores[number].begins_to_send() {
-            self.at(time + self.config.beats(bytes) + self.config.latency / 2, Event::Reach(number));
+            self.at(
+                time + self.config.beats(bytes) + self.config.latency / 2,
+                Event::Reach(number),
+            );
         }
         match stop {
             Stop::Trap(trap) => {
@@ -402,10 +417,13 @@ impl Panic {
             return self.ask(service);
         }
         let cores = self.services[service].clone();
-        let core_of =
-            |message: &Message| cores.start + ((u64::from(message.bits) * cores.len() as u64) >> 32) as usize;
+        let core_of = |message: &Message| {
+            cores.start + ((u64::from(message.bits) * cores.len() as u64) >> 32) as usize
+        };
         let credits = &self.credits;
-        let Some(at) = self.queues[service].iter().position(|message| credits[core_of(message)] > 0) else {
+        let Some(at) =
+            self.queues[service].iter().position(|message| credits[core_of(message)] > 0)
+        else {
             return;
         };
         let Some(message) = self.queues[service].remove(at) else { return };

@@ -6,7 +6,8 @@ use nicforge_isa::object::riscv;
 
 use super::*;
 
-/// Takes messages, works for as many turns as their second word says, and sends them on: `TO` is where.
+/// Takes messages, works for as many turns as their second word says, and sends them on: `TO` is
+/// where.
 const ECHO: &str = "
     .global _start
 _start:
@@ -41,14 +42,25 @@ fn image(text: &str, to: u32) -> Option<Image> {
         return None;
     }
     let dir = tempfile::tempdir().expect("a temporary folder");
-    std::fs::write(dir.path().join("image.s"), text.replace("TO\n", &format!("{to:#x}\n"))).expect("a file");
+    std::fs::write(dir.path().join("image.s"), text.replace("TO\n", &format!("{to:#x}\n")))
+        .expect("a file");
     let run = |name: &str, arguments: &[&str]| {
         let output = Tool::new(name).args(arguments).current_dir(dir.path()).output().expect(name);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
-    run("riscv64-unknown-elf-as", &["-march=rv32imac_zicsr", "-mabi=ilp32", "image.s", "-o", "image.o"]);
-    let link =
-        ["-melf32lriscv", "-n", "-Ttext=0x1d000000", "--no-warn-rwx-segments", "image.o", "-o", "image"];
+    run(
+        "riscv64-unknown-elf-as",
+        &["-march=rv32imac_zicsr", "-mabi=ilp32", "image.s", "-o", "image.o"],
+    );
+    let link = [
+        "-melf32lriscv",
+        "-n",
+        "-Ttext=0x1d000000",
+        "--no-warn-rwx-segments",
+        "image.o",
+        "-o",
+        "image",
+    ];
     run("riscv64-unknown-elf-ld", &link);
     let elf = std::fs::read(dir.path().join("image")).expect("the linked image");
     Some(riscv::parse(&elf).expect("an image"))
@@ -71,7 +83,8 @@ fn send(machine: &mut Panic, messages: &[(u32, u32)], cores: u32) {
 }
 
 fn words(out: &Out) -> (u32, u32) {
-    let word = |at: usize| u32::from_le_bytes(out.bytes[at..at + 4].try_into().expect("four bytes"));
+    let word =
+        |at: usize| u32::from_le_bytes(out.bytes[at..at + 4].try_into().expect("four bytes"));
     (word(0), word(4))
 }
 
@@ -112,7 +125,11 @@ fn times_are_those_of_the_network() {
     assert!(matches!(stays[..], [Stay { core: 0, tag: 0, cycles: 10..40 }]), "{stays:?}");
     // Half the way in, the handler, half the way out, and a beat at either end.
     let least = config.latency + 2;
-    assert!((least + 8..least + 40).contains(&out[0].time), "{} with {least} on the way", out[0].time);
+    assert!(
+        (least + 8..least + 40).contains(&out[0].time),
+        "{} with {least} on the way",
+        out[0].time
+    );
     assert_eq!(out[0].to, 5);
 }
 

@@ -27,7 +27,8 @@ pub struct Demo {
     /// What the sides compute
     #[arg(long, default_value = "count", value_name = "digest|count|kvs|ema|FILE.c[,FILE.c]")]
     function: String,
-    /// A compiled program in place of a function; requests are frames of its capture that it answers
+    /// A compiled program in place of a function; requests are frames of its capture that it
+    /// answers
     #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["function", "frame"])]
     program: Option<PathBuf>,
     #[command(flatten)]
@@ -50,7 +51,8 @@ pub struct Demo {
     /// Silence of a side that means death, ms
     #[arg(long, default_value_t = 40, value_name = "MS")]
     silence: u64,
-    /// How late a side may look at what arrived, us: with --policy flows, flows change sides after a gap of that length only
+    /// How late a side may look at what arrived, us: with --policy flows, flows change sides after
+    /// a gap of that length only
     #[arg(long, default_value_t = 5000, value_name = "US")]
     drain: u64,
     /// Do not kill the NIC side at the end
@@ -70,7 +72,8 @@ pub struct Demo {
 /// Policies that need no objective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum DemoPolicy {
-    /// All to the NIC up to nine tenths of its capacity; above it both get their part (director: proportional)
+    /// All to the NIC up to nine tenths of its capacity; above it both get their part (director:
+    /// proportional)
     Gate,
     /// Nine tenths of the NIC's capacity (director: token bucket)
     Headroom,
@@ -113,17 +116,29 @@ pub struct Peer {
 /// Serves as a side.
 pub fn peer(args: Peer) -> Result<(), Failure> {
     let side = if args.side == "nic" { heartbeat::Side::Nic } else { heartbeat::Side::Host };
-    let compiled = args.program.as_ref().map(|path| program::read(path, &args.object, &args.inputs));
+    let compiled =
+        args.program.as_ref().map(|path| program::read(path, &args.object, &args.inputs));
     let compiled = compiled.transpose()?;
     let Peer { interface, function, object: objects, beats, table, state, pace, .. } = args;
-    peer::serve(&peer::Options { side, interface, beats, pace, function, objects, table, compiled, state })
-        .map_err(|e| Failure::of(e.fault(), e))
+    peer::serve(&peer::Options {
+        side,
+        interface,
+        beats,
+        pace,
+        function,
+        objects,
+        table,
+        compiled,
+        state,
+    })
+    .map_err(|e| Failure::of(e.fault(), e))
 }
 
 /// Runs the demo.
 pub fn run(args: &Demo) -> Result<(), Failure> {
     let folder = Folder::new("demo").map_err(Failure::temporary)?;
-    let compiled = args.program.as_ref().map(|path| program::prepare(path, &args.inputs, folder.path()));
+    let compiled =
+        args.program.as_ref().map(|path| program::prepare(path, &args.inputs, folder.path()));
     let compiled = compiled.transpose()?;
     let stateful = compiled.as_ref().is_some_and(|(requests, _)| requests.stateful());
     if stateful && args.policy != DemoPolicy::Flows {
@@ -131,13 +146,15 @@ pub fn run(args: &Demo) -> Result<(), Failure> {
             "the program's answers depend on earlier packets of their flow; keep flows on one side with --policy flows",
         ));
     }
-    let frame_bytes = compiled.as_ref().map_or(args.frame as usize, |(requests, _)| requests.mean_bytes());
+    let frame_bytes =
+        compiled.as_ref().map_or(args.frame as usize, |(requests, _)| requests.mean_bytes());
     let capacity = f64::from(args.nic) * wire_bits(frame_bytes);
     // The host side is not paced; how much more it does only decides how both share.
     let (mode, policy): (Mode, Box<dyn Policy>) = match args.policy {
-        DemoPolicy::Gate => {
-            (Mode::Proportional, Box::new(Gate::new(capacity, 2.0 * capacity, 0.9 * capacity, f64::INFINITY)))
-        }
+        DemoPolicy::Gate => (
+            Mode::Proportional,
+            Box::new(Gate::new(capacity, 2.0 * capacity, 0.9 * capacity, f64::INFINITY)),
+        ),
         DemoPolicy::Headroom => (Mode::TokenBucket, Box::new(Headroom::new(capacity, 0.1, 256))),
         DemoPolicy::Flows => (Mode::FlowAffine, Box::new(Headroom::new(capacity, 0.1, 256))),
     };
@@ -181,14 +198,15 @@ pub fn run(args: &Demo) -> Result<(), Failure> {
         arguments: vec!["balance".to_string(), "peer".to_string()],
     };
     interrupt::stop_in_order();
-    let shown = args.program.as_ref().map_or(args.function.clone(), |path| path.display().to_string());
+    let shown =
+        args.program.as_ref().map_or(args.function.clone(), |path| path.display().to_string());
     let mut tell = |status: &nicforge_run::balance::daemon::Status| {
         if !args.json {
             errln!("{}", metrics::line(status));
         }
     };
-    let reports =
-        demo::run(&options, policy, &mut tell, &interrupt::stopped).map_err(|e| Failure::of(e.fault(), e))?;
+    let reports = demo::run(&options, policy, &mut tell, &interrupt::stopped)
+        .map_err(|e| Failure::of(e.fault(), e))?;
     if args.json {
         let list: Vec<Value> = reports.iter().map(to_json).collect();
         outln!(
@@ -233,8 +251,17 @@ fn show(reports: &[PhaseReport]) {
             ]
         })
         .collect();
-    let header =
-        ["phase", "rate /s", "sent", "answered", "wrong", "lost", "to host %", "host CPU %", "p99 us"];
+    let header = [
+        "phase",
+        "rate /s",
+        "sent",
+        "answered",
+        "wrong",
+        "lost",
+        "to host %",
+        "host CPU %",
+        "p99 us",
+    ];
     out::text(&table(&header, &rows));
     for failover in reports.iter().filter_map(|report| report.failover) {
         outln!(

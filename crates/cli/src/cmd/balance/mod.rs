@@ -26,11 +26,13 @@ pub struct Balance {
 enum Action {
     /// Simulate NIC, host and a policy on a trace: rates, latency, power
     Sim(sim::Sim),
-    /// Say how much the NIC should get: thresholds for an objective, and several functions on one NIC
+    /// Say how much the NIC should get: thresholds for an objective, and several functions on one
+    /// NIC
     Plan(plan::Plan),
     /// Measure what a function costs on either side, and write its profile
     Profile(profile::ProfileArgs),
-    /// Show everything at work in network namespaces: a client, an XDP director, a NIC side, and a host that sleeps (needs root)
+    /// Show everything at work in network namespaces: a client, an XDP director, a NIC side, and a
+    /// host that sleeps (needs root)
     Demo(demo::Demo),
     /// Balance on interfaces: XDP director and merger, a policy, heartbeats, metrics (needs root)
     Run(run::Run),

@@ -25,7 +25,8 @@ pub struct Plan {
     /// Share of the NIC's time that may be used by all functions together
     #[arg(long, default_value_t = 0.9, value_name = "SHARE")]
     budget: f64,
-    /// Print the first function's threshold as commands for a commodity NIC instead (testpmd: a meter and flow rules; untested on hardware)
+    /// Print the first function's threshold as commands for a commodity NIC instead (testpmd: a
+    /// meter and flow rules; untested on hardware)
     #[arg(long, requires = "vip")]
     emit_rte_flow: bool,
     /// Served addresses for --emit-rte-flow

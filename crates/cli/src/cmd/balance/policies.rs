@@ -17,7 +17,8 @@ use crate::context::Failure;
 /// Which policy chooses the threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PolicyName {
-    /// All to the NIC up to a limit; above it the host is awake anyway and both get their part (our best)
+    /// All to the NIC up to a limit; above it the host is awake anyway and both get their part (our
+    /// best)
     Gate,
     /// The largest threshold whose p99 is within the objective: fast down, slow up
     Objective,
@@ -59,7 +60,8 @@ impl PolicyName {
     }
 }
 
-/// Sets a policy up. `line_gbps` is what the port carries; `objective_us` the p99 that is wanted on the NIC.
+/// Sets a policy up. `line_gbps` is what the port carries; `objective_us` the p99 that is wanted on
+/// the NIC.
 pub fn make(
     name: PolicyName,
     profile: &Profile,

@@ -16,7 +16,8 @@ use crate::out;
 /// `nicforge balance profile`.
 #[derive(Args)]
 pub struct ProfileArgs {
-    /// digest, count, kvs, ema, or a C file (see examples/balance); several files with commas are a pipeline
+    /// digest, count, kvs, ema, or a C file (see examples/balance); several files with commas are a
+    /// pipeline
     function: String,
     /// Write the profile here instead of printing it
     #[arg(long, value_name = "FILE")]
@@ -35,7 +36,8 @@ pub struct ProfileArgs {
     /// Time for each side
     #[arg(long, default_value_t = 2.0, value_name = "S")]
     seconds: f64,
-    /// Power of the idle server, and more when the NIC or the host works, W (default: the published server's)
+    /// Power of the idle server, and more when the NIC or the host works, W (default: the published
+    /// server's)
     #[arg(long, default_value = "199.9,1,60", value_name = "IDLE,NIC,HOST", value_parser = watts)]
     watts: Power,
 }
@@ -81,7 +83,8 @@ pub fn run(args: &ProfileArgs) -> Result<(), Failure> {
         }
         None => {
             let name = FunctionName::named(&args.function).unwrap_or(FunctionName::Digest);
-            let mut function = Function::new(name, &folder.path().join("table")).map_err(environment)?;
+            let mut function =
+                Function::new(name, &folder.path().join("table")).map_err(environment)?;
             let mut key = 0u64;
             Box::new(move |payload| {
                 key = (key + 7919) % 1000;
@@ -102,7 +105,8 @@ pub fn run(args: &ProfileArgs) -> Result<(), Failure> {
         cv: round(cost.cv.min(4.0)),
         measured_p99_us: round(cost.p99_ns / 1e3),
     };
-    let stem = |file: &str| file.rsplit('/').next().unwrap_or(file).trim_end_matches(".c").to_string();
+    let stem =
+        |file: &str| file.rsplit('/').next().unwrap_or(file).trim_end_matches(".c").to_string();
     let profile = Profile {
         function: args.function.split(',').map(stem).collect::<Vec<_>>().join("+"),
         source: format!(
@@ -120,9 +124,8 @@ pub fn run(args: &ProfileArgs) -> Result<(), Failure> {
     Profile::parse("profile", &text)
         .map_err(|e| Failure::user(format!("what was measured is no profile: {e}")))?;
     match &args.out {
-        Some(path) => {
-            std::fs::write(path, text).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?
-        }
+        Some(path) => std::fs::write(path, text)
+            .map_err(|e| Failure::user(format!("{}: {e}", path.display())))?,
         None => out::text(&text),
     }
     errln!(

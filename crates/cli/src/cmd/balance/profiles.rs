@@ -11,7 +11,8 @@ pub fn find(name: &str) -> Result<Profile, Failure> {
     let read = match profile::built_in(name) {
         Some(read) => read,
         None if Path::new(name).exists() => {
-            let text = std::fs::read_to_string(name).map_err(|e| Failure::user(format!("{name}: {e}")))?;
+            let text =
+                std::fs::read_to_string(name).map_err(|e| Failure::user(format!("{name}: {e}")))?;
             Profile::parse(name, &text)
         }
         None => {

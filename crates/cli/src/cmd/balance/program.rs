@@ -12,16 +12,26 @@ use crate::context::{Failure, Runtime};
 use crate::program::{check, load, lower};
 use crate::{events, out};
 
-/// Compiles a program once for both sides into `folder`: its requests, and the arguments by which a side finds it.
-pub fn prepare(path: &Path, inputs: &Inputs, folder: &Path) -> Result<(Requests, Vec<String>), Failure> {
-    let source =
-        Source { program: path.to_path_buf(), define: Vec::new(), include: Vec::new(), with: Vec::new() };
+/// Compiles a program once for both sides into `folder`: its requests, and the arguments by which a
+/// side finds it.
+pub fn prepare(
+    path: &Path,
+    inputs: &Inputs,
+    folder: &Path,
+) -> Result<(Requests, Vec<String>), Failure> {
+    let source = Source {
+        program: path.to_path_buf(),
+        define: Vec::new(),
+        include: Vec::new(),
+        with: Vec::new(),
+    };
     let loaded = load(&source, &Runtime::unpack()?)?;
     out::notes(&loaded.warnings);
     let program = lower(&loaded.program)?;
     let entries = events::tables(inputs, &program, &loaded.path)?;
     let capture = events::captures(inputs, &program, &loaded.path)?;
-    let requests = Requests::prepare(&program, &entries, &capture).map_err(|e| Failure::of(e.fault(), e))?;
+    let requests =
+        Requests::prepare(&program, &entries, &capture).map_err(|e| Failure::of(e.fault(), e))?;
     let (text_path, object) = (folder.join("program.air"), folder.join("program.so"));
     let watch = if requests.stateful() { Watch::Keys } else { Watch::Nothing };
     HostProgram::compile(&program, watch, &object).map_err(|e| Failure::of(e.fault(), e))?;
@@ -31,7 +41,9 @@ pub fn prepare(path: &Path, inputs: &Inputs, folder: &Path) -> Result<(Requests,
     let mut arguments = vec!["--program".to_string(), text_path.display().to_string()];
     arguments.extend(["--object".to_string(), object.display().to_string()]);
     let tables = events::tables_file(inputs, &loaded.path);
-    arguments.extend(tables.iter().flat_map(|file| ["--tables".to_string(), file.display().to_string()]));
+    arguments.extend(
+        tables.iter().flat_map(|file| ["--tables".to_string(), file.display().to_string()]),
+    );
     Ok((requests, arguments))
 }
 
@@ -41,7 +53,8 @@ pub fn read(path: &Path, objects: &[PathBuf], inputs: &Inputs) -> Result<Compile
     let [object] = objects else { return Err(Failure::usage("--program needs one --object")) };
     let content = std::fs::read_to_string(path).map_err(|e| place(&e))?;
     let program = check(text::parse(&content).map_err(|e| place(&e.message))?)?;
-    let entries = inputs.tables.as_ref().map(|file| control::load_tables(&program, file)).transpose();
+    let entries =
+        inputs.tables.as_ref().map(|file| control::load_tables(&program, file)).transpose();
     let entries = entries.map_err(|e| Failure::of(e.fault(), e))?.unwrap_or_default();
     Ok(Compiled { program, entries, object: object.clone() })
 }

@@ -1,8 +1,11 @@
-//! A threshold as configuration of a commodity NIC: a meter and two flow rules, as commands of DPDK's testpmd.
+//! A threshold as configuration of a commodity NIC: a meter and two flow rules, as commands of
+//! DPDK's testpmd.
 //!
-//! The meter is srTCM (RFC 2697) with the threshold as committed rate: green packets go to the NIC's processor, yellow ones (the excess, up to the
-//! line's rate of burst) get the host's addresses and go to the host's port. Answers of the host are rewritten back in transfer mode. Names and order follow testpmd's guide of
-//! DPDK 22.11; no NIC of that kind was at hand, so this is untested.
+//! The meter is srTCM (RFC 2697) with the threshold as committed rate: green packets go to the
+//! NIC's processor, yellow ones (the excess, up to the line's rate of burst) get the host's
+//! addresses and go to the host's port. Answers of the host are rewritten back in transfer mode.
+//! Names and order follow testpmd's guide of DPDK 22.11; no NIC of that kind was at hand, so this
+//! is untested.
 
 use std::fmt::Write as _;
 
@@ -36,7 +39,8 @@ pub fn commands(vips: &[Vip], threshold: f64, ports: Ports) -> String {
     );
     for (at, vip) in vips.iter().enumerate() {
         let (policy, meter) = (at + 1, at + 1);
-        let (version, name) = if vip.address.is_ipv4() { ("ipv4", "ipv4") } else { ("ipv6", "ipv6") };
+        let (version, name) =
+            if vip.address.is_ipv4() { ("ipv4", "ipv4") } else { ("ipv6", "ipv6") };
         let _ = write!(
             text,
             "# {address}\n\
@@ -69,7 +73,8 @@ mod tests {
         assert!(text.contains("srtcm_rfc2697 0 1 5000000000 12192"), "{text}");
         assert_eq!(text.matches("create port meter ").count(), 2);
         assert!(
-            text.contains("ipv6 src is fd00::7:fe02") && text.contains("set_ipv4_src ipv4_addr 10.9.200.34"),
+            text.contains("ipv6 src is fd00::7:fe02")
+                && text.contains("set_ipv4_src ipv4_addr 10.9.200.34"),
             "{text}"
         );
         assert!(text.contains("untested"));

@@ -106,7 +106,8 @@ pub fn vip(text: &str) -> Result<Vip, String> {
 }
 
 fn mac(text: &str) -> Result<[u8; 6], String> {
-    let bytes: Option<Vec<u8>> = text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
+    let bytes: Option<Vec<u8>> =
+        text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
     bytes
         .and_then(|bytes| bytes.try_into().ok())
         .ok_or(format!("`{text}` is no MAC address; write 02:00:00:00:00:01"))
@@ -116,7 +117,12 @@ fn mac(text: &str) -> Result<[u8; 6], String> {
 pub fn run(args: &Run) -> Result<(), Failure> {
     nicforge_balance::director::check(&args.vip).map_err(|e| Failure::usage(e.to_string()))?;
     let profile = profiles::find(&args.profile)?;
-    let policy = policies::make(args.policy, &profile, args.objective, nicforge_balance::traffic::LINE_GBPS)?;
+    let policy = policies::make(
+        args.policy,
+        &profile,
+        args.objective,
+        nicforge_balance::traffic::LINE_GBPS,
+    )?;
     let environment = |e: nicforge_run::xdp::XdpError| Failure::of(e.fault(), e);
     let mode = Mode::from(args.mode);
     let config = Config {
@@ -142,7 +148,8 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     balancer.attach(&interfaces).map_err(environment)?;
     let silence_ns = Duration::from_millis(args.silence).as_nanos() as u64;
     let limits = Limits { silence_ns, ..Limits::default() };
-    let mut daemon = Daemon::new(balancer, beats, policy, limits, Some(profile.power), (mode, args.shadow));
+    let mut daemon =
+        Daemon::new(balancer, beats, policy, limits, Some(profile.power), (mode, args.shadow));
     let start = Instant::now();
     let mut told = start;
     let most = args.seconds.map(Duration::from_secs_f64);
@@ -176,8 +183,9 @@ pub fn ask(args: &Ask) -> Result<(), Failure> {
             outln!("{}", control::ask(one, &request).map_err(failed)?);
             Ok(())
         }
-        several => {
-            Err(Failure::user(format!("{} balancers are running; say which with --run PID", several.len())))
-        }
+        several => Err(Failure::user(format!(
+            "{} balancers are running; say which with --run PID",
+            several.len()
+        ))),
     }
 }

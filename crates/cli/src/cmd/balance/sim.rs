@@ -48,7 +48,8 @@ pub struct Sim {
     /// Policies to compare (default: all)
     #[arg(long, value_enum, value_name = "NAME")]
     policy: Vec<PolicyName>,
-    /// p99 that is wanted, us (default: 1.1 times what the host alone has, but at least 1.5 times that of an idle NIC)
+    /// p99 that is wanted, us (default: 1.1 times what the host alone has, but at least 1.5 times
+    /// that of an idle NIC)
     #[arg(long, value_name = "US", value_parser = positive)]
     objective: Option<f64>,
     /// How long the host takes to wake up, us
@@ -57,7 +58,8 @@ pub struct Sim {
     /// Wake the host ahead of need
     #[arg(long)]
     predict: bool,
-    /// State that both sides share, and the host link it is shared across: pcie, cxl, or that of a target (adds to every packet's latency)
+    /// State that both sides share, and the host link it is shared across: pcie, cxl, or that of a
+    /// target (adds to every packet's latency)
     #[arg(long, value_name = "pcie|cxl|TARGET")]
     shared_state: Option<String>,
     #[arg(long, default_value_t = 1)]
@@ -73,8 +75,10 @@ pub struct Sim {
     json: bool,
 }
 
-/// Time of an access to the other side's memory across a link between NIC and host, ns: `pcie` is a DMA read over PCIe 3.0 (Neugebauer et al., SIGCOMM'18, 64 bytes, median), `cxl`
-/// a cache line from another socket, which the published system stands in for CXL; else a target, whose `[host_link]` says.
+/// Time of an access to the other side's memory across a link between NIC and host, ns: `pcie` is a
+/// DMA read over PCIe 3.0 (Neugebauer et al., SIGCOMM'18, 64 bytes, median), `cxl` a cache line
+/// from another socket, which the published system stands in for CXL; else a target, whose
+/// `[host_link]` says.
 ///
 /// # Errors
 /// For targets that are not there or have no host link.
@@ -113,8 +117,13 @@ pub fn run(args: &Sim) -> Result<(), Failure> {
     };
     let mut unused = Fixed { threshold: 0.0, mode: Mode::Window };
     let mut one = |system, policy: Option<&mut dyn nicforge_balance::policy::Policy>| {
-        let scenario =
-            Scenario { profile: &profile, trace: &trace, system, seed: args.seed, exact: args.exact };
+        let scenario = Scenario {
+            profile: &profile,
+            trace: &trace,
+            system,
+            seed: args.seed,
+            exact: args.exact,
+        };
         simulate(&scenario, policy.unwrap_or(&mut unused))
     };
     let mut runs: Vec<(String, Report)> = Vec::new();
@@ -125,11 +134,15 @@ pub fn run(args: &Sim) -> Result<(), Failure> {
     // No policy can do better than an idle NIC.
     let idle = nic_p99_us(&profile, 0.05 * profile.nic.gbps, args.seed);
     let objective = args.objective.unwrap_or((1.1 * runs[1].1.packet_p99_us).max(1.5 * idle));
-    let chosen = if args.policy.is_empty() { PolicyName::ALL.to_vec() } else { args.policy.clone() };
+    let chosen =
+        if args.policy.is_empty() { PolicyName::ALL.to_vec() } else { args.policy.clone() };
     for name in chosen {
         let mut policy = policies::make(name, &profile, objective, LINE_GBPS)?;
         let director = Director { lazy: !name.is_published(), ..base };
-        runs.push((name.name().to_string(), one(System::Balanced(director), Some(policy.as_mut()))));
+        runs.push((
+            name.name().to_string(),
+            one(System::Balanced(director), Some(policy.as_mut())),
+        ));
     }
     let text = show(&runs);
     if let Some(path) = &args.html {
@@ -158,7 +171,9 @@ fn trace(args: &Sim) -> Result<Trace, Failure> {
     let seconds = args.seconds as usize;
     let trace = if let Some(trace) = traffic::published(&args.trace, law, seconds, args.seed) {
         trace
-    } else if let Some(gbps) = args.trace.parse().ok().filter(|gbps| (0.0..=LINE_GBPS).contains(gbps)) {
+    } else if let Some(gbps) =
+        args.trace.parse().ok().filter(|gbps| (0.0..=LINE_GBPS).contains(gbps))
+    {
         Trace { bin_ns: 1e9, gbps: vec![gbps; seconds], ..traffic::constant(gbps, 1.0) }
     } else {
         let names: Vec<&str> = traffic::workloads().collect();
@@ -197,8 +212,19 @@ fn show(runs: &[(String, Report)]) -> String {
             ]
         })
         .collect();
-    let header =
-        ["", "Gbit/s", "max", "lost %", "to host %", "p99 us", "over time", "NIC", "host", "awake %", "W"];
+    let header = [
+        "",
+        "Gbit/s",
+        "max",
+        "lost %",
+        "to host %",
+        "p99 us",
+        "over time",
+        "NIC",
+        "host",
+        "awake %",
+        "W",
+    ];
     table(&header, &rows)
 }
 

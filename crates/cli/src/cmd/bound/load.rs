@@ -103,7 +103,9 @@ pub fn load(args: &Bound) -> Result<Subject, Failure> {
         return from_program(args, &target);
     }
     if args.entry.is_some() {
-        return Err(Failure::usage("--entry is for RISC-V handlers: --target pspin or fpspin".to_string()));
+        return Err(Failure::usage(
+            "--entry is for RISC-V handlers: --target pspin or fpspin".to_string(),
+        ));
     }
     if path.is_dir() || path.extension().is_some_and(|extension| extension == "air") {
         return from_generated(args);
@@ -127,10 +129,14 @@ pub fn load(args: &Bound) -> Result<Subject, Failure> {
         if text.is_some_and(|text| text.contains("<nicforge.h>")) {
             return from_generated(args);
         }
-        let object = compile::compile_xdp(path, &args.define).map_err(|e| Failure::of(e.fault(), e))?;
+        let object =
+            compile::compile_xdp(path, &args.define).map_err(|e| Failure::of(e.fault(), e))?;
         return from_object(args, &object);
     }
-    Err(fail("neither an ELF object, nor an NFP listing (`0:  .0  immed[…]`), nor C source (.c)".to_string()))
+    Err(fail(
+        "neither an ELF object, nor an NFP listing (`0:  .0  immed[…]`), nor C source (.c)"
+            .to_string(),
+    ))
 }
 
 /// A Nicforge program as XDP program: the object that `build` writes.
@@ -145,8 +151,8 @@ fn from_generated(args: &Bound) -> Result<Subject, Failure> {
     let loaded = program::load(&source.on(&matrix::find("xdp")?), &runtime)?;
     out::notes(&loaded.warnings);
     let lowered = program::lower(&loaded.program)?;
-    let artifact =
-        xdp::generate(&lowered, LineStyle::Directives).map_err(|e| program::unsupported(&lowered, &e))?;
+    let artifact = xdp::generate(&lowered, LineStyle::Directives)
+        .map_err(|e| program::unsupported(&lowered, &e))?;
     let built = program::compile_live(lowered, artifact, &runtime)?;
     from_object(args, &built.object)
 }
@@ -159,8 +165,9 @@ fn from_handlers(args: &Bound, target: &Target) -> Result<Subject, Failure> {
             "--program is for eBPF objects; handlers are chosen with --entry".to_string(),
         ));
     }
-    let around = rv::Surroundings::of(target, args.mtu)
-        .map_err(|reason| Failure::usage(format!("{reason}; RISC-V handlers run on pspin and fpspin")))?;
+    let around = rv::Surroundings::of(target, args.mtu).map_err(|reason| {
+        Failure::usage(format!("{reason}; RISC-V handlers run on pspin and fpspin"))
+    })?;
     let bytes = std::fs::read(&args.file).map_err(|e| fail(e.to_string()))?;
     let image = riscv::parse(&bytes).map_err(|e| fail(e.to_string()))?;
     let entry = rv::entry(&image, args.entry.as_deref()).map_err(fail)?;
@@ -186,7 +193,8 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
     if let (Some(_), _) | (_, Some(_)) = (&args.cores, &args.program) {
         return Err(Failure::usage("--cores and --program are for compiled programs".to_string()));
     }
-    let known = ["c", "air"].iter().any(|known| args.file.extension().is_some_and(|found| found == *known));
+    let known =
+        ["c", "air"].iter().any(|known| args.file.extension().is_some_and(|found| found == *known));
     if !known && !args.file.is_dir() {
         return Err(Failure::usage(format!(
             "{}: {} runs Nicforge programs (.c, .air or a folder); compiled programs are bounded on --target agilio-xdp or xdp",
@@ -206,7 +214,8 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
     let fail = |message: String| Failure::user(format!("{}: {message}", args.file.display()));
     let program = program::lower(&loaded.program)?;
     let handler = program.event_named("net_recv").and_then(|event| program.handler_of(event));
-    let handler = handler.ok_or_else(|| fail("the program has no handler for `net_recv`".to_string()))?;
+    let handler =
+        handler.ok_or_else(|| fail("the program has no handler for `net_recv`".to_string()))?;
     let unit = Unit::alone(&program, target, args.mtu as u32)
         .ok_or_else(|| fail(format!("{} has no units", target.name)))?;
     let lowered = unit.graph(handler).map_err(|e| Failure::user(e.to_string()))?;
@@ -230,7 +239,8 @@ fn from_listing(args: &Bound, text: &str) -> Result<Subject, Failure> {
         return Err(Failure::usage("an NFP listing runs on --target agilio-xdp only".to_string()));
     }
     let path = args.file.display();
-    let listing = isa::parse(text).map_err(|e| Failure::user(format!("{path}:{}: {}", e.line, e.reason)))?;
+    let listing =
+        isa::parse(text).map_err(|e| Failure::user(format!("{path}:{}: {}", e.line, e.reason)))?;
     let mut graph = nfp::graph(&listing.insns, false).map_err(|e| {
         let line = listing.lines.get(e.insn).copied().unwrap_or(0);
         Failure::user(format!("{path}:{line}: {}", e.reason))
@@ -269,10 +279,12 @@ fn choose(args: &Bound, programs: Vec<Program>) -> Result<Program, Failure> {
         programs.into_iter().filter(|p| args.program.as_ref().is_none_or(|name| *name == p.name));
     match (chosen.next(), &args.program) {
         (None, None) => Err(Failure::user(format!("{path}: no program in this object"))),
-        (None, Some(name)) => Err(Failure::user(format!("{path}: no program `{name}`; there are {names}"))),
-        (Some(_), None) if count > 1 => {
-            Err(Failure::user(format!("{path}: several programs; choose one with --program: {names}")))
+        (None, Some(name)) => {
+            Err(Failure::user(format!("{path}: no program `{name}`; there are {names}")))
         }
+        (Some(_), None) if count > 1 => Err(Failure::user(format!(
+            "{path}: several programs; choose one with --program: {names}"
+        ))),
         (Some(program), _) => Ok(program),
     }
 }
@@ -282,15 +294,19 @@ pub fn from_source(path: &Path, defines: &[String]) -> Result<Subject, Failure> 
     let bytes = compile::compile_xdp(path, defines).map_err(|e| Failure::of(e.fault(), e))?;
     let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
     let object = object::parse(&bytes).map_err(|e| fail(e.to_string()))?;
-    let program =
-        object.programs.into_iter().next().ok_or_else(|| fail("no program in this object".to_string()))?;
+    let program = object
+        .programs
+        .into_iter()
+        .next()
+        .ok_or_else(|| fail("no program in this object".to_string()))?;
     lowered(path, program, object.maps)
 }
 
 fn lowered(path: &Path, program: Program, maps: Vec<Map>) -> Result<Subject, Failure> {
     let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
     let lowered = lower::lower(&program, &maps).map_err(|e| fail(e.to_string()))?;
-    // Other cores handle packets meanwhile. A hash map's places depend on the key by multiplications, which are left open.
+    // Other cores handle packets meanwhile. A hash map's places depend on the key by
+    // multiplications, which are left open.
     let shared = lowered.writes || lowered.modelled;
     let mut graph = nfp::graph(&lowered.insns, shared).map_err(|e| fail(e.to_string()))?;
     let place = |origin: &u32| program.lines.get(*origin as usize)?.as_ref().map(place_of);
@@ -334,5 +350,7 @@ fn from_object(args: &Bound, bytes: &[u8]) -> Result<Subject, Failure> {
 
 /// A file's name without the folders it was compiled in.
 fn short(file: &str) -> String {
-    Path::new(file).file_name().map_or_else(|| file.to_string(), |name| name.to_string_lossy().into_owned())
+    Path::new(file)
+        .file_name()
+        .map_or_else(|| file.to_string(), |name| name.to_string_lossy().into_owned())
 }

@@ -1,7 +1,8 @@
 //! `--measure`: the slowest packet beside typical ones, in the kernel.
 //!
-//! The kernel's test run times them, with the entries in the tables that the slowest packet finds. Where its path also
-//! depends on results of helpers or fields of the context it may be shorter here, which the output says.
+//! The kernel's test run times them, with the entries in the tables that the slowest packet finds.
+//! Where its path also depends on results of helpers or fields of the context it may be shorter
+//! here, which the output says.
 
 use nicforge_bound::analysis::PathReport;
 use nicforge_bound::replay;
@@ -69,7 +70,9 @@ fn ipv4(protocol: u8, port: u16, size: usize) -> Vec<u8> {
 /// Measures on a target that is the kernel.
 pub fn run(subject: &Subject, path: &PathReport) -> Result<Measured, Failure> {
     let Some((program, maps)) = subject.program.as_ref().filter(|_| subject.target == "xdp") else {
-        return Err(Failure::usage("--measure needs --target xdp: there is no such NIC here".to_string()));
+        return Err(Failure::usage(
+            "--measure needs --target xdp: there is no such NIC here".to_string(),
+        ));
     };
     let mut ipv6 = vec![0x60, 0, 0, 0, 0, 16, 17, 64];
     ipv6.extend([0; 32]);

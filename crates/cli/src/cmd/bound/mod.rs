@@ -91,7 +91,10 @@ fn analyse(args: &Bound, subject: &Subject) -> Result<Report, Failure> {
     });
     let smallest = suppositions.size.unwrap_or(60);
     if smallest > args.mtu {
-        return Err(Failure::usage(format!("--what-if size={smallest} is more than --mtu {}", args.mtu)));
+        return Err(Failure::usage(format!(
+            "--what-if size={smallest} is more than --mtu {}",
+            args.mtu
+        )));
     }
     let options = Options {
         machine,
@@ -147,9 +150,10 @@ fn blocks(text: &str) -> Result<Vec<Step>, Failure> {
     let fail = |reason: String| Failure::user(format!("--path {text}: {reason}"));
     let content = std::fs::read_to_string(text)
         .map_err(|e| fail(format!("neither blocks as 0,2t,3 nor a file that can be read: {e}")))?;
-    let value: serde_json::Value =
-        serde_json::from_str(&content).map_err(|e| fail(format!("not the output of bound --json: {e}")))?;
-    let list = value["path"].as_array().ok_or_else(|| fail("no `path` in this JSON".to_string()))?;
+    let value: serde_json::Value = serde_json::from_str(&content)
+        .map_err(|e| fail(format!("not the output of bound --json: {e}")))?;
+    let list =
+        value["path"].as_array().ok_or_else(|| fail("no `path` in this JSON".to_string()))?;
     let step = |visit: &serde_json::Value| {
         Some((visit["block"].as_u64()?.try_into().ok()?, visit["taken"].as_bool()))
     };
@@ -175,9 +179,14 @@ fn write_pcap(file: &std::path::Path, report: &Report) -> Result<(), Failure> {
 }
 
 /// What a machine's rates are limited by, for a path: rate and name.
-pub(crate) fn rate(machine: &Machine, path: &PathReport, shared: &'static str) -> (f64, &'static str) {
+pub(crate) fn rate(
+    machine: &Machine,
+    path: &PathReport,
+    shared: &'static str,
+) -> (f64, &'static str) {
     let (core, engine) = machine.each(path.witness.work);
-    let (mut pps, mut limit) = (1.0 / core.max(engine), if core >= engine { "processing" } else { shared });
+    let (mut pps, mut limit) =
+        (1.0 / core.max(engine), if core >= engine { "processing" } else { shared });
     let line = machine.port_bps.map(|bps| bps / (8.0 * (path.size as f64 + WIRE_OVERHEAD)));
     for port in [machine.port_pps, line].into_iter().flatten() {
         if port < pps {

@@ -134,7 +134,8 @@ impl View<'_> {
             let (core, engine) = cycles(path.witness.work);
             let total = core + self.machine().base_cycles;
             value["cycles"] = json!(total);
-            value["resources"] = json!({ "processing": total, self.subject.engine.to_lowercase(): engine });
+            value["resources"] =
+                json!({ "processing": total, self.subject.engine.to_lowercase(): engine });
             value["min_packet_bytes"] = json!(path.size);
             value["path"] = self.path_json(path);
             value["witness"] = self.witness_json(path);
@@ -159,14 +160,16 @@ impl View<'_> {
         value["records"] = Value::Object(records);
         if let Some((_, lowered)) = &self.subject.air {
             let places = lowered.unknown.iter();
-            let places = places
-                .map(|(place, what)| json!({ "line": self.report.graph.describe(*place), "what": what }));
+            let places = places.map(
+                |(place, what)| json!({ "line": self.report.graph.describe(*place), "what": what }),
+            );
             value["unknown"] = Value::Array(places.collect());
         }
         if self.subject.handler.is_some() {
             let notes = self.report.notes.iter();
-            let notes = notes
-                .map(|(place, what)| json!({ "line": self.report.graph.describe(*place), "what": what }));
+            let notes = notes.map(
+                |(place, what)| json!({ "line": self.report.graph.describe(*place), "what": what }),
+            );
             value["unknown"] = Value::Array(notes.collect());
         }
         value["margin"] = json!(self.subject.margin);
@@ -203,10 +206,9 @@ impl View<'_> {
         if let Some(path) = &self.report.records[0].slowest {
             let spots = hot_spots(&self.report.graph, path);
             let total: u64 = spots.iter().map(|(_, count)| count).sum();
-            let spots = spots
-                .iter()
-                .take(10)
-                .map(|(line, count)| json!({ "line": line, "share": *count as f64 / total as f64 }));
+            let spots = spots.iter().take(10).map(
+                |(line, count)| json!({ "line": line, "share": *count as f64 / total as f64 }),
+            );
             value["hot_spots"] = Value::Array(spots.collect());
         }
         value
@@ -229,8 +231,11 @@ impl View<'_> {
             self.record_text(record, &mut text);
         }
         if let Some(margin) = self.subject.margin {
-            let _ =
-                writeln!(text, "  hardware was at most {:.0} % slower than these costs say", 100.0 * margin);
+            let _ = writeln!(
+                text,
+                "  hardware was at most {:.0} % slower than these costs say",
+                100.0 * margin
+            );
         }
         if let Some((_, lowered)) =
             self.subject.air.as_ref().filter(|(_, lowered)| !lowered.unknown.is_empty())
@@ -248,7 +253,8 @@ impl View<'_> {
             let _ = writeln!(text, "  {}: {what}", self.report.graph.describe(*place));
         }
         if self.report.notes.len() > 8 {
-            let _ = writeln!(text, "  and {} more such places (--json)", self.report.notes.len() - 8);
+            let _ =
+                writeln!(text, "  and {} more such places (--json)", self.report.notes.len() - 8);
         }
         if self.report.cut {
             text.push_str(
@@ -275,12 +281,21 @@ impl View<'_> {
             for (name, ns) in &measured.list {
                 let _ = writeln!(text, "  {name:<16} {ns:>8.0} ns");
             }
-            let _ = writeln!(text, "  the slowest takes {:.1} times the others' mean", measured.slowdown());
+            let _ = writeln!(
+                text,
+                "  the slowest takes {:.1} times the others' mean",
+                measured.slowdown()
+            );
             if measured.verdicts[0] == measured.verdicts[1] {
-                let _ = writeln!(text, "  the kernel decides as its path says: {}", measured.verdicts[0]);
+                let _ = writeln!(
+                    text,
+                    "  the kernel decides as its path says: {}",
+                    measured.verdicts[0]
+                );
             }
             if measured.entries > 0 {
-                let _ = writeln!(text, "  with {} table entries that its path needs", measured.entries);
+                let _ =
+                    writeln!(text, "  with {} table entries that its path needs", measured.entries);
             }
             if measured.more_needed {
                 text.push_str(
@@ -317,8 +332,12 @@ impl View<'_> {
         }
         if let Some(path) = record.slowest.as_ref().filter(|_| record.exact) {
             let (core, engine) = cycles(path.witness.work);
-            let _ =
-                write!(text, ", limited by {}: {} cycles", rates.limit, core + self.machine().base_cycles);
+            let _ = write!(
+                text,
+                ", limited by {}: {} cycles",
+                rates.limit,
+                core + self.machine().base_cycles
+            );
             if engine > 0.0 {
                 let _ = write!(text, ", {engine:.2} of {}", self.subject.engine);
             }
@@ -336,7 +355,11 @@ impl View<'_> {
         let spots = hot_spots(graph, path);
         let total: u64 = spots.iter().map(|(_, count)| count).sum();
         let top: u64 = spots.iter().take(3).map(|(_, count)| count).sum();
-        let _ = writeln!(text, "dearest lines ({} % of the path's instructions):", 100 * top / total.max(1));
+        let _ = writeln!(
+            text,
+            "dearest lines ({} % of the path's instructions):",
+            100 * top / total.max(1)
+        );
         for (line, count) in spots.iter().take(3) {
             let _ = writeln!(text, "  {:>3} %  {line}", 100 * count / total.max(1));
         }
@@ -344,8 +367,9 @@ impl View<'_> {
         for (row, (bytes, mask)) in
             path.witness.packet.chunks(16).zip(path.witness.mask.chunks(16)).enumerate()
         {
-            let byte =
-                |(byte, mask): (&u8, &u8)| if *mask == 0 { "..".to_string() } else { format!("{byte:02x}") };
+            let byte = |(byte, mask): (&u8, &u8)| {
+                if *mask == 0 { "..".to_string() } else { format!("{byte:02x}") }
+            };
             let shown: Vec<String> = bytes.iter().zip(mask).map(byte).collect();
             if mask.iter().any(|mask| *mask != 0) {
                 let _ = writeln!(text, "  {:04x}  {}", 16 * row, shown.join(" "));
@@ -384,7 +408,10 @@ impl View<'_> {
             ]
         };
         let rows: Vec<Vec<String>> = paths.iter().enumerate().map(row).collect();
-        table(&["path", "bit rate", "packet rate", "cycles", self.subject.engine, "bytes", "limit"], &rows)
+        table(
+            &["path", "bit rate", "packet rate", "cycles", self.subject.engine, "bytes", "limit"],
+            &rows,
+        )
     }
 }
 

@@ -45,7 +45,8 @@ pub fn parse(list: &[String]) -> Result<Suppositions, Failure> {
             ))
         })?;
         let bad = |reason: &str| Failure::usage(format!("--what-if {text}: {reason}"));
-        let number = number(value).ok_or_else(|| bad("expected a number, or an address as 10.0.0.1"))?;
+        let number =
+            number(value).ok_or_else(|| bad("expected a number, or an address as 10.0.0.1"))?;
         if what == "size" {
             result.size = Some(number.max(60));
             continue;
@@ -55,7 +56,10 @@ pub fn parse(list: &[String]) -> Result<Suppositions, Failure> {
             None => {
                 let names: Vec<&str> = FIELDS.iter().map(|(name, ..)| *name).collect();
                 let offset = what.parse().map_err(|_| {
-                    bad(&format!("neither a byte's offset, nor `size`, nor one of {}", names.join(", ")))
+                    bad(&format!(
+                        "neither a byte's offset, nor `size`, nor one of {}",
+                        names.join(", ")
+                    ))
                 })?;
                 (offset, 1)
             }
@@ -85,9 +89,10 @@ mod tests {
 
     #[test]
     fn fields_bytes_and_sizes() {
-        let list: Vec<String> = ["eth.type=0x0800", "size=128", "50=7", "ip.src=10.0.0.1", "plain-maps"]
-            .map(String::from)
-            .to_vec();
+        let list: Vec<String> =
+            ["eth.type=0x0800", "size=128", "50=7", "ip.src=10.0.0.1", "plain-maps"]
+                .map(String::from)
+                .to_vec();
         let found = parse(&list).unwrap();
         assert!(found.plain_maps);
         assert_eq!(found.size, Some(128));

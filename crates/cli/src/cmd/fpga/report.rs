@@ -24,7 +24,13 @@ fn cycles(stats: &RtlStats) -> f64 {
 }
 
 /// The run for people.
-pub fn print(target: &Target, loaded: &Loaded, stages: &[Stage], stats: &RtlStats, left_out: usize) {
+pub fn print(
+    target: &Target,
+    loaded: &Loaded,
+    stages: &[Stage],
+    stats: &RtlStats,
+    left_out: usize,
+) {
     let (each, mhz) = (cycles(stats), clock(target) / 1e6);
     let mpps = mhz / each;
     outln!(
@@ -64,7 +70,8 @@ pub fn print(target: &Target, loaded: &Loaded, stages: &[Stage], stats: &RtlStat
     }
     if !stats.latencies.is_empty() {
         let ns = 1e3 / mhz;
-        let [least, median, p99, most] = [0.0, 0.5, 0.99, 1.0].map(|share| quantile(&stats.latencies, share));
+        let [least, median, p99, most] =
+            [0.0, 0.5, 0.99, 1.0].map(|share| quantile(&stats.latencies, share));
         outln!(
             "latency from the first beat in to the first beat out, in cycles of {ns} ns: least {least} ({:.0} ns), median {median}, 99 % {p99}, most {most}",
             least as f64 * ns
@@ -90,8 +97,9 @@ impl StageCount<'_> {
 
 fn stage_counts<'a>(design: &'a [Stage], stats: &RtlStats) -> Vec<StageCount<'a>> {
     let of = |stage: &'a Stage| {
-        let counter =
-            |what: &str| stats.counters.get(&format!("stage_{}_{what}", stage.name)).copied().unwrap_or(0);
+        let counter = |what: &str| {
+            stats.counters.get(&format!("stage_{}_{what}", stage.name)).copied().unwrap_or(0)
+        };
         StageCount {
             name: &stage.name,
             events: counter("events"),

@@ -1,4 +1,5 @@
-//! The control socket of a run whose packets are all through: what `nicforge table` and `nicforge metrics` talk to.
+//! The control socket of a run whose packets are all through: what `nicforge table` and `nicforge
+//! metrics` talk to.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -34,7 +35,11 @@ impl ControlTarget for Held<'_> {
 }
 
 /// Answers until Ctrl-C or `stop`.
-pub fn hold(program: &Program, tables: &mut dyn TableBackend, summary: Summary) -> Result<(), Failure> {
+pub fn hold(
+    program: &Program,
+    tables: &mut dyn TableBackend,
+    summary: Summary,
+) -> Result<(), Failure> {
     let mut server = Server::start(&program.name).map_err(|e| Failure::of(e.fault(), e))?;
     let mut held = Held { program, tables, summary };
     errln!("holding; `nicforge table dump NAME` reads the tables, Ctrl-C ends");

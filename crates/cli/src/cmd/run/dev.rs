@@ -46,7 +46,8 @@ impl State {
         let mut summary = self.host.clone();
         summary.setting = self.interfaces.clone();
         summary.packets_in = stats.packets;
-        let used = |list: &[(String, u64)]| list.iter().filter(|item| item.1 > 0).cloned().collect();
+        let used =
+            |list: &[(String, u64)]| list.iter().filter(|item| item.1 > 0).cloned().collect();
         summary.drops = used(&stats.drops);
         summary.refused = used(&stats.refused);
         let dropped: u64 = stats.drops.iter().map(|drop| drop.1).sum();
@@ -114,7 +115,9 @@ pub fn run(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Re
                 errln!("interface `{name}` is gone; waiting for it to come back");
             }
             InterfaceChange::Gone => {}
-            InterfaceChange::Back => errln!("interface `{name}` is back; {} runs on it", source.name),
+            InterfaceChange::Back => {
+                errln!("interface `{name}` is back; {} runs on it", source.name)
+            }
         },
         attach: attach.as_mut(),
     };
@@ -149,7 +152,8 @@ fn hidden_tags(program: &Program, interfaces: &[String]) {
 /// Whether a program compares 16 bits with the EtherType of a VLAN tag (IEEE 802.1Q, 802.1ad), in
 /// either byte order.
 fn looks_for_tags(program: &Program) -> bool {
-    let bodies = program.handlers.values().map(|h| &h.body).chain(program.funcs.values().map(|f| &f.body));
+    let bodies =
+        program.handlers.values().map(|h| &h.body).chain(program.funcs.values().map(|f| &f.body));
     let mut found = false;
     for body in bodies {
         // C compares integers of 16 bits as wider ones.
@@ -164,7 +168,8 @@ fn looks_for_tags(program: &Program) -> bool {
                 _ => {
                     let mut operands = inst.op.operands();
                     let tag = operands.clone().any(|value| tags.contains(&value));
-                    let other = operands.any(|value| short.contains(&value) && !tags.contains(&value));
+                    let other =
+                        operands.any(|value| short.contains(&value) && !tags.contains(&value));
                     found |= tag && other;
                 }
             }
@@ -184,7 +189,12 @@ fn wait_for_interfaces(args: &Run) {
 }
 
 /// Loads, fills the tables and only then attaches: no packet meets empty tables.
-fn start(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<DevSession, Failure> {
+fn start(
+    target: &Target,
+    args: &Run,
+    loaded: &Loaded,
+    runtime: Runtime,
+) -> Result<DevSession, Failure> {
     let source = &*loaded.program;
     let entries = events::tables(&args.inputs, source, &loaded.path)?;
     let built = match pipelines::xdp(&args.planned, &loaded.program, target)? {
@@ -196,8 +206,8 @@ fn start(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Resu
     };
     drop(runtime);
     let fail = |e: XdpError| program::kernel_failure(source, e);
-    let prepared =
-        DevSession::prepare(&built.program, &built.artifact, &built.object, &args.dev).map_err(fail)?;
+    let prepared = DevSession::prepare(&built.program, &built.artifact, &built.object, &args.dev)
+        .map_err(fail)?;
     events::fill(&mut prepared.loaded().tables(), &entries)?;
     prepared.attach().map_err(fail)
 }
@@ -205,5 +215,8 @@ fn start(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Resu
 fn second(stats: &DevStats) {
     let drops: u64 = stats.drops.iter().map(|drop| drop.1).sum();
     let ns = if stats.packets > 0 { stats.busy_ns as f64 / stats.packets as f64 } else { 0.0 };
-    outln!("{:>9}packets/s  {ns:>6.0} ns/packet  {drops:>8} dropped", text::si(stats.packets_per_second()));
+    outln!(
+        "{:>9}packets/s  {ns:>6.0} ns/packet  {drops:>8} dropped",
+        text::si(stats.packets_per_second())
+    );
 }

@@ -15,7 +15,12 @@ use crate::events;
 use crate::program::Loaded;
 
 /// Plans, builds, runs and reports, with the interpreter beside it.
-pub fn run(backend: &dyn Pipelined, target: &Target, args: &Run, loaded: &Loaded) -> Result<(), Failure> {
+pub fn run(
+    backend: &dyn Pipelined,
+    target: &Target,
+    args: &Run,
+    loaded: &Loaded,
+) -> Result<(), Failure> {
     let program = &*loaded.program;
     let mut list = events::captures(&args.inputs, program, &loaded.path)?;
     let all = list.len();
@@ -25,8 +30,11 @@ pub fn run(backend: &dyn Pipelined, target: &Target, args: &Run, loaded: &Loaded
     let mut job = pipelines::job(backend, target, &args.planned, &loaded.program)?;
     let (run, differences) = backend.compare(target, &mut job, &loaded.program, &entries, &list)?;
     let how = backend.stands_in(target).map_or(String::new(), |how| format!("; {how}"));
-    let setting =
-        format!("{} stages, {} units and one for ports{how}", job.plan.stages.len(), job.pipeline.workers());
+    let setting = format!(
+        "{} stages, {} units and one for ports{how}",
+        job.plan.stages.len(),
+        job.pipeline.workers()
+    );
     let mut summary = Summary::new(&target.name, setting, program);
     let mut sent = vec![Vec::new(); program.ports as usize];
     for (i, (event, outputs)) in list.iter().zip(&run.outputs).enumerate() {
@@ -93,7 +101,8 @@ pub fn run(backend: &dyn Pipelined, target: &Target, args: &Run, loaded: &Loaded
             outln!("{left_out} events are beyond what {} and were left out", backend.limits());
         }
         if job.apart {
-            let (link, engine) = (run.stats.link, job.dma.as_deref().unwrap_or("a modelled engine"));
+            let (link, engine) =
+                (run.stats.link, job.dma.as_deref().unwrap_or("a modelled engine"));
             outln!(
                 "to the host: {} entries of {} bytes in {} transfers by {engine}",
                 link.moved,
@@ -109,7 +118,8 @@ pub fn run(backend: &dyn Pipelined, target: &Target, args: &Run, loaded: &Loaded
 pub fn stages(job: &Job, run: &DpdkRun) -> Value {
     let names = job.plan.stages.iter().map(|stage| (stage.name.as_str(), stage.replicas));
     let numbers = (0..job.plan.stages.len()).map(Some);
-    let rows = numbers.zip(names).chain((job.pipeline.workers() > 1).then_some((None, ("ports", 1))));
+    let rows =
+        numbers.zip(names).chain((job.pipeline.workers() > 1).then_some((None, ("ports", 1))));
     Value::Array(rows.map(|(at, (name, replicas))| stage(run, at, name, replicas)).collect())
 }
 
@@ -146,7 +156,15 @@ pub fn print_stages(job: &Job, run: &DpdkRun) {
             cells
         })
         .collect();
-    let head =
-        ["stage", "replicas", "events", "cycles/event", "deepest queue", "full queues", "dropped", "lost"];
+    let head = [
+        "stage",
+        "replicas",
+        "events",
+        "cycles/event",
+        "deepest queue",
+        "full queues",
+        "dropped",
+        "lost",
+    ];
     outln!("{}", crate::text::table(&head, &cells).trim_end());
 }

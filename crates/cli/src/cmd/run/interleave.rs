@@ -1,14 +1,17 @@
-//! A capture through the interpreter with queues in a random order: what NIC and host may do at their own pace.
+//! A capture through the interpreter with queues in a random order: what NIC and host may do at
+//! their own pace.
 //!
-//! Each step runs one handler: of the next event from outside, or of the oldest event between two sides. Which one, a seed decides.
-//! Events from one side to another stay in order, as on every link; those of different links overtake each other. Handlers that are not
-//! pinned are the NIC's. Time is the number of the step: `nf_now` is the step in which a packet came in, and captures say in which
-//! one it left (as nanoseconds), so what happened at once can be seen from outside.
+//! Each step runs one handler: of the next event from outside, or of the oldest event between two
+//! sides. Which one, a seed decides. Events from one side to another stay in order, as on every
+//! link; those of different links overtake each other. Handlers that are not pinned are the NIC's.
+//! Time is the number of the step: `nf_now` is the step in which a packet came in, and captures say
+//! in which one it left (as nanoseconds), so what happened at once can be seen from outside.
 //!
-//! Queues have the room that `NF_QUEUE` gives them, others have room for everything. A full queue that loses drops the entry, counted.
-//! At one that waits, the side that enqueued stops: nothing else runs there until there is room. If all that could run is stopped, the
-//! queues wait for one another, which is an error. (A stopped handler has done all else it does, where a real one would stop in
-//! the middle; nothing on its side sees the difference.)
+//! Queues have the room that `NF_QUEUE` gives them, others have room for everything. A full queue
+//! that loses drops the entry, counted. At one that waits, the side that enqueued stops: nothing
+//! else runs there until there is room. If all that could run is stopped, the queues wait for one
+//! another, which is an error. (A stopped handler has done all else it does, where a real one would
+//! stop in the middle; nothing on its side sees the difference.)
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -50,7 +53,11 @@ pub struct Done {
 }
 
 impl<'a, 'p> Interleaved<'a, 'p> {
-    pub fn new(interp: &'a mut Interp<'p>, events: &'a [InputEvent], seed: u64) -> Interleaved<'a, 'p> {
+    pub fn new(
+        interp: &'a mut Interp<'p>,
+        events: &'a [InputEvent],
+        seed: u64,
+    ) -> Interleaved<'a, 'p> {
         Interleaved {
             interp,
             events,
@@ -66,13 +73,17 @@ impl<'a, 'p> Interleaved<'a, 'p> {
     /// Runs one handler; none if everything is done.
     ///
     /// # Errors
-    /// What the interpreter refuses, with the number of the event, messages from the host side, which have no step, and queues
-    /// that wait for one another.
+    /// What the interpreter refuses, with the number of the event, messages from the host side,
+    /// which have no step, and queues that wait for one another.
     pub fn step(&mut self) -> Result<Option<Done>, Failure> {
         self.go_on();
         let runs = |side: bool| self.stopped.get(&side).is_none_or(VecDeque::is_empty);
-        let open: Vec<Link> =
-            self.links.iter().filter(|(_, queue)| !queue.is_empty()).map(|(link, _)| *link).collect();
+        let open: Vec<Link> = self
+            .links
+            .iter()
+            .filter(|(_, queue)| !queue.is_empty())
+            .map(|(link, _)| *link)
+            .collect();
         let open: Vec<Link> = open.into_iter().filter(|(_, to)| runs(*to)).collect();
         let more = usize::from(self.next < self.events.len() && runs(false));
         if open.len() + more == 0 {
@@ -95,7 +106,9 @@ impl<'a, 'p> Interleaved<'a, 'p> {
             let link = (from, on_host(program, &pending));
             let waiting = Waiting { origin, began, pending };
             match self.room(link, waiting.pending.event) {
-                Some(Room { loses: true, .. }) => *self.lost.entry(waiting.pending.event).or_default() += 1,
+                Some(Room { loses: true, .. }) => {
+                    *self.lost.entry(waiting.pending.event).or_default() += 1
+                }
                 Some(_) => self.stopped.entry(from).or_default().push_back((link, waiting)),
                 None => self.links.entry(link).or_default().push_back(waiting),
             }
@@ -115,7 +128,9 @@ impl<'a, 'p> Interleaved<'a, 'p> {
     /// Entries that waited for room are enqueued, in their order, as far as there is some.
     fn go_on(&mut self) {
         for side in [false, true] {
-            while let Some((link, waiting)) = self.stopped.get_mut(&side).and_then(VecDeque::pop_front) {
+            while let Some((link, waiting)) =
+                self.stopped.get_mut(&side).and_then(VecDeque::pop_front)
+            {
                 if self.room(link, waiting.pending.event).is_some() {
                     self.stopped.entry(side).or_default().push_front((link, waiting));
                     break;
@@ -129,20 +144,26 @@ impl<'a, 'p> Interleaved<'a, 'p> {
     fn stuck(&self) -> Result<Option<Done>, Failure> {
         let program = self.interp.program();
         let waiting = self.stopped.values().filter_map(|queue| queue.front());
-        let names: Vec<String> =
-            waiting.map(|(_, waiting)| format!("`{}`", program.events[waiting.pending.event].name)).collect();
+        let names: Vec<String> = waiting
+            .map(|(_, waiting)| format!("`{}`", program.events[waiting.pending.event].name))
+            .collect();
         if names.is_empty() {
             return Ok(None);
         }
         let step = self.step;
-        let message =
-            format!("after step {step} the full queues {} wait for one another", names.join(" and "));
-        Err(Failure::user(format!("{message}; let one of them lose (NF_QUEUE), or give them more room")))
+        let message = format!(
+            "after step {step} the full queues {} wait for one another",
+            names.join(" and ")
+        );
+        Err(Failure::user(format!(
+            "{message}; let one of them lose (NF_QUEUE), or give them more room"
+        )))
     }
 
     /// Queues that were full, and how many entries they lost.
     pub fn lost(&self) -> Vec<(String, u64)> {
-        let name = |event: EventId| format!("queue {} full", self.interp.program().events[event].name);
+        let name =
+            |event: EventId| format!("queue {} full", self.interp.program().events[event].name);
         self.lost.iter().map(|(event, count)| (name(*event), *count)).collect()
     }
 
@@ -161,7 +182,9 @@ impl<'a, 'p> Interleaved<'a, 'p> {
                 let pending = Pending::frame(event, frame.clone(), *port);
                 Ok(Waiting { origin, began: self.step, pending })
             }
-            _ => Err(Failure::usage("--interleave takes packets only, not messages of the host side")),
+            _ => Err(Failure::usage(
+                "--interleave takes packets only, not messages of the host side",
+            )),
         }
     }
 

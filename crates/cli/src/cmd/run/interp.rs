@@ -55,13 +55,18 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
                 Input::Net { .. } => summary.packets_in += 1,
                 Input::Host { .. } => summary.messages_in += 1,
             }
-            let outputs = interp.run(event).map_err(|e| Failure::user(format!("event {}: {e}", i + 1)))?;
+            let outputs =
+                interp.run(event).map_err(|e| Failure::user(format!("event {}: {e}", i + 1)))?;
             note(&mut summary, i, event.time_ns, outputs);
         }
     }
     let refused = &interp.counters().refused;
-    summary.refused =
-        program.tables.iter().map(|(id, t)| (t.name.clone(), refused[id])).filter(|r| r.1 > 0).collect();
+    summary.refused = program
+        .tables
+        .iter()
+        .map(|(id, t)| (t.name.clone(), refused[id]))
+        .filter(|r| r.1 > 0)
+        .collect();
     summary.drops.retain(|drop| drop.1 > 0);
     summary.read_tables(program, &interp)?;
     if let Some(out) = &args.out {

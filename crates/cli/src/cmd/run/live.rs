@@ -1,4 +1,5 @@
-//! A capture through the kernel: veth pairs in namespaces of their own, native XDP, and the interpreter beside it.
+//! A capture through the kernel: veth pairs in namespaces of their own, native XDP, and the
+//! interpreter beside it.
 
 use std::time::Duration;
 
@@ -30,8 +31,10 @@ pub fn run(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Re
     let list = events::captures(&args.inputs, source, &loaded.path)?;
     let entries = events::tables(&args.inputs, source, &loaded.path)?;
     let compiled = lower(&loaded.program)?;
-    let artifact = xdp::generate(&compiled, LineStyle::Directives).map_err(|e| unsupported(&compiled, &e))?;
-    // Time and randomness are recorded as the program reads them, so that the interpreter can replay the run.
+    let artifact =
+        xdp::generate(&compiled, LineStyle::Directives).map_err(|e| unsupported(&compiled, &e))?;
+    // Time and randomness are recorded as the program reads them, so that the interpreter can
+    // replay the run.
     let mode = if artifact.uses_time_or_random { Mode::Record } else { Mode::Live };
     let fail = |e: XdpError| program::kernel_failure(source, e);
     let mut session =
@@ -97,7 +100,8 @@ pub fn summarise(target: &Target, program: &Program, result: &LiveRun) -> Summar
     summary.host_messages = report.host_messages;
     summary.dma_writes = report.dma_writes;
     summary.logs = report.logs;
-    summary.drops = report.drops.iter().filter(|d| d.2 > 0).map(|(_, text, n)| (text.clone(), *n)).collect();
+    summary.drops =
+        report.drops.iter().filter(|d| d.2 > 0).map(|(_, text, n)| (text.clone(), *n)).collect();
     let named = |(id, n): &(nicforge_ir::TableId, u64)| (program.tables[*id].name.clone(), *n);
     summary.refused = report.refused.iter().filter(|r| r.1 > 0).map(named).collect();
     summary.seconds = Some(report.seconds);
@@ -129,13 +133,16 @@ fn compare_drops(
 pub fn print_events(program: &Program, streams: &nicforge_run::live::Streams) {
     let show = |output: Output| outln!("{}", compare::describe(program, &output));
     for (port, frames) in streams.sent.iter().enumerate() {
-        frames.iter().for_each(|frame| show(Output::Send { port: port as u32, frame: frame.clone() }));
+        frames
+            .iter()
+            .for_each(|frame| show(Output::Send { port: port as u32, frame: frame.clone() }));
     }
     streams.stack.iter().for_each(|frame| show(Output::Stack { frame: frame.clone() }));
     streams.host.iter().for_each(|output| show(output.clone()));
 }
 
-/// What a packet costs: a sample of the capture through the kernel's test run, on a fresh copy of the program.
+/// What a packet costs: a sample of the capture through the kernel's test run, on a fresh copy of
+/// the program.
 pub fn cost(
     program: &Program,
     artifact: &XdpArtifact,
@@ -146,7 +153,9 @@ pub fn cost(
         .iter()
         .step_by((list.len() / SAMPLED).max(1))
         .filter_map(|event| match &event.input {
-            Input::Net { frame, .. } if (SMALLEST_FRAME..3000).contains(&frame.len()) => Some(frame.clone()),
+            Input::Net { frame, .. } if (SMALLEST_FRAME..3000).contains(&frame.len()) => {
+                Some(frame.clone())
+            }
             _ => None,
         })
         .take(SAMPLED)
@@ -166,7 +175,8 @@ pub fn cost(
         return Ok(None);
     }
     let costs = bench(&fresh, &frames, 2000, &includes).map_err(fail)?;
-    let mean = |of: &dyn Fn(&FrameCost) -> f64| costs.iter().map(of).sum::<f64>() / costs.len() as f64;
+    let mean =
+        |of: &dyn Fn(&FrameCost) -> f64| costs.iter().map(of).sum::<f64>() / costs.len() as f64;
     Ok(Some(Cost {
         mean_ns: mean(&|c| c.ns.max(0.0)),
         worst_ns: costs.iter().map(|c| c.ns).fold(0.0, f64::max),

@@ -1,4 +1,5 @@
-//! `nicforge run`: a program on a capture (in the kernel or in the interpreter) or on live interfaces.
+//! `nicforge run`: a program on a capture (in the kernel or in the interpreter) or on live
+//! interfaces.
 
 pub(super) mod control;
 pub mod dev;
@@ -29,7 +30,9 @@ pub fn run(mut args: Run) -> Result<(), Failure> {
     }
     let loaded = program::load(&args.source, &runtime)?;
     out::notes(&loaded.warnings);
-    if !args.dev.is_empty() && !chosen.as_ref().is_some_and(|on| on.backend.has_interfaces(&on.target)) {
+    if !args.dev.is_empty()
+        && !chosen.as_ref().is_some_and(|on| on.backend.has_interfaces(&on.target))
+    {
         return Err(Failure::usage("--dev needs a target that has interfaces: xdp or dpdk"));
     }
     if args.trace.is_some() && !chosen.as_ref().is_some_and(|on| on.backend.is_hardware()) {
@@ -49,7 +52,8 @@ pub fn run(mut args: Run) -> Result<(), Failure> {
     }
     if let Some(most) = args.tune {
         let (planning, apart) = (Planning::default(), args.planned.host_process);
-        let tuned = tune::tune(&loaded, &target, &planning, &args.source, &args.inputs, most, apart)?;
+        let tuned =
+            tune::tune(&loaded, &target, &planning, &args.source, &args.inputs, most, apart)?;
         if !args.json {
             tuned.print();
         }

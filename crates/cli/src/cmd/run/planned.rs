@@ -1,4 +1,5 @@
-//! A capture through a planned program in the kernel: stages on several CPUs, and the interpreter beside them.
+//! A capture through a planned program in the kernel: stages on several CPUs, and the interpreter
+//! beside them.
 
 use nicforge_ir::InputEvent;
 use nicforge_run::compile::Mode;
@@ -39,7 +40,9 @@ pub fn run(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Re
     let stages = job.plan.stages.len() - inside;
     summary.setting = match inside {
         0 => format!("Linux kernel, {stages} stages joined by CPU maps, on veth"),
-        _ => format!("Linux kernel, {stages} stages, and {inside} in a process behind AF_XDP, on veth"),
+        _ => format!(
+            "Linux kernel, {stages} stages, and {inside} in a process behind AF_XDP, on veth"
+        ),
     };
     summary.promised = Promised::of(&job.plan, source, target);
     let mut tables = session.loaded().tables();
@@ -114,6 +117,16 @@ fn print_stages(stages: &[StageReport]) {
         ]
     };
     let cells: Vec<Vec<String>> = stages.iter().map(row).collect();
-    let head = ["stage", "replicas", "in", "handed on", "sent", "stack", "ended", "queue full", "ns/packet"];
+    let head = [
+        "stage",
+        "replicas",
+        "in",
+        "handed on",
+        "sent",
+        "stack",
+        "ended",
+        "queue full",
+        "ns/packet",
+    ];
     outln!("{}", crate::text::table(&head, &cells).trim_end());
 }

@@ -37,7 +37,8 @@ pub fn run(target: &Target, args: &Run, loaded: &Loaded) -> Result<(), Failure> 
     let job = pipelines::on(&args.planned, &loaded.program, target)?;
     let failed = |error| pipelines::failure(&job.program, error);
     let app = DpdkProgram::new(&job.program, &job.pipeline).map_err(failed)?;
-    let app = if job.apart { app.apart().map_err(failed)?.with_dma(job.dma.as_deref()) } else { app };
+    let app =
+        if job.apart { app.apart().map_err(failed)?.with_dma(job.dma.as_deref()) } else { app };
     app.path(false).map_err(failed)?;
     errln!("{} starts on {}; Ctrl-C ends", source.name, vdevs.join(" "));
     let quiet = args.json || args.metrics;
@@ -76,7 +77,8 @@ pub fn run(target: &Target, args: &Run, loaded: &Loaded) -> Result<(), Failure> 
     ended_well(&job, &run)
 }
 
-/// The device of a port as DPDK takes it: one of DPDK's own is given as it is, anything else is an interface.
+/// The device of a port as DPDK takes it: one of DPDK's own is given as it is, anything else is an
+/// interface.
 fn vdev(port: usize, dev: &str) -> Result<String, Failure> {
     if dev.starts_with("net_") {
         return Ok(dev.to_string());
@@ -105,7 +107,8 @@ fn summarise(
         summary.sent[port] = *sent;
     }
     (summary.stack, summary.host_packets) = (stats.to_stack, stats.to_host);
-    summary.losses = stats.losses().into_iter().map(|(why, count)| (why.to_string(), count)).collect();
+    summary.losses =
+        stats.losses().into_iter().map(|(why, count)| (why.to_string(), count)).collect();
     summary.drops.clear();
     for (at, (_, reason)) in app.artifact().host.reasons.iter().enumerate() {
         let count = stats.workers.iter().filter_map(|worker| worker.drops.get(at)).sum();
@@ -142,10 +145,13 @@ fn second(last: &Progress, now: &Progress) {
 
 /// A worker that ended by itself is nothing that a run may end well with.
 fn ended_well(job: &pipelines::Job, run: &DpdkRun) -> Result<(), Failure> {
-    let Some((number, worker)) = run.stats.workers.iter().enumerate().find(|(_, worker)| worker.gone) else {
+    let Some((number, worker)) =
+        run.stats.workers.iter().enumerate().find(|(_, worker)| worker.gone)
+    else {
         return Ok(());
     };
-    let stage = worker.stage.and_then(|at| job.plan.stages.get(at)).map_or("", |stage| stage.name.as_str());
+    let stage =
+        worker.stage.and_then(|at| job.plan.stages.get(at)).map_or("", |stage| stage.name.as_str());
     let lost = run.stats.stranded + run.stats.stranded_events;
     Err(Failure::environment(format!(
         "worker {number} (stage `{stage}`) ended by itself; {lost} events were in flight and are lost; start the program again"

@@ -27,7 +27,11 @@ pub struct Controlled<'a> {
 }
 
 impl<'a> Controlled<'a> {
-    pub fn new(state: &'a mut State, session: &'a mut DevSession, inputs: &'a Inputs) -> Controlled<'a> {
+    pub fn new(
+        state: &'a mut State,
+        session: &'a mut DevSession,
+        inputs: &'a Inputs,
+    ) -> Controlled<'a> {
         let tables = session.loaded().tables();
         Controlled { state, session, inputs, tables }
     }
@@ -95,9 +99,11 @@ fn replace(
     let (loaded, built) = compile(session, source)?;
     let fail = |e| program::kernel_failure(&loaded.program, e);
     let entries = events::tables(inputs, &loaded.program, &loaded.path)?;
-    let replacement =
-        session.prepare_replacement(&built.program, &built.artifact, &built.object).map_err(fail)?;
-    let fresh: Vec<_> = entries.into_iter().filter(|(table, _)| replacement.starts_empty(*table)).collect();
+    let replacement = session
+        .prepare_replacement(&built.program, &built.artifact, &built.object)
+        .map_err(fail)?;
+    let fresh: Vec<_> =
+        entries.into_iter().filter(|(table, _)| replacement.starts_empty(*table)).collect();
     events::fill(&mut replacement.loaded().tables(), &fresh)?;
     let changes: Vec<Value> = replacement.changes().iter().map(change).collect();
     session.replace(replacement).map_err(fail)?;
@@ -106,7 +112,8 @@ fn replace(
     Ok(json!({ "program": state.program.name, "tables": changes }))
 }
 
-/// Compiles on a thread of its own, while this one keeps the ring to the host side from overflowing.
+/// Compiles on a thread of its own, while this one keeps the ring to the host side from
+/// overflowing.
 fn compile(session: &mut DevSession, source: &Source) -> Result<(Loaded, Built), Failure> {
     let work = || {
         let runtime = Runtime::unpack()?;
@@ -127,7 +134,9 @@ fn compile(session: &mut DevSession, source: &Source) -> Result<(Loaded, Built),
 fn change((table, change): &(String, TableChange)) -> Value {
     match change {
         TableChange::Kept => json!({ "table": table, "change": "kept" }),
-        TableChange::Copied(entries) => json!({ "table": table, "change": "copied", "entries": entries }),
+        TableChange::Copied(entries) => {
+            json!({ "table": table, "change": "copied", "entries": entries })
+        }
         TableChange::New => json!({ "table": table, "change": "new" }),
         TableChange::Changed => json!({ "table": table, "change": "changed" }),
         TableChange::Removed => json!({ "table": table, "change": "removed" }),

@@ -21,8 +21,8 @@ pub struct Summary {
     pub messages_in: u64,
     pub sent: Vec<u64>,
     pub stack: u64,
-    /// On interfaces, instead of `sent` and `stack`: packets neither dropped nor for the host side. The kernel does not
-    /// say which of the two became of them.
+    /// On interfaces, instead of `sent` and `stack`: packets neither dropped nor for the host side.
+    /// The kernel does not say which of the two became of them.
     pub forwarded: Option<u64>,
     /// Packets that ended in no way that is counted; 0 if all is well.
     pub unaccounted: u64,
@@ -37,9 +37,11 @@ pub struct Summary {
     pub drops: Vec<(String, u64)>,
     pub refused: Vec<(String, u64)>,
     pub tables: Vec<TableSize>,
-    /// Seconds and packets per second of the whole run; sockets feed it, so it is no measure of the program.
+    /// Seconds and packets per second of the whole run; sockets feed it, so it is no measure of the
+    /// program.
     pub seconds: Option<f64>,
-    /// Cost of one packet in the kernel, harness subtracted: mean over the sampled packets, and the most expensive.
+    /// Cost of one packet in the kernel, harness subtracted: mean over the sampled packets, and the
+    /// most expensive.
     pub cost: Option<Cost>,
     /// Nanoseconds per packet on interfaces, the kernel's counting included.
     pub busy: Option<f64>,
@@ -100,7 +102,13 @@ impl Summary {
         // All reasons in the program's order, so that every target lists them the same way.
         let drops = program.reasons.values().map(|reason| (reason.text.clone(), 0)).collect();
         let target = target.to_string();
-        Summary { target, setting, sent: vec![0; program.ports as usize], drops, ..Summary::default() }
+        Summary {
+            target,
+            setting,
+            sent: vec![0; program.ports as usize],
+            drops,
+            ..Summary::default()
+        }
     }
 
     /// Adds one output event.
@@ -129,7 +137,11 @@ impl Summary {
     }
 
     /// Reads how full the tables are.
-    pub fn read_tables(&mut self, program: &Program, backend: &dyn TableBackend) -> Result<(), Failure> {
+    pub fn read_tables(
+        &mut self,
+        program: &Program,
+        backend: &dyn TableBackend,
+    ) -> Result<(), Failure> {
         self.tables.clear();
         for (id, table) in &program.tables {
             let entries = backend.dump(id).map_err(|e| Failure::environment(e.to_string()))?.len();
@@ -187,12 +199,16 @@ impl Summary {
             let programs = format!("{} attached", counts.attached);
             rows.push(("given at the host socket".to_string(), counts.given, programs));
             rows.push(row("taken there", counts.taken));
-            let bad =
-                [row("  lost, its queue was full", counts.lost), row("  of a wrong size", counts.wrong)];
+            let bad = [
+                row("  lost, its queue was full", counts.lost),
+                row("  of a wrong size", counts.wrong),
+            ];
             rows.extend(bad.into_iter().filter(|row| row.1 > 0));
         }
         rows.push(row("dropped", self.drops.iter().map(|d| d.1).sum()));
-        rows.extend(self.drops.iter().filter(|d| d.1 > 0).map(|(text, n)| row(&format!("  {text}"), *n)));
+        rows.extend(
+            self.drops.iter().filter(|d| d.1 > 0).map(|(text, n)| row(&format!("  {text}"), *n)),
+        );
         if self.unaccounted > 0 {
             let why = "sent by a port the program does not have, or the host side's ring was full";
             rows.push(("lost".to_string(), self.unaccounted, why.to_string()));
@@ -211,7 +227,13 @@ impl Summary {
         let row = |t: &TableSize| {
             let refused = self.refused.iter().find(|(name, _)| *name == t.name).map_or(0, |r| r.1);
             let refused = if refused > 0 { refused.to_string() } else { String::new() };
-            vec![t.name.clone(), t.kind.to_string(), t.entries.to_string(), t.capacity.to_string(), refused]
+            vec![
+                t.name.clone(),
+                t.kind.to_string(),
+                t.entries.to_string(),
+                t.capacity.to_string(),
+                refused,
+            ]
         };
         let rows: Vec<_> = self.tables.iter().map(row).collect();
         let text = text::table(&["table", "kind", "entries", "capacity", "refused"], &rows);
@@ -241,7 +263,11 @@ impl Summary {
             );
         }
         if let Some(promised) = &self.promised {
-            outln!("  expected: {:.2} Mpps by the plan; {}", promised.expected_pps / 1e6, promised.words);
+            outln!(
+                "  expected: {:.2} Mpps by the plan; {}",
+                promised.expected_pps / 1e6,
+                promised.words
+            );
         }
         let Some(seconds) = self.seconds.filter(|s| *s > 0.0) else { return };
         let rate = text::si(self.packets_in as f64 / seconds);
@@ -268,7 +294,11 @@ impl Summary {
     /// The same as JSON.
     pub fn json(&self, program: &Program) -> Value {
         let list = |items: &[(String, u64)]| -> Value {
-            items.iter().map(|(k, v)| (k.clone(), json!(v))).collect::<serde_json::Map<_, _>>().into()
+            items
+                .iter()
+                .map(|(k, v)| (k.clone(), json!(v)))
+                .collect::<serde_json::Map<_, _>>()
+                .into()
         };
         json!({
             "schema": "nicforge/run", "version": 1,
@@ -321,12 +351,21 @@ impl Summary {
             None => {
                 let sent: Vec<_> =
                     (0..).zip(&self.sent).map(|(p, n): (u32, _)| (p.to_string(), *n)).collect();
-                text.metric("packets_sent_total", "counter", "Packets sent, by port.", &by("port", &sent));
+                text.metric(
+                    "packets_sent_total",
+                    "counter",
+                    "Packets sent, by port.",
+                    &by("port", &sent),
+                );
                 let help = "Packets to the operating system.";
                 text.metric("packets_stack_total", "counter", help, &one(self.stack));
             }
         }
-        let host = [("packet", self.host_packets), ("message", self.host_messages), ("dma", self.dma_writes)];
+        let host = [
+            ("packet", self.host_packets),
+            ("message", self.host_messages),
+            ("dma", self.dma_writes),
+        ];
         let host = host.map(|(kind, n)| (kind.to_string(), n));
         let help = "Events for the host side, by kind.";
         text.metric("host_events_total", "counter", help, &by("kind", &host));
@@ -336,7 +375,8 @@ impl Summary {
         text.metric("packets_dropped_total", "counter", help, &by("reason", &self.drops));
         let help = "Inserts that full tables refused.";
         text.metric("table_refused_total", "counter", help, &by("table", &self.refused));
-        let sizes: Vec<_> = self.tables.iter().map(|t| (t.name.clone(), t.entries as u64)).collect();
+        let sizes: Vec<_> =
+            self.tables.iter().map(|t| (t.name.clone(), t.entries as u64)).collect();
         text.metric("table_entries", "gauge", "Entries in each table.", &by("table", &sizes));
         text.text
     }
@@ -367,9 +407,13 @@ struct Prometheus {
 impl Prometheus {
     /// A metric with its lines: further labels (each with a comma before it) and the value.
     fn metric(&mut self, name: &str, kind: &str, help: &str, lines: &[(String, u64)]) {
-        self.text.push_str(&format!("# HELP nicforge_{name} {help}\n# TYPE nicforge_{name} {kind}\n"));
+        self.text
+            .push_str(&format!("# HELP nicforge_{name} {help}\n# TYPE nicforge_{name} {kind}\n"));
         for (labels, value) in lines {
-            self.text.push_str(&format!("nicforge_{name}{{program=\"{}\"{labels}}} {value}\n", self.program));
+            self.text.push_str(&format!(
+                "nicforge_{name}{{program=\"{}\"{labels}}} {value}\n",
+                self.program
+            ));
         }
     }
 }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use nicforge_ir::Program;
 
-/// How often files are looked at. A change must be as old as that, so that half-written files are left alone.
+/// How often files are looked at. A change must be as old as that, so that half-written files are
+/// left alone.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// The files of a program, and when they were changed last.
@@ -21,7 +22,8 @@ pub struct Watch {
 impl Watch {
     /// Watches the source and the user's headers that it includes.
     pub fn new(path: &Path, program: &Program) -> Watch {
-        let mut files: Vec<PathBuf> = program.files.values().map(|file| PathBuf::from(&file.path)).collect();
+        let mut files: Vec<PathBuf> =
+            program.files.values().map(|file| PathBuf::from(&file.path)).collect();
         files.push(path.to_path_buf());
         let known = times(&files);
         Watch { files, seen: known.clone(), known, looked: Instant::now() }

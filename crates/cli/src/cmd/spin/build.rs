@@ -14,7 +14,8 @@ use crate::context::{Failure, Runtime};
 pub enum EngineArg {
     /// RISC-V units, interpreted with their times
     Iss,
-    /// The same source compiled for this computer (x86-64): faster, without times of handlers, and not kept apart
+    /// The same source compiled for this computer (x86-64): faster, without times of handlers, and
+    /// not kept apart
     Native,
 }
 
@@ -43,11 +44,14 @@ pub fn run(args: Build) -> Result<(), Failure> {
         Some(out) => out,
         None => Path::new(args.sources[0].file_name().unwrap_or_default()).with_extension("elf"),
     };
-    // Whoever runs the image on this computer itself finds it there; one that does not compile for it still runs on RISC-V units.
+    // Whoever runs the image on this computer itself finds it there; one that does not compile for
+    // it still runs on RISC-V units.
     let runtime = Runtime::unpack()?;
     let options = ImageOptions { sources: args.sources.clone(), layout, flags: args.flags.clone() };
     let elf = match spin::build_native(runtime.path(), &options) {
-        Ok((native, _)) => spin::join(&built.elf, &native).map_err(|e| Failure::of(e.fault(), e))?,
+        Ok((native, _)) => {
+            spin::join(&built.elf, &native).map_err(|e| Failure::of(e.fault(), e))?
+        }
         Err(_) => built.elf,
     };
     std::fs::write(&out, &elf).map_err(|e| Failure::user(format!("{}: {e}", out.display())))?;

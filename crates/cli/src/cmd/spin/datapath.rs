@@ -1,4 +1,5 @@
-//! What the sPIN datapath in hardware costs: cycles as measured in its simulation, and area as yosys has it, beside FPsPIN's tables.
+//! What the sPIN datapath in hardware costs: cycles as measured in its simulation, and area as
+//! yosys has it, beside FPsPIN's tables.
 
 use std::time::Duration;
 
@@ -151,8 +152,8 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// Runs yosys on the modules (of these names, if there are any), and prints the table that is committed. What takes longer than `limit`
-/// is left out and named.
+/// Runs yosys on the modules (of these names, if there are any), and prints the table that is
+/// committed. What takes longer than `limit` is left out and named.
 pub fn remake(only: &[String], limit: Option<Duration>) -> Result<(), Failure> {
     if let Some(name) = only.iter().find(|name| !MODULES.contains(&name.as_str())) {
         return Err(Failure::usage(format!("`{name}` is none of {}", MODULES.join(", "))));
@@ -160,10 +161,12 @@ pub fn remake(only: &[String], limit: Option<Duration>) -> Result<(), Failure> {
     let dir = Folder::new("datapath").map_err(Failure::temporary)?;
     for (name, text) in SOURCES {
         let path = dir.path().join(name.rsplit('/').next().unwrap_or(name));
-        std::fs::write(&path, text).map_err(|e| Failure::environment(format!("{}: {e}", path.display())))?;
+        std::fs::write(&path, text)
+            .map_err(|e| Failure::environment(format!("{}: {e}", path.display())))?;
     }
     outln!("{HEADER}");
-    for name in MODULES.iter().filter(|name| only.is_empty() || only.iter().any(|one| one == *name)) {
+    for name in MODULES.iter().filter(|name| only.is_empty() || only.iter().any(|one| one == *name))
+    {
         // What is only observed in simulation is no hardware.
         let hidden: &[&str] = if *name == "nf_spin_top" { &OBSERVED } else { &[] };
         match nicforge_run::synth::synthesize(dir.path(), name, hidden, limit) {

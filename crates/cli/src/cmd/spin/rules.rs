@@ -3,7 +3,8 @@
 use nicforge_spin::headers::Field;
 use nicforge_spin::matching::{Mode, Place, Rule, Ruleset, Test};
 
-/// Reads `all`, `ipv4`, `icmp`, `udp`, `udp:PORT`, `tcp`, `tcp:PORT` or `slmp`. Rules look at headers wherever they lie.
+/// Reads `all`, `ipv4`, `icmp`, `udp`, `udp:PORT`, `tcp`, `tcp:PORT` or `slmp`. Rules look at
+/// headers wherever they lie.
 pub fn parse(text: &str) -> Result<Ruleset, String> {
     let by = |select: [Test; 3]| Ruleset {
         mode: Mode::And,
@@ -14,7 +15,9 @@ pub fn parse(text: &str) -> Result<Ruleset, String> {
     let always = Test::ALWAYS;
     let protocol = |number: u128| Test::field(Field::Protocol, number);
     let with_port = |number: u128, port: &str| match port.parse::<u16>() {
-        Ok(port) => Ok(by([protocol(number), Test::field(Field::DestinationPort, port.into()), always])),
+        Ok(port) => {
+            Ok(by([protocol(number), Test::field(Field::DestinationPort, port.into()), always]))
+        }
         Err(_) => Err(format!("--match {text}: `{port}` is not a port (0 to 65535)")),
     };
     Ok(match text {
@@ -48,8 +51,14 @@ mod tests {
     #[test]
     fn rules_choose_what_they_name() {
         let hits = |rule: &str, traffic| {
-            let load =
-                Load { traffic, messages: 1, packets: 1, bytes: 80, packet_delay: 0, message_delay: 0 };
+            let load = Load {
+                traffic,
+                messages: 1,
+                packets: 1,
+                bytes: 80,
+                packet_delay: 0,
+                message_delay: 0,
+            };
             let rulesets = [Some(super::parse(rule).unwrap()), None, None, None];
             Engine { rulesets, ..Engine::default() }.find(&generate(&load)[0].frame).is_some()
         };
@@ -62,7 +71,8 @@ mod tests {
             ("slmp", false, false, true),
             ("tcp:7", false, false, false),
         ] {
-            let got = [Traffic::Icmp, Traffic::Udp, Traffic::Slmp].map(|traffic| hits(rule, traffic));
+            let got =
+                [Traffic::Icmp, Traffic::Udp, Traffic::Slmp].map(|traffic| hits(rule, traffic));
             assert_eq!(got, [icmp, udp, slmp], "{rule}");
         }
         assert!(super::parse("udp:99999").unwrap_err().contains("not a port"));

@@ -44,13 +44,15 @@ pub struct Run {
     /// What runs handlers
     #[arg(long, value_enum, default_value = "iss")]
     engine: EngineArg,
-    /// What matches, stores and schedules packets; rtl is hardware (of fpspin), simulated cycle by cycle by Verilator
+    /// What matches, stores and schedules packets; rtl is hardware (of fpspin), simulated cycle by
+    /// cycle by Verilator
     #[arg(long, value_enum, default_value = "software")]
     datapath: DatapathArg,
     /// Bytes of host memory that the handlers reach
     #[arg(long, default_value_t = 1 << 20, value_name = "BYTES")]
     host_memory: u32,
-    /// Cycles after which a handler is ended; 0: never. Handlers that wait for a program on the host need time
+    /// Cycles after which a handler is ended; 0: never. Handlers that wait for a program on the
+    /// host need time
     #[arg(long, default_value_t = 400_000_000, value_name = "CYCLES")]
     watchdog: u64,
     /// With the faults of the published hardware and libraries
@@ -87,7 +89,9 @@ pub fn run(args: Run) -> Result<(), Failure> {
         ));
     }
     if args.tap.is_none() && args.device.is_none() {
-        return Err(Failure::usage("no packets would come: name an interface to make with --tap NAME"));
+        return Err(Failure::usage(
+            "no packets would come: name an interface to make with --tap NAME",
+        ));
     }
     let Chosen { machine, layout } = machine::find(&args.machine)?;
     let name = machine.name.clone();
@@ -139,7 +143,8 @@ pub fn run(args: Run) -> Result<(), Failure> {
     let cores = live.machine().cores;
     if let Some(tap) = &args.tap {
         let address = live.nic_address().map(std::net::Ipv4Addr::from);
-        let reached = address.map_or_else(String::new, |address| format!(", NIC address {address}"));
+        let reached =
+            address.map_or_else(String::new, |address| format!(", NIC address {address}"));
         errln!("{} on {tap}{reached}; Ctrl-C ends it", name);
     }
     if let Some(path) = &args.device {
@@ -170,7 +175,12 @@ fn share(text: &str) -> Result<f64, String> {
 
 fn print(lived: &Lived) {
     outln!("from the line   {:8} packets, {} ARP requests answered", lived.received, lived.arp);
-    outln!("to handlers     {:8}, {} handlers ran, {} failed", lived.matched, lived.handlers, lived.failed);
+    outln!(
+        "to handlers     {:8}, {} handlers ran, {} failed",
+        lived.matched,
+        lived.handlers,
+        lived.failed
+    );
     outln!("to the line     {:8} packets, {} not taken", lived.sent, lived.refused);
     outln!(
         "host's side     {:8} to it, {} from it, {} for nobody",

@@ -1,5 +1,6 @@
-//! `nicforge spin sdk`: headers, libraries and make rules in a folder, laid out as PsPIN's and FPsPIN's trees are, so that
-//! handlers, drivers and host programs with makefiles of their own build against them.
+//! `nicforge spin sdk`: headers, libraries and make rules in a folder, laid out as PsPIN's and
+//! FPsPIN's trees are, so that handlers, drivers and host programs with makefiles of their own
+//! build against them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -148,5 +149,8 @@ fn tool(mut command: Command, name: &str, package: &str) -> Result<(), Failure> 
     if ran.status.success() {
         return Ok(());
     }
-    Err(Failure::environment(format!("`{name}` fails: {}", String::from_utf8_lossy(&ran.stderr).trim())))
+    Err(Failure::environment(format!(
+        "`{name}` fails: {}",
+        String::from_utf8_lossy(&ran.stderr).trim()
+    )))
 }

@@ -1,4 +1,5 @@
-//! `nicforge spin serve`: the simulator behind drivers written for PsPIN's, which start it themselves.
+//! `nicforge spin serve`: the simulator behind drivers written for PsPIN's, which start it
+//! themselves.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;

@@ -8,8 +8,8 @@ use nicforge_run::Fault;
 use nicforge_run::pcap;
 use nicforge_run::spin::datapath::Rtl;
 use nicforge_run::spin::{
-    Api, HostProgram, Layout, Lines, Load, Native, Simulation, Traffic, generate, handlers_of, read_trace,
-    simulate_on,
+    Api, HostProgram, Layout, Lines, Load, Native, Simulation, Traffic, generate, handlers_of,
+    read_trace, simulate_on,
 };
 use nicforge_spin::machine::Machine;
 use nicforge_spin::nic::{
@@ -43,13 +43,15 @@ enum TrafficArg {
 pub struct Sim {
     /// Handlers in C, or an image (.elf)
     file: PathBuf,
-    /// Machine: pspin (4 clusters of 8 at 1 GHz), fpspin (2 of 8 at 40 MHz), or a target file with a section [spin]
+    /// Machine: pspin (4 clusters of 8 at 1 GHz), fpspin (2 of 8 at 40 MHz), or a target file with
+    /// a section [spin]
     #[arg(long, value_name = "NAME|FILE.toml", default_value = "fpspin")]
     machine: String,
     /// What runs handlers
     #[arg(long, value_enum, default_value = "iss")]
     engine: EngineArg,
-    /// What matches, stores and schedules packets; rtl is hardware (of fpspin), prints its latencies and sizes, and takes rules for all packets
+    /// What matches, stores and schedules packets; rtl is hardware (of fpspin), prints its
+    /// latencies and sizes, and takes rules for all packets
     #[arg(long, value_enum, default_value = "software")]
     datapath: DatapathArg,
     /// Let the hardware's streams wait at random, the same way for the same number
@@ -79,8 +81,9 @@ pub struct Sim {
     /// Take packets, messages and gaps from a trace as PsPIN's drivers replay
     #[arg(long, value_name = "FILE", conflicts_with = "pcap")]
     trace: Option<PathBuf>,
-    /// Packets that are for handlers: all, ipv4, icmp, udp[:PORT], tcp[:PORT], slmp [default: all of a capture; made-up packets come with
-    /// their message, with --datapath rtl as --traffic says]
+    /// Packets that are for handlers: all, ipv4, icmp, udp[:PORT], tcp[:PORT], slmp [default: all
+    /// of a capture; made-up packets come with their message, with --datapath rtl as --traffic
+    /// says]
     #[arg(long = "match", value_name = "RULE")]
     matching: Option<String>,
     /// Handlers by name [default: the functions that end in _hh, _ph, _th]
@@ -99,7 +102,8 @@ pub struct Sim {
     /// A host program answers handlers' requests after so many cycles
     #[arg(long, value_name = "CYCLES")]
     answer_after: Option<u64>,
-    /// A host program works for so many cycles between two looks for requests; shows what share of its time it has for that
+    /// A host program works for so many cycles between two looks for requests; shows what share of
+    /// its time it has for that
     #[arg(long, value_name = "CYCLES", conflicts_with = "answer_after")]
     host_work: Option<u64>,
     /// Cycles of a look, and of an answer
@@ -168,7 +172,9 @@ pub fn run(args: Sim) -> Result<(), Failure> {
         )));
     }
     let memory = match &args.handler_memory {
-        Some(path) => std::fs::read(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?,
+        Some(path) => {
+            std::fs::read(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?
+        }
         None => Vec::new(),
     };
     let (mut arrivals, what) = arrivals(&args, layout.api, &machine)?;
@@ -188,7 +194,9 @@ pub fn run(args: Sim) -> Result<(), Failure> {
         },
         host: match (args.answer_after, args.host_work) {
             (Some(delay), _) => HostProgram::After(delay),
-            (None, Some(work)) => HostProgram::Works { work, look: args.host_look, answer: args.host_answer },
+            (None, Some(work)) => {
+                HostProgram::Works { work, look: args.host_look, answer: args.host_answer }
+            }
             (None, None) => HostProgram::Absent,
         },
         memory: &memory,
@@ -213,7 +221,8 @@ pub fn run(args: Sim) -> Result<(), Failure> {
     simulated.faults.iter_mut().for_each(|fault| lines.explain(fault));
     if let Some(path) = &args.timeline {
         let text = table::timeline(&simulated, &machine).to_string();
-        std::fs::write(path, text).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+        std::fs::write(path, text)
+            .map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
     }
     if let Some(path) = &args.out {
         let frames: Vec<pcap::Frame> = simulated
@@ -251,7 +260,8 @@ pub fn load(file: &Path, layout: Layout, flags: &[String]) -> Result<(Image, Lin
         let built = build::image(&[file.to_path_buf()], layout, flags)?;
         return Ok((built.image, Lines::new(&built.elf)));
     }
-    let bytes = std::fs::read(file).map_err(|e| Failure::user(format!("{}: {e}", file.display())))?;
+    let bytes =
+        std::fs::read(file).map_err(|e| Failure::user(format!("{}: {e}", file.display())))?;
     let image = riscv::parse(&bytes).map_err(|e| {
         Failure::user(format!("{}: neither C (*.c) nor an image of handlers: {e}", file.display()))
     })?;
@@ -306,6 +316,9 @@ fn arrivals(args: &Sim, api: Api, machine: &Machine) -> Result<(Vec<Arrival>, St
         message_delay: args.message_delay,
     };
     let messages = if args.messages == 1 { "message" } else { "messages" };
-    let what = format!("{} {messages} of {} packets, {} bytes each", args.messages, args.packets, args.size);
+    let what = format!(
+        "{} {messages} of {} packets, {} bytes each",
+        args.messages, args.packets, args.size
+    );
     Ok((generate(&load), what))
 }

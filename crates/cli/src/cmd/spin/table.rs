@@ -60,11 +60,18 @@ fn feedback_rate(simulated: &Simulated, machine: &Machine) -> Option<f64> {
 }
 
 fn sent_rate(simulated: &Simulated, machine: &Machine) -> Option<f64> {
-    throughput(simulated.sent.iter().map(|(time, frame)| (*time, frame.len() as u64)), machine.cycle_ns())
+    throughput(
+        simulated.sent.iter().map(|(time, frame)| (*time, frame.len() as u64)),
+        machine.cycle_ns(),
+    )
 }
 
 fn latencies(simulated: &Simulated) -> Vec<u64> {
-    simulated.freed.iter().map(|freed| freed.times.feedback.saturating_sub(freed.times.arrived)).collect()
+    simulated
+        .freed
+        .iter()
+        .map(|freed| freed.times.feedback.saturating_sub(freed.times.arrived))
+        .collect()
 }
 
 fn gbit(rate: Option<f64>) -> String {
@@ -72,7 +79,13 @@ fn gbit(rate: Option<f64>) -> String {
 }
 
 /// The table.
-pub fn text(simulated: &Simulated, machine: &Machine, name: &str, what: &str, timed: bool) -> String {
+pub fn text(
+    simulated: &Simulated,
+    machine: &Machine,
+    name: &str,
+    what: &str,
+    timed: bool,
+) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = write_text(&mut text, simulated, machine, name, what, timed);
@@ -104,7 +117,11 @@ fn write_text(
         machine.clusters,
         machine.cores,
         machine.hertz / 1e6,
-        if timed { "cycle-approximate" } else { "functional: handlers run on this computer, without cycles" }
+        if timed {
+            "cycle-approximate"
+        } else {
+            "functional: handlers run on this computer, without cycles"
+        }
     )?;
     let gbit = |rate: Option<f64>| gbit(rate.filter(|_| timed));
     let bytes: u64 = simulated.freed.iter().map(|freed| u64::from(freed.bytes)).sum();
@@ -137,12 +154,18 @@ fn write_text(
 fn write_cycles(out: &mut String, simulated: &Simulated, machine: &Machine) -> std::fmt::Result {
     let stats = &simulated.stats;
     if let Some(overlap) = simulated.overlap() {
-        writeln!(out, "overlap     {:7.1}% of the host's time is for its own work", 100.0 * overlap)?;
+        writeln!(
+            out,
+            "overlap     {:7.1}% of the host's time is for its own work",
+            100.0 * overlap
+        )?;
     }
 
     writeln!(out, "\n{:18}{:>8}{:>8}{:>8}{:>10}", "cycles", "least", "median", "most", "mean")?;
     let mut row = |label: &str, values: Vec<u64>| match spread(values) {
-        Some(s) => writeln!(out, "{label:18}{:>8}{:>8}{:>8}{:>10.1}", s.least, s.median, s.most, s.mean),
+        Some(s) => {
+            writeln!(out, "{label:18}{:>8}{:>8}{:>8}{:>10.1}", s.least, s.median, s.most, s.mean)
+        }
         None => Ok(()),
     };
     for (label, stage) in STAGES {
@@ -161,7 +184,11 @@ fn write_cycles(out: &mut String, simulated: &Simulated, machine: &Machine) -> s
     if !simulated.counters.is_empty() {
         writeln!(out, "\n{:<8}{:>10}{:>12}{:>10}", "counter", "times", "sum", "mean")?;
         for (at, count, sum) in &simulated.counters {
-            writeln!(out, "{at:<8}{count:>10}{sum:>12}{:>10.1}", f64::from(*sum) / f64::from(*count))?;
+            writeln!(
+                out,
+                "{at:<8}{count:>10}{sum:>12}{:>10.1}",
+                f64::from(*sum) / f64::from(*count)
+            )?;
         }
     }
 
@@ -179,8 +206,17 @@ fn write_cycles(out: &mut String, simulated: &Simulated, machine: &Machine) -> s
 pub fn json(simulated: &Simulated, machine: &Machine, timed: bool) -> Value {
     let mut value = all(simulated, machine);
     if let (false, Some(members)) = (timed, value.as_object_mut()) {
-        const TIMES: [&str; 9] =
-            ["cycles", "feedback_bps", "sent_bps", "stages", "latency", "header", "packet", "tail", "busy"];
+        const TIMES: [&str; 9] = [
+            "cycles",
+            "feedback_bps",
+            "sent_bps",
+            "stages",
+            "latency",
+            "header",
+            "packet",
+            "tail",
+            "busy",
+        ];
         TIMES.iter().for_each(|name| drop(members.remove(*name)));
         members.insert("speed".to_string(), json!("functional"));
         let handlers = members.get_mut("handlers").and_then(Value::as_array_mut);
@@ -193,10 +229,12 @@ pub fn json(simulated: &Simulated, machine: &Machine, timed: bool) -> Value {
 
 fn all(simulated: &Simulated, machine: &Machine) -> Value {
     let summary = |values: Vec<u64>| {
-        spread(values).map(|s| json!({ "min": s.least, "median": s.median, "max": s.most, "mean": s.mean }))
+        spread(values)
+            .map(|s| json!({ "min": s.least, "median": s.median, "max": s.most, "mean": s.mean }))
     };
-    let stages =
-        |stage: fn(&Times) -> u64| summary(simulated.freed.iter().map(|freed| stage(&freed.times)).collect());
+    let stages = |stage: fn(&Times) -> u64| {
+        summary(simulated.freed.iter().map(|freed| stage(&freed.times)).collect())
+    };
     let stats = &simulated.stats;
     let of = |kind| summary(of_kind(simulated, kind).into_iter().map(cycles).collect());
     json!({
@@ -262,7 +300,9 @@ pub fn timeline(simulated: &Simulated, machine: &Machine) -> Value {
             json!({ "ph": "M", "name": "thread_name", "pid": cluster + 1, "tid": core, "args": { "name": name } }),
         );
     }
-    events.push(json!({ "ph": "M", "name": "process_name", "pid": 0, "args": { "name": "packets" } }));
+    events.push(
+        json!({ "ph": "M", "name": "process_name", "pid": 0, "args": { "name": "packets" } }),
+    );
     for record in &simulated.handlers {
         events.push(json!({
             "ph": "X", "name": name_of(record.handler),

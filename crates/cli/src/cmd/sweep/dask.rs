@@ -1,7 +1,8 @@
 //! Commands of a sweep on a Dask cluster.
 //!
-//! A Python process (`dask.py`, handed over as an argument) takes commands as lines of JSON, gives each to the cluster, and prints a
-//! line for each that is done. The cluster's workers run `nicforge` by that name.
+//! A Python process (`dask.py`, handed over as an argument) takes commands as lines of JSON, gives
+//! each to the cluster, and prints a line for each that is done. The cluster's workers run
+//! `nicforge` by that name.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -63,7 +64,10 @@ pub fn run(
             (_, error) => Err(error.unwrap_or_default()),
         };
         if !todo.contains(&line.job) {
-            return Err(Failure::environment(format!("the Dask client: there is no job {}", line.job)));
+            return Err(Failure::environment(format!(
+                "the Dask client: there is no job {}",
+                line.job
+            )));
         }
         on_done(Done { job: line.job, seconds: line.seconds, output });
     }

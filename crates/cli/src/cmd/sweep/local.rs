@@ -10,15 +10,16 @@ use super::{Done, last_line, since};
 use crate::context::Failure;
 use crate::interrupt;
 
-/// Runs the jobs `todo` names, `at_a_time` beside each other. Ctrl-C reaches the processes too; no further one starts.
+/// Runs the jobs `todo` names, `at_a_time` beside each other. Ctrl-C reaches the processes too; no
+/// further one starts.
 pub fn run(
     at_a_time: usize,
     jobs: &[Job],
     todo: &[usize],
     on_done: &mut dyn FnMut(Done),
 ) -> Result<(), Failure> {
-    let program =
-        std::env::current_exe().map_err(|e| Failure::environment(format!("nicforge itself: {e}")))?;
+    let program = std::env::current_exe()
+        .map_err(|e| Failure::environment(format!("nicforge itself: {e}")))?;
     let next = Mutex::new(todo.iter().copied());
     let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -27,9 +28,14 @@ pub fn run(
             let (next, program) = (&next, &program);
             scope.spawn(move || {
                 while !interrupt::stopped() {
-                    let Some(job) = next.lock().unwrap_or_else(|p| p.into_inner()).next() else { break };
+                    let Some(job) = next.lock().unwrap_or_else(|p| p.into_inner()).next() else {
+                        break;
+                    };
                     let start = Instant::now();
-                    let ran = Command::new(program).args(&jobs[job].arguments).stdin(Stdio::null()).output();
+                    let ran = Command::new(program)
+                        .args(&jobs[job].arguments)
+                        .stdin(Stdio::null())
+                        .output();
                     if interrupt::stopped() {
                         break;
                     }

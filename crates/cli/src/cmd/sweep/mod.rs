@@ -17,8 +17,8 @@
 //! panel = "program"
 //! ```
 //!
-//! The results are rows of `results.csv` in the folder of `--output`, written as they come: what is there is not run again, so an
-//! interrupted sweep goes on where it was.
+//! The results are rows of `results.csv` in the folder of `--output`, written as they come: what is
+//! there is not run again, so an interrupted sweep goes on where it was.
 
 mod dask;
 mod local;
@@ -49,7 +49,8 @@ pub struct Sweep {
     /// Commands at a time
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
     jobs: u32,
-    /// Run on a Dask cluster: the address of its scheduler. Workers need `nicforge` and the sweep's files where they are here
+    /// Run on a Dask cluster: the address of its scheduler. Workers need `nicforge` and the sweep's
+    /// files where they are here
     #[arg(long, value_name = "ADDRESS")]
     scheduler: Option<String>,
     /// Python with `distributed`, for --scheduler
@@ -77,7 +78,8 @@ fn python(args: &Sweep) -> PathBuf {
 /// Runs what is missing, and draws.
 pub fn run(args: &Sweep) -> Result<(), Failure> {
     let name = args.sweep.display().to_string();
-    let text = std::fs::read_to_string(&args.sweep).map_err(|e| Failure::user(format!("{name}: {e}")))?;
+    let text =
+        std::fs::read_to_string(&args.sweep).map_err(|e| Failure::user(format!("{name}: {e}")))?;
     let spec = Spec::parse(&name, &text).map_err(Failure::user)?;
     let jobs = spec.jobs();
     if args.dry_run {
@@ -87,7 +89,8 @@ pub fn run(args: &Sweep) -> Result<(), Failure> {
         return Ok(());
     }
     let folder = args.output.clone().unwrap_or_else(|| args.sweep.with_extension(""));
-    std::fs::create_dir_all(&folder).map_err(|e| Failure::user(format!("{}: {e}", folder.display())))?;
+    std::fs::create_dir_all(&folder)
+        .map_err(|e| Failure::user(format!("{}: {e}", folder.display())))?;
     let path = folder.join("results.csv");
     let mut table = Table::open(&path, &spec).map_err(Failure::user)?;
     let todo: Vec<usize> = (0..jobs.len()).filter(|at| !table.has(&jobs[*at].values)).collect();
@@ -100,7 +103,12 @@ pub fn run(args: &Sweep) -> Result<(), Failure> {
         count += 1;
         let row = row(&spec, &jobs[done.job], &done);
         let how = if row.error.is_empty() { "ok".to_string() } else { row.error.clone() };
-        errln!("[{count}/{}] {} ({:.1} s): {how}", todo.len(), jobs[done.job].values.join(" "), done.seconds);
+        errln!(
+            "[{count}/{}] {} ({:.1} s): {how}",
+            todo.len(),
+            jobs[done.job].values.join(" "),
+            done.seconds
+        );
         // A row that cannot be kept is found out at the end, after the others ran.
         if let Err(error) = table.add(row) {
             failure = Some(error);
@@ -117,7 +125,8 @@ pub fn run(args: &Sweep) -> Result<(), Failure> {
     errln!("wrote {}", path.display());
     if let Some(plot) = &spec.plot {
         let to = folder.join("plot.svg");
-        plot::draw(plot, &spec, &table, &to).map_err(|e| Failure::user(format!("{}: {e}", to.display())))?;
+        plot::draw(plot, &spec, &table, &to)
+            .map_err(|e| Failure::user(format!("{}: {e}", to.display())))?;
         errln!("wrote {}", to.display());
     }
     if interrupt::stopped() {
@@ -157,7 +166,12 @@ fn row(spec: &Spec, job: &Job, done: &Done) -> Row {
 /// The last line of what a command said, for a table.
 fn last_line(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
-    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_string()
+    text.lines()
+        .rev()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or("it said nothing")
+        .trim()
+        .to_string()
 }
 
 /// Seconds since, for rows.

@@ -1,4 +1,5 @@
-//! A sweep's plot: lines over a parameter, a line per series, a panel per value of a third parameter.
+//! A sweep's plot: lines over a parameter, a line per series, a panel per value of a third
+//! parameter.
 
 use std::path::Path;
 
@@ -23,8 +24,11 @@ const COLORS: [RGBColor; 7] = [
 
 /// Draws the rows without errors as SVG.
 pub fn draw(plot: &Plot, spec: &Spec, table: &Table, to: &Path) -> Result<(), String> {
-    let (x, y) = (spec.parameter(&plot.x), spec.columns.iter().position(|(name, _)| *name == plot.y));
-    let (Some(x), Some(y)) = (x, y) else { return Err("the plot's names are not the sweep's".to_string()) };
+    let (x, y) =
+        (spec.parameter(&plot.x), spec.columns.iter().position(|(name, _)| *name == plot.y));
+    let (Some(x), Some(y)) = (x, y) else {
+        return Err("the plot's names are not the sweep's".to_string());
+    };
     let rows: Vec<&Row> = table.rows.iter().filter(|row| row.error.is_empty()).collect();
     let at = |name: &Option<String>| name.as_ref().and_then(|name| spec.parameter(name));
     let panels = grouped(&rows, at(&plot.panel));
@@ -35,7 +39,8 @@ pub fn draw(plot: &Plot, spec: &Spec, table: &Table, to: &Path) -> Result<(), St
     area.fill(&WHITE).map_err(|e| failed(&e))?;
     // Values on the axis that are no numbers are places on it.
     let ticks = &spec.over[x].1;
-    let place = |row: &Row| ticks.iter().position(|tick| *tick == row.values[x]).unwrap_or(0) as f64;
+    let place =
+        |row: &Row| ticks.iter().position(|tick| *tick == row.values[x]).unwrap_or(0) as f64;
     let value = |row: &Row| row.columns[y].parse::<f64>().unwrap_or(0.0);
     let most = rows.iter().map(|row| value(row)).fold(0.0, f64::max);
     let most = if most > 0.0 { most * 1.05 } else { 1.0 };
@@ -70,7 +75,9 @@ pub fn draw(plot: &Plot, spec: &Spec, table: &Table, to: &Path) -> Result<(), St
             let line = LineSeries::new(points.clone(), color.stroke_width(2));
             let series = chart.draw_series(line).map_err(|e| failed(&e))?;
             if !name.is_empty() {
-                series.label(name).legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color));
+                series
+                    .label(name)
+                    .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color));
             }
             let dots = points.into_iter().map(|point| Circle::new(point, 3, color.filled()));
             chart.draw_series(dots).map_err(|e| failed(&e))?;

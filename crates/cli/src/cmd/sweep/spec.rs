@@ -46,17 +46,26 @@ impl Spec {
             let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
             format!("{name}:{line}: {}", error.message())
         })?;
-        let mut spec = Spec { command: file.command, over: Vec::new(), columns: Vec::new(), plot: file.plot };
+        let mut spec =
+            Spec { command: file.command, over: Vec::new(), columns: Vec::new(), plot: file.plot };
         for (key, value) in &file.over {
-            let list = value.as_array().ok_or_else(|| format!("{name}: over.{key} is no list of values"))?;
+            let list = value
+                .as_array()
+                .ok_or_else(|| format!("{name}: over.{key} is no list of values"))?;
             let values: Option<Vec<String>> = list.iter().map(scalar).collect();
             match values {
                 Some(values) if !values.is_empty() => spec.over.push((key.clone(), values)),
-                _ => return Err(format!("{name}: over.{key} takes numbers and strings, one at least")),
+                _ => {
+                    return Err(format!(
+                        "{name}: over.{key} takes numbers and strings, one at least"
+                    ));
+                }
             }
         }
         for (key, value) in &file.columns {
-            let path = value.as_str().ok_or_else(|| format!("{name}: columns.{key} is no path into JSON"))?;
+            let path = value
+                .as_str()
+                .ok_or_else(|| format!("{name}: columns.{key} is no path into JSON"))?;
             spec.columns.push((key.clone(), path.to_string()));
         }
         spec.check(name)?;
@@ -68,15 +77,21 @@ impl Spec {
             return Err(format!("{name}: a sweep has a command and columns"));
         }
         if self.combinations() > 100_000 {
-            return Err(format!("{name}: {} combinations; 100000 are the limit", self.combinations()));
+            return Err(format!(
+                "{name}: {} combinations; 100000 are the limit",
+                self.combinations()
+            ));
         }
         for word in &self.command {
             let mut rest = word.as_str();
             while let Some((_, tail)) = rest.split_once('{') {
-                let (key, after) =
-                    tail.split_once('}').ok_or_else(|| format!("{name}: `{word}` lacks a closing brace"))?;
+                let (key, after) = tail
+                    .split_once('}')
+                    .ok_or_else(|| format!("{name}: `{word}` lacks a closing brace"))?;
                 if !self.over.iter().any(|(known, _)| known == key) {
-                    return Err(format!("{name}: `{word}` names `{key}`, which [over] does not have"));
+                    return Err(format!(
+                        "{name}: `{word}` names `{key}`, which [over] does not have"
+                    ));
                 }
                 rest = after;
             }
@@ -180,27 +195,33 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let error =
-            |from: &str, to: &str| Spec::parse("s", &SWEEP.replace(from, to)).err().unwrap_or_default();
+        let error = |from: &str, to: &str| {
+            Spec::parse("s", &SWEEP.replace(from, to)).err().unwrap_or_default()
+        };
         assert!(error("{p}", "{q}").contains("names `q`, which [over] does not have"));
         assert!(error("{p}", "{p").contains("lacks a closing brace"));
         assert!(error("[1, '2G']", "[]").contains("over.r takes numbers and strings"));
         assert!(error("[1, '2G']", "3").contains("over.r is no list"));
         assert!(error("command", "comand").starts_with("s:1: "));
-        let plot = |plot: &str| Spec::parse("s", &format!("{SWEEP}[plot]\n{plot}")).err().unwrap_or_default();
+        let plot = |plot: &str| {
+            Spec::parse("s", &format!("{SWEEP}[plot]\n{plot}")).err().unwrap_or_default()
+        };
         assert!(plot("x = 'r'\ny = 'mpps'\nseries = 'p'").contains("plot.y is `mpps`"));
         assert!(plot("x = 'z'\ny = 'gbps'").contains("plot.x is `z`"));
         assert!(plot("x = 'r'\ny = 'gbps'").contains("`p` has several values too"));
         assert_eq!(plot("x = 'r'\ny = 'gbps'\nseries = 'p'"), "");
     }
 
-    /// Bytes of a sweep changed, doubled and left out at random: refused or read, and what is read has jobs.
+    /// Bytes of a sweep changed, doubled and left out at random: refused or read, and what is read
+    /// has jobs.
     #[test]
     fn damaged_files_do_no_harm() {
         let whole = format!("{SWEEP}[plot]\nx = 'r'\ny = 'gbps'\nseries = 'p'\n");
         let mut state = 7u64;
         let mut next = |most: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as usize % most
         };
         let mut read = 0;

@@ -26,10 +26,15 @@ pub struct Table {
 impl Table {
     /// Opens the results of an earlier run, or begins a file.
     pub fn open(path: &Path, spec: &Spec) -> Result<Table, String> {
-        let names = spec.over.iter().map(|(name, _)| name).chain(spec.columns.iter().map(|(name, _)| name));
+        let names =
+            spec.over.iter().map(|(name, _)| name).chain(spec.columns.iter().map(|(name, _)| name));
         let header = names.cloned().chain(["seconds".to_string(), "error".to_string()]).collect();
-        let mut table =
-            Table { path: path.to_path_buf(), header, parameters: spec.over.len(), rows: Vec::new() };
+        let mut table = Table {
+            path: path.to_path_buf(),
+            header,
+            parameters: spec.over.len(),
+            rows: Vec::new(),
+        };
         if path.exists() {
             table.read()?;
         } else {
@@ -42,7 +47,9 @@ impl Table {
         let said = |error: &dyn std::fmt::Display| format!("{}: {error}", self.path.display());
         let mut reader = csv::Reader::from_path(&self.path).map_err(|e| said(&e))?;
         if reader.headers().map_err(|e| said(&e))?.iter().ne(&self.header) {
-            return Err(said(&"the results of another sweep; remove them, or name another folder with -o"));
+            return Err(said(
+                &"the results of another sweep; remove them, or name another folder with -o",
+            ));
         }
         for record in reader.records() {
             // A run that was killed may leave half a line.
@@ -51,8 +58,12 @@ impl Table {
             let (values, rest) = cells.split_at(self.parameters);
             let (columns, last) = rest.split_at(rest.len() - 2);
             let seconds = last[0].parse().unwrap_or(0.0);
-            let row =
-                Row { values: values.to_vec(), columns: columns.to_vec(), seconds, error: last[1].clone() };
+            let row = Row {
+                values: values.to_vec(),
+                columns: columns.to_vec(),
+                seconds,
+                error: last[1].clone(),
+            };
             // What failed is tried again.
             if row.error.is_empty() {
                 self.rows.push(row);

@@ -1,4 +1,5 @@
-//! What values of a loop's body are in its trip `t`: constants, `t` plus a constant, or the same in every trip.
+//! What values of a loop's body are in its trip `t`: constants, `t` plus a constant, or the same in
+//! every trip.
 
 use std::collections::HashSet;
 
@@ -13,7 +14,8 @@ pub(super) struct Affine {
     pub at: i64,
 }
 
-/// A byte offset in a packet, modulo 2^32: the trip's number, a constant, and values that stay or count along.
+/// A byte offset in a packet, modulo 2^32: the trip's number, a constant, and values that stay or
+/// count along.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offset {
     pub(super) slope: i64,
@@ -38,10 +40,17 @@ pub(super) struct Trips<'a> {
 
 impl<'a> Trips<'a> {
     /// The loop of `inst`, if its region ends in its own next trip.
-    pub fn new(program: &'a Program, body: &'a Body, vars: &'a Vars, inst: InstId) -> Option<Trips<'a>> {
+    pub fn new(
+        program: &'a Program,
+        body: &'a Body,
+        vars: &'a Vars,
+        inst: InstId,
+    ) -> Option<Trips<'a>> {
         let Op::Loop { init, max_trips, body: region } = &body.insts[inst].op else { return None };
         let params = &body.blocks[*region].params;
-        let Op::Continue { depth: 0, values: next } = &body.terminator(*region)?.op else { return None };
+        let Op::Continue { depth: 0, values: next } = &body.terminator(*region)?.op else {
+            return None;
+        };
         let mut inside: HashSet<ValueId> = params.iter().copied().collect();
         body.for_each_inst(*region, &mut |inst| inside.extend(&body.insts[inst].results));
         Some(Trips { program, body, vars, params, init, next, most: *max_trips, inside })
@@ -64,7 +73,9 @@ impl<'a> Trips<'a> {
 
     /// Whether the carried value is one more in every next trip.
     pub fn counts(&self, param: usize) -> bool {
-        let Some(Op::Bin(BinOp::Add, a, b)) = self.body.def_op(self.next[param]) else { return false };
+        let Some(Op::Bin(BinOp::Add, a, b)) = self.body.def_op(self.next[param]) else {
+            return false;
+        };
         let own = self.params[param];
         (*a == own && self.constant(*b) == Some(1)) || (*b == own && self.constant(*a) == Some(1))
     }
@@ -82,12 +93,17 @@ impl<'a> Trips<'a> {
             (bits, true) => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
             (bits, false) => (0, (1 << bits) - 1),
         };
-        let last =
-            value.slope.checked_mul(i64::from(self.most.max(1) - 1)).and_then(|by| value.at.checked_add(by));
-        [Some(value.at), last].into_iter().all(|end| end.is_some_and(|end| (least..=greatest).contains(&end)))
+        let last = value
+            .slope
+            .checked_mul(i64::from(self.most.max(1) - 1))
+            .and_then(|by| value.at.checked_add(by));
+        [Some(value.at), last]
+            .into_iter()
+            .all(|end| end.is_some_and(|end| (least..=greatest).contains(&end)))
     }
 
-    /// A value that is a constant, or the trip's number plus a constant, and wraps nowhere on its way.
+    /// A value that is a constant, or the trip's number plus a constant, and wraps nowhere on its
+    /// way.
     pub fn affine(&self, value: ValueId) -> Option<Affine> {
         let found = self.affine_of(value)?;
         self.holds(self.body.ty(value), found).then_some(found)
@@ -112,7 +128,8 @@ impl<'a> Trips<'a> {
         }
     }
 
-    /// Whether C that is printed in front of the loop may compute the value, and it is the same in every trip.
+    /// Whether C that is printed in front of the loop may compute the value, and it is the same in
+    /// every trip.
     pub fn stays(&self, value: ValueId) -> bool {
         if !self.inside.contains(&value) {
             return true;
@@ -136,8 +153,7 @@ impl<'a> Trips<'a> {
         let Some(Op::Set { agg: from, path: set, .. }) = self.body.def_op(self.next[param]) else {
             return false;
         };
-        let other =
-            matches!((path.first(), set.first()), (Some(Proj::Field(a)), Some(Proj::Field(b))) if a != b);
+        let other = matches!((path.first(), set.first()), (Some(Proj::Field(a)), Some(Proj::Field(b))) if a != b);
         *from == agg && other && path.iter().all(|step| matches!(step, Proj::Field(_)))
     }
 

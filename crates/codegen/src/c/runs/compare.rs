@@ -1,4 +1,5 @@
-//! Runs that compare two arrays: those that leave the loop at the first difference, and those that collect it.
+//! Runs that compare two arrays: those that leave the loop at the first difference, and those that
+//! collect it.
 
 use nicforge_ir::{BinOp, BlockId, CmpOp, Op, Type, ValueId};
 
@@ -33,7 +34,9 @@ fn pair(trips: &Trips<'_>, a: ValueId, b: ValueId) -> Option<(Bytes, Bytes)> {
 /// What a value was before it was widened.
 fn narrow(trips: &Trips<'_>, value: ValueId) -> ValueId {
     match trips.body.def_op(value) {
-        Some(Op::Cast(of)) if trips.body.ty(*of).bits() <= trips.body.ty(value).bits() => narrow(trips, *of),
+        Some(Op::Cast(of)) if trips.body.ty(*of).bits() <= trips.body.ty(value).bits() => {
+            narrow(trips, *of)
+        }
         _ => value,
     }
 }
@@ -82,7 +85,9 @@ fn verdict(trips: &Trips<'_>, param: usize, region: BlockId) -> Option<Does> {
         Op::Select { cond, then, other } => chosen(trips, carried, *cond, *then, *other)?,
         Op::If { cond, then, other, .. } => {
             let inst = trips.body.def_inst(trips.next[param])?;
-            if trips.body.insts[inst].results.len() != 1 || !trips.body.blocks[region].insts.contains(&inst) {
+            if trips.body.insts[inst].results.len() != 1
+                || !trips.body.blocks[region].insts.contains(&inst)
+            {
                 return None;
             }
             let yielded = |arm| match &trips.body.terminator(arm)?.op {

@@ -1,8 +1,10 @@
-//! What `nf_top` has between stages: queues, whose turn it is to send, which buffer is written, and counts.
+//! What `nf_top` has between stages: queues, whose turn it is to send, which buffer is written, and
+//! counts.
 //!
-//! Tables that change belong to one stage, which has them all the time. What leaves is ordered by outside event and stage: a pointer goes from
-//! stage to stage, once round for each outside event, and moves on when the stage is done with that event. Stages may be done with later events
-//! before the pointer comes (`owed`), as long as they send nothing.
+//! Tables that change belong to one stage, which has them all the time. What leaves is ordered by
+//! outside event and stage: a pointer goes from stage to stage, once round for each outside event,
+//! and moves on when the stage is done with that event. Stages may be done with later events before
+//! the pointer comes (`owed`), as long as they send nothing.
 
 use std::fmt::Write as _;
 
@@ -42,12 +44,15 @@ pub fn writes(out: &mut String) {
 /// Ports of stage `r` beside those of engines.
 pub fn ports(row: &Row) -> Vec<String> {
     let wide = row.width();
-    let mut list: Vec<String> =
-        ["i_valid", "i_take", "q_valid", "q_take", "n_valid", "n_ready", "p_valid", "p_ready", "ended"]
-            .map(|name| format!("{name}={name}[r]"))
-            .to_vec();
+    let mut list: Vec<String> = [
+        "i_valid", "i_take", "q_valid", "q_take", "n_valid", "n_ready", "p_valid", "p_ready",
+        "ended",
+    ]
+    .map(|name| format!("{name}={name}[r]"))
+    .to_vec();
     list.extend(
-        ["i_data", "q_data", "n_data", "p_data"].map(|name| format!("{name}={name}[{wide}*r+:{wide}]")),
+        ["i_data", "q_data", "n_data", "p_data"]
+            .map(|name| format!("{name}={name}[{wide}*r+:{wide}]")),
     );
     list.push("ends=ending[r]".to_string());
     list
@@ -65,8 +70,8 @@ pub fn turns(out: &mut String, program: &Program, tables: &[TableForm], row: &Ro
     wires(
         out,
         &[
-            "i_valid", "i_take", "q_valid", "q_take", "n_valid", "n_ready", "p_valid", "p_ready", "ended",
-            "ending",
+            "i_valid", "i_take", "q_valid", "q_take", "n_valid", "n_ready", "p_valid", "p_ready",
+            "ended", "ending",
         ]
         .map(|name| (name, count)),
     );
@@ -118,8 +123,10 @@ fn owner(program: &Program, table: usize, row: &Row) -> usize {
 
 /// Messages in front of a stage: what its queues may hold together; a power of two.
 fn depth(program: &Program, stage: &[HandlerId]) -> u32 {
-    let rooms: Option<Vec<u32>> =
-        stage.iter().map(|handler| program.handlers[*handler].room.map(|room| room.entries)).collect();
+    let rooms: Option<Vec<u32>> = stage
+        .iter()
+        .map(|handler| program.handlers[*handler].room.map(|room| room.entries))
+        .collect();
     let Some(rooms) = rooms else { return DEPTH };
     let entries = rooms.into_iter().fold(0, u32::saturating_add).min(MOST_DEPTH);
     entries.next_power_of_two().clamp(2, MOST_DEPTH)
@@ -203,7 +210,11 @@ fn sending(out: &mut String, count: u32) {
          else owed[{COUNT}*s+:{COUNT}] <= owed[{COUNT}*s+:{COUNT}] + {COUNT}'(ended[s]) - {COUNT}'(out_at[s] && owing[s]);\n    end\n  endgenerate\n  \
          assign turn_out = out_at & ~owing;\n  assign active_out = grant ? {count}'d1 : turn_out;\n  assign all_out = out_at[{last}] && owing[{last}];\n  \
          always_ff @(posedge clk)\n    if (rst) out_at <= {count}'d1;\n    else if ((out_at & owing) != '0) out_at <= {};\n",
-        if last == 0 { "out_at".to_string() } else { format!("{{out_at[{}:0], out_at[{last}]}}", last - 1) }
+        if last == 0 {
+            "out_at".to_string()
+        } else {
+            format!("{{out_at[{}:0], out_at[{last}]}}", last - 1)
+        }
     );
 }
 
@@ -230,6 +241,7 @@ fn statistics(out: &mut String, row: &Row) {
 
 /// Signals of the stages' counters, in the order of their names.
 pub fn counted(row: &Row) -> Vec<String> {
-    let of = |number: usize| super::stages::COUNTERS.map(|what| format!("n_{what}[32*{number}+:32]"));
+    let of =
+        |number: usize| super::stages::COUNTERS.map(|what| format!("n_{what}[32*{number}+:32]"));
     (0..row.stages.len()).flat_map(of).collect()
 }

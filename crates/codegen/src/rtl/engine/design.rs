@@ -1,4 +1,5 @@
-//! The engine of a program: states of all handlers, and around them waiting for an event and ending it.
+//! The engine of a program: states of all handlers, and around them waiting for an event and ending
+//! it.
 
 use nicforge_ir::{Direction, HandlerId, Program, TableKind};
 
@@ -54,11 +55,16 @@ pub fn bodies<'a>(
         let host = match program.events[handler.event].name.as_str() {
             "net_recv" => false,
             "host_send" => true,
-            _ if row.is_some() && program.events[handler.event].direction == Direction::Internal => false,
+            _ if row.is_some()
+                && program.events[handler.event].direction == Direction::Internal =>
+            {
+                false
+            }
             name => {
                 errors.push(Unsupported {
                     message: format!("hardware has no event `{name}`, and stages have one handler"),
-                    help: "events between handlers are function calls in a design of one stage".to_string(),
+                    help: "events between handlers are function calls in a design of one stage"
+                        .to_string(),
                     span: handler.span,
                 });
                 continue;
@@ -89,7 +95,8 @@ pub fn bodies<'a>(
         }
         engine.body(&handler.body, start);
         let entry_params = &handler.body.blocks[handler.body.entry()].params;
-        let params: Vec<String> = entry_params.iter().map(|param| engine.low.name(*param)).collect();
+        let params: Vec<String> =
+            entry_params.iter().map(|param| engine.low.name(*param)).collect();
         if row.is_some() {
             for (name, param) in params.iter().zip(entry_params) {
                 let width = engine.low.width(*param);
@@ -142,7 +149,8 @@ pub fn design<'a>(
     let mut logs = Vec::new();
     let all: Vec<HandlerId> = program.handlers.keys().collect();
     let source = Source { program, bits, tables: &tables, room };
-    let (starts, constants) = bodies(source, (&mut states, finish), &all, None, (&mut logs, &mut names))?;
+    let (starts, constants) =
+        bodies(source, (&mut states, finish), &all, None, (&mut logs, &mut names))?;
     let message_bytes = starts.iter().find_map(|start| start.message);
     outside(&mut states, (idle, refused), &starts, finish);
     ended(&mut states, finish, idle);
@@ -189,11 +197,21 @@ pub fn library(tables: &[TableForm]) -> Vec<&'static str> {
 }
 
 fn message_bytes(program: &Program, bits: &Bits, handler: HandlerId) -> u32 {
-    program.events[program.handlers[handler].event].params.iter().map(|param| bits.bytes(param.ty)).sum()
+    program.events[program.handlers[handler].event]
+        .params
+        .iter()
+        .map(|param| bits.bytes(param.ty))
+        .sum()
 }
 
-/// The states that wait for an event from outside and give up messages of the wrong length, after which `finish` comes.
-pub fn outside(states: &mut States, (idle, refused): (StateId, StateId), starts: &[Start], finish: StateId) {
+/// The states that wait for an event from outside and give up messages of the wrong length, after
+/// which `finish` comes.
+pub fn outside(
+    states: &mut States,
+    (idle, refused): (StateId, StateId),
+    starts: &[Start],
+    finish: StateId,
+) {
     let text = |s: &str| s.to_string();
     states.enter(idle);
     states.note("wait for an event");
@@ -215,7 +233,8 @@ pub fn outside(states: &mut States, (idle, refused): (StateId, StateId), starts:
     .to_vec();
     let arm = |when: Option<String>, to| Arm { when, to, writes: Vec::new() };
     let mut arms = Vec::new();
-    if let Some((start, size)) = starts.iter().find_map(|start| Some((start.state, start.message?))) {
+    if let Some((start, size)) = starts.iter().find_map(|start| Some((start.state, start.message?)))
+    {
         arms.push(arm(Some(format!("d_host && d_length == 16'd{size}")), start));
     }
     if let Some(start) = starts.iter().find(|start| start.message.is_none()) {
@@ -333,7 +352,8 @@ pub fn print(
 ) -> String {
     let mut extra = "\n  assign rec_valid = advance && rec_kind[3];\n  assign frees_now = advance && frees;\n  assign free_slot = slot;\n".to_string();
     extra.push_str(more);
-    let divides = states.list.iter().any(|state| state.outputs.iter().any(|(name, _)| name == "div_req"));
+    let divides =
+        states.list.iter().any(|state| state.outputs.iter().any(|(name, _)| name == "div_req"));
     if divides {
         extra.push_str(
             "\n  logic div_req, div_done;\n  logic [63:0] div_dividend, div_divisor, div_quotient, div_remainder;\n  \
@@ -341,6 +361,8 @@ pub fn print(
              .divisor(div_divisor),\n      .done(div_done),\n      .quotient(div_quotient),\n      .remainder(div_remainder)\n  );\n",
         );
     }
-    debug_assert!(states.list.iter().flat_map(|s| &s.wires).all(|w| used(&w.value).all(|n| n != w.name)));
+    debug_assert!(
+        states.list.iter().flat_map(|s| &s.wires).all(|w| used(&w.value).all(|n| n != w.name))
+    );
     module::print(head, name, &ports, constants, states, &extra)
 }

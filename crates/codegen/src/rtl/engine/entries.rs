@@ -13,8 +13,10 @@ impl<'a> Engine<'a, '_> {
         results: Vec<(String, u32, String)>,
     ) {
         let signals = self.tables[table.as_u32() as usize].signals.clone();
-        let named: Vec<(String, String)> =
-            fields.into_iter().map(|(field, value)| (format!("{signals}_{field}"), value)).collect();
+        let named: Vec<(String, String)> = fields
+            .into_iter()
+            .map(|(field, value)| (format!("{signals}_{field}"), value))
+            .collect();
         let (req, op_name) = (format!("{signals}_req"), format!("{signals}_op"));
         let mut outputs = vec![
             (req.as_str(), when.clone().unwrap_or("1'b1".to_string())),
@@ -28,7 +30,12 @@ impl<'a> Engine<'a, '_> {
     }
 
     /// Finds an entry: names of registers with `ok`, the whole entry and its number.
-    pub(super) fn find(&mut self, table: TableId, how: u64, key: ValueId) -> (String, String, String) {
+    pub(super) fn find(
+        &mut self,
+        table: TableId,
+        how: u64,
+        key: ValueId,
+    ) -> (String, String, String) {
         let form = &self.tables[table.as_u32() as usize];
         let (signals, wide) = (form.signals.clone(), form.value_bits + form.extra_bits);
         let names = ["hit", "entry", "place"].map(|name| self.low.fresh(name));
@@ -67,8 +74,10 @@ impl<'a> Engine<'a, '_> {
                 let form = self.tables[table.as_u32() as usize].clone();
                 let key = self.low.bytes_of(*key);
                 let bytes = self.low.bytes_of(*value);
-                let value = Lower::resize(&bytes, form.value_bits, form.value_bits + form.extra_bits);
-                let results = vec![(self.low.name(inst.results[0]), 1, format!("{}_ok", form.signals))];
+                let value =
+                    Lower::resize(&bytes, form.value_bits, form.value_bits + form.extra_bits);
+                let results =
+                    vec![(self.low.name(inst.results[0]), 1, format!("{}_ok", form.signals))];
                 self.table(*table, op::UPDATE, None, vec![("key", key), ("value", value)], results);
             }
             Op::Commute { .. } => self.commute(inst),
@@ -87,7 +96,9 @@ impl<'a> Engine<'a, '_> {
         let field = format!("{entry}[{}:{}]", part.at + kept - 1, part.at);
         let old = match () {
             () if kept == width => field,
-            () if signed => format!("{{{{{}{{{entry}[{}]}}}}, {field}}}", width - kept, part.at + kept - 1),
+            () if signed => {
+                format!("{{{{{}{{{entry}[{}]}}}}, {field}}}", width - kept, part.at + kept - 1)
+            }
             () => Lower::resize(&field, kept, width),
         };
         let old = self.wire("old", width, old, 0);
@@ -113,10 +124,17 @@ impl<'a> Engine<'a, '_> {
             pieces.push(format!("{entry}[{}:0]", part.at - 1));
         }
         let value = format!("{{{}}}", pieces.join(", "));
-        self.table(*table, op::WRITE, Some(hit), vec![("value", value), ("index", place)], Vec::new());
+        self.table(
+            *table,
+            op::WRITE,
+            Some(hit),
+            vec![("value", value), ("index", place)],
+            Vec::new(),
+        );
     }
 
-    /// Ops on the byte strings of entries: their length is in the entry's extra bits, their bytes in a memory of their own.
+    /// Ops on the byte strings of entries: their length is in the entry's extra bits, their bytes
+    /// in a memory of their own.
     pub(super) fn bytes_op(&mut self, inst: &Inst) {
         let Some((table, key)) = inst.op.entry() else { return };
         let form = self.tables[table.as_u32() as usize].clone();
@@ -126,7 +144,11 @@ impl<'a> Engine<'a, '_> {
         let value = format!("{entry}[{}:0]", value_bits.max(1) - 1);
         let len = format!("{entry}[{}:{value_bits}]", value_bits + extra - 1);
         let len = self.wire("length", 32, Lower::resize(&len, extra, 32), 0);
-        let line = format!("{}'({place} * {})", crate::rtl::ADDRESS_BITS, number(32, u64::from(store.lines)));
+        let line = format!(
+            "{}'({place} * {})",
+            crate::rtl::ADDRESS_BITS,
+            number(32, u64::from(store.lines))
+        );
         let line = self.wire("line", crate::rtl::ADDRESS_BITS, line, 1500);
         match &inst.op {
             Op::BufLen { .. } => {
@@ -136,14 +158,22 @@ impl<'a> Engine<'a, '_> {
                 let size = self.bits.bytes(self.low.ty(inst.results[1]));
                 let off = self.low.u32(*off);
                 let off = self.wire("off", 32, off, 0);
-                let check =
-                    format!("{hit} && {{1'b0, {off}}} + {} <= {{1'b0, {len}}}", number(33, u64::from(size)));
+                let check = format!(
+                    "{hit} && {{1'b0, {off}}} + {} <= {{1'b0, {len}}}",
+                    number(33, u64::from(size))
+                );
                 let ok = self.wire("fits", 1, check, 2 * timing::carry(32));
                 self.read(inst, store.memory, (line, &ok), &off, size);
             }
             Op::BufClear { .. } => {
                 let value = format!("{{{}, {value}}}", number(extra, 0));
-                self.table(table, op::WRITE, Some(hit), vec![("value", value), ("index", place)], Vec::new());
+                self.table(
+                    table,
+                    op::WRITE,
+                    Some(hit),
+                    vec![("value", value), ("index", place)],
+                    Vec::new(),
+                );
             }
             Op::BufGenerate { event, port, .. } => {
                 self.result(inst.results[0], hit.clone(), 0);
@@ -169,12 +199,20 @@ impl<'a> Engine<'a, '_> {
                 // The entry may change when its bytes have been asked for.
                 self.states.wait("c_done".to_string(), Vec::new(), Vec::new());
                 let value = format!("{{{}, {value}}}", number(extra, 0));
-                self.table(table, op::WRITE, Some(hit), vec![("value", value), ("index", place)], Vec::new());
+                self.table(
+                    table,
+                    op::WRITE,
+                    Some(hit),
+                    vec![("value", value), ("index", place)],
+                    Vec::new(),
+                );
             }
             Op::BufAppend { source, .. } => {
                 let count = match source {
                     BufSource::Packet { len, .. } => self.prefix(*len),
-                    BufSource::Value(value) => number(16, u64::from(self.bits.bytes(self.low.ty(*value)))),
+                    BufSource::Value(value) => {
+                        number(16, u64::from(self.bits.bytes(self.low.ty(*value))))
+                    }
                 };
                 let count = self.wire("count", 16, count, 0);
                 let check = format!(
@@ -207,18 +245,33 @@ impl<'a> Engine<'a, '_> {
                     }
                 }
                 self.access(outputs, Vec::new());
-                let total = self.wire("total", 32, format!("{len} + {{16'h0, {count}}}"), timing::carry(32));
+                let total = self.wire(
+                    "total",
+                    32,
+                    format!("{len} + {{16'h0, {count}}}"),
+                    timing::carry(32),
+                );
                 let value = format!("{{{total}[{}:0], {value}}}", extra - 1);
-                self.table(table, op::WRITE, Some(ok), vec![("value", value), ("index", place)], Vec::new());
+                self.table(
+                    table,
+                    op::WRITE,
+                    Some(ok),
+                    vec![("value", value), ("index", place)],
+                    Vec::new(),
+                );
             }
             _ => {}
         }
     }
 
-    /// The message of a host event into the registers of the handler's parameters; its slot is free then.
+    /// The message of a host event into the registers of the handler's parameters; its slot is free
+    /// then.
     pub fn message(&mut self, body: &Body) {
-        let params: Vec<(ValueId, Type)> =
-            body.blocks[body.entry()].params.iter().map(|param| (*param, body.ty(*param))).collect();
+        let params: Vec<(ValueId, Type)> = body.blocks[body.entry()]
+            .params
+            .iter()
+            .map(|param| (*param, body.ty(*param)))
+            .collect();
         let size: u32 = params.iter().map(|(_, ty)| self.bits.bytes(*ty)).sum();
         let mut results = Vec::new();
         let mut at = 0;
@@ -235,7 +288,8 @@ impl<'a> Engine<'a, '_> {
             }
             at += bytes;
         }
-        let outputs = vec![("a_line", "slot_line".to_string()), ("a_length", number(16, u64::from(size)))];
+        let outputs =
+            vec![("a_line", "slot_line".to_string()), ("a_length", number(16, u64::from(size)))];
         self.states.note("the message");
         self.access(outputs, results);
         self.states.wait("free_ok".to_string(), vec![("frees", "1'b1".to_string())], Vec::new());

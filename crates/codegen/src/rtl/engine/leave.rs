@@ -4,7 +4,12 @@ use super::*;
 
 impl<'a> Engine<'a, '_> {
     /// A command to the deparser, recorded. It ends when the deparser takes it.
-    pub(super) fn command(&mut self, kind: u64, fields: Vec<(&'static str, String)>, record: String) {
+    pub(super) fn command(
+        &mut self,
+        kind: u64,
+        fields: Vec<(&'static str, String)>,
+        record: String,
+    ) {
         let mut outputs = vec![
             ("c_valid", "1'b1".to_string()),
             ("c_kind", number(8, kind)),
@@ -89,8 +94,10 @@ impl<'a> Engine<'a, '_> {
     fn hand_on(&mut self, span: Span, event: nicforge_ir::EventId, args: &[ValueId]) {
         let def = &self.program.events[event];
         let Some((row, stage)) = self.row else {
-            let message =
-                format!("event `{}` goes to another handler, and the design has only one stage", def.name);
+            let message = format!(
+                "event `{}` goes to another handler, and the design has only one stage",
+                def.name
+            );
             self.refuse(span, &message, "call a function in place of generating an event");
             return;
         };
@@ -111,7 +118,11 @@ impl<'a> Engine<'a, '_> {
         let own = row.stage_of(self.program, event) == Some(stage);
         let [valid, data, ready] =
             if own { ["p_valid", "p_data", "p_ready"] } else { ["n_valid", "n_data", "n_ready"] };
-        self.states.wait(ready.to_string(), vec![(valid, "1'b1".to_string()), (data, message)], Vec::new());
+        self.states.wait(
+            ready.to_string(),
+            vec![(valid, "1'b1".to_string()), (data, message)],
+            Vec::new(),
+        );
     }
 
     pub(super) fn log(&mut self, format: &str, args: &[ValueId]) {
@@ -126,7 +137,8 @@ impl<'a> Engine<'a, '_> {
         }
         words.reverse();
         let bits = 64 * words.len() as u32;
-        let mut fields = vec![("c_addr", number(64, id)), ("c_hlen", number(16, u64::from(bits / 8)))];
+        let mut fields =
+            vec![("c_addr", number(64, id)), ("c_hlen", number(16, u64::from(bits / 8)))];
         if bits > 0 {
             let all = self.wire("log_words", bits, format!("{{{}}}", words.join(", ")), 0);
             fields.push(("c_hdr", Lower::resize(&all, bits, 8 * self.header_bytes)));

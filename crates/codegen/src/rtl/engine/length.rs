@@ -1,11 +1,14 @@
-//! Turns of an engine, and how many cycles an event takes on it: what deciding on the number of engines needs.
+//! Turns of an engine, and how many cycles an event takes on it: what deciding on the number of
+//! engines needs.
 //!
-//! An event uses a table that is changed, or sends something, in its turn, which begins when all older events are done with that. Its turn at
-//! a table ends where no way leads to another use; its turn to send ends with the event. So engines follow one another from table to table.
+//! An event uses a table that is changed, or sends something, in its turn, which begins when all
+//! older events are done with that. Its turn at a table ends where no way leads to another use; its
+//! turn to send ends with the event. So engines follow one another from table to table.
 //!
-//! Cycles are estimated: the longest way through the states, with what states wait if nobody is in their way. Loops that can only end with their
-//! last trip take all trips, others a third of them: what they go through, such as names and keys, is sized for the longest. From its
-//! first use to its last one is what engines cannot do at the same time.
+//! Cycles are estimated: the longest way through the states, with what states wait if nobody is in
+//! their way. Loops that can only end with their last trip take all trips, others a third of them:
+//! what they go through, such as names and keys, is sized for the longest. From its first use to
+//! its last one is what engines cannot do at the same time.
 
 use nicforge_ir::TableKind;
 
@@ -22,11 +25,14 @@ pub struct Length {
     pub in_turn: u32,
 }
 
-/// Cycles a state waits: bytes (nf_access: a write takes 3, a read 6 for a piece), a table's answer (nf_table_*), a division (nf_divider).
+/// Cycles a state waits: bytes (nf_access: a write takes 3, a read 6 for a piece), a table's answer
+/// (nf_table_*), a division (nf_divider).
 fn cycles(state: &State, tables: &[TableForm]) -> u32 {
-    let asks =
-        |form: &&TableForm| state.outputs.iter().any(|(name, _)| *name == format!("{}_req", form.signals));
-    let writes = || state.outputs.iter().any(|(name, value)| name == "a_op" && *value == number(2, 1));
+    let asks = |form: &&TableForm| {
+        state.outputs.iter().any(|(name, _)| *name == format!("{}_req", form.signals))
+    };
+    let writes =
+        || state.outputs.iter().any(|(name, value)| name == "a_op" && *value == number(2, 1));
     match state.until.as_deref() {
         Some("a_done") if writes() => 4,
         Some("a_done") => 7,
@@ -46,7 +52,8 @@ fn uses(state: &State, form: &TableForm) -> bool {
     let memory = form.bytes.as_ref().map(|store| number(4, store.memory));
     state.outputs.iter().any(|(name, value)| {
         *name == asked
-            || (matches!(name.as_str(), "a_mem" | "a_to_mem" | "c_mem") && Some(value) == memory.as_ref())
+            || (matches!(name.as_str(), "a_mem" | "a_to_mem" | "c_mem")
+                && Some(value) == memory.as_ref())
     })
 }
 
@@ -54,7 +61,8 @@ fn uses(state: &State, form: &TableForm) -> bool {
 fn before(states: &States, wanted: &[bool]) -> Vec<bool> {
     let mut list = wanted.to_vec();
     loop {
-        let leads = |at: &StateId| !list[*at] && states.list[*at].arms.iter().any(|arm| list[arm.to]);
+        let leads =
+            |at: &StateId| !list[*at] && states.list[*at].arms.iter().any(|arm| list[arm.to]);
         // Waiting for the next event, the first state, is no part of a way.
         let more: Vec<StateId> = (1..list.len()).filter(leads).collect();
         if more.is_empty() {
@@ -82,7 +90,8 @@ pub fn passed(states: &mut States, tables: &[TableForm]) {
     }
 }
 
-/// Cycles from states to the end of the event or of a turn, by depth first search; ways back are loops and end there.
+/// Cycles from states to the end of the event or of a turn, by depth first search; ways back are
+/// loops and end there.
 struct Ways<'a> {
     states: &'a States,
     tables: &'a [TableForm],
@@ -114,7 +123,8 @@ impl Ways<'_> {
     }
 }
 
-/// Cycles of all trips of loops but the first, at the states where they begin; inner loops come before those around them.
+/// Cycles of all trips of loops but the first, at the states where they begin; inner loops come
+/// before those around them.
 fn trips(states: &States, tables: &[TableForm]) -> Vec<u32> {
     let count = states.list.len();
     let mut more = vec![0u32; count];
@@ -146,7 +156,8 @@ fn trips(states: &States, tables: &[TableForm]) -> Vec<u32> {
             known: vec![None; count],
             open: vec![false; count],
         };
-        more[head] = more[head].saturating_add(trip.from(head).saturating_mul(mean.saturating_sub(1)));
+        more[head] =
+            more[head].saturating_add(trip.from(head).saturating_mul(mean.saturating_sub(1)));
     }
     more
 }
@@ -192,9 +203,11 @@ pub fn length(states: &States, tables: &[TableForm]) -> Length {
     // The end leads to the beginning.
     let mut all = vec![true; states.list.len()];
     all[0] = false;
-    let leaves =
-        |state: &State| state.outputs.iter().any(|(name, _)| name == "c_valid" || name == "rec_kind");
-    // Behind what leaves ways join others that begin with something else, so of these the mean of the shortest.
+    let leaves = |state: &State| {
+        state.outputs.iter().any(|(name, _)| name == "c_valid" || name == "rec_kind")
+    };
+    // Behind what leaves ways join others that begin with something else, so of these the mean of
+    // the shortest.
     let leaving = ways(states, tables, leaves, &all, u32::min);
     let mut in_turn = leaving.iter().sum::<u32>().div_ceil(leaving.len().max(1) as u32);
     for form in tables.iter().filter(|form| form.changed) {

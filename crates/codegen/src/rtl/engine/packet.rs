@@ -4,7 +4,11 @@ use super::*;
 
 impl<'a> Engine<'a, '_> {
     /// A wait for the packet access module.
-    pub(super) fn access(&mut self, outputs: Vec<(&str, String)>, results: Vec<(String, u32, String)>) {
+    pub(super) fn access(
+        &mut self,
+        outputs: Vec<(&str, String)>,
+        results: Vec<(String, u32, String)>,
+    ) {
         let mut all = vec![("a_req", "1'b1".to_string())];
         all.extend(outputs);
         self.states.wait("a_done".to_string(), all, results);
@@ -13,7 +17,8 @@ impl<'a> Engine<'a, '_> {
     /// Whether `size` bytes lie `off` (32 bits) behind the cursor.
     pub(super) fn fits(&mut self, off: &str, size: u32) -> String {
         let rest = self.rest();
-        let value = format!("{{1'b0, {off}}} + {} <= {{17'h0, {rest}}}", number(33, u64::from(size)));
+        let value =
+            format!("{{1'b0, {off}}} + {} <= {{17'h0, {rest}}}", number(33, u64::from(size)));
         self.wire("fits", 1, value, 2 * timing::carry(32))
     }
 
@@ -25,9 +30,19 @@ impl<'a> Engine<'a, '_> {
                 let ok = self.fits(&off, size);
                 self.read(inst, 0, ("slot_line".to_string(), &ok), &off, size);
                 let ok = mark(&self.low.name(inst.results[0]));
-                let value = format!("{ok} ? {} + {} : {}", self.at(), number(16, u64::from(size)), self.at());
+                let value = format!(
+                    "{ok} ? {} + {} : {}",
+                    self.at(),
+                    number(16, u64::from(size)),
+                    self.at()
+                );
                 let next = self.low.fresh("cursor_next");
-                self.states.wire(Wire { name: next.clone(), width: 16, value, delay: timing::carry(16) });
+                self.states.wire(Wire {
+                    name: next.clone(),
+                    width: 16,
+                    value,
+                    delay: timing::carry(16),
+                });
                 self.states.packet.at = next;
             }
             Op::Load { off, .. } => {
@@ -43,7 +58,12 @@ impl<'a> Engine<'a, '_> {
                 let off = self.wire("off", 32, off, 0);
                 let ok = self.fits(&off, size);
                 self.result(inst.results[0], ok.clone(), 0);
-                let from = self.wire("from", 16, format!("{} + {off}[15:0]", self.at()), timing::carry(16));
+                let from = self.wire(
+                    "from",
+                    16,
+                    format!("{} + {off}[15:0]", self.at()),
+                    timing::carry(16),
+                );
                 let bytes = self.low.bytes_of(*value);
                 let outputs = vec![
                     ("a_op", number(2, 1)),
@@ -58,13 +78,19 @@ impl<'a> Engine<'a, '_> {
                 let rest = self.rest();
                 let len = self.low.u32(*len);
                 let len = self.wire("length", 32, len, 0);
-                let ok = self.wire("fits", 1, format!("{len} <= {{16'h0, {rest}}}"), timing::carry(32));
+                let ok =
+                    self.wire("fits", 1, format!("{len} <= {{16'h0, {rest}}}"), timing::carry(32));
                 self.result(inst.results[0], ok.clone(), 0);
                 let skip = matches!(inst.op, Op::Skip { .. });
                 let old = if skip { self.at() } else { mark(&self.states.packet.end) };
                 let value = format!("{ok} ? {} + {len}[15:0] : {old}", self.at());
                 let next = self.low.fresh(if skip { "cursor_next" } else { "end_next" });
-                self.states.wire(Wire { name: next.clone(), width: 16, value, delay: timing::carry(16) });
+                self.states.wire(Wire {
+                    name: next.clone(),
+                    width: 16,
+                    value,
+                    delay: timing::carry(16),
+                });
                 if skip {
                     self.states.packet.at = next;
                 } else {
@@ -76,7 +102,8 @@ impl<'a> Engine<'a, '_> {
                 let room = 8 * self.header_bytes;
                 let bytes = self.low.bytes_of(*value);
                 let bytes = Lower::resize(&bytes, 8 * size, room);
-                let (emitted, header) = (mark(&self.states.packet.emitted), mark(&self.states.packet.header));
+                let (emitted, header) =
+                    (mark(&self.states.packet.emitted), mark(&self.states.packet.header));
                 let place = format!("{header} | ({bytes} << {{{emitted}, 3'b000}})");
                 let delay = timing::mux(self.header_bytes) + 400;
                 let next = self.low.fresh("header_next");
@@ -86,7 +113,12 @@ impl<'a> Engine<'a, '_> {
                 let value = format!("{emitted} + {}", number(16, u64::from(size)));
                 let length = self.low.fresh("emitted_next");
                 self.states.packet.header = next;
-                self.states.wire(Wire { name: length.clone(), width: 16, value, delay: timing::carry(16) });
+                self.states.wire(Wire {
+                    name: length.clone(),
+                    width: 16,
+                    value,
+                    delay: timing::carry(16),
+                });
                 self.states.packet.emitted = length;
             }
             Op::Reset { .. } => {
@@ -129,7 +161,8 @@ impl<'a> Engine<'a, '_> {
         }
     }
 
-    /// Reads `size` bytes at `off` behind the cursor (memory 0) or behind the start of line `line` into an op's two results.
+    /// Reads `size` bytes at `off` behind the cursor (memory 0) or behind the start of line `line`
+    /// into an op's two results.
     pub(super) fn read(
         &mut self,
         inst: &Inst,
@@ -138,7 +171,11 @@ impl<'a> Engine<'a, '_> {
         off: &str,
         size: u32,
     ) {
-        let at = if memory == 0 { format!("{} + {off}[15:0]", self.at()) } else { format!("{off}[15:0]") };
+        let at = if memory == 0 {
+            format!("{} + {off}[15:0]", self.at())
+        } else {
+            format!("{off}[15:0]")
+        };
         let from = self.wire("from", 16, at, timing::carry(16));
         let ty = self.low.ty(inst.results[1]);
         let value = self.low.of_bytes(ty, "a_r_value");

@@ -1,10 +1,12 @@
 //! Stages in a row: what one hands to the next.
 //!
-//! A stage is an engine of its own. It takes messages from a queue: an internal event with the packet's state and the event's values, or word
-//! that an outside event leads to no more of them (*last*). It runs the handlers of events that are for it, one behind the other, hands the
-//! others on, and says *last* to the next stage when it is done with what came and with what its handlers sent to themselves. So every stage
-//! sees every outside event, in order, and no tickets are needed. The packet's bytes stay in the packet buffer; the headers that were
-//! emitted go with the event.
+//! A stage is an engine of its own. It takes messages from a queue: an internal event with the
+//! packet's state and the event's values, or word that an outside event leads to no more of them
+//! (*last*). It runs the handlers of events that are for it, one behind the other, hands the others
+//! on, and says *last* to the next stage when it is done with what came and with what its handlers
+//! sent to themselves. So every stage sees every outside event, in order, and no tickets are
+//! needed. The packet's bytes stay in the packet buffer; the headers that were emitted go with the
+//! event.
 
 use nicforge_ir::row::{together, waiting};
 use nicforge_ir::{Direction, EventId, HandlerId, Op, Program, Type};
@@ -79,7 +81,8 @@ impl Row {
                 }
             }
         }
-        let internal = program.events.values().filter(|event| event.direction == Direction::Internal);
+        let internal =
+            program.events.values().filter(|event| event.direction == Direction::Internal);
         let values = internal
             .map(|event| event.params.iter().map(|param| bits.width(param.ty)).sum::<u32>())
             .max()
@@ -123,7 +126,8 @@ impl Row {
         unreachable!("a message has no part `{name}`")
     }
 
-    /// Widths of an event's values with the places of their lowest bits, and the number of the parameter.
+    /// Widths of an event's values with the places of their lowest bits, and the number of the
+    /// parameter.
     pub fn values(&self, program: &Program, bits: &Bits, event: EventId) -> Vec<(usize, u32, u32)> {
         let mut at = 0;
         let params = program.events[event].params.iter().enumerate();

@@ -1,7 +1,8 @@
 //! A design of several stages: the states around the handlers of each, and its files.
 //!
-//! A stage waits in its first state for the first message that an outside event leads to, and in `more` for the others. What its handlers
-//! sent to itself is run when word came that there are no others (`drain`); then it tells the next stage that it is done (`done`).
+//! A stage waits in its first state for the first message that an outside event leads to, and in
+//! `more` for the others. What its handlers sent to itself is run when word came that there are no
+//! others (`drain`); then it tells the next stage that it is done (`done`).
 
 use nicforge_ir::{Direction, EventId, HandlerId, Program};
 
@@ -73,7 +74,9 @@ pub fn design(
         return Err(errors);
     }
     let mut counters = registers::counters(program, &tables);
-    counters.extend(row.names.iter().flat_map(|name| COUNTERS.map(|what| format!("stage_{name}_{what}"))));
+    counters.extend(
+        row.names.iter().flat_map(|name| COUNTERS.map(|what| format!("stage_{name}_{what}"))),
+    );
     let top = top::print(
         program,
         &tables,
@@ -89,8 +92,8 @@ pub fn design(
     })
 }
 
-/// What is counted of each stage: outside events that came by, cycles they were there in sum, how many were there at a time at most, and
-/// cycles in which the next stage's queue was full.
+/// What is counted of each stage: outside events that came by, cycles they were there in sum, how
+/// many were there at a time at most, and cycles in which the next stage's queue was full.
 pub const COUNTERS: [&str; 4] = ["events", "cycles", "most", "next_full"];
 
 /// The name of a stage's module.
@@ -190,11 +193,13 @@ impl Around<'_, '_> {
         self.states.note(note);
         let state = self.states.current();
         state.until = until.map(str::to_string);
-        state.outputs = outputs.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+        state.outputs =
+            outputs.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
         state.arms = arms;
     }
 
-    /// Ways to the handlers of a message, which become the packet's state and the handlers' parameters.
+    /// Ways to the handlers of a message, which become the packet's state and the handlers'
+    /// parameters.
     fn arms(&self, message: &str, internal: &[Start], with_stream: bool) -> Vec<Arm> {
         let program = self.source.program;
         let arm = |start: &Start| {
@@ -204,7 +209,10 @@ impl Around<'_, '_> {
             for name in names.iter().copied().chain(with_stream.then_some("stream")) {
                 writes.push((name.to_string(), self.row.part(message, name)));
             }
-            writes.push(("slot_line".to_string(), format!("20'({} * 24)", self.row.part(message, "slot"))));
+            writes.push((
+                "slot_line".to_string(),
+                format!("20'({} * 24)", self.row.part(message, "slot")),
+            ));
             for (number, width, at) in self.row.values(program, self.source.bits, handler.event) {
                 let name = start.params[number].clone();
                 writes.push((name, format!("{message}[{}:{at}]", at + width - 1)));
@@ -219,8 +227,10 @@ impl Around<'_, '_> {
         let program = self.source.program;
         let Places { idle, more, drain, done, pass, .. } = self.at;
         let last = self.row.part("i_data", "last");
-        let mine: Vec<String> =
-            internal.iter().map(|start| self.is("i_data", program.handlers[start.handler].event)).collect();
+        let mine: Vec<String> = internal
+            .iter()
+            .map(|start| self.is("i_data", program.handlers[start.handler].event))
+            .collect();
         let mine = if mine.is_empty() { "1'b0".to_string() } else { mine.join(" || ") };
         let after = if self.waits_for_itself() { drain } else { done };
         for (state, first, pass) in [(idle, true, pass[0]), (more, false, pass[1])] {
@@ -251,7 +261,8 @@ impl Around<'_, '_> {
     /// What follows a handler.
     fn ending(&mut self, internal: &[Start]) {
         let Places { idle, finish, more, drain, done, .. } = self.at;
-        let arm = |when: Option<&str>, to| Arm { when: when.map(str::to_string), to, writes: Vec::new() };
+        let arm =
+            |when: Option<&str>, to| Arm { when: when.map(str::to_string), to, writes: Vec::new() };
         let after = if self.waits_for_itself() { drain } else { done };
         self.fill(
             finish,
@@ -262,10 +273,12 @@ impl Around<'_, '_> {
         );
         let mut arms = self.arms("q_data", internal, false);
         let outputs = [("q_take", "q_valid".to_string())];
-        arms.iter_mut().for_each(|arm| arm.when = arm.when.take().map(|when| format!("q_valid && {when}")));
+        arms.iter_mut()
+            .for_each(|arm| arm.when = arm.when.take().map(|when| format!("q_valid && {when}")));
         arms.push(arm(None, done));
         self.fill(drain, "what handlers sent to this stage", None, &outputs, arms);
-        let (note, mut outputs) = ("the outside event is done here", vec![("ends", "1'b1".to_string())]);
+        let (note, mut outputs) =
+            ("the outside event is done here", vec![("ends", "1'b1".to_string())]);
         let until = (self.number + 1 < self.row.stages.len()).then_some("n_ready");
         if until.is_some() {
             outputs.push(("n_valid", "1'b1".to_string()));

@@ -1,4 +1,5 @@
-//! One engine in `nf_top`, and what it has for itself: packet buffer, access to bytes, copies of tables that nothing changes.
+//! One engine in `nf_top`, and what it has for itself: packet buffer, access to bytes, copies of
+//! tables that nothing changes.
 
 use std::fmt::Write as _;
 
@@ -37,7 +38,13 @@ pub fn engines(
     wires(out, &[("slots_of", replicas * 5), ("reads", replicas), ("writes", replicas)]);
     wires(
         out,
-        &[("e_r_en", 1), ("e_r_mem", 4), ("e_r_addr", ADDRESS_BITS), ("e_reading", 1), ("e_who", replicas)],
+        &[
+            ("e_r_en", 1),
+            ("e_r_mem", 4),
+            ("e_r_addr", ADDRESS_BITS),
+            ("e_reading", 1),
+            ("e_who", replicas),
+        ],
     );
     wires(out, &[("c_take", 1), ("b_done", 1), ("b_value", 512), ("byte_memory", 4)]);
     for number in 1..=stores.len() {
@@ -56,9 +63,12 @@ pub fn engines(
     if row.is_some() {
         chain::writes(out);
     }
-    out.push_str("  genvar r;\n  generate\n    for (r = 0; r < ENGINES; r = r + 1) begin : g_engine\n");
+    out.push_str(
+        "  genvar r;\n  generate\n    for (r = 0; r < ENGINES; r = r + 1) begin : g_engine\n",
+    );
     let fields = asks.iter().flat_map(|asked| &asked.fields);
-    let mut own: Vec<(String, u32)> = fields.map(|(name, width)| (format!("o_{name}"), *width)).collect();
+    let mut own: Vec<(String, u32)> =
+        fields.map(|(name, width)| (format!("o_{name}"), *width)).collect();
     let only = tables.iter().filter(|form| !form.changed);
     own.extend(only.flat_map(request).map(|(name, width)| (format!("o_{name}"), width)));
     let more = [
@@ -98,7 +108,8 @@ pub fn engines(
     let w_stall = if row.is_some() { "writes[r] && !writer[r]" } else { "1'b0" };
     access(out, (room, w_stall), control_value(tables), stores);
     // What one stage writes, others read later: all buffers take it.
-    let (w_any, w) = if row.is_some() { ("(writes != '0)", "stages_w") } else { ("writes[r]", "o_a_w") };
+    let (w_any, w) =
+        if row.is_some() { ("(writes != '0)", "stages_w") } else { ("writes[r]", "o_a_w") };
     let stage_writes = if row.is_some() { chain::WRITES } else { "" };
     let _ = writeln!(
         out,
@@ -162,10 +173,13 @@ fn handlers(out: &mut String, tables: &[TableForm], row: Option<&Row>) {
     ]
     .map(String::from)
     .to_vec();
-    let access = ["req", "op", "mem", "line", "from", "length", "value", "sum", "to_mem", "to_line", "to"];
+    let access =
+        ["req", "op", "mem", "line", "from", "length", "value", "sum", "to_mem", "to_line", "to"];
     list.extend(access.map(|name| format!("a_{name}=o_a_{name}")));
-    let command =
-        ["valid", "host", "kind", "port", "addr", "hlen", "hdr", "mem", "line", "from", "rest", "free"];
+    let command = [
+        "valid", "host", "kind", "port", "addr", "hlen", "hdr", "mem", "line", "from", "rest",
+        "free",
+    ];
     list.extend(command.map(|name| format!("c_{name}=o_c_{name}")));
     list.extend(TELLS.map(|(name, _)| format!("{name}=o_{name}")));
     for form in tables {
@@ -177,7 +191,9 @@ fn handlers(out: &mut String, tables: &[TableForm], row: Option<&Row>) {
             list.push(format!("{s}_passed=passed_{s}[r]"));
         }
         list.push(format!("{s}_done={from}_done{gate}"));
-        list.extend(["ok", "r_value", "r_index"].map(|field| format!("{s}_{field}={from}_{field}")));
+        list.extend(
+            ["ok", "r_value", "r_index"].map(|field| format!("{s}_{field}={from}_{field}")),
+        );
     }
     if let Some(row) = row {
         list.extend(chain::ports(row));
@@ -195,8 +211,10 @@ fn handlers(out: &mut String, tables: &[TableForm], row: Option<&Row>) {
 
 fn instance(out: &mut String, module: &str, ports: &[&str]) {
     let ports = connect(ports);
-    let _ =
-        writeln!(out, "      {module} u_handlers (\n      .clk(clk),\n      .rst(rst),\n{ports}\n      );");
+    let _ = writeln!(
+        out,
+        "      {module} u_handlers (\n      .clk(clk),\n      .rst(rst),\n{ports}\n      );"
+    );
 }
 
 /// Bytes of packets and of byte strings.
@@ -249,7 +267,8 @@ fn access(out: &mut String, (room, w_stall): (Room, &str), value: u32, stores: &
     );
 }
 
-/// Signals of a table's answers, for the host and, of a table that is changed, for the engine whose turn it is.
+/// Signals of a table's answers, for the host and, of a table that is changed, for the engine whose
+/// turn it is.
 fn answers_of(out: &mut String, form: &TableForm) {
     let s = &form.signals;
     let name = |field: &str| format!("{s}_{field}");
@@ -269,7 +288,8 @@ fn answers_of(out: &mut String, form: &TableForm) {
     }
 }
 
-/// A table's module between signals with these beginnings: what is asked of it, and what it answers.
+/// A table's module between signals with these beginnings: what is asked of it, and what it
+/// answers.
 pub fn module(form: &TableForm, asked: &str, answers: &str, name: &str) -> String {
     let s = &form.signals;
     let (wide, keys) = (form.entry_bits(), form.key_bits);
@@ -301,7 +321,8 @@ pub fn module(form: &TableForm, asked: &str, answers: &str, name: &str) -> Strin
     )
 }
 
-/// An engine's copy of a table that only the host changes, which writes all copies and reads the first.
+/// An engine's copy of a table that only the host changes, which writes all copies and reads the
+/// first.
 fn copy(out: &mut String, form: &TableForm) {
     let s = &form.signals;
     let fields = [

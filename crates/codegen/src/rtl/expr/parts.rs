@@ -7,7 +7,8 @@ use super::*;
 const MOST_CHOICES: u32 = 64;
 
 impl Lower<'_> {
-    /// The bit at which a part with indices starts, and whether all indices are within their arrays.
+    /// The bit at which a part with indices starts, and whether all indices are within their
+    /// arrays.
     fn place(&mut self, part: &Part) -> (String, String) {
         let mut at = number(32, u64::from(part.at));
         let mut inside = Vec::new();
@@ -24,7 +25,8 @@ impl Lower<'_> {
         (at, if inside.is_empty() { "1'b1".to_string() } else { inside.join(" && ") })
     }
 
-    /// A part's bits as a value of type `part.ty` with `width` bits: odd widths cut, short signed bit-fields extended.
+    /// A part's bits as a value of type `part.ty` with `width` bits: odd widths cut, short signed
+    /// bit-fields extended.
     fn read(&mut self, from: &str, part: &Part, width: u32) -> String {
         let kept = part.bits.min(width);
         let low = format!("{from}[{}:{}]", part.at + kept - 1, part.at);
@@ -37,7 +39,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Which of `len` elements an index names: a bit each. A number beyond the array is none of them.
+    /// Which of `len` elements an index names: a bit each. A number beyond the array is none of
+    /// them.
     fn which(&mut self, index: ValueId, len: u32, list: &mut Vec<Wire>) -> String {
         let (wide, text) = (self.width(index), self.operand(index));
         let number_of = Self::resize(&text, wide, wide.max(8));
@@ -74,7 +77,8 @@ impl Lower<'_> {
                 format!("({{{kept}{{{which}[{at}]}}}} & {from}[{}:{low}])", low + kept - 1)
             };
             let all: Vec<String> = (0..index.len).map(element).collect();
-            let read = self.wire("element", kept, all.join("\n      | "), timing::tree(2 * index.len));
+            let read =
+                self.wire("element", kept, all.join("\n      | "), timing::tree(2 * index.len));
             let element = Part { at: 0, indices: Vec::new(), ..part.clone() };
             let value = self.read(&mark(&read.name), &element, width);
             list.push(read);
@@ -127,7 +131,10 @@ impl Lower<'_> {
             }
             for at in (0..index.len).rev() {
                 let low = part.at + at * index.stride;
-                pieces.push(format!("{which_name}[{at}] ? {new} : {old}[{}:{low}]", low + index.stride - 1));
+                pieces.push(format!(
+                    "{which_name}[{at}] ? {new} : {old}[{}:{low}]",
+                    low + index.stride - 1
+                ));
             }
             if part.at > 0 {
                 pieces.push(format!("{old}[{}:0]", part.at - 1));
@@ -138,7 +145,8 @@ impl Lower<'_> {
         let old = self.operand(agg);
         let ones = literal(whole, &ones(part.bits));
         let new = Self::resize(&new, part.bits, whole);
-        let text = format!("({inside}) ? ({old} & ~({ones} << ({at}))) | ({new} << ({at})) : {old}");
+        let text =
+            format!("({inside}) ? ({old} & ~({ones} << ({at}))) | ({new} << ({at})) : {old}");
         (text, 1200)
     }
 

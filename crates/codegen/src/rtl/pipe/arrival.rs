@@ -1,12 +1,15 @@
 //! When signals of a pipe are there: stage, and picoseconds from its start.
 //!
-//! A wire is in the first stage in which its operands are there in time, a stage being what [`timing::BUDGET`] says. What operators take is
-//! said by those who make wires, but for logic: synthesis packs conditions, choices and bitwise operators of several wires into one LUT
-//! of six inputs, so a level is not what an operator takes but what a LUT does. As FlowMap does (Cong and Ding, 1994), every logic wire
-//! keeps a few *cuts*: sets of at most six signals of its stage, or registers before it, of which it is a function. It is there one
-//! level after the last signal of its best cut. Only a cut's size matters, since a bit of the result depends on one bit of each.
+//! A wire is in the first stage in which its operands are there in time, a stage being what
+//! [`timing::BUDGET`] says. What operators take is said by those who make wires, but for logic:
+//! synthesis packs conditions, choices and bitwise operators of several wires into one LUT of six
+//! inputs, so a level is not what an operator takes but what a LUT does. As FlowMap does (Cong and
+//! Ding, 1994), every logic wire keeps a few *cuts*: sets of at most six signals of its stage, or
+//! registers before it, of which it is a function. It is there one level after the last signal of
+//! its best cut. Only a cut's size matters, since a bit of the result depends on one bit of each.
 //!
-//! A conjunction or disjunction of more than six signals is a tree of LUTs in which those that are there first are joined first.
+//! A conjunction or disjunction of more than six signals is a tree of LUTs in which those that are
+//! there first are joined first.
 //!
 //! Each wire costs at most `CUTS` squared unions for each operand.
 
@@ -47,8 +50,8 @@ pub struct Arrivals<'a> {
     cuts: Vec<Vec<Cut>>,
     /// Stages from a wire's value, a question to a module beside the pipe, to the wire, its answer.
     answers: HashMap<String, u32>,
-    /// The first stages in which something may be asked, by how many gates lie in front of it; and which of these it is of answers that
-    /// are not asked in the last of them.
+    /// The first stages in which something may be asked, by how many gates lie in front of it; and
+    /// which of these it is of answers that are not asked in the last of them.
     pub earliest: Vec<u32>,
     pub levels: Levels,
 }
@@ -169,7 +172,8 @@ impl<'a> Arrivals<'a> {
         for stage in [stage, stage + 1] {
             let (ps, cuts) = match &form {
                 Form::Other => {
-                    let latest = operands.iter().map(|operand| self.in_stage(*operand, stage)).max();
+                    let latest =
+                        operands.iter().map(|operand| self.in_stage(*operand, stage)).max();
                     (latest.unwrap_or(0) + wire.delay, Vec::new())
                 }
                 // Bits that are only put together: there when the last one is.
@@ -190,7 +194,8 @@ impl<'a> Arrivals<'a> {
                     self.tree(groups, stage)
                 }
             };
-            let latest = operands.iter().map(|operand| self.in_stage(*operand, stage)).max().unwrap_or(0);
+            let latest =
+                operands.iter().map(|operand| self.in_stage(*operand, stage)).max().unwrap_or(0);
             // What starts with its stage may take longer: nothing would be gained.
             if ps <= timing::BUDGET || latest == 0 {
                 self.times[number as usize] = Some((stage, ps));
@@ -215,12 +220,15 @@ impl<'a> Arrivals<'a> {
 
     /// A function of so many signals: when it is there, and its cuts.
     fn packed(&self, inputs: &[u32], stage: u32) -> (u32, Vec<Cut>) {
-        let latest = |cut: &Cut| cut.iter().map(|leaf| self.in_stage(*leaf, stage)).max().unwrap_or(0);
+        let latest =
+            |cut: &Cut| cut.iter().map(|leaf| self.in_stage(*leaf, stage)).max().unwrap_or(0);
         let mut cuts: Vec<Cut> = vec![Vec::new()];
         for input in inputs {
             let of_input = self.cuts_of(*input, stage);
             let mut next: Vec<Cut> = Vec::new();
-            for (cut, more) in cuts.iter().flat_map(|cut| of_input.iter().map(move |more| (cut, more))) {
+            for (cut, more) in
+                cuts.iter().flat_map(|cut| of_input.iter().map(move |more| (cut, more)))
+            {
                 let mut both: Cut = cut.iter().chain(more).copied().collect();
                 both.sort_unstable();
                 both.dedup();
@@ -316,12 +324,13 @@ fn form(wire: &Wire) -> Form<'_> {
     for (between, within) in [(" && ", None), (" || ", Some(" && "))] {
         let mut groups = Vec::new();
         for part in value.split(between) {
-            let part = part.strip_prefix('(').and_then(|part| part.strip_suffix(')')).unwrap_or(part);
+            let part =
+                part.strip_prefix('(').and_then(|part| part.strip_suffix(')')).unwrap_or(part);
             let literals: Vec<&str> = within.map_or(vec![part], |and| part.split(and).collect());
             let plain = |text: &&str| {
-                text.trim_start_matches('!')
-                    .strip_prefix('‹')
-                    .is_some_and(|rest| rest.strip_suffix('›').is_some_and(|name| !name.contains('‹')))
+                text.trim_start_matches('!').strip_prefix('‹').is_some_and(|rest| {
+                    rest.strip_suffix('›').is_some_and(|name| !name.contains('‹'))
+                })
             };
             if !literals.iter().all(plain) {
                 break;
@@ -364,7 +373,11 @@ mod tests {
             wire("five", "‹four› ? ‹g› : ‹h›", 400),
         ];
         let found = times(&wires, &["one", "three", "four", "five"]);
-        assert_eq!(found, [(0, 1400), (0, 1400), (0, 1400), (0, 1800)], "seven inputs take a second level");
+        assert_eq!(
+            found,
+            [(0, 1400), (0, 1400), (0, 1400), (0, 1800)],
+            "seven inputs take a second level"
+        );
     }
 
     #[test]
@@ -377,8 +390,10 @@ mod tests {
     #[test]
     fn late_conditions_are_joined_last() {
         let early: Vec<String> = (0..20).map(|at| format!("‹c{at}›")).collect();
-        let wires =
-            [wire("late", "‹a› + ‹b›", 2000), wire("all", &format!("{} && ‹late›", early.join(" && ")), 800)];
+        let wires = [
+            wire("late", "‹a› + ‹b›", 2000),
+            wire("all", &format!("{} && ‹late›", early.join(" && ")), 800),
+        ];
         assert_eq!(times(&wires, &["all"]), [(0, 2400)]);
         let flat = [wire("all", &early.join(" && "), 800)];
         assert_eq!(times(&flat, &["all"]), [(0, 800)]);

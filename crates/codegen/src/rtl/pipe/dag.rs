@@ -1,22 +1,29 @@
 //! A handler without control flow: every op is a wire, whatever way the packet takes.
 //!
-//! Regions are walked with the condition under which they run. Loops are written out; a value that is the same number on every way is a
-//! constant, so that loop counters leave no trace. Where ways join, values are chosen by condition. What changes something happens under
-//! its condition: an entry's value and whether it is there are chosen step by step, and written once, at the end.
+//! Regions are walked with the condition under which they run. Loops are written out; a value that
+//! is the same number on every way is a constant, so that loop counters leave no trace. Where ways
+//! join, values are chosen by condition. What changes something happens under its condition: an
+//! entry's value and whether it is there are chosen step by step, and written once, at the end.
 //!
-//! A table may be asked for several keys, by ways that exclude each other or at once; an event changes the entry of one of them, and asks
-//! for no other one behind that. So nobody needs to know whether two keys are the same. Keys of an array whose `range`s do not meet never
-//! are the same: entries of all of them may change. Of an array or a hash table for which that is not enough keys are asked for in
-//! turn, or all at once (`at_once`): each finds what was changed under those before it, so keys have an order in which every way asks for them. What an event inserts
-//! into such a table after a refusal is refused too, so that simulators can say which insertions these are.
+//! A table may be asked for several keys, by ways that exclude each other or at once; an event
+//! changes the entry of one of them, and asks for no other one behind that. So nobody needs to know
+//! whether two keys are the same. Keys of an array whose `range`s do not meet never are the same:
+//! entries of all of them may change. Of an array or a hash table for which that is not enough keys
+//! are asked for in turn, or all at once (`at_once`): each finds what was changed under those
+//! before it, so keys have an order in which every way asks for them. What an event inserts into
+//! such a table after a refusal is refused too, so that simulators can say which insertions these
+//! are.
 //!
-//! Where ways join on which different headers were emitted, all lists are kept, and the packet leaves by one of several exits.
+//! Where ways join on which different headers were emitted, all lists are kept, and the packet
+//! leaves by one of several exits.
 //!
 //! Handlers of internal events are part of it (`events`).
 //!
-//! A packet may lead to several things one behind the other: logs, messages to the host, writes into its memory, and what becomes of itself.
+//! A packet may lead to several things one behind the other: logs, messages to the host, writes
+//! into its memory, and what becomes of itself.
 //!
-//! A pipe takes programs for which that holds. Others run on an engine; [`NoPipe`] says why, with the place.
+//! A pipe takes programs for which that holds. Others run on an engine; [`NoPipe`] says why, with
+//! the place.
 
 pub mod beside;
 mod division;
@@ -42,8 +49,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use nicforge_ir::interp::arith;
 use nicforge_ir::{
-    BlockId, Body, CommuteOp, Direction, EventId, Inst, InstId, Op, Program, Span, TableId, TableKind, Type,
-    ValueDef, ValueId,
+    BlockId, Body, CommuteOp, Direction, EventId, Inst, InstId, Op, Program, Span, TableId,
+    TableKind, Type, ValueDef, ValueId,
 };
 
 use super::super::cfg::only_computes;
@@ -115,7 +122,8 @@ struct Packet {
     emitted: Vec<Emitted>,
     /// What was overwritten where it lies.
     edited: Option<Edited>,
-    /// An `extract` of which it is not known yet whether it succeeded: its result, and the cursor if it did not.
+    /// An `extract` of which it is not known yet whether it succeeded: its result, and the cursor
+    /// if it did not.
     doubt: Option<(ValueId, Box<Cursor>)>,
 }
 
@@ -155,7 +163,8 @@ impl Exit {
 /// Conditions that hold, `‹c›` or `!‹c›`.
 pub type Given = BTreeSet<String>;
 
-/// What a way has made of a table's entry: whether it is there, its value, and by which of the table's changes.
+/// What a way has made of a table's entry: whether it is there, its value, and by which of the
+/// table's changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Slot {
     hit: String,
@@ -163,7 +172,8 @@ struct Slot {
     changes: Vec<usize>,
 }
 
-/// What a way has made of state: entries that it has asked for, by table and key, and the stream of random numbers.
+/// What a way has made of state: entries that it has asked for, by table and key, and the stream of
+/// random numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Slots {
     entries: BTreeMap<(usize, usize), Slot>,
@@ -213,7 +223,8 @@ pub struct Access {
     pub inserted: Vec<String>,
     /// Keys, and conditions under which their entries are used, which says what is evicted.
     pub uses: Vec<(usize, String)>,
-    /// Of byte strings: keys under which bytes are read, and appended, and what is known where that is done.
+    /// Of byte strings: keys under which bytes are read, and appended, and what is known where that
+    /// is done.
     pub read: Vec<(usize, Given)>,
     pub stored: Vec<(usize, Given)>,
     /// Tables that nothing changes have a lookup for every key.
@@ -246,7 +257,8 @@ pub struct Dag<'a, 'b> {
     /// Tables whose keys are asked for in turn, by number, and one for which that would help.
     pub in_turn: BTreeSet<usize>,
     pub again: Option<usize>,
-    /// Those of them that give all entries at once: what was changed under the keys before is put in beside the table.
+    /// Those of them that give all entries at once: what was changed under the keys before is put
+    /// in beside the table.
     pub at_once: BTreeSet<usize>,
 }
 
@@ -290,9 +302,11 @@ pub struct Walk<'a, 'b, 'c> {
     received: u32,
     /// What was appended to byte strings.
     appended: Vec<Own>,
-    /// The ways that handlers' ends are reached by, and what there is then; the first one that was taken counts, the last one is what remains.
+    /// The ways that handlers' ends are reached by, and what there is then; the first one that was
+    /// taken counts, the last one is what remains.
     ended: Vec<(Way, Slots)>,
-    /// Between which numbers a value lies here: each way gives it a constant, or a condition on the way says so.
+    /// Between which numbers a value lies here: each way gives it a constant, or a condition on the
+    /// way says so.
     bounds: HashMap<ValueId, Range>,
     /// Where the op that is looked at comes from.
     span: Span,
@@ -342,7 +356,8 @@ impl Dag<'_, '_> {
 }
 
 impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
-    /// Adds a handler of events from outside and what these lead to; `message` says that it takes messages, whose bytes are in the window too.
+    /// Adds a handler of events from outside and what these lead to; `message` says that it takes
+    /// messages, whose bytes are in the window too.
     pub fn handler(
         dag: &'c mut Dag<'a, 'b>,
         low: Lower<'a>,
@@ -410,7 +425,9 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
         if let Some(file) = self.span.file {
             let source = &self.dag.program.files[file];
             let path = source.path.rsplit('/').next().unwrap_or_default();
-            self.dag.notes.insert(name.to_string(), format!("{path}:{}", self.span.line_col(&source.text).0));
+            self.dag
+                .notes
+                .insert(name.to_string(), format!("{path}:{}", self.span.line_col(&source.text).0));
         }
         // Names of entries' signals have the number of a key behind this mark.
         if used(&value).any(|below| below.contains('#') || self.dag.stateful.contains(below)) {
@@ -501,7 +518,9 @@ fn taken(width: u32, from: &[(&Way, &str)]) -> (String, u32) {
     if let Some(ways) = ways.filter(|ways| ways.len() >= MANY) {
         // Zero is what nobody says, and a number's bits are those of its way.
         let terms = || ways.iter().zip(from).filter(|(_, (_, text))| *text != number(width, 0));
-        let one = |(way, (_, text)): (&&String, &(&Way, &str))| format!("({{{width}{{{way}}}}} & {text})");
+        let one = |(way, (_, text)): (&&String, &(&Way, &str))| {
+            format!("({{{width}{{{way}}}}} & {text})")
+        };
         let text: Vec<String> = terms().map(one).collect();
         let inputs = terms().map(|(_, (_, text))| if text.contains('‹') { 2 } else { 1 }).sum();
         return match text.is_empty() {

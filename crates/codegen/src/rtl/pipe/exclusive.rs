@@ -1,7 +1,7 @@
 //! Ways that cannot both be taken, and choosing by what tells them apart.
 //!
-//! Two ways exclude each other if a condition holds on one and not on the other. What is chosen between them may be chosen by such
-//! conditions alone, however deep the ways themselves are.
+//! Two ways exclude each other if a condition holds on one and not on the other. What is chosen
+//! between them may be chosen by such conditions alone, however deep the ways themselves are.
 
 use std::collections::BTreeSet;
 
@@ -17,8 +17,8 @@ pub fn exclude(a: &[Given], b: &[Given]) -> bool {
     a.iter().all(|a| b.iter().all(|b| difference(a, b).is_some()))
 }
 
-/// Conditions that say which one of these, each a list of ways, is meant, if one is; of all but the last. None if some do not
-/// exclude each other.
+/// Conditions that say which one of these, each a list of ways, is meant, if one is; of all but the
+/// last. None if some do not exclude each other.
 pub fn select(list: &[Vec<Given>]) -> Option<Vec<String>> {
     let mut conditions = Vec::new();
     for (at, ways) in list.iter().enumerate() {
@@ -49,7 +49,8 @@ mod tests {
 
     #[test]
     fn ways_are_told_apart_by_what_differs() {
-        let (tcp_out, tcp_in) = (given(&["‹f›", "‹tcp›", "‹out›"]), given(&["‹f›", "‹tcp›", "!‹out›"]));
+        let (tcp_out, tcp_in) =
+            (given(&["‹f›", "‹tcp›", "‹out›"]), given(&["‹f›", "‹tcp›", "!‹out›"]));
         let udp = given(&["‹f›", "!‹tcp›", "‹out›"]);
         let (outward, both) = (vec![tcp_out.clone()], vec![tcp_out.clone(), tcp_in.clone()]);
         assert!(exclude(&outward, &[tcp_in.clone(), udp.clone()]));

@@ -1,12 +1,15 @@
 //! Where packets wait for those before them that may still change what they are about to read.
 //!
-//! Where the decision about a table's change takes `last - first` stages from its entry, the next packet of the same entry must follow
-//! that many cycles later, and one; others need not. A pipe has no stages that stop but its gates and those in front of each in which
-//! keys are compared (`nf_pipe_lock`), in which there is only logic; tables, and modules beside the pipe, are asked behind a gate, in stages that do not stop.
-//! Where keys depend on what is asked, that is asked in front of the gate, and a queue with credits stands between it and the stages of the gate: who
-//! comes out of a stage that does not stop has room there. So a key may depend on a table that has a gate of its own (`levels`). All packets
-//! wait, in the gate in front of it or at the entry, for a table whose keys are always the same, or that is asked in turn. Readers of byte
-//! strings wait in gates too (`string_lock`).
+//! Where the decision about a table's change takes `last - first` stages from its entry, the next
+//! packet of the same entry must follow that many cycles later, and one; others need not. A pipe
+//! has no stages that stop but its gates and those in front of each in which keys are compared
+//! (`nf_pipe_lock`), in which there is only logic; tables, and modules beside the pipe, are asked
+//! behind a gate, in stages that do not stop. Where keys depend on what is asked, that is asked in
+//! front of the gate, and a queue with credits stands between it and the stages of the gate: who
+//! comes out of a stage that does not stop has room there. So a key may depend on a table that has
+//! a gate of its own (`levels`). All packets wait, in the gate in front of it or at the entry, for
+//! a table whose keys are always the same, or that is asked in turn. Readers of byte strings wait
+//! in gates too (`string_lock`).
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -28,7 +31,8 @@ use crate::c::names::Names;
 
 /// Entries from which on packets may be told apart.
 const FEWEST: u32 = 2;
-/// What is left of a stage for conditions under which a key counts to be joined, in picoseconds: three levels.
+/// What is left of a stage for conditions under which a key counts to be joined, in picoseconds:
+/// three levels.
 const USE: u32 = 1200;
 
 /// A stage in which packets wait, and what for.
@@ -54,7 +58,8 @@ pub struct Queue {
     pub stage: u32,
     /// The first stage of those that do not stop in front of it.
     from: u32,
-    /// Its signals: a packet is there, is taken; how many are on their way into it or in it; its slot, all its bits, room for more.
+    /// Its signals: a packet is there, is taken; how many are on their way into it or in it; its
+    /// slot, all its bits, room for more.
     pub valid: String,
     pub take: String,
     pub open: String,
@@ -64,7 +69,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Packets in it and in the stages in front of it, at most: as many as there are on their way if nobody waits, and more.
+    /// Packets in it and in the stages in front of it, at most: as many as there are on their way
+    /// if nobody waits, and more.
     pub fn depth(&self) -> u32 {
         (self.stage - self.from + 4).next_power_of_two()
     }
@@ -80,7 +86,8 @@ impl Queue {
 pub struct Lock {
     pub table: usize,
     pub apart: u32,
-    /// By port: keys, whether their entries may be asked for, and changed; and the stage in which they are given.
+    /// By port: keys, whether their entries may be asked for, and changed; and the stage in which
+    /// they are given.
     pub keys: Vec<String>,
     pub uses: Vec<String>,
     pub changes: Vec<String>,
@@ -112,18 +119,22 @@ pub fn told_apart(
     wires: &HashMap<&str, &Wire>,
     (of_keys, ports, commits): (&Ports, &[Port], &[Commit]),
 ) -> ToldApart {
-    // Of tables that decide about each other some have keys that others of them say: no gate can be between these.
+    // Of tables that decide about each other some have keys that others of them say: no gate can be
+    // between these.
     let among = |group: &Group| match group {
         Group::Fixed(_) => Vec::new(),
         Group::Changed(tables, between) => {
             let changed = ports.iter().filter(|port| !port.fixed && tables.contains(&port.table));
             let all = changed.clone().chain(between.iter().map(|port| &ports[*port]));
             let answers: BTreeSet<String> = all.flat_map(|port| port.answers(dag)).collect();
-            let said = |port: &&Port| cone(wires, used(&port.key)).iter().any(|name| answers.contains(*name));
+            let said = |port: &&Port| {
+                cone(wires, used(&port.key)).iter().any(|name| answers.contains(*name))
+            };
             changed.filter(said).map(|port| port.table).collect()
         }
     };
-    let among: BTreeSet<usize> = order::order(dag, wires, ports, commits).iter().flat_map(among).collect();
+    let among: BTreeSet<usize> =
+        order::order(dag, wires, ports, commits).iter().flat_map(among).collect();
     let can = |commit: &&Commit| {
         let own = ports.iter().filter(|port| !port.fixed && port.table == commit.table);
         // A key that is always the same is what all packets have in common that ask for it.
@@ -147,12 +158,18 @@ pub fn told_apart(
 }
 
 /// Ways on which a port's entry is asked for.
-fn ways<'a>(dag: &'a Dag, of_keys: &Ports, table: usize, port: usize) -> impl Iterator<Item = &'a Given> {
+fn ways<'a>(
+    dag: &'a Dag,
+    of_keys: &Ports,
+    table: usize,
+    port: usize,
+) -> impl Iterator<Item = &'a Given> {
     let keys = dag.access[table].keys.iter().enumerate();
     keys.filter(move |(key, _)| of_keys.of_key(table, *key) == port).flat_map(|(_, key)| &key.given)
 }
 
-/// The gate behind those that are there, its stages and locks; `arrivals` say what is known in front of it.
+/// The gate behind those that are there, its stages and locks; `arrivals` say what is known in
+/// front of it.
 pub fn next(
     dag: &Dag,
     wires: &HashMap<&str, &Wire>,
@@ -182,7 +199,8 @@ pub fn next(
     let mut last: Vec<u32> = asked_here.map(|port| port.answer).collect();
     let known = dag.asked.iter().filter(|asked| levels.level(&asked.name) == level - 1);
     last.extend(known.map(|asked| arrivals.time(&asked.name).0));
-    let changed = commits.iter().filter(|commit| levels.of_table(dag, ports, commit.table) == level - 1);
+    let changed =
+        commits.iter().filter(|commit| levels.of_table(dag, ports, commit.table) == level - 1);
     last.extend(changed.map(Commit::end));
     if let Some(last) = last.into_iter().max() {
         let from = before.last().map_or(0, |gate| gate.stage + 1);
@@ -200,18 +218,25 @@ pub fn next(
     }
     let earliest = gate.queue.as_ref().map_or(0, |queue| queue.stage + 1);
     for commit in commits {
-        if !told_apart.locked.contains(&commit.table) || levels.of_table(dag, ports, commit.table) != level {
+        if !told_apart.locked.contains(&commit.table)
+            || levels.of_table(dag, ports, commit.table) != level
+        {
             continue;
         }
         let form = &dag.tables[commit.table];
-        let own: Vec<&Port> = ports.iter().filter(|port| !port.fixed && port.table == commit.table).collect();
+        let own: Vec<&Port> =
+            ports.iter().filter(|port| !port.fixed && port.table == commit.table).collect();
         let mut given = own.iter().map(|port| asked(dag, arrivals, port)).max().unwrap_or(0);
         if !form.pipe_hashes() {
             // Numbers are compared as they are, in the stage in front of the gate.
-            let latest = own.iter().map(|port| arrivals.expression(&port.key)).filter(|time| time.0 == given);
+            let latest = own
+                .iter()
+                .map(|port| arrivals.expression(&port.key))
+                .filter(|time| time.0 == given);
             let pairs = if commit.at_once { own.len() * own.len() } else { own.len() };
             let compared = timing::tree(2 * form.number_bits()) + timing::tree(pairs as u32);
-            given += u32::from(latest.map(|time| time.1).max().unwrap_or(0) + compared > timing::BUDGET);
+            given +=
+                u32::from(latest.map(|time| time.1).max().unwrap_or(0) + compared > timing::BUDGET);
         }
         gate.stage = gate.stage.max(given.max(earliest) + form.stages_of_lock());
         let keys = own.iter().map(|port| port.key.clone()).collect();
@@ -256,7 +281,8 @@ pub fn next(
             lock.uses.push(string_lock::any(ways(dag, of_keys, lock.table, port), &mut known));
             // Where use has an order whoever uses an entry changes it.
             let changing = |change: &&Change| of_keys.of_key(lock.table, change.key) == port;
-            let changes = dag.access[lock.table].changes.iter().filter(changing).map(|change| &change.given);
+            let changes =
+                dag.access[lock.table].changes.iter().filter(changing).map(|change| &change.given);
             lock.changes.push(match dag.tables[lock.table].kind {
                 TableKind::Lru => lock.uses[port].clone(),
                 _ => string_lock::any(changes, &mut known),
@@ -267,8 +293,8 @@ pub fn next(
 }
 
 impl Gate {
-    /// Says how long packets wait, when the stages of changes are known: those of the same entry, and all of them, where that is so for one of
-    /// the tables that are `asked` behind this gate.
+    /// Says how long packets wait, when the stages of changes are known: those of the same entry,
+    /// and all of them, where that is so for one of the tables that are `asked` behind this gate.
     pub fn settle<'a>(&mut self, asked: impl Iterator<Item = &'a Commit> + Clone) {
         for lock in &mut self.locks {
             let commit = asked.clone().find(|commit| commit.table == lock.table);
@@ -291,7 +317,8 @@ impl Gate {
         self.queue.as_ref().map_or(0, |queue| queue.stage) + 1
     }
 
-    /// Its locks as text, in a pipe with so many slots; `at` gives an expression as a stage sees it, `next` is the gate behind.
+    /// Its locks as text, in a pipe with so many slots; `at` gives an expression as a stage sees
+    /// it, `next` is the gate behind.
     pub fn print(
         &self,
         out: &mut String,
@@ -307,7 +334,8 @@ impl Gate {
         for lock in &self.locks {
             let form = &tables[lock.table];
             let all = |texts: &[String]| -> String {
-                let texts: Vec<String> = texts.iter().rev().map(|text| at(text, lock.stage)).collect();
+                let texts: Vec<String> =
+                    texts.iter().rev().map(|text| at(text, lock.stage)).collect();
                 texts.join(", ")
             };
             let _ = writeln!(

@@ -29,7 +29,8 @@ pub struct Commit {
     pub refused: String,
     /// Of tables that hash and are asked in turn: how many insertions are made, of 8 bits.
     pub inserted: Option<String>,
-    /// Of tables of which a packet changes several entries: how many insertions are refused, of 8 bits.
+    /// Of tables of which a packet changes several entries: how many insertions are refused, of 8
+    /// bits.
     pub refusals: Option<String>,
     /// Stage in which entries are there, and stage in which they are changed.
     pub first: u32,
@@ -63,7 +64,11 @@ impl Commit {
     /// Ports by which entries are changed.
     pub fn changing(&self) -> Vec<bool> {
         let never = |text: &String| text == "1'b0";
-        self.writes.iter().zip(&self.deletes).map(|(write, delete)| !never(write) || !never(delete)).collect()
+        self.writes
+            .iter()
+            .zip(&self.deletes)
+            .map(|(write, delete)| !never(write) || !never(delete))
+            .collect()
     }
 
     /// Memories of the table's size.
@@ -98,7 +103,9 @@ impl Commit {
     pub fn deciding_at(&self, port: usize) -> impl Iterator<Item = &String> {
         let value = if self.values.len() > 1 { port } else { 0 };
         let used = if self.used.len() > 1 { port } else { 0 };
-        [&self.writes[port], &self.deletes[port], &self.values[value]].into_iter().chain(self.used.get(used))
+        [&self.writes[port], &self.deletes[port], &self.values[value]]
+            .into_iter()
+            .chain(self.used.get(used))
     }
 
     /// What decides about the change.
@@ -199,7 +206,8 @@ pub fn commits(dag: &mut Dag, names: &mut Names, ports: &Ports) -> Vec<Commit> {
 
 /// The value that is written, if one is.
 fn new_value(changes: &[Change], width: u32) -> (String, u32) {
-    let mut values: Vec<&String> = changes.iter().filter_map(|change| change.value.as_ref()).collect();
+    let mut values: Vec<&String> =
+        changes.iter().filter_map(|change| change.value.as_ref()).collect();
     values.sort();
     values.dedup();
     let given = |value: &&String| -> Vec<Given> {
@@ -217,7 +225,8 @@ fn new_value(changes: &[Change], width: u32) -> (String, u32) {
         }
         // Later changes take the place of earlier ones.
         None => {
-            let written: Vec<&Change> = changes.iter().filter(|change| change.value.is_some()).collect();
+            let written: Vec<&Change> =
+                changes.iter().filter(|change| change.value.is_some()).collect();
             for change in written[1..].iter().rev() {
                 text.push_str(&format!(
                     "{} ? {} : ",
@@ -231,7 +240,8 @@ fn new_value(changes: &[Change], width: u32) -> (String, u32) {
     (text, timing::mux(values.len() as u32))
 }
 
-/// A command to the deparser: signals of its fields, and room for its header. `kind` 15: there is none.
+/// A command to the deparser: signals of its fields, and room for its header. `kind` 15: there is
+/// none.
 #[derive(Clone, Debug)]
 pub struct Command {
     pub fields: BTreeMap<&'static str, String>,
@@ -252,19 +262,24 @@ pub fn command(dag: &mut Dag, names: &mut Names, exits: &[Exit], patches: Patche
         mark(&name)
     };
     let delay = timing::mux(exits.len() as u32) + timing::carry(16);
-    let mut choose = |wanted: &str, width: u32, field: &dyn Fn(&Exit) -> String, otherwise: String| {
-        let mut text = String::new();
-        let mut same = true;
-        for exit in exits {
-            same &= field(exit) == field(&exits[0]);
-            text.push_str(&format!("{} ? {}\n      : ", exit.when.as_deref().unwrap_or("1'b1"), field(exit)));
-        }
-        if same && !exits.is_empty() && field(&exits[0]) == otherwise {
-            text.clear();
-        }
-        text.push_str(&otherwise);
-        add(wanted, width, text, delay)
-    };
+    let mut choose =
+        |wanted: &str, width: u32, field: &dyn Fn(&Exit) -> String, otherwise: String| {
+            let mut text = String::new();
+            let mut same = true;
+            for exit in exits {
+                same &= field(exit) == field(&exits[0]);
+                text.push_str(&format!(
+                    "{} ? {}\n      : ",
+                    exit.when.as_deref().unwrap_or("1'b1"),
+                    field(exit)
+                ));
+            }
+            if same && !exits.is_empty() && field(&exits[0]) == otherwise {
+                text.clear();
+            }
+            text.push_str(&otherwise);
+            add(wanted, width, text, delay)
+        };
     let header = |exit: &Exit| {
         let bytes: u32 = exit.header.iter().map(|part| part.1).sum();
         let mut parts: Vec<String> = exit.header.iter().rev().map(|part| part.0.clone()).collect();
@@ -297,26 +312,31 @@ pub fn command(dag: &mut Dag, names: &mut Names, exits: &[Exit], patches: Patche
     }
     if exits.iter().any(|exit| !exit.patches.is_empty()) {
         let bits = patches.bits();
-        fields.insert("patch", choose("x_patch", bits, &|exit| patches.text(&exit.patches), number(bits, 0)));
+        fields.insert(
+            "patch",
+            choose("x_patch", bits, &|exit| patches.text(&exit.patches), number(bits, 0)),
+        );
     }
     if exits.iter().any(|exit| exit.moved.is_some()) {
         let memory = |exit: &Exit| number(4, exit.moved.as_ref().map_or(0, |moved| moved.memory));
         fields.insert("mem", choose("x_mem", 4, &memory, number(4, 0)));
-        let line = |exit: &Exit| exit.moved.as_ref().map_or(number(20, 0), |moved| moved.line.clone());
+        let line =
+            |exit: &Exit| exit.moved.as_ref().map_or(number(20, 0), |moved| moved.line.clone());
         fields.insert("line", choose("x_line", 20, &line, number(20, 0)));
     }
     Command { fields, header_bytes, patches, beside: exits.iter().any(Exit::beside) }
 }
 
-/// Where packets' payload lies before they leave, in the words of nf_egress: 0 anywhere, 1 where it leaves, 2 and no header is put in
-/// front of it.
+/// Where packets' payload lies before they leave, in the words of nf_egress: 0 anywhere, 1 where it
+/// leaves, 2 and no header is put in front of it.
 pub fn aligned(exits: &[Exit]) -> u32 {
     let mut least = 2;
     for exit in exits.iter().filter(|exit| exit.kind != kind::DROP) {
         // What was overwritten in place leaves where it lies, in front of the payload.
         let (edited, header) =
             (exit.header.iter().map(|part| part.1).sum::<u32>() > exit.emitted, exit.emitted);
-        // A short header of a packet to the host is beside the stream, unless nothing is left of the packet.
+        // A short header of a packet to the host is beside the stream, unless nothing is left of
+        // the packet.
         let beside = exit.kind == kind::HOST_PACKET && header <= 8;
         let whole = exit.cursor == Some(0) && exit.end == mark("length") && !edited;
         let fits = |header: u32| exit.cursor.is_some_and(|at| at % 64 == header % 64);

@@ -1,11 +1,14 @@
 //! How many gates lie in front of what is asked.
 //!
-//! Where packets wait only for those of the same entry of a table, its keys must be known in front of a gate (`gate`), and the table is asked
-//! behind it. What says these keys is asked in front of that gate then, and if it is a table of that kind too, behind a gate of its own. So a
-//! *level*, the number of gates in front, is the longest way from one such table's keys to the next one's, and everything else has the
-//! highest level that those who need it allow: what nobody needs for a key lies behind all gates, where it holds nobody up.
+//! Where packets wait only for those of the same entry of a table, its keys must be known in front
+//! of a gate (`gate`), and the table is asked behind it. What says these keys is asked in front of
+//! that gate then, and if it is a table of that kind too, behind a gate of its own. So a *level*,
+//! the number of gates in front, is the longest way from one such table's keys to the next one's,
+//! and everything else has the highest level that those who need it allow: what nobody needs for a
+//! key lies behind all gates, where it holds nobody up.
 //!
-//! Tables that decide about each other have one level. A key among them that depends on what they say is no pipe (`schedule`).
+//! Tables that decide about each other have one level. A key among them that depends on what they
+//! say is no pipe (`schedule`).
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -25,7 +28,8 @@ pub struct Levels {
     of: HashMap<String, usize>,
 }
 
-/// A group of `order`, by what it needs: names below the keys that its gate compares, and below everything else.
+/// A group of `order`, by what it needs: names below the keys that its gate compares, and below
+/// everything else.
 struct Needs {
     answers: Vec<String>,
     compared: BTreeSet<String>,
@@ -34,8 +38,8 @@ struct Needs {
 }
 
 impl Levels {
-    /// Finds them; `told_apart` are tables whose packets wait for those of the same entry only, and of byte strings that are waited for readers wait
-    /// in a gate in any case.
+    /// Finds them; `told_apart` are tables whose packets wait for those of the same entry only, and
+    /// of byte strings that are waited for readers wait in a gate in any case.
     pub fn of(
         dag: &Dag,
         wires: &HashMap<&str, &Wire>,
@@ -63,15 +67,22 @@ impl Levels {
                 answers: changed().chain(fixed()).flat_map(|port| port.answers(dag)).collect(),
                 compared: below(compared.map(|port| port.key.as_str()).collect()),
                 other: below(other.collect()),
-                gated: tables.iter().any(|table| told_apart.contains(table) || strings.contains(table)),
+                gated: tables
+                    .iter()
+                    .any(|table| told_apart.contains(table) || strings.contains(table)),
             }
         };
-        let groups: Vec<Needs> = order::order(dag, wires, ports, commits).iter().map(needs).collect();
+        let groups: Vec<Needs> =
+            order::order(dag, wires, ports, commits).iter().map(needs).collect();
         // The fewest gates in front of each group, in their order.
         let mut fewest: HashMap<&str, usize> = HashMap::new();
         for group in &groups {
             let most = |names: &BTreeSet<String>| {
-                names.iter().filter_map(|name| fewest.get(name.as_str()).copied()).max().unwrap_or(0)
+                names
+                    .iter()
+                    .filter_map(|name| fewest.get(name.as_str()).copied())
+                    .max()
+                    .unwrap_or(0)
             };
             let level = (most(&group.compared) + 1).min(if group.gated { usize::MAX } else { 0 });
             let level = level.max(most(&group.other));

@@ -1,9 +1,14 @@
 //! Handlers as a pipe: a packet each cycle.
 //!
-//! `dag` makes the handlers one piece of logic without control flow, `ports` gives the keys of tables lookup ports, `leave` says what is
-//! changed and sent (`several`, if that is more than one thing), `schedule` puts registers into it all by what `arrival` knows of times, and `print` writes it down; `tables` and `top`
-//! are what stands around it. `at_once` joins several entries of a table that one packet changes. `gate` is where packets wait, if a table is changed later than it is read, or bytes of a string are still on their way (`string_lock`); `levels` says of everything how many gates lie in front of it. What a program changes in a table it changes in one place of the pipe, so the next packet finds it changed;
-//! programs for which that cannot be done run on an engine.
+//! `dag` makes the handlers one piece of logic without control flow, `ports` gives the keys of
+//! tables lookup ports, `leave` says what is changed and sent (`several`, if that is more than one
+//! thing), `schedule` puts registers into it all by what `arrival` knows of times, and `print`
+//! writes it down; `tables` and `top` are what stands around it. `at_once` joins several entries of
+//! a table that one packet changes. `gate` is where packets wait, if a table is changed later than
+//! it is read, or bytes of a string are still on their way (`string_lock`); `levels` says of
+//! everything how many gates lie in front of it. What a program changes in a table it changes in
+//! one place of the pipe, so the next packet finds it changed; programs for which that cannot be
+//! done run on an engine.
 
 mod arrival;
 mod at_once;
@@ -36,7 +41,12 @@ use super::tables::TableForm;
 use crate::c::names::Names;
 
 /// The pipe of a program, or why there is none.
-pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], names: Names) -> Result<Pipe, NoPipe> {
+pub fn pipe(
+    program: &Program,
+    bits: &Bits,
+    tables: &[TableForm],
+    names: Names,
+) -> Result<Pipe, NoPipe> {
     let tables: Vec<TableForm> = tables.iter().map(TableForm::in_pipe).collect();
     let mut in_turn = BTreeSet::new();
     let turns = loop {
@@ -65,8 +75,8 @@ pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], names: Names) 
             (expected(&made, &tables) >= expected(turns, &tables))
                 .then(|| no_sooner(&made, turns, program, &tables))
         };
-        let refusal =
-            limits::copies(program, &tables, &made.commits).or_else(|| not_told_apart(&made, program));
+        let refusal = limits::copies(program, &tables, &made.commits)
+            .or_else(|| not_told_apart(&made, program));
         match refusal.or_else(slower) {
             None => return Ok(Pipe { in_turn: refused.into_values().collect(), ..made }),
             Some((table, why)) => {
@@ -78,7 +88,8 @@ pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], names: Names) 
     turns.map(|turns| Pipe { in_turn: refused.into_values().collect(), ..turns })
 }
 
-/// Cycles from a packet to the next if keys are random. Readers of byte strings wait for others whether entries are given at once or not.
+/// Cycles from a packet to the next if keys are random. Readers of byte strings wait for others
+/// whether entries are given at once or not.
 fn expected(pipe: &Pipe, tables: &[TableForm]) -> f64 {
     let at_once = || pipe.commits.iter().filter(|commit| commit.at_once);
     let meeting = at_once().map(Commit::cycles).max().unwrap_or(1);
@@ -91,21 +102,34 @@ fn expected(pipe: &Pipe, tables: &[TableForm]) -> f64 {
     f64::from(pipe.interval) + more.min(at_once().map(of).sum())
 }
 
-/// A table, by number, that hashes and finds places for new entries, though no gate tells packets of other entries apart.
+/// A table, by number, that hashes and finds places for new entries, though no gate tells packets
+/// of other entries apart.
 fn not_told_apart(made: &Pipe, program: &Program) -> Option<(usize, NoPipe)> {
     let apart = |table| made.apart(table) > 0;
-    let found = made.commits.iter().find(|commit| commit.at_once && commit.hashes && !apart(commit.table))?;
+    let found = made
+        .commits
+        .iter()
+        .find(|commit| commit.at_once && commit.hashes && !apart(commit.table))?;
     let table = &program.tables[TableId::from_u32(found.table as u32)];
-    let reason =
-        format!("packets of other entries of table `{}` cannot be told apart before it is asked", table.name);
+    let reason = format!(
+        "packets of other entries of table `{}` cannot be told apart before it is asked",
+        table.name
+    );
     Some((found.table, NoPipe { reason, span: table.span }))
 }
 
-/// The table in which packets meet most often, of which they follow no sooner if given all entries at once.
-fn no_sooner(made: &Pipe, turns: &Pipe, program: &Program, tables: &[TableForm]) -> (usize, NoPipe) {
+/// The table in which packets meet most often, of which they follow no sooner if given all entries
+/// at once.
+fn no_sooner(
+    made: &Pipe,
+    turns: &Pipe,
+    program: &Program,
+    tables: &[TableForm],
+) -> (usize, NoPipe) {
     let chance = |commit: &Commit| tables[commit.table].meeting_chance(commit.ends.len());
     let at_once = made.commits.iter().filter(|commit| commit.at_once);
-    let most = at_once.max_by(|a, b| chance(a).total_cmp(&chance(b))).expect("a table is given at once");
+    let most =
+        at_once.max_by(|a, b| chance(a).total_cmp(&chance(b))).expect("a table is given at once");
     let table = &program.tables[TableId::from_u32(most.table as u32)];
     let reason = format!(
         "{} entries of table `{}` at once would take {:.2} cycles a packet of random keys ({} where they meet), in turn {}",
@@ -123,7 +147,8 @@ fn attempt(dag: &mut Dag, mut names: Names) -> Result<Pipe, NoPipe> {
     let mut message_bytes = None;
     let mut constants = Vec::new();
     // Internal events are handled with those that lead to them.
-    let outside = |handler: &&Handler| program.events[handler.event].direction != Direction::Internal;
+    let outside =
+        |handler: &&Handler| program.events[handler.event].direction != Direction::Internal;
     for handler in program.handlers.values().filter(outside) {
         let message = program.events[handler.event].name == "host_send";
         if message {

@@ -1,7 +1,8 @@
 //! In which order tables answer: behind those whose entries they need.
 //!
-//! A table needs another one's entry if its key or what decides about its change depends on it. Tables that need each other, directly or by
-//! others, are one group; groups are in an order in which each is behind all that it needs.
+//! A table needs another one's entry if its key or what decides about its change depends on it.
+//! Tables that need each other, directly or by others, are one group; groups are in an order in
+//! which each is behind all that it needs.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -15,7 +16,8 @@ use super::ports::Port;
 pub enum Group {
     /// A port, by number, of a table that nothing changes.
     Fixed(usize),
-    /// Tables that are changed, by number, and ports of others that are asked for what these say, before they are changed.
+    /// Tables that are changed, by number, and ports of others that are asked for what these say,
+    /// before they are changed.
     Changed(Vec<usize>, Vec<usize>),
 }
 
@@ -68,7 +70,8 @@ fn nodes(dag: &Dag, wires: &HashMap<&str, &Wire>, ports: &[Port], commits: &[Com
     };
     let mut nodes = Vec::new();
     for commit in commits {
-        let own: Vec<&Port> = ports.iter().filter(|port| !port.fixed && port.table == commit.table).collect();
+        let own: Vec<&Port> =
+            ports.iter().filter(|port| !port.fixed && port.table == commit.table).collect();
         let keys = own.iter().map(|port| port.key.as_str());
         let needs = names(keys.chain(commit.deciding().map(String::as_str)).collect());
         let answers = own.iter().flat_map(|port| port.answers(dag)).collect();
@@ -82,12 +85,19 @@ fn nodes(dag: &Dag, wires: &HashMap<&str, &Wire>, ports: &[Port], commits: &[Com
 }
 
 /// Groups, each behind all that it needs.
-pub fn order(dag: &Dag, wires: &HashMap<&str, &Wire>, ports: &[Port], commits: &[Commit]) -> Vec<Group> {
+pub fn order(
+    dag: &Dag,
+    wires: &HashMap<&str, &Wire>,
+    ports: &[Port],
+    commits: &[Commit],
+) -> Vec<Group> {
     let nodes = nodes(dag, wires, ports, commits);
     let count = nodes.len();
     let mut needs: Vec<Vec<bool>> = (0..count)
         .map(|at| {
-            (0..count).map(|of| nodes[of].answers.iter().any(|name| nodes[at].needs.contains(name))).collect()
+            (0..count)
+                .map(|of| nodes[of].answers.iter().any(|name| nodes[at].needs.contains(name)))
+                .collect()
         })
         .collect();
     for through in 0..count {
@@ -106,7 +116,11 @@ pub fn order(dag: &Dag, wires: &HashMap<&str, &Wire>, ports: &[Port], commits: &
         let (group, rest): (Vec<usize>, Vec<usize>) = open.into_iter().partition(together);
         open = rest;
         let of = |fixed: bool| -> Vec<usize> {
-            group.iter().filter(|at| nodes[**at].fixed == fixed).map(|at| nodes[*at].number).collect()
+            group
+                .iter()
+                .filter(|at| nodes[**at].fixed == fixed)
+                .map(|at| nodes[*at].number)
+                .collect()
         };
         groups.push(match (of(false), of(true)) {
             (changed, fixed) if changed.is_empty() => Group::Fixed(fixed[0]),

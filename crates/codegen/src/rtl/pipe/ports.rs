@@ -1,11 +1,13 @@
 //! Lookup ports of tables, and which keys each is given.
 //!
-//! A table that nothing changes is there once for every key. One that is changed is there once and has a port for every key of one event:
-//! keys that are asked for on ways that exclude each other share a port, which is given the one that is meant. What tells the ways
-//! apart must be known before tables answer, so conditions that depend on entries do not count. Keys get the first port that takes them.
+//! A table that nothing changes is there once for every key. One that is changed is there once and
+//! has a port for every key of one event: keys that are asked for on ways that exclude each other
+//! share a port, which is given the one that is meant. What tells the ways apart must be known
+//! before tables answer, so conditions that depend on entries do not count. Keys get the first port
+//! that takes them.
 //!
-//! Arrays have parts: keys whose ranges meet, directly or by others, are in one, which has a memory and a port of its own. So a part is asked
-//! for one entry of a packet, and changes one.
+//! Arrays have parts: keys whose ranges meet, directly or by others, are in one, which has a memory
+//! and a port of its own. So a part is asked for one entry of a packet, and changes one.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -92,7 +94,8 @@ impl Ports {
             }
         }
         for wire in dag.wires.iter_mut().filter(|wire| wire.value.contains('#')) {
-            wire.value = resolve(&wire.value, |name| mark(names.get(name).map_or(name, String::as_str)));
+            wire.value =
+                resolve(&wire.value, |name| mark(names.get(name).map_or(name, String::as_str)));
         }
     }
 }
@@ -123,7 +126,11 @@ pub fn stateful(dag: &Dag) -> BTreeSet<String> {
 pub fn allot(dag: &mut Dag, names: &mut Names) -> Result<Ports, NoPipe> {
     let stateful = stateful(dag);
     let early = |given: &Given| -> Given {
-        given.iter().filter(|atom| !used(atom).any(|name| stateful.contains(name))).cloned().collect()
+        given
+            .iter()
+            .filter(|atom| !used(atom).any(|name| stateful.contains(name)))
+            .cloned()
+            .collect()
     };
     let mut ports = Ports { list: Vec::new(), of_keys: Vec::new(), ends: Vec::new() };
     for table in 0..dag.tables.len() {
@@ -137,7 +144,9 @@ pub fn allot(dag: &mut Dag, names: &mut Names) -> Result<Ports, NoPipe> {
         let keys = access.keys.clone();
         let in_turn = dag.in_turn.contains(&table);
         let (groups, starts) = match dag.tables[table].kind {
-            TableKind::Array | TableKind::Hash | TableKind::Lru if in_turn => turns(dag, table, &keys)?,
+            TableKind::Array | TableKind::Hash | TableKind::Lru if in_turn => {
+                turns(dag, table, &keys)?
+            }
             TableKind::Array => parts(dag, table, &keys)?,
             _ => by_ways(dag, table, &keys)?,
         };
@@ -152,14 +161,17 @@ pub fn allot(dag: &mut Dag, names: &mut Names) -> Result<Ports, NoPipe> {
             ask: 0,
             answer: 0,
         };
-        let port = |key: usize| groups.iter().position(|group| group.contains(&key)).unwrap_or_default();
+        let port =
+            |key: usize| groups.iter().position(|group| group.contains(&key)).unwrap_or_default();
         let of_key = (0..keys.len()).map(port).collect();
         let single = groups.len() == 1;
-        let ends: Vec<String> =
-            (0..groups.len()).map(|port| if single { String::new() } else { port.to_string() }).collect();
+        let ends: Vec<String> = (0..groups.len())
+            .map(|port| if single { String::new() } else { port.to_string() })
+            .collect();
         for (at, ((group, end), from)) in groups.iter().zip(&ends).zip(starts).enumerate() {
             let turn = if in_turn && !dag.at_once.contains(&table) { at as u32 } else { 0 };
-            let key = chosen(dag, names, table, &group.iter().map(|key| &keys[*key]).collect::<Vec<_>>());
+            let key =
+                chosen(dag, names, table, &group.iter().map(|key| &keys[*key]).collect::<Vec<_>>());
             ports.list.push(made(false, end, key, (from, turn)));
         }
         ports.of_keys.push(of_key);
@@ -178,7 +190,8 @@ type Groups = (Vec<Vec<usize>>, Vec<u64>);
 fn by_ways(dag: &mut Dag, table: usize, keys: &[Key]) -> Result<Groups, NoPipe> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (at, key) in keys.iter().enumerate() {
-        let free = |group: &Vec<usize>| group.iter().all(|other| exclude(&key.given, &keys[*other].given));
+        let free =
+            |group: &Vec<usize>| group.iter().all(|other| exclude(&key.given, &keys[*other].given));
         let port = groups.iter().position(free).unwrap_or(groups.len());
         if port == groups.len() {
             groups.push(Vec::new());
@@ -197,7 +210,9 @@ fn by_ways(dag: &mut Dag, table: usize, keys: &[Key]) -> Result<Groups, NoPipe> 
 fn turns(dag: &Dag, table: usize, keys: &[Key]) -> Result<Groups, NoPipe> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (at, key) in keys.iter().enumerate() {
-        let meets = |group: &Vec<usize>| group.iter().any(|other| !exclude(&key.given, &keys[*other].given));
+        let meets = |group: &Vec<usize>| {
+            group.iter().any(|other| !exclude(&key.given, &keys[*other].given))
+        };
         let turn = groups.iter().rposition(meets).map_or(0, |before| before + 1);
         if turn == groups.len() {
             groups.push(Vec::new());
@@ -225,7 +240,8 @@ fn parts(dag: &mut Dag, table: usize, keys: &[Key]) -> Result<Groups, NoPipe> {
         let (low, high) = keys[key].range;
         match groups.last_mut() {
             Some(group) if low <= end => {
-                let exclusive = group.iter().all(|other| exclude(&keys[key].given, &keys[*other].given));
+                let exclusive =
+                    group.iter().all(|other| exclude(&keys[key].given, &keys[*other].given));
                 if !exclusive {
                     dag.again = Some(table);
                     check(dag, table, 2, keys[key].span)?;
@@ -247,7 +263,9 @@ fn parts(dag: &mut Dag, table: usize, keys: &[Key]) -> Result<Groups, NoPipe> {
             "array `{}` has {capacity} entries, and is asked for number {start}",
             dag.tables[table].name
         );
-        let span = keys[groups[starts.iter().position(|other| other == start).unwrap_or_default()][0]].span;
+        let span = keys
+            [groups[starts.iter().position(|other| other == start).unwrap_or_default()][0]]
+            .span;
         return Err(NoPipe { reason, span });
     }
     if groups.len() > MOST_PORTS {
@@ -269,7 +287,11 @@ fn check(dag: &Dag, table: usize, count: usize, span: Span) -> Result<(), NoPipe
     let bits = form.pipe_memory_bits(count as u64);
     let reason = match form.kind {
         TableKind::Array | TableKind::Lru if count > 1 => {
-            format!("two keys of table `{}`, which is changed and of kind {}", form.name, form.kind.name())
+            format!(
+                "two keys of table `{}`, which is changed and of kind {}",
+                form.name,
+                form.kind.name()
+            )
         }
         _ if count > MOST_PORTS => {
             format!("table `{}` is asked for {count} keys at once; {MOST_PORTS} at most", form.name)

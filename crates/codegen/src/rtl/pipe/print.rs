@@ -85,7 +85,11 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
             input(&name("value"), form.value_bits),
         ]);
         if !port.fixed {
-            list.extend([input(&name("room"), 1), output(&name("w_write"), 1), output(&name("w_delete"), 1)]);
+            list.extend([
+                input(&name("room"), 1),
+                output(&name("w_write"), 1),
+                output(&name("w_delete"), 1),
+            ]);
         }
     }
     for port in pipe.ports.iter().filter(|port| tables[port.table].gives_places()) {
@@ -94,7 +98,9 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
     for commit in &pipe.commits {
         let form = &tables[commit.table];
         let name = |field: &str| format!("{}_{field}", form.signals);
-        list.extend(commit.value_ends().map(|end| output(&name(&format!("w_value{end}")), form.value_bits)));
+        list.extend(
+            commit.value_ends().map(|end| output(&name(&format!("w_value{end}")), form.value_bits)),
+        );
         list.push(output(&name("refused"), 1));
         list.extend(commit.inserted.as_ref().map(|_| output(&name("inserted"), 8)));
         list.extend(commit.refusals.as_ref().map(|_| output(&name("refusals"), 8)));
@@ -138,8 +144,10 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> (String, V
         lock.given().for_each(|text| lives.use_at(text, lock.stage));
     }
     for gate in &pipe.gates {
-        let given =
-            gate.strings.iter().flat_map(|lock| lock.given().map(|text| (text, lock.stage(gate.stage))));
+        let given = gate
+            .strings
+            .iter()
+            .flat_map(|lock| lock.given().map(|text| (text, lock.stage(gate.stage))));
         given.for_each(|(text, stage)| lives.use_at(text, stage));
     }
     for commit in &pipe.commits {
@@ -221,7 +229,11 @@ fn head(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
         );
         if commit.pace > 0 {
             let turns = commit.ends.len();
-            let _ = writeln!(out, "// {turns} entries take turns there, {} stage(s) apart.", commit.pace);
+            let _ = writeln!(
+                out,
+                "// {turns} entries take turns there, {} stage(s) apart.",
+                commit.pace
+            );
         }
     }
     for gate in &pipe.gates {
@@ -244,12 +256,15 @@ fn entry(out: &mut String, pipe: &Pipe) {
     let exit = pipe.exit;
     let inside = bits_below(pipe.slots + 1).max(7);
     let not_held = match pipe.gates.first() {
-        Some(Gate { queue: Some(queue), .. }) => format!(" && !{}[{}]", queue.open, queue.open_bits() - 1),
+        Some(Gate { queue: Some(queue), .. }) => {
+            format!(" && !{}[{}]", queue.open, queue.open_bits() - 1)
+        }
         Some(gate) => format!(" && !{}", gate.hold),
         None => String::new(),
     };
-    let message =
-        pipe.message_bytes.map_or("1'b0".to_string(), |size| format!("d_host && d_length == 16'd{size}"));
+    let message = pipe
+        .message_bytes
+        .map_or("1'b0".to_string(), |size| format!("d_host && d_length == 16'd{size}"));
     let _ = write!(
         out,
         "  // ---- in: a packet enters when its command will have room in the queue\n\
@@ -274,8 +289,11 @@ fn entry(out: &mut String, pipe: &Pipe) {
     } else {
         out.push_str("  assign turn = 1'b1;\n");
     }
-    let left =
-        if is_needed(&pipe.commands) { "(c_valid && c_take && c_free)" } else { "(c_valid && c_take)" };
+    let left = if is_needed(&pipe.commands) {
+        "(c_valid && c_take && c_free)"
+    } else {
+        "(c_valid && c_take)"
+    };
     let _ = write!(
         out,
         "  always_ff @(posedge clk) begin\n    if (rst) inside_now <= '0;\n    else if (d_take != {left}) inside_now <= d_take ? inside_now + 1'b1 : inside_now - 1'b1;\n  end\n"
@@ -283,7 +301,8 @@ fn entry(out: &mut String, pipe: &Pipe) {
     if pipe.random {
         out.push_str("  logic [63:0] seed;\n  assign seed = d_seed;\n");
     }
-    let _ = writeln!(out, "  logic {} slot_s0;\n  assign slot_s0 = d_slot;", range(pipe.slot_bits()));
+    let _ =
+        writeln!(out, "  logic {} slot_s0;\n  assign slot_s0 = d_slot;", range(pipe.slot_bits()));
     for stage in 1..=exit {
         let _ = writeln!(out, "  logic {} slot_s{stage};", range(pipe.slot_bits()));
     }
@@ -316,8 +335,12 @@ fn moving(out: &mut String, pipe: &Pipe) {
     let mut there = 0;
     let free = |out: &mut String, there: u32, last: u32| {
         if last > there {
-            let _ =
-                writeln!(out, "    valid[{last}:{}] <= rst ? '0 : valid[{}:{there}];", there + 1, last - 1);
+            let _ = writeln!(
+                out,
+                "    valid[{last}:{}] <= rst ? '0 : valid[{}:{there}];",
+                there + 1,
+                last - 1
+            );
         }
     };
     for gate in &pipe.gates {
@@ -341,7 +364,8 @@ fn moving(out: &mut String, pipe: &Pipe) {
     }
     free(out, there, exit);
     for stage in 1..=exit {
-        let unless = pipe.holding(stage).map_or(String::new(), |gate| format!("if (!{}) ", gate.hold));
+        let unless =
+            pipe.holding(stage).map_or(String::new(), |gate| format!("if (!{}) ", gate.hold));
         let before = format!("slot_s{}", stage - 1);
         let from = pipe.queue_before(stage).map_or(&before, |queue| &queue.slot);
         let _ = writeln!(out, "    {unless}slot_s{stage} <= {from};");
@@ -415,16 +439,22 @@ fn keep(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Lives) -> V
         let made = stage_of(pipe, name);
         for stage in made + 1..=*until {
             let _ = writeln!(out, "  logic {} {name}_s{stage};", range(*width));
-            let mut from = if stage == made + 1 { name.clone() } else { format!("{name}_s{}", stage - 1) };
+            let mut from =
+                if stage == made + 1 { name.clone() } else { format!("{name}_s{}", stage - 1) };
             if let (Some(queue), Some((list, bits))) =
                 (pipe.queue_before(stage), queued.get_mut(&(stage - 1)))
             {
                 let low = *bits;
                 *bits += width;
-                list.push(std::mem::replace(&mut from, format!("{}[{}:{low}]", queue.data, *bits - 1)));
+                list.push(std::mem::replace(
+                    &mut from,
+                    format!("{}[{}:{low}]", queue.data, *bits - 1),
+                ));
             }
             let moves = match pipe.holding(stage) {
-                Some(gate) => &mut held_moves.entry(gate.stage).or_insert((&gate.hold, String::new())).1,
+                Some(gate) => {
+                    &mut held_moves.entry(gate.stage).or_insert((&gate.hold, String::new())).1
+                }
                 None => &mut moves,
             };
             let _ = writeln!(moves, "    {name}_s{stage} <= {from};");
@@ -465,15 +495,21 @@ fn table_signals(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Li
         let gate = pipe.gates.iter().find(|gate| gate.stage == port.ask);
         let valid = gate.map_or_else(|| format!("valid[{}]", port.ask), |gate| gate.sent.clone());
         let _ = writeln!(out, "  assign {signals}_k_valid{end} = {valid};");
-        let _ = writeln!(out, "  assign {signals}_k_key{end} = {};", lives.text(&port.key, port.ask));
+        let _ =
+            writeln!(out, "  assign {signals}_k_key{end} = {};", lives.text(&port.key, port.ask));
     }
     // What LRU tables evict is of the event that comes to them.
     let evicts = |commit: &&Commit| tables[commit.table].kind == TableKind::Lru;
     if pipe.commits.iter().any(|commit| evicts(&commit)) {
-        out.push_str("`ifdef VERILATOR\n  import \"DPI-C\" function void nf_turn(input int table_number);\n");
+        out.push_str(
+            "`ifdef VERILATOR\n  import \"DPI-C\" function void nf_turn(input int table_number);\n",
+        );
         for commit in pipe.commits.iter().filter(evicts) {
             let (table, stage) = (commit.table, commit.last);
-            let _ = writeln!(out, "  always_ff @(posedge clk) if (valid[{stage}] && !rst) nf_turn({table});");
+            let _ = writeln!(
+                out,
+                "  always_ff @(posedge clk) if (valid[{stage}] && !rst) nf_turn({table});"
+            );
         }
         out.push_str("`endif\n");
     }
@@ -520,7 +556,16 @@ fn leave(out: &mut String, pipe: &Pipe, lives: &Lives) {
         return several::print(out, pipe, &pipe.commands.iter().map(here).collect::<Vec<_>>());
     }
     let field = |name: &str| lives.text(&pipe.commands[0].fields[name], exit);
-    let width = 1 + 1 + 3 + 8 + 16 + 8 * pipe.header_bytes + 16 + 16 + pipe.slot_bits() + pipe.patches.bits();
+    let width = 1
+        + 1
+        + 3
+        + 8
+        + 16
+        + 8 * pipe.header_bytes
+        + 16
+        + 16
+        + pipe.slot_bits()
+        + pipe.patches.bits();
     let kind = field("kind");
     let (patch, c_patch) = match pipe.patches.count {
         0 => (String::new(), ""),

@@ -1,12 +1,16 @@
 //! Which stage every wire is in.
 //!
-//! A wire is in the first stage in which its operands are there in time (`arrival`). Tables that are changed are the exception: one shows
-//! its entry in a stage, `first`, late enough that everything else which decides about its change is there before; from there on what
-//! depends on the entry is scheduled like all else, and in stage `last` the change is made. If that is the same stage a packet may follow in
-//! the next cycle; else, so that it sees the change, it follows so many cycles later: all packets, or only those of the same entry, if these
-//! are told apart in front of the table (`gate`). Packets use every table in their order, so each table has stages of its own, one behind those on whose entries its key or its
-//! change depends (`order`); tables that decide about each other have the same, or stages one behind the other if one says another's key. Where a packet changes several entries of a table, one memory shows
-//! them in turn, each some cycles after the one before, and packets follow when it is free again.
+//! A wire is in the first stage in which its operands are there in time (`arrival`). Tables that
+//! are changed are the exception: one shows its entry in a stage, `first`, late enough that
+//! everything else which decides about its change is there before; from there on what depends on
+//! the entry is scheduled like all else, and in stage `last` the change is made. If that is the
+//! same stage a packet may follow in the next cycle; else, so that it sees the change, it follows
+//! so many cycles later: all packets, or only those of the same entry, if these are told apart in
+//! front of the table (`gate`). Packets use every table in their order, so each table has stages of
+//! its own, one behind those on whose entries its key or its change depends (`order`); tables that
+//! decide about each other have the same, or stages one behind the other if one says another's key.
+//! Where a packet changes several entries of a table, one memory shows them in turn, each some
+//! cycles after the one before, and packets follow when it is free again.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -31,7 +35,8 @@ use crate::c::names::Names;
 
 /// Most slots of the packet buffer: 6144 lines, some 90 block memories.
 const MOST_SLOTS: u32 = 256;
-/// Cycles that a packet has its slot beside those in the stages: while it comes in, in queues, and while it leaves.
+/// Cycles that a packet has its slot beside those in the stages: while it comes in, in queues, and
+/// while it leaves.
 const BESIDE_STAGES: u32 = 11;
 /// Cycles that it is in each queue in front of a gate.
 const QUEUE_CYCLES: u32 = 2;
@@ -39,10 +44,12 @@ const QUEUE_CYCLES: u32 = 2;
 const HASHING: u32 = 1200;
 /// When signals of a table are there in their stage: they come from registers.
 const FROM_REGISTER: u32 = 0;
-/// When a packet's description is there in the first stage: it comes from a queue in distributed memory.
+/// When a packet's description is there in the first stage: it comes from a queue in distributed
+/// memory.
 const FROM_QUEUE: u32 = 400;
 /// What comes from there.
-const DESCRIPTION: [&str; 7] = ["for_frame", "for_message", "length", "now", "port", "seed", "window"];
+const DESCRIPTION: [&str; 7] =
+    ["for_frame", "for_message", "length", "now", "port", "seed", "window"];
 
 /// Handlers with a stage for everything.
 #[derive(Clone, Debug)]
@@ -102,7 +109,10 @@ impl Pipe {
 
     /// The queue between the stage before and this one.
     pub fn queue_before(&self, stage: u32) -> Option<&Queue> {
-        self.gates.iter().filter_map(|gate| gate.queue.as_ref()).find(|queue| queue.stage + 1 == stage)
+        self.gates
+            .iter()
+            .filter_map(|gate| gate.queue.as_ref())
+            .find(|queue| queue.stage + 1 == stage)
     }
 }
 
@@ -117,7 +127,8 @@ pub fn schedule(
     let mut allotted = allot(dag, &mut names)?;
     let mut commits = commits(dag, &mut names, &allotted);
     let aligned = aligned(&dag.exits);
-    let span = dag.program.handlers.values().next().map_or_else(Default::default, |handler| handler.span);
+    let span =
+        dag.program.handlers.values().next().map_or_else(Default::default, |handler| handler.span);
     let patches = Patches::of(&dag.exits);
     let positions = positions(&dag.exits, span)?;
     let commands: Vec<Command> =
@@ -126,25 +137,36 @@ pub fn schedule(
     let behind = at_once::join(dag, &mut names, &allotted, &mut commits);
     allotted.put_in(dag, &behind);
     let mut ports = std::mem::take(&mut allotted.list);
-    let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
-    let mut arrivals = answered(dag, &wires, (&mut ports, &mut commits), (&Levels::default(), &[]))?;
+    let wires: HashMap<&str, &Wire> =
+        dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
+    let mut arrivals =
+        answered(dag, &wires, (&mut ports, &mut commits), (&Levels::default(), &[]))?;
     let told_apart = gate::told_apart(dag, &wires, (&allotted, &ports, &commits));
     let levels = Levels::of(dag, &wires, (&ports, &commits), &told_apart.compared);
     let mut gates: Vec<Gate> = Vec::new();
     for _ in 0..levels.gates {
         let here = (&levels, &told_apart, &gates[..]);
-        gates.push(gate::next(dag, &wires, &mut arrivals, (&allotted, &ports, &commits), here, &mut names));
+        gates.push(gate::next(
+            dag,
+            &wires,
+            &mut arrivals,
+            (&allotted, &ports, &commits),
+            here,
+            &mut names,
+        ));
         arrivals = answered(dag, &wires, (&mut ports, &mut commits), (&levels, &gates))?;
     }
     let level = |commit: &Commit| levels.of_table(dag, &ports, commit.table);
     for (at, gate) in gates.iter_mut().enumerate() {
         gate.settle(commits.iter().filter(|commit| level(commit) == at + 1));
     }
-    let at_entry = commits.iter().filter(|commit| level(commit) == 0).map(Commit::cycles).max().unwrap_or(1);
+    let at_entry =
+        commits.iter().filter(|commit| level(commit) == 0).map(Commit::cycles).max().unwrap_or(1);
     let interval = gates.iter().map(|gate| gate.interval).max().unwrap_or(1).max(at_entry);
     let last = commits.iter().map(Commit::end).max().unwrap_or(0);
     let mut exit = last;
-    let leaving: Vec<String> = commands.iter().flat_map(|command| command.fields.values().cloned()).collect();
+    let leaving: Vec<String> =
+        commands.iter().flat_map(|command| command.fields.values().cloned()).collect();
     for text in &leaving {
         exit = exit.max(arrivals.expression(text).0);
     }
@@ -171,7 +193,13 @@ pub fn schedule(
         .chain(leaving.iter().map(String::as_str))
         .chain(ports.iter().map(|port| port.key.as_str()))
         .chain(gates.iter().flat_map(|gate| &gate.locks).flat_map(Lock::given).map(String::as_str))
-        .chain(gates.iter().flat_map(|gate| &gate.strings).flat_map(StringLock::given).map(String::as_str))
+        .chain(
+            gates
+                .iter()
+                .flat_map(|gate| &gate.strings)
+                .flat_map(StringLock::given)
+                .map(String::as_str),
+        )
         .collect();
     let live = cone(&wires, texts.iter().flat_map(|text| used(text)));
     let valued: Vec<bool> = ports
@@ -218,7 +246,8 @@ pub fn schedule(
     })
 }
 
-/// When tables are asked and answer, each behind as many of these gates as its level says, and when everything else is there.
+/// When tables are asked and answer, each behind as many of these gates as its level says, and when
+/// everything else is there.
 fn answered<'a>(
     dag: &Dag,
     wires: &HashMap<&'a str, &'a Wire>,
@@ -226,7 +255,8 @@ fn answered<'a>(
     (levels, gates): (&Levels, &[Gate]),
 ) -> Result<Arrivals<'a>, NoPipe> {
     let earliest = [0].into_iter().chain(gates.iter().map(|gate| gate.stage)).collect();
-    let mut arrivals = Arrivals::new(wires.clone(), latencies(&dag.asked), (earliest, levels.clone()));
+    let mut arrivals =
+        Arrivals::new(wires.clone(), latencies(&dag.asked), (earliest, levels.clone()));
     for name in DESCRIPTION {
         arrivals.set(name, (0, FROM_QUEUE));
     }
@@ -263,9 +293,10 @@ fn fixed(dag: &Dag, arrivals: &mut Arrivals, port: &mut Port) {
     }
 }
 
-/// Tables that are changed and decide about each other's changes: one stage for their entries, behind everything else that decides. Lookups
-/// by what these say, in tables that nothing changes, lie between the entries and the changes; so do tables of the group whose keys what
-/// others of it say, which have a stage for their entries behind those.
+/// Tables that are changed and decide about each other's changes: one stage for their entries,
+/// behind everything else that decides. Lookups by what these say, in tables that nothing changes,
+/// lie between the entries and the changes; so do tables of the group whose keys what others of it
+/// say, which have a stage for their entries behind those.
 fn changed(
     dag: &Dag,
     wires: &HashMap<&str, &Wire>,
@@ -294,7 +325,10 @@ fn changed(
             continue;
         }
         let ready = |table: &usize| {
-            ports.iter().filter(|port| !port.fixed && port.table == *table).all(|port| known(&port.key))
+            ports
+                .iter()
+                .filter(|port| !port.fixed && port.table == *table)
+                .all(|port| known(&port.key))
         };
         let (here, others): (Vec<usize>, Vec<usize>) = open.iter().copied().partition(ready);
         if here.is_empty() {
@@ -329,7 +363,8 @@ fn changed(
     }
     for (first, tables) in firsts {
         let here = |commit: &&Commit| tables.contains(&commit.table);
-        let places = commits.iter().filter(here).filter_map(Commit::placed).map(at_once::places).max();
+        let places =
+            commits.iter().filter(here).filter_map(Commit::placed).map(at_once::places).max();
         let roots: Vec<String> =
             commits.iter().filter(here).flat_map(|commit| commit.deciding().cloned()).collect();
         let decided = roots.iter().map(|text| arrivals.expression(text).0).max().unwrap_or(0);
@@ -341,8 +376,8 @@ fn changed(
     Ok(())
 }
 
-/// The stage of the entries of these tables: behind all else that decides about their changes, or that these keys need, but for what depends on
-/// entries that are not there yet.
+/// The stage of the entries of these tables: behind all else that decides about their changes, or
+/// that these keys need, but for what depends on entries that are not there yet.
 fn entries(
     dag: &Dag,
     wires: &HashMap<&str, &Wire>,
@@ -353,7 +388,8 @@ fn entries(
     let mut first = 0;
     for port in ports.iter().filter(|port| !port.fixed && tables.contains(&port.table)) {
         let earliest = port.answers(dag).first().map_or(0, |answer| arrivals.earliest(answer));
-        first = first.max(asked(dag, arrivals, port).max(earliest) + dag.tables[port.table].pipe_stages());
+        first = first
+            .max(asked(dag, arrivals, port).max(earliest) + dag.tables[port.table].pipe_stages());
     }
     let roots: Vec<&String> = commits
         .iter()
@@ -362,7 +398,8 @@ fn entries(
         .chain(keys)
         .collect();
     let deciding = cone(wires, roots.iter().flat_map(|text| used(text)));
-    let depending = deciding.iter().filter(|name| depends.contains(*name)).filter_map(|name| wires.get(name));
+    let depending =
+        deciding.iter().filter(|name| depends.contains(*name)).filter_map(|name| wires.get(name));
     let texts = depending.map(|wire| &wire.value).chain(roots);
     for below in texts.flat_map(|text| used(text)).filter(|below| !depends.contains(below)) {
         first = first.max(arrivals.time(below).0 + 1);

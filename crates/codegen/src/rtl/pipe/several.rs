@@ -1,7 +1,9 @@
-//! What one packet leads to, one behind the other: logs, messages to the host, writes into its memory, and what becomes of the packet.
+//! What one packet leads to, one behind the other: logs, messages to the host, writes into its
+//! memory, and what becomes of the packet.
 //!
-//! Exits have positions: two that may both be taken have different ones, the earlier the first. So a packet has at most one command for each
-//! position. All of them go into one word of the queue in front of the deparser, which is given them one a cycle.
+//! Exits have positions: two that may both be taken have different ones, the earlier the first. So
+//! a packet has at most one command for each position. All of them go into one word of the queue in
+//! front of the deparser, which is given them one a cycle.
 
 use std::fmt::Write as _;
 use std::slice::from_ref;
@@ -25,7 +27,8 @@ pub fn positions(exits: &[Exit], span: Span) -> Result<Vec<Vec<Exit>>, NoPipe> {
     for (at, exit) in exits.iter().enumerate() {
         // What becomes of the packet becomes of it once.
         let both = |other: &Exit| {
-            (exit.beside() || other.beside()) && !exclude(from_ref(&exit.given), from_ref(&other.given))
+            (exit.beside() || other.beside())
+                && !exclude(from_ref(&exit.given), from_ref(&other.given))
         };
         let before = |of: &usize| both(&exits[*of]);
         places.push((0..at).filter(before).map(|of| places[of] + 1).max().unwrap_or(0));
@@ -36,7 +39,12 @@ pub fn positions(exits: &[Exit], span: Span) -> Result<Vec<Vec<Exit>>, NoPipe> {
         return Err(NoPipe { reason, span });
     }
     let of = |place: usize| {
-        exits.iter().zip(&places).filter(|(_, at)| **at == place).map(|(exit, _)| exit.clone()).collect()
+        exits
+            .iter()
+            .zip(&places)
+            .filter(|(_, at)| **at == place)
+            .map(|(exit, _)| exit.clone())
+            .collect()
     };
     Ok((0..count).map(of).collect())
 }
@@ -44,7 +52,8 @@ pub fn positions(exits: &[Exit], span: Span) -> Result<Vec<Vec<Exit>>, NoPipe> {
 impl Exit {
     /// Whether it comes beside what becomes of the packet.
     pub fn beside(&self) -> bool {
-        matches!(self.kind, kind::HOST_MESSAGE | kind::DMA_WRITE | kind::LOG) || self.moved.is_some()
+        matches!(self.kind, kind::HOST_MESSAGE | kind::DMA_WRITE | kind::LOG)
+            || self.moved.is_some()
     }
 }
 
@@ -58,7 +67,8 @@ pub fn is_needed(commands: &[Command]) -> bool {
     commands.len() > 1 || has_strings(commands) || commands.iter().any(|command| command.beside)
 }
 
-/// The commands' queue, and what gives them to the deparser and records them one by one; `commands` have signals of the last stage, `exit`.
+/// The commands' queue, and what gives them to the deparser and records them one by one; `commands`
+/// have signals of the last stage, `exit`.
 pub fn print(out: &mut String, pipe: &Pipe, commands: &[Command]) {
     let (exit, slots, slot) = (pipe.exit, pipe.slots, pipe.slot_bits());
     let count = commands.len();
@@ -88,8 +98,11 @@ pub fn print(out: &mut String, pipe: &Pipe, commands: &[Command]) {
             width += bits;
         }
     }
-    let there: Vec<String> =
-        commands.iter().rev().map(|command| format!("{} != 4'd15", command.fields["kind"])).collect();
+    let there: Vec<String> = commands
+        .iter()
+        .rev()
+        .map(|command| format!("{} != 4'd15", command.fields["kind"]))
+        .collect();
     let _ = write!(
         out,
         "  logic q_valid, q_more, q_step, q_kept, unused_room;\n  logic [{high}:0] q_there, q_loud, q_done, q_open, q_pick;\n  logic [{}:0] q_slot;\n  logic [3:0] kind;\n  logic [31:0] number;\n  \

@@ -1,8 +1,10 @@
-//! Who may read bytes of a string waits in the gate for packets that may have appended some under the same key (`nf_string_lock`).
+//! Who may read bytes of a string waits in the gate for packets that may have appended some under
+//! the same key (`nf_string_lock`).
 //!
-//! When these bytes are in memory no stage says: the deparser does, by giving a packet's slot back. What a packet may do is said by conditions
-//! that are known in front of the gate, also by what is asked in front of its queue.
-//! Where its keys are not, since what the table says decides about what says them, readers wait for all that may append.
+//! When these bytes are in memory no stage says: the deparser does, by giving a packet's slot back.
+//! What a packet may do is said by conditions that are known in front of the gate, also by what is
+//! asked in front of its queue. Where its keys are not, since what the table says decides about
+//! what says them, readers wait for all that may append.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -21,7 +23,8 @@ use crate::c::names::Names;
 
 /// Stages from the one in which a lock is given keys to the gate.
 const STAGES: u32 = 2;
-/// Cycles from the last stage until the deparser has given back the slot of a packet that appends a line, if nothing waits.
+/// Cycles from the last stage until the deparser has given back the slot of a packet that appends a
+/// line, if nothing waits.
 const STORING: u32 = 5;
 
 /// A table of whose byte strings packets read what others append.
@@ -49,8 +52,12 @@ impl Early<'_> {
 }
 
 /// The condition that one of these ways is taken, by what is `known`.
-pub fn any<'a>(ways: impl Iterator<Item = &'a Given>, known: &mut impl FnMut(&str) -> bool) -> String {
-    let mut early = |way: &Given| -> Given { way.iter().filter(|atom| known(atom)).cloned().collect() };
+pub fn any<'a>(
+    ways: impl Iterator<Item = &'a Given>,
+    known: &mut impl FnMut(&str) -> bool,
+) -> String {
+    let mut early =
+        |way: &Given| -> Given { way.iter().filter(|atom| known(atom)).cloned().collect() };
     let ways: BTreeSet<Given> = ways.map(&mut early).collect();
     let within = |way: &&Given| ways.iter().any(|other| other != *way && other.is_subset(way));
     let all = |way: &Given| match way.is_empty() {
@@ -63,12 +70,14 @@ pub fn any<'a>(ways: impl Iterator<Item = &'a Given>, known: &mut impl FnMut(&st
 
 /// Tables of whose byte strings packets read what others append, by number.
 pub fn tables(dag: &Dag) -> impl Iterator<Item = usize> {
-    let both = |(_, access): &(usize, &Access)| !access.read.is_empty() && !access.stored.is_empty();
+    let both =
+        |(_, access): &(usize, &Access)| !access.read.is_empty() && !access.stored.is_empty();
     dag.access.iter().enumerate().filter(both).map(|(table, _)| table)
 }
 
-/// The locks of these tables, whose gate is to be behind stage `earliest`, and the first stage in which it can be. Of those that are not `told_apart`
-/// keys are not known there. `answers` are what is only known behind the gate.
+/// The locks of these tables, whose gate is to be behind stage `earliest`, and the first stage in
+/// which it can be. Of those that are not `told_apart` keys are not known there. `answers` are what
+/// is only known behind the gate.
 pub fn locks(
     dag: &Dag,
     wires: &HashMap<&str, &Wire>,
@@ -81,7 +90,8 @@ pub fn locks(
     let (mut locks, mut stage) = (Vec::new(), 0);
     for table in readers.iter().copied() {
         let access = &dag.access[table];
-        let own: Vec<&Port> = ports.iter().filter(|port| !port.fixed && port.table == table).collect();
+        let own: Vec<&Port> =
+            ports.iter().filter(|port| !port.fixed && port.table == table).collect();
         let by_port = |places: &[(usize, Given)]| -> Vec<String> {
             let of = |port: usize| {
                 let here = places.iter().filter(|(key, _)| of_keys.of_key(table, *key) == port);
@@ -116,7 +126,8 @@ pub fn locks(
 }
 
 impl StringLock {
-    /// Cycles between packets of one key that all read and append, at least; `stages` lie from the gate to the last one.
+    /// Cycles between packets of one key that all read and append, at least; `stages` lie from the
+    /// gate to the last one.
     pub fn cycles(stages: u32) -> u32 {
         stages + STORING
     }
@@ -131,7 +142,8 @@ impl StringLock {
         self.keys.iter().chain(&self.reads).chain(&self.stores)
     }
 
-    /// The lock of a gate as text, of a pipe with so many slots; `at` gives an expression as a stage sees it.
+    /// The lock of a gate as text, of a pipe with so many slots; `at` gives an expression as a
+    /// stage sees it.
     pub fn print(
         &self,
         out: &mut String,

@@ -11,7 +11,8 @@ use super::leave::Commit;
 use super::ports::Port;
 use super::schedule::Pipe;
 
-/// The tables' modules. One that nothing changes is there once for every lookup; the host writes all of them and reads the first.
+/// The tables' modules. One that nothing changes is there once for every lookup; the host writes
+/// all of them and reads the first.
 pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
     out.push_str("\n  // ---- tables\n");
     let strings: Vec<&TableForm> = tables.iter().filter(|form| form.bytes.is_some()).collect();
@@ -44,7 +45,11 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
         let s = &form.signals;
         wires(
             out,
-            &[(&format!("{s}_host"), 1), (&format!("{s}_n_refused"), 32), (&format!("{s}_n_evicted"), 32)],
+            &[
+                (&format!("{s}_host"), 1),
+                (&format!("{s}_n_refused"), 32),
+                (&format!("{s}_n_evicted"), 32),
+            ],
         );
         let _ = writeln!(out, "  assign {s}_host = grant{on_entries} && t_table == 8'd{number};");
         let commit = pipe.commits.iter().find(|commit| commit.table == number);
@@ -99,7 +104,8 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                     format!("{{{}}}", list.join(", "))
                 }
             };
-            let k_valid = ports.first().map_or("1'b0".to_string(), |port| format!("{s}_k_valid{}", port.end));
+            let k_valid =
+                ports.first().map_or("1'b0".to_string(), |port| format!("{s}_k_valid{}", port.end));
             let k_key = all("k_key", "'0");
             let changes = |field: &str, none: &str| match commit {
                 Some(_) => all(field, none),
@@ -141,13 +147,24 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
             ];
             if form.kind == TableKind::Ternary {
                 let high = form.key_bits - 1;
-                list.extend([format!("h_mask=t_mask[{high}:0]"), format!("h_r_mask={}", own("h_mask"))]);
+                list.extend([
+                    format!("h_mask=t_mask[{high}:0]"),
+                    format!("h_r_mask={}", own("h_mask")),
+                ]);
             } else {
                 let _ = writeln!(out, "  assign {} = '0;", own("h_mask"));
             }
             if matches!(form.kind, TableKind::Lpm | TableKind::Ternary) {
-                list.extend(["h_detail=t_detail".to_string(), format!("h_r_detail={}", own("detail"))]);
-                let _ = writeln!(out, "  assign {} = 1'b0;\n  assign {} = '0;", own("room"), own("evicted"));
+                list.extend([
+                    "h_detail=t_detail".to_string(),
+                    format!("h_r_detail={}", own("detail")),
+                ]);
+                let _ = writeln!(
+                    out,
+                    "  assign {} = 1'b0;\n  assign {} = '0;",
+                    own("room"),
+                    own("evicted")
+                );
             } else {
                 list.extend([
                     format!("c_room={}", own("room")),
@@ -170,7 +187,8 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 list.push(format!("c_place={}", own("place")));
             }
             let changing = commit.filter(|commit| commit.at_once).map(|commit| commit.changing());
-            let mut valued: Vec<bool> = ports.iter().take(count as usize).map(|port| port.valued).collect();
+            let mut valued: Vec<bool> =
+                ports.iter().take(count as usize).map(|port| port.valued).collect();
             // The host reads values by the first.
             match valued.first_mut() {
                 Some(first) => *first = true,
@@ -201,7 +219,8 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 }
                 if form.gives_places() {
                     let (top, low) = (32 * at + 31, 32 * at);
-                    let _ = writeln!(out, "  assign {s}_place{end} = {}[{top}:{low}];", own("place"));
+                    let _ =
+                        writeln!(out, "  assign {s}_place{end} = {}[{top}:{low}];", own("place"));
                 }
             }
             if first {
@@ -240,7 +259,9 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
         byte_store(out, form, memory, &bytes);
     }
     let _ = writeln!(out, "  assign t_done = grant && ({done});\n  assign t_ok = {ok};");
-    for (name, text) in ["t_r_key", "t_r_value", "t_r_index", "t_r_detail", "t_r_mask"].iter().zip(results) {
+    for (name, text) in
+        ["t_r_key", "t_r_value", "t_r_index", "t_r_detail", "t_r_mask"].iter().zip(results)
+    {
         let _ = writeln!(out, "  assign {name} = {text};");
     }
 }

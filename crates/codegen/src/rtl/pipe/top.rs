@@ -27,7 +27,9 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], pipe:
     out.push_str(&ingress(pipe.window_bytes / 64, pipe.slots));
     out.push_str("\n  // ---- handlers\n");
     // Only the deparser gives slots back.
-    out.push_str("  assign frees_now = 1'b0;\n  assign free_slot = '0;\n  assign in_w_stall = 1'b0;\n");
+    out.push_str(
+        "  assign frees_now = 1'b0;\n  assign free_slot = '0;\n  assign in_w_stall = 1'b0;\n",
+    );
     let mut list = Vec::new();
     let known = [
         "d_valid",
@@ -79,18 +81,27 @@ fn buffer(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
     let low = super::super::tables::bits_below(rows) - 1;
     wires(
         out,
-        &[("e_r_en", 1), ("e_r_mem", 4), ("e_r_addr", ADDRESS_BITS), ("e_r_data", 512), ("e_reading", 1)],
+        &[
+            ("e_r_en", 1),
+            ("e_r_mem", 4),
+            ("e_r_addr", ADDRESS_BITS),
+            ("e_r_data", 512),
+            ("e_reading", 1),
+        ],
     );
     wires(out, &STORED);
     let several = is_needed(&pipe.commands);
-    let stores: Vec<u64> = tables.iter().filter_map(|form| Some(form.bytes.as_ref()?.memory)).collect();
+    let stores: Vec<u64> =
+        tables.iter().filter_map(|form| Some(form.bytes.as_ref()?.memory)).collect();
     let strings = has_strings(&pipe.commands);
     let packets = if stores.is_empty() { "e_r_data" } else { "p_r_data" };
     let read = if pipe.patches.count > 0 { "p_r_read" } else { packets };
     if !stores.is_empty() {
         wires(out, &[("p_r_data", 512), ("e_r_mem_1", 4), ("e_r_mem_2", 4)]);
         // Memories answer two cycles later.
-        out.push_str("  always_ff @(posedge clk) {e_r_mem_2, e_r_mem_1} <= {e_r_mem_1, e_r_mem};\n");
+        out.push_str(
+            "  always_ff @(posedge clk) {e_r_mem_2, e_r_mem_1} <= {e_r_mem_1, e_r_mem};\n",
+        );
         let mut data = packets.to_string();
         for memory in &stores {
             wires(out, &[(&format!("b{memory}_data"), 512)]);
@@ -173,8 +184,9 @@ fn buffer(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
 fn beside(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
     for (at, asked) in pipe.asked.iter().enumerate() {
         if let Some((memory, bytes)) = asked.what.stored() {
-            let lines =
-                tables.iter().find(|form| form.bytes.as_ref().is_some_and(|own| own.memory == memory));
+            let lines = tables
+                .iter()
+                .find(|form| form.bytes.as_ref().is_some_and(|own| own.memory == memory));
             let lines = lines.map_or(2, TableForm::pipe_lines);
             let bits = super::super::tables::bits_below(lines) + 6;
             let _ = writeln!(
@@ -208,7 +220,8 @@ fn beside(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 vec![format!("bytes=b{at}_bytes")],
             ),
         };
-        let own = if module == "nf_prefix_sum" { "w_first=in_w_first" } else { "w_keep={64{1'b1}}" };
+        let own =
+            if module == "nf_prefix_sum" { "w_first=in_w_first" } else { "w_keep={64{1'b1}}" };
         let written = ["clk", "w_en=in_w_en", own, "w_addr=in_w_addr", "w_data=in_w_data"];
         let ports: Vec<&str> =
             written.into_iter().chain(place.iter().chain(&answers).map(String::as_str)).collect();

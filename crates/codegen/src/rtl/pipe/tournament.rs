@@ -1,12 +1,14 @@
 //! The least of many values, side by side instead of one behind the other.
 //!
-//! A loop that looks for the least element, written out, is a chain: each step compares one more value with the least so far, and keeps
-//! it and its index, or not. In hardware that is as long as there are elements. `x < least ? x : least`, and what is chosen along with it
-//! under the same condition, is associative (a later value wins if it is strictly less), so the chain may be a tree. Here it is a tree of
-//! groups of four, in each of which all pairs are compared at once: two levels where pairs would need three, for half as many more
-//! comparators.
+//! A loop that looks for the least element, written out, is a chain: each step compares one more
+//! value with the least so far, and keeps it and its index, or not. In hardware that is as long as
+//! there are elements. `x < least ? x : least`, and what is chosen along with it under the same
+//! condition, is associative (a later value wins if it is strictly less), so the chain may be a
+//! tree. Here it is a tree of groups of four, in each of which all pairs are compared at once: two
+//! levels where pairs would need three, for half as many more comparators.
 //!
-//! Chains are found in the wires, whatever the program looked like: a step is `C ? X : M` where `C` is `X < M`, and `M` is a step or the start.
+//! Chains are found in the wires, whatever the program looked like: a step is `C ? X : M` where `C`
+//! is `X < M`, and `M` is a step or the start.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -73,7 +75,8 @@ fn is_number(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_digit()) && !text.contains(' ')
 }
 
-/// A chain: names of its last wires (the least value first), and what each starts from and is offered, in order.
+/// A chain: names of its last wires (the least value first), and what each starts from and is
+/// offered, in order.
 struct Chain {
     ends: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -117,7 +120,9 @@ fn chains(wires: &[Wire]) -> Vec<Chain> {
             let mut row = vec![first.new.clone()];
             let mut old = first.old.clone();
             for cond in &conds[1..] {
-                let Some((_, step)) = steps.get(&old).filter(|(_, step)| step.cond == *cond) else { break };
+                let Some((_, step)) = steps.get(&old).filter(|(_, step)| step.cond == *cond) else {
+                    break;
+                };
                 row.push(step.new.clone());
                 old.clone_from(&step.old);
             }
@@ -174,7 +179,8 @@ pub fn trees(wires: &mut Vec<Wire>, names: &mut Names) {
                             })
                             .collect();
                         let delay = timing::tree(terms.len() as u32);
-                        let value = if terms.is_empty() { "1'b1".to_string() } else { terms.join(" && ") };
+                        let value =
+                            if terms.is_empty() { "1'b1".to_string() } else { terms.join(" && ") };
                         add("wins", 1, value, delay)
                     })
                     .collect();
@@ -208,7 +214,8 @@ mod tests {
         Wire { name: name.into(), width: 8, value: value.into(), delay: 400 }
     }
 
-    /// Six values one behind the other: with their indices they become one tree; five would not be found under another comparison.
+    /// Six values one behind the other: with their indices they become one tree; five would not be
+    /// found under another comparison.
     #[test]
     fn chains_of_the_least_are_found_with_their_indices() {
         let mut wires = vec![wire("m0", "‹x0›"), wire("i0", "8'h0")];

@@ -1,5 +1,5 @@
-//! The C around handlers of a planned program: structs of events, queues, the program of each stage, and how a handler takes
-//! its event off a packet.
+//! The C around handlers of a planned program: structs of events, queues, the program of each
+//! stage, and how a handler takes its event off a packet.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -100,7 +100,8 @@ impl Pipe {
             }
             let Some(one) = list.first() else { continue };
             let section = if stage.queue.is_some() { "xdp/cpumap" } else { "xdp" };
-            let _ = writeln!(out, "SEC(\"{section}\")\nint {}(struct xdp_md *ctx)\n{{", stage.program);
+            let _ =
+                writeln!(out, "SEC(\"{section}\")\nint {}(struct xdp_md *ctx)\n{{", stage.program);
             // Verdicts count packets; of events without one it is known that they are done.
             let done = |handler: &HandlerId| {
                 let edge = self.edges.get(&program.handlers[*handler].event);
@@ -115,7 +116,10 @@ impl Pipe {
             } else {
                 out.push_str("    switch (nf_kind_of(ctx)) {\n");
                 for handler in &list {
-                    let kind = self.edges.get(&program.handlers[*handler].event).and_then(|edge| edge.kind);
+                    let kind = self
+                        .edges
+                        .get(&program.handlers[*handler].event)
+                        .and_then(|edge| edge.kind);
                     let Some(kind) = kind else { continue };
                     let _ = writeln!(out, "    case {kind}:\n        return {};", done(handler));
                 }
@@ -136,17 +140,21 @@ impl Pipe {
         let stage = &self.stages[at];
         let (now, seed) = needs(program, handler, &mut Vec::new());
         let mut out = "SEC(\"xdp\")\nint nf_spread(struct xdp_md *ctx)\n{\n".to_string();
-        out.push_str("    u8 *data = (u8 *)(long)ctx->data;\n    u8 *end = (u8 *)(long)ctx->data_end;\n");
+        out.push_str(
+            "    u8 *data = (u8 *)(long)ctx->data;\n    u8 *end = (u8 *)(long)ctx->data_end;\n",
+        );
         let _ = writeln!(out, "    struct nf_clock clock = nf_clock({now}, {seed});");
         let _ = writeln!(out, "    struct nf_packet_in made NF_LOCAL = {{0}};");
         let mix = |out: &mut String, indent: &str, fields: &[(u32, u32)]| {
             for (offset, bytes) in fields {
-                let _ = writeln!(out, "{indent}key = nf_mix_frame(key, data, end, {offset}, {bytes});");
+                let _ =
+                    writeln!(out, "{indent}key = nf_mix_frame(key, data, end, {offset}, {bytes});");
             }
         };
         let replicas = stage.replicas;
         if ports.iter().all(|fields| fields.is_empty()) {
-            let _ = writeln!(out, "    u32 replica = nf_in_turn({}, {replicas});", self.stages.len());
+            let _ =
+                writeln!(out, "    u32 replica = nf_in_turn({}, {replicas});", self.stages.len());
         } else {
             out.push_str("    u64 key = 0;\n");
             if ports.iter().all(|fields| *fields == ports[0]) {
@@ -174,7 +182,13 @@ impl Pipe {
     }
 
     /// Head of a handler's function behind a queue: takes its event off the packet.
-    pub fn receive(&self, program: &Program, handler: HandlerId, state: &State, own: (bool, bool)) -> String {
+    pub fn receive(
+        &self,
+        program: &Program,
+        handler: HandlerId,
+        state: &State,
+        own: (bool, bool),
+    ) -> String {
         let mut out = String::new();
         let (name, edge) = match self.edges.get(&program.handlers[handler].event) {
             Some(edge) => (format!("nf_event_{}", edge.name), Some(edge)),
@@ -188,7 +202,9 @@ impl Pipe {
         } else {
             let _ = writeln!(out, "    struct {name} event NF_LOCAL;");
         }
-        match edge.map(|edge| (edge, process::words(program, program.handlers[handler].event, edge))) {
+        match edge
+            .map(|edge| (edge, process::words(program, program.handlers[handler].event, edge)))
+        {
             Some((edge, [first, second])) if !edge.strings.is_empty() => {
                 let _ = writeln!(out, "    NF_TAKE_STRINGS(ctx, {event}, {first}, {second});");
             }
@@ -196,9 +212,12 @@ impl Pipe {
                 let _ = writeln!(out, "    NF_TAKE(ctx, {event});");
             }
         }
-        out.push_str("    u8 *data = (u8 *)(long)ctx->data;\n    u8 *end = (u8 *)(long)ctx->data_end;\n");
+        out.push_str(
+            "    u8 *data = (u8 *)(long)ctx->data;\n    u8 *end = (u8 *)(long)ctx->data_end;\n",
+        );
         let member = |name: &str| edge.map_or(format!("event.{name}"), |edge| edge.member(name));
-        let clock = |carried: bool, name: &str| if carried { member(name) } else { "0".to_string() };
+        let clock =
+            |carried: bool, name: &str| if carried { member(name) } else { "0".to_string() };
         match edge {
             Some(edge) => {
                 let _ = writeln!(
@@ -208,7 +227,8 @@ impl Pipe {
                     clock(edge.seed, "nf_seed")
                 );
             }
-            None => out.push_str("    struct nf_clock clock = { 0 };\n    NF_CLOCK_FROM(clock, event);\n"),
+            None => out
+                .push_str("    struct nf_clock clock = { 0 };\n    NF_CLOCK_FROM(clock, event);\n"),
         }
         let _ = writeln!(out, "    NF_TRIP_FROM(clock, {event});");
         if own.1 || edge.is_some_and(|edge| edge.draws) {
@@ -227,9 +247,12 @@ impl Pipe {
             out.push_str(
                 "    if (!staged || !nf_restage(ctx, staged, staged_len))\n        return XDP_ABORTED;\n",
             );
-            out.push_str("    data = (u8 *)(long)ctx->data;\n    end = (u8 *)(long)ctx->data_end;\n");
+            out.push_str(
+                "    data = (u8 *)(long)ctx->data;\n    end = (u8 *)(long)ctx->data_end;\n",
+            );
             if large {
-                // The verifier knows by now which of 256 lengths it is, and would walk the handler once for each.
+                // The verifier knows by now which of 256 lengths it is, and would walk the handler
+                // once for each.
                 let _ = writeln!(out, "    staged_len = {};", member("nf_staged"));
             }
         }

@@ -1,4 +1,5 @@
-//! The sPIN datapath in hardware (rtl/spin), simulated by Verilator, with the clusters of `nicforge-spin` behind it.
+//! The sPIN datapath in hardware (rtl/spin), simulated by Verilator, with the clusters of
+//! `nicforge-spin` behind it.
 
 mod model;
 mod rules;
@@ -85,13 +86,15 @@ impl Rtl {
         Some(match event.kind {
             TO_HOST => Step::ToHost { frame, bytes: data },
             DROPPED => {
-                let why = [Dropped::PacketMemory, Dropped::TooLong, Dropped::NoContext][w[0] as usize % 3];
+                let why = [Dropped::PacketMemory, Dropped::TooLong, Dropped::NoContext]
+                    [w[0] as usize % 3];
                 Step::Dropped { frame, why }
             }
             GRANTED => Step::Granted { frame },
-            ARRIVED if w[5] != 0 => {
-                Step::Dropped { frame, why: if w[5] == 3 { Dropped::NoCell } else { Dropped::NoQueue } }
-            }
+            ARRIVED if w[5] != 0 => Step::Dropped {
+                frame,
+                why: if w[5] == 3 { Dropped::NoCell } else { Dropped::NoQueue },
+            },
             ARRIVED => {
                 let matched = Matched { context: w[3] as usize, message: w[2], last: w[4] != 0 };
                 Step::Described { frame, address: w[0], bytes: w[1], matched }
@@ -103,7 +106,9 @@ impl Rtl {
             }
             FREED => Step::Freed { address: w[0] },
             model::SENT => Step::Sent { number: w[0] as usize, bytes: data },
-            model::WRITTEN => Step::Written { number: w[0] as usize, address: event.user, bytes: data },
+            model::WRITTEN => {
+                Step::Written { number: w[0] as usize, address: event.user, bytes: data }
+            }
             _ => return None,
         })
     }

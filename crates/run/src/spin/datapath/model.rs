@@ -1,4 +1,5 @@
-//! nf_spin_top in this process: the model that Verilator makes of it, with the pins driven by `runtime/rtl/nf_spin.cpp`.
+//! nf_spin_top in this process: the model that Verilator makes of it, with the pins driven by
+//! `runtime/rtl/nf_spin.cpp`.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -34,7 +35,8 @@ pub const SOURCES: &[(&str, &str)] = sources!(
     "nf_queue.sv",
     "nf_slots.sv",
 );
-const AROUND: (&str, &str) = ("nf_spin.cpp", include_str!("../../../../../runtime/rtl/nf_spin.cpp"));
+const AROUND: (&str, &str) =
+    ("nf_spin.cpp", include_str!("../../../../../runtime/rtl/nf_spin.cpp"));
 const REGISTERS: &str = include_str!("../../../../../rtl/spin/nf_spin_registers.json");
 
 /// Where packet memory begins; the module's PACKETS.
@@ -131,7 +133,8 @@ pub struct Model {
     _library: Library,
 }
 
-// SAFETY: the handle is used by whoever has the model alone, and the library keeps nothing by thread.
+// SAFETY: the handle is used by whoever has the model alone, and the library keeps nothing by
+// thread.
 unsafe impl Send for Model {}
 
 impl std::fmt::Debug for Model {
@@ -148,18 +151,22 @@ impl Drop for Model {
 }
 
 impl Model {
-    /// Builds the model, or takes it from the cache. With a seed that is not 0 streams wait at random.
+    /// Builds the model, or takes it from the cache. With a seed that is not 0 streams wait at
+    /// random.
     ///
     /// # Errors
     /// Verilator is missing, or refuses the design.
     pub fn new(seed: u64) -> Result<Model, RtlError> {
-        let flat: Vec<(&str, &str)> =
-            SOURCES.iter().map(|(path, text)| (path.rsplit('/').next().unwrap_or(path), *text)).collect();
+        let flat: Vec<(&str, &str)> = SOURCES
+            .iter()
+            .map(|(path, text)| (path.rsplit('/').next().unwrap_or(path), *text))
+            .collect();
         let constants = [format!("-DNF_PACKETS={PACKETS:#x}u")];
         let path = Verilator::find()?.shared("nf_spin_top", &flat, AROUND, &constants)?;
         let registers: Registers =
             serde_json::from_str(REGISTERS).map_err(|e| RtlError::Results(e.to_string()))?;
-        // SAFETY: the library was built of AROUND, whose functions have these types; it has no initialisers with effects.
+        // SAFETY: the library was built of AROUND, whose functions have these types; it has no
+        // initialisers with effects.
         unsafe {
             let library = Library::new(path)?;
             macro_rules! function {
@@ -203,7 +210,9 @@ impl Model {
 
     pub fn arrive(&mut self, user: u64, time: u64, bytes: &[u8]) {
         // SAFETY: as above; the library copies the bytes.
-        unsafe { (self.functions.arrive)(self.handle, user, time, bytes.as_ptr(), bytes.len() as u32) }
+        unsafe {
+            (self.functions.arrive)(self.handle, user, time, bytes.as_ptr(), bytes.len() as u32)
+        }
     }
 
     pub fn credit(&mut self, cluster: usize) {
@@ -263,6 +272,11 @@ impl Model {
             most: raw[at + 1],
             mean: raw[at + 2] as f64 / raw[at + 3].max(1) as f64,
         };
-        Latencies { matching: cycles(0), ingress: cycles(4), scheduler: cycles(8), host: cycles(12) }
+        Latencies {
+            matching: cycles(0),
+            ingress: cycles(4),
+            scheduler: cycles(8),
+            host: cycles(12),
+        }
     }
 }

@@ -1,6 +1,8 @@
-//! Rulesets as the matching engine's registers have them (the head of rtl/spin/nf_spin_match.sv says what is where).
+//! Rulesets as the matching engine's registers have them (the head of rtl/spin/nf_spin_match.sv
+//! says what is where).
 //!
-//! Hardware sees the first 128 bytes, compares 32 bits, and payload at even offsets only. What it cannot do is refused with what can be done.
+//! Hardware sees the first 128 bytes, compares 32 bits, and payload at even offsets only. What it
+//! cannot do is refused with what can be done.
 
 use nicforge_spin::headers::{self, Field};
 use nicforge_spin::matching::{Mode, Place, REACH, Rule, Ruleset, Test};
@@ -37,7 +39,9 @@ pub fn words(ruleset: Option<&Ruleset>) -> Result<Words, String> {
 
 fn rule(test: &Test) -> Result<[u32; 4], String> {
     match test {
-        Test::Word(Rule { word, mask, start, end }) => Ok([u32::from(*word) << 18, *mask, *start, *end]),
+        Test::Word(Rule { word, mask, start, end }) => {
+            Ok([u32::from(*word) << 18, *mask, *start, *end])
+        }
         Test::Field(rule) => field(rule),
     }
 }
@@ -99,27 +103,42 @@ mod tests {
         assert_eq!(rules[12..], [40 << 16, 0x8000, 0x8000, 0x8000]);
         let (set, rules) = words(Some(&Ruleset::SLMP_BY_HEADERS)).unwrap();
         assert_eq!(set, 5 | 2 << 16);
-        assert_eq!((rules[0], rules[1], rules[4], rules[5], rules[12]), (3, u32::MAX, 5, u32::MAX, 6));
+        assert_eq!(
+            (rules[0], rules[1], rules[4], rules[5], rules[12]),
+            (3, u32::MAX, 5, u32::MAX, 6)
+        );
         assert_eq!(words(None), Ok((0, [0; 16])));
     }
 
     #[test]
     fn addresses_are_one_word() {
         let wide = |mask, value| {
-            rule(&Test::Field(headers::Rule { field: Field::Source, mask, start: value, end: value }))
+            rule(&Test::Field(headers::Rule {
+                field: Field::Source,
+                mask,
+                start: value,
+                end: value,
+            }))
         };
         assert_eq!(
             rule(&Test::field(Field::Source, 0x0a00_0001)).unwrap(),
             [27, u32::MAX, 0x0a00_0001, 0x0a00_0001]
         );
-        assert_eq!(wide(0xffff << 112, 0x2001 << 112), Ok([8, 0xffff_0000, 0x2001_0000, 0x2001_0000]));
+        assert_eq!(
+            wide(0xffff << 112, 0x2001 << 112),
+            Ok([8, 0xffff_0000, 0x2001_0000, 0x2001_0000])
+        );
         assert!(wide(u128::MAX, 1 << 64).unwrap_err().contains("32 bits"));
     }
 
     #[test]
     fn what_hardware_cannot_see_is_refused() {
         let odd = Test::field(Field::Payload(3), 1);
-        assert!(words(Some(&Ruleset { last: odd, ..Ruleset::UDP })).unwrap_err().contains("even offsets"));
+        assert!(
+            words(Some(&Ruleset { last: odd, ..Ruleset::UDP }))
+                .unwrap_err()
+                .contains("even offsets")
+        );
         let far = Ruleset { message: Place::Frame(126), ..Ruleset::UDP };
         assert!(words(Some(&far)).unwrap_err().contains("within 128 bytes"));
     }

@@ -3,7 +3,8 @@
 /// The NIC's hardware address: locally administered.
 pub const MAC: [u8; 6] = [2, 0x6e, 0x66, 0, 0, 1];
 
-/// The address behind one that is written `a.b.c.d/bits`: the kernel has the one, the NIC the other.
+/// The address behind one that is written `a.b.c.d/bits`: the kernel has the one, the NIC the
+/// other.
 pub fn next_address(address: &str) -> Option<[u8; 4]> {
     let plain = address.split('/').next()?.parse::<std::net::Ipv4Addr>().ok()?;
     Some(u32::from(plain).wrapping_add(1).to_be_bytes())
@@ -36,7 +37,9 @@ mod tests {
     #[test]
     fn requests_for_this_address_are_answered_and_nothing_else() {
         let mut request = vec![0xff; 6];
-        request.extend([2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 9, 10, 9, 0, 1]);
+        request.extend([
+            2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 9, 10, 9, 0, 1,
+        ]);
         request.extend([0, 0, 0, 0, 0, 0, 10, 9, 0, 2]);
         let address = next_address("10.9.0.1/24").unwrap();
         assert_eq!(address, [10, 9, 0, 2]);

@@ -1,5 +1,6 @@
-//! The socket at which programs find the NIC: they load images, set rules, read and write NIC memory, and get host memory that handlers
-//! reach. Requests and answers are those of `runtime/spin/host/fpspin/device.h`; what arrives is not trusted.
+//! The socket at which programs find the NIC: they load images, set rules, read and write NIC
+//! memory, and get host memory that handlers reach. Requests and answers are those of
+//! `runtime/spin/host/fpspin/device.h`; what arrives is not trusted.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -110,7 +111,8 @@ impl Client {
         }
     }
 
-    /// The next request, if all of it has come. A head that nobody's library sends ends the connection.
+    /// The next request, if all of it has come. A head that nobody's library sends ends the
+    /// connection.
     fn next(&mut self) -> Option<Request> {
         let head = self.buffer.get(..HEAD)?;
         let word = |at: usize| u32::from_ne_bytes(head[at..at + 4].try_into().unwrap_or_default());
@@ -126,11 +128,14 @@ impl Client {
         Some(Request { op, context, argument, data })
     }
 
-    /// Answers. The connection is not waited for longer than a moment: a library reads its answer at once.
+    /// Answers. The connection is not waited for longer than a moment: a library reads its answer
+    /// at once.
     fn answer(&mut self, result: Result<Answer, Refusal>) {
         let (status, answer) = match result {
             Ok(answer) => (0, answer),
-            Err((status, message)) => (status, Answer { data: message.into_bytes(), ..Answer::default() }),
+            Err((status, message)) => {
+                (status, Answer { data: message.into_bytes(), ..Answer::default() })
+            }
         };
         let mut bytes = Vec::with_capacity(HEAD + answer.data.len());
         bytes.extend((status as u32).to_ne_bytes());
@@ -159,7 +164,8 @@ fn ruleset(bytes: &[u8]) -> Result<Option<Ruleset>, Refusal> {
     if bytes.len() != RULESET {
         return Err((libc::EINVAL, format!("a ruleset has {RULESET} bytes, not {}", bytes.len())));
     }
-    let word = |at: usize| u32::from_ne_bytes(bytes[at * 4..at * 4 + 4].try_into().unwrap_or_default());
+    let word =
+        |at: usize| u32::from_ne_bytes(bytes[at * 4..at * 4 + 4].try_into().unwrap_or_default());
     let rule = |at: usize| {
         let index = word(at * 4);
         match u8::try_from(index).ok().filter(|index| *index < 32) {
@@ -169,7 +175,10 @@ fn ruleset(bytes: &[u8]) -> Result<Option<Ruleset>, Refusal> {
                 start: word(at * 4 + 2),
                 end: word(at * 4 + 3),
             })),
-            None => Err((libc::EINVAL, format!("rule {at} is on word {index}; there are words 0 to 31"))),
+            None => Err((
+                libc::EINVAL,
+                format!("rule {at} is on word {index}; there are words 0 to 31"),
+            )),
         }
     };
     Ok(Some(Ruleset {
@@ -186,7 +195,8 @@ impl Live {
         let Some(mut device) = self.device.take() else { return };
         while let Ok((stream, _)) = device.listener.accept() {
             if stream.set_nonblocking(true).is_ok() {
-                let client = Client { stream, buffer: Vec::new(), contexts: Vec::new(), gone: false };
+                let client =
+                    Client { stream, buffer: Vec::new(), contexts: Vec::new(), gone: false };
                 device.clients.push(client);
             }
         }
@@ -228,7 +238,10 @@ impl Live {
         match request.op {
             OPEN => {
                 if self.setups[context].image.is_some() && !client.contexts.contains(&context) {
-                    return Err((libc::EBUSY, format!("context {context} has handlers of somebody else")));
+                    return Err((
+                        libc::EBUSY,
+                        format!("context {context} has handlers of somebody else"),
+                    ));
                 }
                 if request.argument > MOST_HOST {
                     return wrong(format!(
@@ -287,12 +300,14 @@ impl Live {
         let before = self.setups[context].clone();
         let handlers = handlers_of(&image);
         let named = [&handlers.header, &handlers.payload, &handlers.completion];
-        let addresses = named
-            .map(|name| name.as_ref().and_then(|name| image.symbol(name)).map_or(0, |symbol| symbol.address));
+        let addresses = named.map(|name| {
+            name.as_ref().and_then(|name| image.symbol(name)).map_or(0, |symbol| symbol.address)
+        });
         let host_data = image.symbol("__host_data").map_or(0, |symbol| symbol.address);
         let names: Vec<&str> = named.iter().filter_map(|name| name.as_deref()).collect();
         let told = format!("context {context}: handlers {}", names.join(", "));
-        self.setups[context] = Setup { image: Some(image), native, lines, handlers, ..before.clone() };
+        self.setups[context] =
+            Setup { image: Some(image), native, lines, handlers, ..before.clone() };
         if let Err(error) = self.rebuild() {
             self.setups[context] = before;
             let _ = self.rebuild();
@@ -301,23 +316,35 @@ impl Live {
         tell(Happening::Device(told));
         let number = self.numbers[context].unwrap_or_default();
         let memory = self.nic.handler_memory(number).map_err(|e| wrong(e.to_string()))?;
-        let words =
-            [host_data, addresses[0], addresses[1], addresses[2], memory.start, memory.end - memory.start];
+        let words = [
+            host_data,
+            addresses[0],
+            addresses[1],
+            addresses[2],
+            memory.start,
+            memory.end - memory.start,
+        ];
         let data = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         Ok(Answer { data, ..Answer::default() })
     }
 
     /// NIC memory, as the program's first context sees it.
     fn memory(&mut self, client: &Client, request: &Request) -> Result<Answer, Refusal> {
-        let number =
-            client.contexts.first().and_then(|context| self.numbers.get(*context).copied().flatten());
+        let number = client
+            .contexts
+            .first()
+            .and_then(|context| self.numbers.get(*context).copied().flatten());
         let Some(number) = number else {
-            return Err((libc::EPERM, "no handlers are loaded whose memory this could be".to_string()));
+            return Err((
+                libc::EPERM,
+                "no handlers are loaded whose memory this could be".to_string(),
+            ));
         };
         let fail = |e: nicforge_spin::nic::NicError| (libc::EFAULT, e.to_string());
         if request.op == WRITE {
-            let address = u32::try_from(request.argument)
-                .map_err(|_| (libc::EFAULT, format!("{:#x} is no NIC address", request.argument)))?;
+            let address = u32::try_from(request.argument).map_err(|_| {
+                (libc::EFAULT, format!("{:#x} is no NIC address", request.argument))
+            })?;
             self.nic.write(number, address, &request.data).map_err(fail)?;
             return Ok(Answer::default());
         }
@@ -396,10 +423,13 @@ mod tests {
         let mut client = Client { stream, buffer: Vec::new(), contexts: Vec::new(), gone: false };
         let mut state = 1u64;
         let mut draw = move |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % below
         };
-        let interesting = [0, 1, 4095, 4096, 0x1c00_0000, 0x1c00_0000 << 32 | 64, u64::MAX, 1 << 20];
+        let interesting =
+            [0, 1, 4095, 4096, 0x1c00_0000, 0x1c00_0000 << 32 | 64, u64::MAX, 1 << 20];
         let (mut fine, mut refused) = (0, 0);
         for _ in 0..3000 {
             let size = [0, 0, 4, 68, 200][draw(5) as usize];

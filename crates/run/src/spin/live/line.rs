@@ -1,5 +1,5 @@
-//! A line that loses, doubles and reorders frames, for what the kernel's netem does where it has one. The same seed does the same to the
-//! same frames.
+//! A line that loses, doubles and reorders frames, for what the kernel's netem does where it has
+//! one. The same seed does the same to the same frames.
 
 use std::time::{Duration, Instant};
 
@@ -73,10 +73,14 @@ mod tests {
             let mut out: Vec<u32> = Vec::new();
             for at in 0..10_000u32 {
                 let frames = line.pass(at.to_le_bytes().to_vec());
-                out.extend(frames.iter().map(|frame| u32::from_le_bytes(frame[..].try_into().unwrap())));
+                out.extend(
+                    frames.iter().map(|frame| u32::from_le_bytes(frame[..].try_into().unwrap())),
+                );
             }
             std::thread::sleep(HELD);
-            out.extend(line.overdue().map(|frame| u32::from_le_bytes(frame[..].try_into().unwrap())));
+            out.extend(
+                line.overdue().map(|frame| u32::from_le_bytes(frame[..].try_into().unwrap())),
+            );
             (out, line.counts)
         };
         let (out, counts) = run();

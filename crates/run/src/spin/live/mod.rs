@@ -1,9 +1,10 @@
-//! A sPIN NIC that lives: frames come from a TAP interface (the line), handlers answer, and programs on this computer put handlers
-//! on it and share memory with them through a socket.
+//! A sPIN NIC that lives: frames come from a TAP interface (the line), handlers answer, and
+//! programs on this computer put handlers on it and share memory with them through a socket.
 //!
-//! The NIC's time is its own: it runs as fast as it can while there is something to do, and stands still otherwise.
-//! Frames that no rule wants go to a second interface (the host's side of the NIC) if there is one; without one, the NIC answers
-//! ARP requests for its address itself, so that a `ping` finds it.
+//! The NIC's time is its own: it runs as fast as it can while there is something to do, and stands
+//! still otherwise. Frames that no rule wants go to a second interface (the host's side of the NIC)
+//! if there is one; without one, the NIC answers ARP requests for its address itself, so that a
+//! `ping` finds it.
 
 mod arp;
 mod device;
@@ -20,7 +21,8 @@ use nicforge_isa::object::riscv::Image;
 use nicforge_spin::machine::Machine;
 use nicforge_spin::matching::Ruleset;
 use nicforge_spin::nic::{
-    Arrival, Context, Dropped, Fault, Handlers, HostRegion, Nic, NicError, Options, Out, Stats, Until,
+    Arrival, Context, Dropped, Fault, Handlers, HostRegion, Nic, NicError, Options, Out, Stats,
+    Until,
 };
 
 use super::datapath::{DatapathError, Rtl};
@@ -164,7 +166,8 @@ pub struct Lived {
     pub refused: u64,
     /// Frames that the line lost, doubled and held back, as it was asked to.
     pub spoilt: [u64; 3],
-    /// Frames for handlers, handlers that ran and that failed, frames dropped, bytes of host memory written and read.
+    /// Frames for handlers, handlers that ran and that failed, frames dropped, bytes of host memory
+    /// written and read.
     pub matched: u64,
     pub handlers: u64,
     pub failed: u64,
@@ -212,13 +215,17 @@ impl Live {
     /// # Errors
     /// See [`LiveError`]; what was made before goes away.
     pub fn new(mut options: LiveOptions) -> Result<Live, LiveError> {
-        let line =
-            options.tap.as_deref().map(|name| Tap::new(name, options.address.as_deref())).transpose()?;
+        let line = options
+            .tap
+            .as_deref()
+            .map(|name| Tap::new(name, options.address.as_deref()))
+            .transpose()?;
         let host = options.host_tap.as_deref().map(|name| Tap::new(name, None)).transpose()?;
         let device = options.device.as_deref().map(Device::new).transpose()?;
         let shared = Shared::default();
         let setup = std::mem::take(&mut options.setup);
-        options.nic_address = options.nic_address.or(options.address.as_deref().and_then(arp::next_address));
+        options.nic_address =
+            options.nic_address.or(options.address.as_deref().and_then(arp::next_address));
         let nic = Nic::new(&options.machine, options.nic.clone(), Box::new(shared.clone()));
         let mut live = Live {
             nic,
@@ -256,7 +263,8 @@ impl Live {
         self.shared.make(region)
     }
 
-    /// A new NIC with all contexts that have images: what was under way is lost, as when hardware is loaded.
+    /// A new NIC with all contexts that have images: what was under way is lost, as when hardware
+    /// is loaded.
     fn rebuild(&mut self) -> Result<(), LiveError> {
         self.lived.add(self.nic.stats(), self.nic.now());
         let (machine, options) = (&self.options.machine, &self.options.nic);
@@ -265,9 +273,12 @@ impl Live {
         // The one that was goes first: a process has one native engine.
         self.nic = Nic::new(machine, options.clone(), host());
         let mut nic = match native {
-            Some(image) => {
-                Nic::with_engine(machine, options.clone(), host(), Box::new(Native::new(machine, image)?))
-            }
+            Some(image) => Nic::with_engine(
+                machine,
+                options.clone(),
+                host(),
+                Box::new(Native::new(machine, image)?),
+            ),
             None => Nic::new(machine, options.clone(), host()),
         };
         if self.options.rtl {
@@ -289,7 +300,11 @@ impl Live {
     ///
     /// # Errors
     /// An interface is gone.
-    pub fn run(&mut self, stop: &AtomicBool, tell: &mut dyn FnMut(Happening)) -> Result<Lived, LiveError> {
+    pub fn run(
+        &mut self,
+        stop: &AtomicBool,
+        tell: &mut dyn FnMut(Happening),
+    ) -> Result<Lived, LiveError> {
         let began = Instant::now();
         let mut done = false;
         while !done {
@@ -316,7 +331,10 @@ impl Live {
             self.nic.run_until(Until::Cycle(next));
             self.deliver(tell);
             done = stop.load(Ordering::Relaxed)
-                || self.options.frames.is_some_and(|most| self.lived.received >= most && self.nic.is_idle())
+                || self
+                    .options
+                    .frames
+                    .is_some_and(|most| self.lived.received >= most && self.nic.is_idle())
                 || self.options.duration.is_some_and(|most| began.elapsed() >= most);
         }
         let mut lived = self.lived.clone();
@@ -330,10 +348,13 @@ impl Live {
     fn wait(&self, milliseconds: i32) -> Result<(), LiveError> {
         let mut fds: Vec<RawFd> = self.line.iter().chain(&self.host).map(Tap::fd).collect();
         fds.extend(self.device.iter().flat_map(Device::fds));
-        let mut polled: Vec<libc::pollfd> =
-            fds.into_iter().map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+        let mut polled: Vec<libc::pollfd> = fds
+            .into_iter()
+            .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 })
+            .collect();
         // SAFETY: the array lives through the call and has this many entries.
-        let ready = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
+        let ready =
+            unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
         let error = std::io::Error::last_os_error();
         if ready < 0 && error.kind() != std::io::ErrorKind::Interrupted {
             return Err(LiveError::Wait(error));
@@ -376,7 +397,10 @@ impl Live {
                     tell(Happening::Fault(fault));
                 }
                 Out::Dropped { why, .. } => tell(Happening::Dropped(why)),
-                Out::HostWritten { .. } | Out::Handler(_) | Out::Feedback { .. } | Out::Abandoned { .. } => {}
+                Out::HostWritten { .. }
+                | Out::Handler(_)
+                | Out::Feedback { .. }
+                | Out::Abandoned { .. } => {}
             }
         }
     }

@@ -23,7 +23,8 @@ impl Mapping {
         let offset = address.checked_sub(self.region.address)?;
         let end = offset.checked_add(bytes as u64)?;
         // SAFETY: offset and end are within the mapping.
-        (end <= self.region.bytes.into()).then(|| unsafe { self.file.address().add(offset as usize) })
+        (end <= self.region.bytes.into())
+            .then(|| unsafe { self.file.address().add(offset as usize) })
     }
 }
 
@@ -34,7 +35,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Makes a region, in the place of one that begins at the same address, and gives a descriptor for the program.
+    /// Makes a region, in the place of one that begins at the same address, and gives a descriptor
+    /// for the program.
     ///
     /// # Errors
     /// No memory or no descriptors are left.
@@ -55,16 +57,19 @@ impl Shared {
 impl HostMemory for Shared {
     fn read(&mut self, address: u64, bytes: &mut [u8]) {
         bytes.fill(0);
-        if let Some(from) = self.lock().iter().find_map(|mapping| mapping.at(address, bytes.len())) {
-            // SAFETY: `at` gives so many bytes of a mapping that lives while the lock is held. The program may write them meanwhile:
-            // then what is read is some of both, as with a device.
+        if let Some(from) = self.lock().iter().find_map(|mapping| mapping.at(address, bytes.len()))
+        {
+            // SAFETY: `at` gives so many bytes of a mapping that lives while the lock is held. The
+            // program may write them meanwhile: then what is read is some of both, as with a
+            // device.
             unsafe { std::ptr::copy(from, bytes.as_mut_ptr(), bytes.len()) };
         }
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) {
         if let Some(to) = self.lock().iter().find_map(|mapping| mapping.at(address, bytes.len())) {
-            // SAFETY: as above. Eight bytes are one store, so that a program that polls a flag sees all of it or nothing.
+            // SAFETY: as above. Eight bytes are one store, so that a program that polls a flag sees
+            // all of it or nothing.
             unsafe {
                 if bytes.len() == 8 && to.addr() % 8 == 0 {
                     let value = u64::from_ne_bytes(bytes.try_into().unwrap_or_default());

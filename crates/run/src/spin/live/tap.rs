@@ -1,6 +1,7 @@
 //! A TAP interface: what the kernel sends to it comes here as frames, and the other way round.
 //!
-//! Source: the kernel's Documentation/networking/tuntap.rst. The interface goes away with the file that made it.
+//! Source: the kernel's Documentation/networking/tuntap.rst. The interface goes away with the file
+//! that made it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -61,7 +62,8 @@ impl Tap {
             return Err(create(std::io::Error::last_os_error()));
         }
         let tap = Tap { name: name.to_string(), file };
-        // What the kernel says of itself on a new interface (router solicitations and the like) is of no use to handlers.
+        // What the kernel says of itself on a new interface (router solicitations and the like) is
+        // of no use to handlers.
         let quiet = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
         let _ = std::fs::write(quiet, "1");
         if let Some(address) = address {
@@ -82,12 +84,15 @@ impl Tap {
                 frame.truncate(length);
                 Ok(Some(frame))
             }
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                Ok(None)
+            }
             Err(source) => Err(TapError::Io { name: self.name.clone(), source }),
         }
     }
 
-    /// Gives a frame to the kernel. False: it did not take it (the interface is down, or the frame is none).
+    /// Gives a frame to the kernel. False: it did not take it (the interface is down, or the frame
+    /// is none).
     pub fn send(&mut self, frame: &[u8]) -> bool {
         self.file.write(frame).is_ok()
     }

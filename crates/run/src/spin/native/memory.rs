@@ -1,7 +1,9 @@
-//! The NIC's memories at the NIC's own addresses in this process, so that addresses mean the same to handlers and to the NIC.
+//! The NIC's memories at the NIC's own addresses in this process, so that addresses mean the same
+//! to handlers and to the NIC.
 //!
-//! Clusters' memories, handler and packet memory lie where RISC-V units see them; stacks lie in clusters' memories behind the rest, each
-//! with a guard page below. Everything is below 4 GiB, which x32 code needs. The addresses are fixed, so a process has one set.
+//! Clusters' memories, handler and packet memory lie where RISC-V units see them; stacks lie in
+//! clusters' memories behind the rest, each with a guard page below. Everything is below 4 GiB,
+//! which x32 code needs. The addresses are fixed, so a process has one set.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,8 +14,10 @@ use nicforge_spin::nic::{Backing, Stacks};
 pub const CODE: u32 = 0x2000_0000;
 const MOST_CODE: usize = 16 << 20;
 const PAGE: u32 = 4096;
-/// A stack and its guard. Handlers of RISC-V units have 1 KiB; here a preempted one has its signal's frame there too.
-pub const STACKS: Stacks = Stacks { first: 0x20_0000 + PAGE, stride: 0x1_0000, bytes: 0x1_0000 - PAGE };
+/// A stack and its guard. Handlers of RISC-V units have 1 KiB; here a preempted one has its
+/// signal's frame there too.
+pub const STACKS: Stacks =
+    Stacks { first: 0x20_0000 + PAGE, stride: 0x1_0000, bytes: 0x1_0000 - PAGE };
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -47,10 +51,14 @@ impl Range {
     fn new(address: u32, bytes: usize) -> Result<Range, MemoryError> {
         let address = address as usize;
         let bytes = bytes.max(1).next_multiple_of(PAGE as usize);
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+        let flags = libc::MAP_PRIVATE
+            | libc::MAP_ANONYMOUS
+            | libc::MAP_NORESERVE
+            | libc::MAP_FIXED_NOREPLACE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping that replaces none.
-        let mapped = unsafe { libc::mmap(address as *mut libc::c_void, bytes, protection, flags, -1, 0) };
+        let mapped =
+            unsafe { libc::mmap(address as *mut libc::c_void, bytes, protection, flags, -1, 0) };
         if mapped.addr() != address {
             let source = std::io::Error::last_os_error();
             return Err(MemoryError::Map { address, bytes, source });
@@ -60,7 +68,9 @@ impl Range {
 
     fn protect(&self, from: usize, bytes: usize, protection: i32) -> Result<(), MemoryError> {
         // SAFETY: pages of this mapping, whose contents nobody refers to yet, or that are code.
-        let done = unsafe { libc::mprotect((self.address + from) as *mut libc::c_void, bytes, protection) };
+        let done = unsafe {
+            libc::mprotect((self.address + from) as *mut libc::c_void, bytes, protection)
+        };
         if done < 0 {
             let source = std::io::Error::last_os_error();
             return Err(MemoryError::Map { address: self.address + from, bytes, source });
@@ -131,10 +141,15 @@ impl Memory {
         for cluster in 0..machine.clusters {
             for core in 0..machine.cores {
                 let guard = STACKS.of(core).start - PAGE;
-                clusters.protect(cluster * stride + guard as usize, PAGE as usize, libc::PROT_NONE)?;
+                clusters.protect(
+                    cluster * stride + guard as usize,
+                    PAGE as usize,
+                    libc::PROT_NONE,
+                )?;
             }
         }
-        let (handler_bytes, packet_bytes) = (machine.l2_bytes as usize, machine.packet_bytes as usize);
+        let (handler_bytes, packet_bytes) =
+            (machine.l2_bytes as usize, machine.packet_bytes as usize);
         let l2 = Range::new(map::L2, handler_bytes + packet_bytes)?;
         let place = Range::new(CODE, code.len())?;
         // SAFETY: the mapping is new, and only this refers to it.
@@ -160,10 +175,13 @@ impl Memory {
             return None;
         }
         let stride = map::L1_STRIDE as usize;
-        // SAFETY: parts that do not overlap, given out once; the NIC drops its memories before its engine, which has this.
+        // SAFETY: parts that do not overlap, given out once; the NIC drops its memories before its
+        // engine, which has this.
         unsafe {
             Some(Backing {
-                l1: (0..self.count).map(|cluster| self.clusters.part(cluster * stride, stride)).collect(),
+                l1: (0..self.count)
+                    .map(|cluster| self.clusters.part(cluster * stride, stride))
+                    .collect(),
                 handler: self.l2.part(0, self.handler_bytes),
                 packets: self.l2.part(self.handler_bytes, self.packet_bytes),
                 stacks: STACKS,

@@ -1,12 +1,16 @@
-//! Handlers as code of this computer, in the place of interpreted cores: the same NIC, the same memories at the same addresses
-//! ([`memory`]), the handlers compiled for x86-64 with pointers of 32 bits (the x32 ABI), so that structures look as on RISC-V.
+//! Handlers as code of this computer, in the place of interpreted cores: the same NIC, the same
+//! memories at the same addresses ([`memory`]), the handlers compiled for x86-64 with pointers of
+//! 32 bits (the x32 ABI), so that structures look as on RISC-V.
 //!
-//! Each unit's handler has a stack of its own and runs until it asks the NIC for something, waits, or its slice is over ([`switch`]). It
-//! runs in no simulated time but for constants: what is reported is what handlers do, not how long. A handler that waits in a loop of its
-//! own is interrupted, since nothing says that it waits. Threads would do too, but order between units would be the system's
-//! and a switch microseconds; so equal inputs give equal outputs as long as no handler is interrupted.
+//! Each unit's handler has a stack of its own and runs until it asks the NIC for something, waits,
+//! or its slice is over ([`switch`]). It runs in no simulated time but for constants: what is
+//! reported is what handlers do, not how long. A handler that waits in a loop of its own is
+//! interrupted, since nothing says that it waits. Threads would do too, but order between units
+//! would be the system's and a switch microseconds; so equal inputs give equal outputs as long as
+//! no handler is interrupted.
 //!
-//! Handlers are not kept apart: they are trusted as native code is. What their commands touch is checked as ever.
+//! Handlers are not kept apart: they are trusted as native code is. What their commands touch is
+//! checked as ever.
 
 mod image;
 mod memory;
@@ -128,7 +132,8 @@ impl Native {
         self.ready.push(Reverse((self.units[hpu].clock, hpu)));
     }
 
-    /// Puts the task and what points to it onto the unit's stack, as `task_t` and `handler_args_t`, and the handler's call below.
+    /// Puts the task and what points to it onto the unit's stack, as `task_t` and `handler_args_t`,
+    /// and the handler's call below.
     fn begin(&mut self, world: &mut World, hpu: usize) {
         let Some(task) = world.task(hpu).copied() else { return };
         let top = self.top(hpu);
@@ -141,7 +146,10 @@ impl Native {
             switch::prepare(arguments_at, task.registers[0], arguments_at)
         };
         let limit = |cycles: u64| {
-            (cycles, Duration::from_secs_f64((cycles as f64 / self.hertz).min(1e9)).max(LEAST_WATCHDOG))
+            (
+                cycles,
+                Duration::from_secs_f64((cycles as f64 / self.hertz).min(1e9)).max(LEAST_WATCHDOG),
+            )
         };
         let unit = &mut self.units[hpu];
         unit.stack = stack;
@@ -158,15 +166,17 @@ impl Native {
             // SAFETY: a word of handler memory, which is mapped.
             unsafe { (at as *mut u32).write_volatile(id as u32) };
         }
-        // SAFETY: the stack is of `prepare` or as the handler left it; memories live as long as this does, and signals are taken.
+        // SAFETY: the stack is of `prepare` or as the handler left it; memories live as long as
+        // this does, and signals are taken.
         unsafe { switch::resume(&mut self.units[hpu].stack) }
     }
 
     /// What a handler asks for at an address of its stack; nothing if it lies elsewhere.
     fn request(&self, hpu: usize, at: u32) -> Option<Request> {
         let top = self.top(hpu);
-        let inside =
-            at.is_multiple_of(4) && at >= top - STACKS.bytes && at <= top - size_of::<Request>() as u32;
+        let inside = at.is_multiple_of(4)
+            && at >= top - STACKS.bytes
+            && at <= top - size_of::<Request>() as u32;
         // SAFETY: within the unit's stack, which is mapped.
         inside.then(|| unsafe { (at as *const Request).read() })
     }
@@ -185,7 +195,8 @@ impl Native {
         world.end(hpu, unit.clock, failure);
     }
 
-    /// A handler has looked at something in vain, or its slice is over. Says whether its time is over too.
+    /// A handler has looked at something in vain, or its slice is over. Says whether its time is
+    /// over too.
     fn is_late(&mut self, hpu: usize) -> Option<u64> {
         let unit = &mut self.units[hpu];
         let (_, limit) = unit.watchdog?;
@@ -238,7 +249,9 @@ impl Native {
     fn reason(&self, hpu: usize, trouble: &Trouble) -> &'static str {
         let bottom = u64::from(self.top(hpu) - STACKS.bytes);
         match (trouble.signal, trouble.write) {
-            (libc::SIGSEGV | libc::SIGBUS, _) if (bottom - 4096..bottom).contains(&trouble.address) => {
+            (libc::SIGSEGV | libc::SIGBUS, _)
+                if (bottom - 4096..bottom).contains(&trouble.address) =>
+            {
                 "below the handler's stack, which has 60 KiB with the native engine and 1 KiB on RISC-V units"
             }
             (libc::SIGSEGV | libc::SIGBUS, true) => "nothing can be written there",
@@ -364,7 +377,8 @@ impl Engine for Native {
     }
 
     fn run(&mut self, world: &mut World, until: u64) {
-        // The thread may be another one than at the start. Without a timer only handlers that never come back are lost.
+        // The thread may be another one than at the start. Without a timer only handlers that never
+        // come back are lost.
         let _ = switch::on_this_thread();
         while !world.is_asked() {
             match self.ready.peek() {
@@ -420,7 +434,10 @@ mod tests {
         let image = NativeImage::new(Image::default(), &[]);
         let engine = Native::new(&machine, &image).unwrap();
         let second = Native::new(&machine, &image).unwrap_err();
-        assert!(second.to_string().starts_with("a native engine runs in this process already"), "{second}");
+        assert!(
+            second.to_string().starts_with("a native engine runs in this process already"),
+            "{second}"
+        );
         drop(engine);
         Native::new(&machine, &image).unwrap();
     }

@@ -1,10 +1,13 @@
-//! From the engine's stack to a handler's and back: by the handler's request, by a timer, by a fault.
+//! From the engine's stack to a handler's and back: by the handler's request, by a timer, by a
+//! fault.
 //!
-//! A switch saves what a function keeps for its caller on the stack it leaves. A handler that asks for nothing is interrupted by a timer
-//! of its thread's processor time: the signal's frame lies on the handler's stack, and the switch out of it is an ordinary one, so
-//! the handler goes on where it was when the signal returns, with all registers. Only code of handlers is interrupted so: their requests
-//! and the switches themselves lie outside it. A fault goes back to the engine instead, and what it interrupted is given up.
-//! Signals that do not come from handlers go where they went before.
+//! A switch saves what a function keeps for its caller on the stack it leaves. A handler that asks
+//! for nothing is interrupted by a timer of its thread's processor time: the signal's frame lies on
+//! the handler's stack, and the switch out of it is an ordinary one, so the handler goes on where
+//! it was when the signal returns, with all registers. Only code of handlers is interrupted so:
+//! their requests and the switches themselves lie outside it. A fault goes back to the engine
+//! instead, and what it interrupted is given up. Signals that do not come from handlers go where
+//! they went before.
 
 use std::arch::naked_asm;
 use std::cell::Cell;
@@ -38,7 +41,8 @@ const ENDED: u64 = 0;
 const PREEMPTED: u64 = 1;
 const FAULTED: u64 = 2;
 const PAGE_FAULT_WRITES: i64 = 2;
-/// Processor time of a slice. It is what a handler that waits in a loop costs the others, and far above a signal's cost.
+/// Processor time of a slice. It is what a handler that waits in a loop costs the others, and far
+/// above a signal's cost.
 pub const SLICE_NS: i64 = 1_000_000;
 
 // One engine is in a process (`memory`), so one set of these; the signal handler reads them.
@@ -112,7 +116,8 @@ pub fn gate_address() -> u64 {
     gate as *const () as u64
 }
 
-/// Prepares a stack that ends below `top` (16 bytes aligned) so that a switch to it calls a function; gives the stack pointer.
+/// Prepares a stack that ends below `top` (16 bytes aligned) so that a switch to it calls a
+/// function; gives the stack pointer.
 ///
 /// # Safety
 /// At least 72 bytes below `top` are mapped and nobody else's.
@@ -129,8 +134,8 @@ pub unsafe fn prepare(top: u32, function: u32, argument: u32) -> u64 {
 /// Runs a handler until it comes back; `stack` is its stack pointer then.
 ///
 /// # Safety
-/// The stack is one of [`prepare`] or one left by this function, with what it needs still mapped, and signals are taken
-/// ([`Signals::take`], [`on_this_thread`]).
+/// The stack is one of [`prepare`] or one left by this function, with what it needs still mapped,
+/// and signals are taken ([`Signals::take`], [`on_this_thread`]).
 pub unsafe fn resume(stack: &mut u64) -> Back {
     // SAFETY: as the caller says; the address is valid for a word.
     let value = unsafe { switch(*stack, ENGINE.as_ptr()) };
@@ -141,7 +146,12 @@ pub unsafe fn resume(stack: &mut u64) -> Back {
         FAULTED => {
             let [signal, pc, address, write] =
                 [0, 1, 2, 3].map(|at: usize| TROUBLE[at].load(Ordering::Relaxed));
-            Back::Faulted(Trouble { signal: signal as i32, pc: pc as u32, address, write: write != 0 })
+            Back::Faulted(Trouble {
+                signal: signal as i32,
+                pc: pc as u32,
+                address,
+                write: write != 0,
+            })
         }
         request => Back::Asks(request as u32),
     }
@@ -161,7 +171,11 @@ unsafe impl Sync for Before {}
 
 static BEFORE: std::sync::OnceLock<Before> = std::sync::OnceLock::new();
 
-unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+unsafe extern "C" fn on_signal(
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
     // SAFETY: the kernel gives a context to handlers with SA_SIGINFO.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let pc = registers[libc::REG_RIP as usize] as u64;
@@ -190,7 +204,8 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context:
     }
     let at = FAULTS.iter().position(|fault| *fault == signal);
     let Some(before) = BEFORE.get().zip(at).map(|(before, at)| before.0[at]) else { return };
-    // SAFETY: what was installed is called as its flags say; the default is put back, and the fault happens again.
+    // SAFETY: what was installed is called as its flags say; the default is put back, and the fault
+    // happens again.
     unsafe {
         match before.sa_sigaction {
             libc::SIG_DFL | libc::SIG_IGN => {
@@ -198,10 +213,14 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context:
             }
             function if before.sa_flags & libc::SA_SIGINFO != 0 => {
                 type Function = unsafe extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
-                std::mem::transmute::<libc::sighandler_t, Function>(function)(signal, info, context);
+                std::mem::transmute::<libc::sighandler_t, Function>(function)(
+                    signal, info, context,
+                );
             }
             function => {
-                std::mem::transmute::<libc::sighandler_t, unsafe extern "C" fn(i32)>(function)(signal);
+                std::mem::transmute::<libc::sighandler_t, unsafe extern "C" fn(i32)>(function)(
+                    signal,
+                );
             }
         }
     }
@@ -262,7 +281,8 @@ struct OfThread {
 
 impl Drop for OfThread {
     fn drop(&mut self) {
-        // SAFETY: made by this thread and nobody else's; the stack for signals is not in use where a thread ends.
+        // SAFETY: made by this thread and nobody else's; the stack for signals is not in use where
+        // a thread ends.
         unsafe {
             if let Some(timer) = self.timer {
                 libc::timer_delete(timer);
@@ -281,8 +301,9 @@ thread_local! {
     static THREAD: Cell<Option<OfThread>> = const { Cell::new(None) };
 }
 
-/// Makes this thread ready to run handlers; cheap when it is. The timer counts time in which the thread runs, so it is silent while
-/// the NIC waits. Without one, handlers that wait in loops of their own would not come back, so there is an error.
+/// Makes this thread ready to run handlers; cheap when it is. The timer counts time in which the
+/// thread runs, so it is silent while the NIC waits. Without one, handlers that wait in loops of
+/// their own would not come back, so there is an error.
 ///
 /// # Errors
 /// The system gives no timer.
@@ -291,7 +312,8 @@ pub fn on_this_thread() -> std::io::Result<()> {
         return Ok(());
     }
     let mut thread = OfThread { timer: None, stack: None };
-    // SAFETY: all-zero is a valid value of the structures, and the functions are given valid ones; the stack lives as long as the thread.
+    // SAFETY: all-zero is a valid value of the structures, and the functions are given valid ones;
+    // the stack lives as long as the thread.
     unsafe {
         let mut present: libc::stack_t = std::mem::zeroed();
         libc::sigaltstack(std::ptr::null(), &raw mut present);

@@ -1,8 +1,10 @@
-//! A simulation at the other end of a socket, for drivers written for PsPIN's simulator: `runtime/spin/driver/pspinsim.c` starts this
-//! process and speaks the messages of `runtime/spin/driver/wire.h`.
+//! A simulation at the other end of a socket, for drivers written for PsPIN's simulator:
+//! `runtime/spin/driver/pspinsim.c` starts this process and speaks the messages of
+//! `runtime/spin/driver/wire.h`.
 //!
-//! The simulation stands still after each event until the driver says so; what its callbacks ask meanwhile (more packets, memory
-//! writes) is done first, so that the same driver always sees the same times.
+//! The simulation stands still after each event until the driver says so; what its callbacks ask
+//! meanwhile (more packets, memory writes) is done first, so that the same driver always sees the
+//! same times.
 
 mod wire;
 
@@ -12,7 +14,9 @@ use std::os::unix::net::UnixStream;
 use nicforge_isa::object::riscv::{self, Image};
 use nicforge_spin::machine::Machine;
 use nicforge_spin::matching::Matched;
-use nicforge_spin::nic::{Arrival, Context, Full, Handlers, HostRegion, Nic, NicError, Options, Out, Until};
+use nicforge_spin::nic::{
+    Arrival, Context, Full, Handlers, HostRegion, Nic, NicError, Options, Out, Until,
+};
 
 use super::throughput;
 use wire::{Driver, Message, kind, long, wanted, word};
@@ -114,8 +118,10 @@ impl Server {
             2 => "fpspin",
             other => return Err(ServeError::Protocol(format!("a machine of {other} clusters"))),
         };
-        let target = nicforge_target::find(name).map_err(|e| ServeError::Protocol(e.to_string()))?;
-        let mut machine = Machine::from_target(&target).map_err(|e| ServeError::Protocol(e.to_string()))?;
+        let target =
+            nicforge_target::find(name).map_err(|e| ServeError::Protocol(e.to_string()))?;
+        let mut machine =
+            Machine::from_target(&target).map_err(|e| ServeError::Protocol(e.to_string()))?;
         // The original's line has no limit unless the driver sets one, in nanoseconds a byte.
         let g = f64::from_bits(long(data, 8));
         machine.line_rate = (g > 0.0).then(|| machine.cycle_ns() / g);
@@ -130,8 +136,8 @@ impl Server {
             kind::PACKET | kind::WRITE | kind::READ => {
                 if message.kind == kind::PACKET {
                     let named = message.data.get(PACKET..PACKET + CONTEXT);
-                    let named =
-                        named.ok_or_else(|| ServeError::Protocol("a packet too short".to_string()))?;
+                    let named = named
+                        .ok_or_else(|| ServeError::Protocol("a packet too short".to_string()))?;
                     if !self.contexts.iter().any(|context| context == named) {
                         if self.nic.is_some() {
                             return Err(ServeError::Driver(
@@ -177,7 +183,8 @@ impl Server {
             kind::PACKET => {
                 let (description, rest) = message.data.split_at(PACKET);
                 let (named, frame) = rest.split_at(CONTEXT);
-                let context = self.contexts.iter().position(|context| context == named).unwrap_or_default();
+                let context =
+                    self.contexts.iter().position(|context| context == named).unwrap_or_default();
                 let time = self.next.max(nic.now());
                 nic.arrive(Arrival {
                     time,
@@ -198,7 +205,8 @@ impl Server {
                 self.driver.lock().tell(kind::WRITTEN, 0, message.tag, &[])?;
             }
             _ => {
-                let data = nic.read(0, (message.value >> 32) as u32, message.value as u32)?.to_vec();
+                let data =
+                    nic.read(0, (message.value >> 32) as u32, message.value as u32)?.to_vec();
                 self.driver.lock().tell(kind::READ_DONE, 0, message.tag, &data)?;
             }
         }
@@ -264,7 +272,8 @@ impl Server {
                     self.feedback.push((times.feedback, bytes.into()));
                     if wire.wanted & wanted::FEEDBACK != 0 {
                         let times = [times.arrived, times.described, times.feedback].map(ps);
-                        let data: Vec<u8> = times.iter().flat_map(|time| time.to_ne_bytes()).collect();
+                        let data: Vec<u8> =
+                            times.iter().flat_map(|time| time.to_ne_bytes()).collect();
                         wire.tell(kind::FEEDBACK, 0, user, &data)?;
                     }
                 }
@@ -325,10 +334,13 @@ fn context<'a>(image: &'a Image, named: &[u8], number: usize) -> Result<Context<
         0 => Ok(None),
         address => match image.symbols.iter().find(|symbol| symbol.address == address) {
             Some(symbol) => Ok(Some(symbol.name.clone())),
-            None => Err(ServeError::Driver(format!("the image has no function at {address:#010x}"))),
+            None => {
+                Err(ServeError::Driver(format!("the image has no function at {address:#010x}")))
+            }
         },
     };
-    let handlers = Handlers { header: handler(20)?, payload: handler(24)?, completion: handler(28)? };
+    let handlers =
+        Handlers { header: handler(20)?, payload: handler(24)?, completion: handler(28)? };
     let mut context = Context::new(image, handlers);
     let (start, size) = (word(named, 0), word(named, 4));
     context.handler_memory = Some(start..start.saturating_add(size));
@@ -350,7 +362,9 @@ mod tests {
         for seed in 0..300u64 {
             let mut state = seed + 1;
             let mut draw = move |below: u64| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 (state >> 33) % below
             };
             let (stream, mut driver) = UnixStream::pair().unwrap();
@@ -363,7 +377,11 @@ mod tests {
                 bytes.extend(draw(3).to_ne_bytes());
                 // Machines of four clusters exist.
                 bytes.extend(
-                    (0..size).map(|at| if at == 0 { 4 } else { (draw(5) == 0) as u8 * draw(256) as u8 }),
+                    (0..size).map(
+                        |at| {
+                            if at == 0 { 4 } else { (draw(5) == 0) as u8 * draw(256) as u8 }
+                        },
+                    ),
                 );
             }
             driver.write_all(&bytes).unwrap();

@@ -95,7 +95,13 @@ impl Wire {
     }
 
     /// Tells an event and waits until the driver is done with it. Gives what it says then.
-    pub fn tell(&mut self, kind: u32, value: u64, tag: u64, data: &[u8]) -> std::io::Result<Vec<u8>> {
+    pub fn tell(
+        &mut self,
+        kind: u32,
+        value: u64,
+        tag: u64,
+        data: &[u8],
+    ) -> std::io::Result<Vec<u8>> {
         self.send(kind, value, tag, data)?;
         loop {
             let message = self.receive()?;
@@ -112,11 +118,13 @@ pub fn word(bytes: &[u8], at: usize) -> u32 {
 }
 
 pub fn long(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).map_or(0, |eight| u64::from_ne_bytes(eight.try_into().unwrap_or_default()))
+    bytes
+        .get(at..at + 8)
+        .map_or(0, |eight| u64::from_ne_bytes(eight.try_into().unwrap_or_default()))
 }
 
-/// Host memory that is the driver's: it is told of writes and asked for what is read. A driver that is gone is noticed by the
-/// next message.
+/// Host memory that is the driver's: it is told of writes and asked for what is read. A driver that
+/// is gone is noticed by the next message.
 #[derive(Clone, Debug)]
 pub struct Driver(Arc<Mutex<Wire>>);
 

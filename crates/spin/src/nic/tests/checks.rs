@@ -1,4 +1,5 @@
-//! Handlers and messages that go wrong: every one ends with a counted, explained outcome, and the message goes on.
+//! Handlers and messages that go wrong: every one ends with a counted, explained outcome, and the
+//! message goes on.
 
 use super::*;
 
@@ -56,7 +57,11 @@ fn images_without_a_trap_handler_go_on_too() {
     ";
     let Some((nic, out)) = run(handlers, Options::default(), three()) else { return };
     assert_eq!((nic.stats().faults[0], nic.stats().handlers, nic.stats().restarts), (4, 4, 0));
-    assert!(faults(&out)[1].to_string().contains("not this handler's packet"), "{}", faults(&out)[1]);
+    assert!(
+        faults(&out)[1].to_string().contains("not this handler's packet"),
+        "{}",
+        faults(&out)[1]
+    );
 }
 
 #[test]
@@ -102,9 +107,13 @@ const DEEP: &str = "
 
 #[test]
 fn a_stack_of_a_kibibyte_is_guarded() {
-    let Some((nic, out)) = run(DEEP, Options::default(), vec![packet(0, 60, 0, true)]) else { return };
+    let Some((nic, out)) = run(DEEP, Options::default(), vec![packet(0, 60, 0, true)]) else {
+        return;
+    };
     assert_eq!((nic.stats().faults[0], faults(&out)), (0, vec![]));
-    let Some((nic, out)) = run(DEEP, Options::default(), vec![packet(0, 70, 0, true)]) else { return };
+    let Some((nic, out)) = run(DEEP, Options::default(), vec![packet(0, 70, 0, true)]) else {
+        return;
+    };
     assert_eq!(nic.stats().faults[0], 1);
     assert!(
         faults(&out)[0].to_string().contains("below the handler's stack of 1 KiB"),
@@ -116,7 +125,8 @@ fn a_stack_of_a_kibibyte_is_guarded() {
     let Some((nic, _)) = run(DEEP, Options::default(), both.clone()) else { return };
     assert_eq!(nic.stats().faults[0], 2);
     let bugs = Options { compat: Compat { bugs: true }, ..Options::default() };
-    let Some((nic, _)) = run(&DEEP.replace("ret", "lw zero, 0x50(s0)\n1: lw t0, 0(s0)\n j 1b"), bugs, both)
+    let Some((nic, _)) =
+        run(&DEEP.replace("ret", "lw zero, 0x50(s0)\n1: lw t0, 0(s0)\n j 1b"), bugs, both)
     else {
         return;
     };
@@ -125,7 +135,8 @@ fn a_stack_of_a_kibibyte_is_guarded() {
 
 #[test]
 fn sending_what_was_freed_is_refused_and_counted() {
-    // Keeps the first packet's address for the second one's handler, which sends from there when it is too late.
+    // Keeps the first packet's address for the second one's handler, which sends from there when it
+    // is too late.
     let handlers = format!(
         "{}\n.data\n.global kept\nkept: .word 0\n.text\n",
         super::commands::PING.replace(
@@ -216,7 +227,8 @@ fn commands_that_may_not_are_refused_and_the_handler_goes_on() {
         assert_eq!((nic.stats().commands_refused, nic.stats().faults), (3, [0; 4]));
         assert!(faults(&out)[0].to_string().contains(reason), "{}", faults(&out)[0]);
     }
-    let Some((_, out)) = run(super::commands::PING, Options::default(), vec![packet(0, 2049, 0, true)])
+    let Some((_, out)) =
+        run(super::commands::PING, Options::default(), vec![packet(0, 2049, 0, true)])
     else {
         return;
     };
@@ -242,13 +254,20 @@ fn text_comes_out_by_line_and_assertions_end_the_handler() {
     1:  sw t0, 0(t0)
         j 1b
     ";
-    let Some((nic, out)) = run(handlers, Options::default(), vec![packet(0, 64, 0, true)]) else { return };
+    let Some((nic, out)) = run(handlers, Options::default(), vec![packet(0, 64, 0, true)]) else {
+        return;
+    };
     let text: String = out
         .iter()
-        .filter_map(|out| if let Out::Stdout { text, .. } = out { Some(text.as_str()) } else { None })
+        .filter_map(
+            |out| if let Out::Stdout { text, .. } = out { Some(text.as_str()) } else { None },
+        )
         .collect();
     assert_eq!((text.as_str(), nic.stats().faults), ("h\n!", [0, 0, 0, 1]));
-    assert!(faults(&out)[0].symbol.as_ref().is_some_and(|symbol| symbol.starts_with("ph+")), "{out:?}");
+    assert!(
+        faults(&out)[0].symbol.as_ref().is_some_and(|symbol| symbol.starts_with("ph+")),
+        "{out:?}"
+    );
 }
 
 const EMPTY_ALL: &str = ".global hh\n.global ph\n.global th\nhh: ret\nph: ret\nth: ret\n";
@@ -258,10 +277,13 @@ fn a_lost_end_is_given_up_after_its_time() {
     let options = Options { end_timeout: Some(5000), ..Options::default() };
     let arrivals = vec![packet(0, 64, 7, false), packet(500, 64, 7, false)];
     let Some((nic, out)) = run(EMPTY_ALL, options, arrivals.clone()) else { return };
-    assert!(
-        out.iter().any(|out| matches!(out, Out::Abandoned { context: 0, message: 7, time } if *time >= 5500))
+    assert!(out.iter().any(
+        |out| matches!(out, Out::Abandoned { context: 0, message: 7, time } if *time >= 5500)
+    ));
+    assert_eq!(
+        (fed_back(&out), nic.message_counts().abandoned, nic.message_counts().ended),
+        (2, 1, 0)
     );
-    assert_eq!((fed_back(&out), nic.message_counts().abandoned, nic.message_counts().ended), (2, 1, 0));
     let Some((nic, _)) = run(EMPTY_ALL, Options::default(), arrivals) else { return };
     assert_eq!(nic.message_counts().abandoned, 0, "without the option it stays open");
 }
@@ -300,7 +322,8 @@ const SLOW: &str = "
 #[test]
 fn full_packet_memory_drops_and_counts_or_holds_up() {
     let Some(image) = image(SLOW) else { return };
-    let arrivals = |count: u64| (0..count).map(|at| packet(at, 1400, at as u32, true)).collect::<Vec<_>>();
+    let arrivals =
+        |count: u64| (0..count).map(|at| packet(at, 1400, at as u32, true)).collect::<Vec<_>>();
     let mut machine = machine("pspin");
     machine.packet_bytes = 64 * 1408;
     for (full, bugs) in [(Full::Drop, false), (Full::Wait, false), (Full::Drop, true)] {
@@ -312,7 +335,10 @@ fn full_packet_memory_drops_and_counts_or_holds_up() {
         let out = nic.take_out();
         let dropped = nic.stats().dropped_for(Dropped::PacketMemory);
         assert_eq!(fed_back(&out) as u64 + dropped, 300);
-        assert_eq!(out.iter().filter(|out| matches!(out, Out::Dropped { .. })).count() as u64, dropped);
+        assert_eq!(
+            out.iter().filter(|out| matches!(out, Out::Dropped { .. })).count() as u64,
+            dropped
+        );
         if full == Full::Drop && !bugs {
             assert!(dropped > 100, "{dropped}");
         } else {
@@ -328,7 +354,8 @@ fn full_queues_and_cells_drop_and_count_or_hold_up() {
     for full in [Full::Drop, Full::Wait] {
         let options = Options { full, ..Options::default() };
         // One message: its queue and all cells fill while 32 handlers run.
-        let nic = nic_with(&image, options, (0..400).map(|at| packet(at, 64, 0, at == 399)).collect());
+        let nic =
+            nic_with(&image, options, (0..400).map(|at| packet(at, 64, 0, at == 399)).collect());
         let dropped = nic.stats().dropped_for(Dropped::NoCell);
         assert_eq!(nic.stats().feedback + dropped, 400);
         assert_eq!(dropped > 0, full == Full::Drop, "{dropped}");

@@ -20,7 +20,8 @@ ph:
     ret
 ";
 
-/// Copies the packet to the host, waits, and reads its first 64 bytes back over its second ones before it is sent.
+/// Copies the packet to the host, waits, and reads its first 64 bytes back over its second ones
+/// before it is sent.
 const ROUND: &str = "
     .global ph
 ph:
@@ -122,7 +123,9 @@ fn the_host_is_written_read_and_told() {
 #[test]
 fn the_fifth_command_waits_for_one_of_four() {
     let one = "    lw t4, 0x80(s0)\n";
-    let Some(image) = image(&PING.replace("    ret", &format!("{}    ret", one.repeat(5)))) else { return };
+    let Some(image) = image(&PING.replace("    ret", &format!("{}    ret", one.repeat(5)))) else {
+        return;
+    };
     let mut nic = nic("pspin", &image, Options::default());
     nic.arrive(packet(0, 1024, 0, true));
     nic.run_until(Until::Idle);
@@ -137,7 +140,8 @@ fn the_fifth_command_waits_for_one_of_four() {
     assert_clean(&mut nic);
 }
 
-/// Copies the packet's first 64 bytes within the NIC: to the scratchpad, and from there to handler memory.
+/// Copies the packet's first 64 bytes within the NIC: to the scratchpad, and from there to handler
+/// memory.
 const COPIES: &str = "
     .global ph
 ph:
@@ -185,8 +189,10 @@ fn remote_writes_have_headers_where_the_machine_has_them() {
         nic.arrive(packet(0, 1500, 0, true));
         nic.run_until(Until::Idle);
         let sent = nic.take_out().into_iter();
-        sent.filter_map(|out| if let Out::Sent { frame, .. } = out { Some(frame.len()) } else { None })
-            .collect()
+        sent.filter_map(
+            |out| if let Out::Sent { frame, .. } = out { Some(frame.len()) } else { None },
+        )
+        .collect()
     };
     assert_eq!((lengths("pspin"), lengths("fpspin")), (vec![1532], vec![1500]));
 }

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use super::*;
 
-/// Sends every packet back with its first byte changed, 30 cycles after its start; the handler takes 40.
+/// Sends every packet back with its first byte changed, 30 cycles after its start; the handler
+/// takes 40.
 #[derive(Debug, Default)]
 struct Echo {
     /// Units that have started: when they go on, and whether they have sent.
@@ -24,7 +25,9 @@ impl Engine for Echo {
 
     fn run(&mut self, world: &mut World, until: u64) {
         let first = self.running.iter().enumerate().min_by_key(|(_, (time, hpu, _))| (*time, *hpu));
-        let Some((at, &(now, hpu, sent))) = first.filter(|(_, (time, ..))| *time < until) else { return };
+        let Some((at, &(now, hpu, sent))) = first.filter(|(_, (time, ..))| *time < until) else {
+            return;
+        };
         if sent {
             self.running.remove(at);
             return world.end(hpu, now, None);
@@ -65,7 +68,8 @@ impl Engine for Echo {
 fn another_engine_runs_handlers_in_the_same_nic() {
     let Some(image) = image(".global ph\nph: ret\n") else { return };
     let host = Box::new(SparseMemory::default());
-    let mut nic = Nic::with_engine(&machine("pspin"), Options::default(), host, Box::new(Echo::default()));
+    let mut nic =
+        Nic::with_engine(&machine("pspin"), Options::default(), host, Box::new(Echo::default()));
     nic.add_context(context(&image)).unwrap();
     for number in 0..20 {
         nic.arrive(packet(number * 60, 256, 3, number == 19));
@@ -74,6 +78,9 @@ fn another_engine_runs_handlers_in_the_same_nic() {
     let out = nic.take_out();
     assert_eq!((fed_back(&out), nic.stats().sent, faults(&out)), (20, 20, vec![]));
     assert!(records(&out).iter().all(|record| record.times.ended - record.times.started == 40));
-    assert!(out.iter().any(|out| matches!(out, Out::Sent { frame, .. } if frame[..2] == [3 ^ 0xff, 1 ^ 3])));
+    assert!(
+        out.iter()
+            .any(|out| matches!(out, Out::Sent { frame, .. } if frame[..2] == [3 ^ 0xff, 1 ^ 3]))
+    );
     assert_clean(&mut nic);
 }

@@ -21,7 +21,8 @@ const RESERVE: &str = "
         .text
 ";
 
-/// A user's spec may have more clusters than the published NICs: each has its memory, and what lies behind the last has none.
+/// A user's spec may have more clusters than the published NICs: each has its memory, and what lies
+/// behind the last has none.
 #[test]
 fn eight_clusters_have_eight_memories() {
     let Some(image) = image(&RESERVE.replace("PLACE", "la t0, count")) else { return };
@@ -41,7 +42,9 @@ fn eight_clusters_have_eight_memories() {
 #[test]
 fn reservations_of_many_cores_lose_no_increment() {
     let places = ["la t0, count", "lw t0, 0(a0)\n lw t0, 0x10(t0)"];
-    for (place, slice) in places.into_iter().flat_map(|place| [(place, 1), (place, SLICE), (place, 500)]) {
+    for (place, slice) in
+        places.into_iter().flat_map(|place| [(place, 1), (place, SLICE), (place, 500)])
+    {
         let Some(image) = image(&RESERVE.replace("PLACE", place)) else { return };
         let mut nic = nic("pspin", &image, Options { slice, ..Options::default() });
         // Messages of one cluster, so that scratchpads and handlers are near and far.
@@ -50,7 +53,8 @@ fn reservations_of_many_cores_lose_no_increment() {
         }
         nic.run_until(Until::Idle);
         assert_eq!(faults(&nic.take_out()), []);
-        let word = |address: u32| u32::from_le_bytes(nic.read(0, address, 4).unwrap().try_into().unwrap());
+        let word =
+            |address: u32| u32::from_le_bytes(nic.read(0, address, 4).unwrap().try_into().unwrap());
         let at = if place.contains("count") {
             image.symbol("count").unwrap().address
         } else {
@@ -61,7 +65,8 @@ fn reservations_of_many_cores_lose_no_increment() {
     }
 }
 
-/// Loads a word over and over: from the scratchpad of the message's cluster plus what the packet is long, beyond 64 bytes.
+/// Loads a word over and over: from the scratchpad of the message's cluster plus what the packet is
+/// long, beyond 64 bytes.
 const LOADS: &str = "
         .global ph
     ph: lw t0, 0(a0)
@@ -75,7 +80,8 @@ const LOADS: &str = "
         ret
 ";
 
-/// Cycles of the last of eight handlers that run beside each other in one cluster, on packets whose lengths differ by some bytes.
+/// Cycles of the last of eight handlers that run beside each other in one cluster, on packets whose
+/// lengths differ by some bytes.
 fn cycles(place: &str, step: usize) -> Option<u64> {
     let image = image(&LOADS.replace("PLACE", place))?;
     let mut nic = nic("pspin", &image, Options { slice: 1, ..Options::default() });
@@ -84,11 +90,15 @@ fn cycles(place: &str, step: usize) -> Option<u64> {
     }
     nic.run_until(Until::Idle);
     let records = records(&nic.take_out());
-    assert_eq!(records.iter().map(|record| record.hpu).collect::<std::collections::BTreeSet<_>>().len(), 8);
+    assert_eq!(
+        records.iter().map(|record| record.hpu).collect::<std::collections::BTreeSet<_>>().len(),
+        8
+    );
     records.last().map(|record| record.times.ended - record.times.started)
 }
 
-/// Reads the packet's address, then byte 1 of the handler memory's, and leaves both in the scratchpad.
+/// Reads the packet's address, then byte 1 of the handler memory's, and leaves both in the
+/// scratchpad.
 const BYTES: &str = "
         .global ph
     ph: lw t0, 0(a0)
@@ -106,7 +116,8 @@ const BYTES: &str = "
 fn bytes_of_task_registers_are_right_unless_the_fault_is_asked_for() {
     let Some(image) = image(BYTES) else { return };
     for bugs in [false, true] {
-        let mut nic = nic("pspin", &image, Options { compat: Compat { bugs }, ..Options::default() });
+        let mut nic =
+            nic("pspin", &image, Options { compat: Compat { bugs }, ..Options::default() });
         nic.arrive(packet(0, 64, 0, true));
         nic.run_until(Until::Idle);
         let seen = nic.read(0, map::L1 + map::L1_SCRATCHPADS, 6).unwrap();
@@ -130,9 +141,10 @@ fn a_bank_serves_one_access_a_cycle() {
 fn distance_costs_what_the_machine_says() {
     let apart = "addi t1, t1, -64\n add t0, t0, t1";
     let Some(near) = cycles(&format!("lw t0, 0x10(t0)\n {apart}"), 4) else { return };
-    let (Some(far), Some(handler)) =
-        (cycles(&format!("lw t0, 0x14(t0)\n {apart}"), 4), cycles(&format!("lw t0, 0(t0)\n {apart}"), 4))
-    else {
+    let (Some(far), Some(handler)) = (
+        cycles(&format!("lw t0, 0x14(t0)\n {apart}"), 4),
+        cycles(&format!("lw t0, 0(t0)\n {apart}"), 4),
+    ) else {
         return;
     };
     assert_eq!((far - near, handler - near), (100 * 24, 100 * 21));

@@ -16,7 +16,8 @@ use nicforge_isa::object::riscv::{self, Image};
 use super::*;
 use crate::matching::{Matched, Ruleset};
 
-/// A runtime as small as can be: stacks, arguments, the loop; a trap is reported and ends the handler.
+/// A runtime as small as can be: stacks, arguments, the loop; a trap is reported and ends the
+/// handler.
 const RUNTIME: &str = "
     .section .text.start,\"ax\"
     .global _start
@@ -98,8 +99,12 @@ pub(super) fn elf(handlers: &str) -> Option<Vec<u8>> {
         let output = Tool::new(name).args(arguments).current_dir(dir.path()).output().expect(name);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
-    run("riscv64-unknown-elf-as", &["-march=rv32imac_zicsr", "-mabi=ilp32", "image.s", "-o", "image.o"]);
-    let link = ["-melf32lriscv", "-T", "image.ld", "--no-warn-rwx-segments", "image.o", "-o", "image"];
+    run(
+        "riscv64-unknown-elf-as",
+        &["-march=rv32imac_zicsr", "-mabi=ilp32", "image.s", "-o", "image.o"],
+    );
+    let link =
+        ["-melf32lriscv", "-T", "image.ld", "--no-warn-rwx-segments", "image.o", "-o", "image"];
     run("riscv64-unknown-elf-ld", &link);
     Some(std::fs::read(path("image")).expect("the linked image"))
 }
@@ -131,11 +136,14 @@ pub(super) fn packet(time: u64, bytes: usize, message: u32, last: bool) -> Arriv
 }
 
 pub(super) fn records(out: &[Out]) -> Vec<Record> {
-    out.iter().filter_map(|out| if let Out::Handler(record) = out { Some(*record) } else { None }).collect()
+    out.iter()
+        .filter_map(|out| if let Out::Handler(record) = out { Some(*record) } else { None })
+        .collect()
 }
 
 pub(super) fn faults(out: &[Out]) -> Vec<Fault> {
-    let faults = out.iter().filter_map(|out| if let Out::Fault(fault) = out { Some(fault) } else { None });
+    let faults =
+        out.iter().filter_map(|out| if let Out::Fault(fault) = out { Some(fault) } else { None });
     faults.cloned().collect()
 }
 

@@ -35,14 +35,18 @@ fn an_empty_handler_costs_its_runtime_and_misses_the_first_time() {
         nic.arrive(packet(time, 64, 0, false));
     }
     nic.run_until(Until::Idle);
-    let cycles: Vec<u64> =
-        records(&nic.take_out()).iter().map(|record| record.times.ended - record.times.started).collect();
-    // Load, move, call 2, return 2, doorbell 3; the first time the loop's line and the handler's are not there. As in RTL: 25, 9.
+    let cycles: Vec<u64> = records(&nic.take_out())
+        .iter()
+        .map(|record| record.times.ended - record.times.started)
+        .collect();
+    // Load, move, call 2, return 2, doorbell 3; the first time the loop's line and the handler's
+    // are not there. As in RTL: 25, 9.
     assert_eq!(cycles, [9 + 2 * 8, 9, 9]);
     assert_eq!(nic.stats().cache_misses, cold_misses(&image));
 }
 
-/// Lines that starting takes, in every cluster, and in one those of the handler and the two of the loop.
+/// Lines that starting takes, in every cluster, and in one those of the handler and the two of the
+/// loop.
 fn cold_misses(image: &Image) -> u64 {
     let mut nic = nic("pspin", image, Options::default());
     nic.run_until(Until::Idle);
@@ -64,7 +68,8 @@ fn units_are_taken_from_the_lowest_in_the_home_cluster() {
 #[test]
 fn matching_on_fpspin_takes_its_time_and_the_host_gets_the_rest() {
     let Some(image) = image(EMPTY) else { return };
-    let mut nic = Nic::new(&machine("fpspin"), Options::default(), Box::new(SparseMemory::default()));
+    let mut nic =
+        Nic::new(&machine("fpspin"), Options::default(), Box::new(SparseMemory::default()));
     nic.add_context(Context { ruleset: Some(Ruleset::UDP), ..context(&image) }).unwrap();
     let mut udp = vec![0; 128];
     udp[12..14].copy_from_slice(&[8, 0]);
@@ -88,7 +93,12 @@ fn equal_inputs_give_equal_outputs() {
     let run = || {
         let mut nic = nic("pspin", &image, Options::default());
         for number in 0..200 {
-            nic.arrive(packet(number * 7, 64 + number as usize * 5, number as u32 % 9, number % 20 == 19));
+            nic.arrive(packet(
+                number * 7,
+                64 + number as usize * 5,
+                number as u32 % 9,
+                number % 20 == 19,
+            ));
         }
         nic.run_until(Until::Idle);
         assert_clean(&mut nic);

@@ -1,5 +1,6 @@
-//! Random messages through the whole NIC, against what must hold whatever the order: every frame is accounted for once, and handlers of a
-//! message come in their order. Images made of anything at all end too.
+//! Random messages through the whole NIC, against what must hold whatever the order: every frame is
+//! accounted for once, and handlers of a message come in their order. Images made of anything at
+//! all end too.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +72,11 @@ fn every_frame_is_accounted_for_and_handlers_keep_their_order() {
         }
         let mut nic = Nic::new(&machine, options, Box::new(SparseMemory::default()));
         for weight in 1..=2 {
-            nic.add_context(Context { weight: NonZeroU32::new(weight).unwrap(), ..context(&image) }).unwrap();
+            nic.add_context(Context {
+                weight: NonZeroU32::new(weight).unwrap(),
+                ..context(&image)
+            })
+            .unwrap();
         }
         let (mut time, count) = (0, 300);
         for user in 0..count {
@@ -82,7 +87,8 @@ fn every_frame_is_accounted_for_and_handlers_keep_their_order() {
             }
             // A third context that there is not.
             let context = [0, 0, 0, 1, 1, 1, 1, 2][random.below(8) as usize];
-            let matched = Matched { context, message: random.below(12) as u32, last: random.below(10) == 0 };
+            let matched =
+                Matched { context, message: random.below(12) as u32, last: random.below(10) == 0 };
             nic.arrive(Arrival { time, frame, matched: Some(matched), copied: None, user });
         }
         nic.run_until(Until::Idle);
@@ -98,16 +104,22 @@ fn every_frame_is_accounted_for_and_handlers_keep_their_order() {
         assert!(seen.values().all(|times| *times == 1), "seed {seed}: a frame came back twice");
         check_order(&records(&out), seed);
         let stats = nic.stats();
-        assert_eq!(stats.faults.iter().sum::<u64>(), faults(&out).len() as u64 - stats.commands_refused);
+        assert_eq!(
+            stats.faults.iter().sum::<u64>(),
+            faults(&out).len() as u64 - stats.commands_refused
+        );
         assert_eq!(stats.handlers, records(&out).len() as u64);
     }
 }
 
-/// In a message: the header handler ends before payload handlers start, and completion starts when all of them have ended.
+/// In a message: the header handler ends before payload handlers start, and completion starts when
+/// all of them have ended.
 fn check_order(records: &[Record], seed: u64) {
     let mut messages: BTreeMap<(usize, u32), Vec<&Record>> = BTreeMap::new();
     for record in records {
-        assert!(record.times.started < record.times.ended && record.times.ended < record.times.feedback);
+        assert!(
+            record.times.started < record.times.ended && record.times.ended < record.times.feedback
+        );
         messages.entry((record.context, record.message)).or_default().push(record);
     }
     for (message, mut records) in messages {

@@ -32,7 +32,8 @@ fn of(context: usize, time: u64, message: u32) -> Arrival {
 fn images_at_the_same_addresses_do_not_see_each_other() {
     let built = |step: &str, base: &str| image(&COUNT.replace("STEP", step).replace("BASE", base));
     let (Some(first), Some(second)) = (built("1", "100"), built("5", "1000")) else { return };
-    let mut nic = Nic::new(&machine("pspin"), Options::default(), Box::new(SparseMemory::default()));
+    let mut nic =
+        Nic::new(&machine("pspin"), Options::default(), Box::new(SparseMemory::default()));
     nic.add_context(context(&first)).unwrap();
     nic.add_context(context(&second)).unwrap();
     let third = Context { shares: Some(1), ..context(&second) };
@@ -66,7 +67,8 @@ fn units_are_shared_by_weight() {
     machine.queues = 4096;
     let mut nic = Nic::new(&machine, Options::default(), Box::new(SparseMemory::default()));
     for weight in [3, 1] {
-        nic.add_context(Context { weight: NonZeroU32::new(weight).unwrap(), ..context(&image) }).unwrap();
+        nic.add_context(Context { weight: NonZeroU32::new(weight).unwrap(), ..context(&image) })
+            .unwrap();
     }
     for number in 0..4000 {
         nic.arrive(of(number % 2, number as u64, number as u32));
@@ -74,14 +76,17 @@ fn units_are_shared_by_weight() {
     // While both have packets waiting.
     nic.run_until(Until::Cycle(20_000));
     let out = nic.take_out();
-    let of = |context: usize| records(&out).iter().filter(|record| record.context == context).count() as f64;
+    let of = |context: usize| {
+        records(&out).iter().filter(|record| record.context == context).count() as f64
+    };
     assert!((2.7..3.3).contains(&(of(0) / of(1))), "{} to {}", of(0), of(1));
 }
 
 #[test]
 fn contexts_that_cannot_be_are_refused_with_the_reason() {
     let Some(image) = image(".global ph\nph: ret\n") else { return };
-    let mut nic = Nic::new(&machine("fpspin"), Options::default(), Box::new(SparseMemory::default()));
+    let mut nic =
+        Nic::new(&machine("fpspin"), Options::default(), Box::new(SparseMemory::default()));
     let said = |nic: &mut Nic, context: Context| nic.add_context(context).unwrap_err().to_string();
     let missing = Handlers { payload: Some("other".into()), ..Handlers::default() };
     assert_eq!(
@@ -89,9 +94,13 @@ fn contexts_that_cannot_be_are_refused_with_the_reason() {
         "the image has no symbol `other`; name handlers as they are defined"
     );
     assert!(
-        said(&mut nic, Context { scratchpad: 1 << 20, ..context(&image) }).contains("a cluster has room for")
+        said(&mut nic, Context { scratchpad: 1 << 20, ..context(&image) })
+            .contains("a cluster has room for")
     );
-    assert_eq!(said(&mut nic, Context { shares: Some(3), ..context(&image) }), "there is no context 3");
+    assert_eq!(
+        said(&mut nic, Context { shares: Some(3), ..context(&image) }),
+        "there is no context 3"
+    );
     let unlinked = Image::default();
     let none = Context::new(&unlinked, Handlers::default());
     assert!(said(&mut nic, none).contains("no segments to load"));
@@ -105,7 +114,10 @@ fn contexts_that_cannot_be_are_refused_with_the_reason() {
     }
     nic.add_context(context(&image)).unwrap();
     nic.arrive(packet(0, 64, 0, true));
-    assert!(said(&mut nic, context(&image)).starts_with("contexts are set up while nothing is under way"));
+    assert!(
+        said(&mut nic, context(&image))
+            .starts_with("contexts are set up while nothing is under way")
+    );
     nic.run_until(Until::Idle);
     assert_eq!(nic.add_context(context(&image)), Ok(1), "later, too");
     let now = nic.now();
@@ -114,7 +126,11 @@ fn contexts_that_cannot_be_are_refused_with_the_reason() {
     let record = records(&nic.take_out())[1];
     assert!(record.context == 1 && record.times.started > now);
     assert_eq!(nic.set_ruleset(2, None), Err(NicError::NoContext(2)));
-    nic.set_ruleset(1, Some(Ruleset { select: [crate::matching::Test::ALWAYS; 3], ..Ruleset::UDP })).unwrap();
+    nic.set_ruleset(
+        1,
+        Some(Ruleset { select: [crate::matching::Test::ALWAYS; 3], ..Ruleset::UDP }),
+    )
+    .unwrap();
     nic.arrive(Arrival { time: now, frame: vec![0; 60], ..Arrival::default() });
     nic.run_until(Until::Idle);
     assert_eq!((nic.stats().matched, nic.message_counts().packets), (3, 3));

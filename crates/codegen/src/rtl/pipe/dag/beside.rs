@@ -1,8 +1,10 @@
-//! Questions to modules beside the pipe, which know the whole of a packet: what its payload adds up to (`nf_prefix_sum`), and bytes at any place of
-//! it (`nf_frame_bytes`), and to copies of tables' byte strings (also `nf_frame_bytes`).
+//! Questions to modules beside the pipe, which know the whole of a packet: what its payload adds up
+//! to (`nf_prefix_sum`), and bytes at any place of it (`nf_frame_bytes`), and to copies of tables'
+//! byte strings (also `nf_frame_bytes`).
 //!
-//! A question is a place in the packet's frame, and its answer is there some stages later, a question each cycle. Each module has a copy of the
-//! packet buffer; questions of one kind on ways that exclude each other share one, as keys of tables share a port.
+//! A question is a place in the packet's frame, and its answer is there some stages later, a
+//! question each cycle. Each module has a copy of the packet buffer; questions of one kind on ways
+//! that exclude each other share one, as keys of tables share a port.
 
 use super::super::super::limits::MEMORY_BITS;
 use super::super::super::{ADDRESS_BITS, SLOT_LINES};
@@ -18,7 +20,8 @@ pub enum What {
     Sum { start: u32 },
     /// So many bytes from the place on, the first one lowest; 64 at most.
     Bytes(u32),
-    /// The same of the strings in memory number `memory`: the place is a line of theirs and a byte of it.
+    /// The same of the strings in memory number `memory`: the place is a line of theirs and a byte
+    /// of it.
     Stored { memory: u64, bytes: u32 },
 }
 
@@ -97,7 +100,8 @@ impl Walk<'_, '_, '_> {
         let (given, span) = (self.given(way), self.span);
         let dag = &mut *self.dag;
         let same = |asked: &&mut Question| {
-            asked.what == what && dag.wires.iter().any(|wire| wire.name == asked.name && wire.value == place)
+            asked.what == what
+                && dag.wires.iter().any(|wire| wire.name == asked.name && wire.value == place)
         };
         if let Some(asked) = dag.asked.iter_mut().find(same) {
             asked.given.push(given);
@@ -125,8 +129,11 @@ pub fn share(dag: &mut Dag, names: &mut Names) {
     for mut asked in std::mem::take(&mut dag.asked) {
         // What tells the ways apart must be known before any table answers.
         let early = |atom: &String| !used(atom).any(|name| stateful.contains(name));
-        asked.given =
-            asked.given.into_iter().map(|given| given.into_iter().filter(early).collect()).collect();
+        asked.given = asked
+            .given
+            .into_iter()
+            .map(|given| given.into_iter().filter(early).collect())
+            .collect();
         let joins = |group: &Vec<Question>| {
             group.iter().all(|other| {
                 other.what == asked.what
@@ -134,8 +141,11 @@ pub fn share(dag: &mut Dag, names: &mut Names) {
                     && exclude(&asked.given, &other.given)
             })
         };
-        let known =
-            if stateful.contains(&asked.name) { None } else { groups.iter_mut().find(|group| joins(group)) };
+        let known = if stateful.contains(&asked.name) {
+            None
+        } else {
+            groups.iter_mut().find(|group| joins(group))
+        };
         match known {
             Some(group) => group.push(asked),
             None => groups.push(vec![asked]),
@@ -152,7 +162,9 @@ pub fn share(dag: &mut Dag, names: &mut Names) {
         let [place, answer] = ["place", wanted(first.what)].map(|name| names.fresh(name));
         let mut text = String::new();
         for (at, asked) in group.iter().enumerate() {
-            let Some(wire) = dag.wires.iter_mut().find(|wire| wire.name == asked.name) else { continue };
+            let Some(wire) = dag.wires.iter_mut().find(|wire| wire.name == asked.name) else {
+                continue;
+            };
             let to = std::mem::replace(&mut wire.value, mark(&answer));
             match conditions.get(at) {
                 Some(condition) => text.push_str(&format!("({condition}) ? {to} : ")),
@@ -160,21 +172,33 @@ pub fn share(dag: &mut Dag, names: &mut Names) {
             }
         }
         let delay = timing::mux(2 * group.len() as u32 - 1).max(timing::CHOOSE);
-        dag.wires.push(Wire { name: place.clone(), width: first.what.place_bits(), value: text, delay });
+        dag.wires.push(Wire {
+            name: place.clone(),
+            width: first.what.place_bits(),
+            value: text,
+            delay,
+        });
         dag.wires.push(Wire {
             name: answer.clone(),
             width: first.what.bits(),
             value: mark(&place),
             delay: 0,
         });
-        dag.asked.push(Question { name: answer, what: first.what, given: Vec::new(), span: first.span });
+        dag.asked.push(Question {
+            name: answer,
+            what: first.what,
+            given: Vec::new(),
+            span: first.span,
+        });
     }
 }
 
-/// Whether the device has block memories for that many copies of a packet buffer of so many slots, and of byte strings.
+/// Whether the device has block memories for that many copies of a packet buffer of so many slots,
+/// and of byte strings.
 pub fn room(asked: &[Question], slots: u32, tables: &[TableForm]) -> Result<(), NoPipe> {
     stored_room(asked, tables)?;
-    let asked: Vec<&Question> = asked.iter().filter(|asked| asked.what.stored().is_none()).collect();
+    let asked: Vec<&Question> =
+        asked.iter().filter(|asked| asked.what.stored().is_none()).collect();
     // As words of 72 bits, 512 of them in each.
     let blocks = ((slots * SLOT_LINES).div_ceil(512) * 8) as usize;
     // The packet buffer itself is as large as a copy.
@@ -193,7 +217,9 @@ pub fn room(asked: &[Question], slots: u32, tables: &[TableForm]) -> Result<(), 
 /// Whether it has memory for as many copies of byte strings as they are read from at once.
 fn stored_room(asked: &[Question], tables: &[TableForm]) -> Result<(), NoPipe> {
     let bits = |memory: u64| {
-        let own = tables.iter().find(|form| form.bytes.as_ref().is_some_and(|store| store.memory == memory));
+        let own = tables
+            .iter()
+            .find(|form| form.bytes.as_ref().is_some_and(|store| store.memory == memory));
         own.map_or(0, |form| 512 * u64::from(form.pipe_lines()))
     };
     let mut all: u64 = tables.iter().map(|form| form.pipe_memory_bits(1)).sum();

@@ -1,11 +1,13 @@
 //! Divisions as wires.
 //!
-//! By a constant: the quotient of a number of `n` bits by `d` is the top of its product with `m`, the least whole number not below
-//! 2^(n+l) / d, where l is the number of bits of d - 1 (Granlund and Montgomery, 1994); `m` has n + 1 bits. By anything else, and for more
-//! than 32 bits: a bit at a time, as on paper; each step is a subtraction and a choice, and the schedule puts as many into a stage as fit.
+//! By a constant: the quotient of a number of `n` bits by `d` is the top of its product with `m`,
+//! the least whole number not below 2^(n+l) / d, where l is the number of bits of d - 1 (Granlund
+//! and Montgomery, 1994); `m` has n + 1 bits. By anything else, and for more than 32 bits: a bit at
+//! a time, as on paper; each step is a subtraction and a choice, and the schedule puts as many into
+//! a stage as fit.
 //!
-//! Signed numbers are divided without their signs. A quotient by zero is zero and the remainder the dividend, as in the interpreter;
-//! the least number by -1 wraps around.
+//! Signed numbers are divided without their signs. A quotient by zero is zero and the remainder the
+//! dividend, as in the interpreter; the least number by -1 wraps around.
 
 use nicforge_ir::BinOp;
 
@@ -82,7 +84,12 @@ impl Walk<'_, '_, '_> {
         let mut bits = Vec::new();
         for at in (0..width).rev() {
             let next = self.wire("with_bit", width + 1, format!("{{{rest}, {n}[{at}]}}"), 0);
-            let less = self.wire("less", width + 1, format!("{next} - {{1'b0, {d}}}"), timing::carry(width));
+            let less = self.wire(
+                "less",
+                width + 1,
+                format!("{next} - {{1'b0, {d}}}"),
+                timing::carry(width),
+            );
             let rested = format!("{less}[{width}] ? {next}[{0}:0] : {less}[{0}:0]", width - 1);
             rest = self.wire("rest", width, rested, timing::CHOOSE);
             bits.push(format!("!{less}[{width}]"));

@@ -1,13 +1,15 @@
 //! Bytes of the frame that are overwritten where they lie.
 //!
-//! The packet buffer is not written: the bytes that may be other ones than there, one stretch from the first to the last, are a signal, which
-//! reads look at, and which leaves as the end of the new headers. So payload begins behind the stretch, or where the frame ends before. What
-//! is overwritten elsewhere is kept apart (`patches`).
+//! The packet buffer is not written: the bytes that may be other ones than there, one stretch from
+//! the first to the last, are a signal, which reads look at, and which leaves as the end of the new
+//! headers. So payload begins behind the stretch, or where the frame ends before. What is
+//! overwritten elsewhere is kept apart (`patches`).
 
 use super::super::super::tables::bits_below;
 use super::*;
 
-/// Bytes `from..to` of the frame as they are now, byte `from` lowest, and what was overwritten anywhere.
+/// Bytes `from..to` of the frame as they are now, byte `from` lowest, and what was overwritten
+/// anywhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Edited {
     pub from: u32,
@@ -51,11 +53,17 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Overwrites bytes `off` behind the cursor, if they are all there.
-    pub(super) fn store(&mut self, ok: ValueId, off: ValueId, value: ValueId) -> Result<(), NoPipe> {
+    pub(super) fn store(
+        &mut self,
+        ok: ValueId,
+        off: ValueId,
+        value: ValueId,
+    ) -> Result<(), NoPipe> {
         let packet = self.packet();
         let size = self.dag.bits.bytes(self.low.ty(value));
         let within = |range: &Range| range.1 <= u64::from(MOST_WINDOW);
-        let (least, far) = Some(self.range(off)).filter(within).unwrap_or_else(|| self.range_here(off));
+        let (least, far) =
+            Some(self.range(off)).filter(within).unwrap_or_else(|| self.range_here(off));
         let start = if let Cursor::At(at) = packet.cursor { at } else { 0 };
         let last = far.saturating_add(u64::from(most(&packet.cursor) + size));
         if last > u64::from(MOST_WINDOW) {
@@ -119,7 +127,8 @@ impl Walk<'_, '_, '_> {
                 parts.push(self.frame(Some(&before), to, last));
             }
             parts.reverse();
-            let bytes = self.wire("edited", 8 * (last - first), format!("{{{}}}", parts.join(", ")), 0);
+            let bytes =
+                self.wire("edited", 8 * (last - first), format!("{{{}}}", parts.join(", ")), 0);
             touched.extend(&before.touched);
             if !before.patches.is_empty() {
                 touched.extend(first..last);
@@ -144,12 +153,15 @@ impl Walk<'_, '_, '_> {
         else {
             return Some(Edited { patches, ..Edited::default() });
         };
-        let mut touched: BTreeSet<u32> = some().flat_map(|edited| edited.touched.iter().copied()).collect();
+        let mut touched: BTreeSet<u32> =
+            some().flat_map(|edited| edited.touched.iter().copied()).collect();
         if !patches.is_empty() {
             touched.extend(from..to);
         }
-        let texts: Vec<String> = list.iter().map(|edited| self.frame(edited.as_ref(), from, to)).collect();
-        let from_ways: Vec<(&Way, &str)> = ways.iter().zip(texts.iter().map(String::as_str)).collect();
+        let texts: Vec<String> =
+            list.iter().map(|edited| self.frame(edited.as_ref(), from, to)).collect();
+        let from_ways: Vec<(&Way, &str)> =
+            ways.iter().zip(texts.iter().map(String::as_str)).collect();
         let width = 8 * (to - from);
         let (value, delay) = taken(width, &from_ways);
         let bytes = self.wire("edited", width, value, delay);
@@ -158,8 +170,10 @@ impl Walk<'_, '_, '_> {
 
     /// Patches of all ways, those that not all have in common under the condition of theirs.
     fn join_patches(&mut self, ways: &[Way], list: &[Option<Edited>]) -> Vec<Patch> {
-        let all: Vec<&[Patch]> =
-            list.iter().map(|edited| edited.as_ref().map_or(&[][..], |edited| &edited.patches)).collect();
+        let all: Vec<&[Patch]> = list
+            .iter()
+            .map(|edited| edited.as_ref().map_or(&[][..], |edited| &edited.patches))
+            .collect();
         let common = (0..all[0].len())
             .take_while(|at| all.iter().all(|patches| patches.get(*at) == all[0].get(*at)))
             .count();
@@ -177,8 +191,12 @@ impl Walk<'_, '_, '_> {
                 last.clone()
             };
             for patch in &patches[common..] {
-                let when =
-                    self.wire("when", 1, format!("{} && {way}", patch.when), timing::tree(ways.len() as u32));
+                let when = self.wire(
+                    "when",
+                    1,
+                    format!("{} && {way}", patch.when),
+                    timing::tree(ways.len() as u32),
+                );
                 joined.push(Patch { when, ..patch.clone() });
             }
         }
@@ -188,7 +206,8 @@ impl Walk<'_, '_, '_> {
     /// How a packet leaves: the overwritten bytes as one more header, and where payload is then.
     pub(super) fn leaving(&mut self, packet: &Packet) -> Leaving {
         let cursor = text(&packet.cursor);
-        let Some(edited) = packet.edited.as_ref().filter(|edited| edited.to > start_of(&packet.cursor))
+        let Some(edited) =
+            packet.edited.as_ref().filter(|edited| edited.to > start_of(&packet.cursor))
         else {
             return Leaving { part: None, count: Count::Known(0), from: cursor };
         };
@@ -204,7 +223,8 @@ impl Walk<'_, '_, '_> {
             let fits = self.wire("fits", 1, fits, delay);
             let stop = self.wire("stop", 16, format!("{fits} ? {to} : {end}"), timing::CHOOSE);
             let within = self.wire("within", 1, format!("{cursor} < {stop}"), timing::carry(8));
-            let from = self.wire("from", 16, format!("{within} ? {stop} : {cursor}"), timing::CHOOSE);
+            let from =
+                self.wire("from", 16, format!("{within} ? {stop} : {cursor}"), timing::CHOOSE);
             let count = self.wire("count", 16, format!("{from} - {cursor}"), timing::carry(16));
             return Leaving { part: Some((part, edited.to)), count: Count::Data(count), from };
         };

@@ -1,8 +1,10 @@
 //! Differences that are compared, such as how long ago an entry was used: `now - last <= idle`.
 //!
-//! As written, what the table says goes through two carry chains, one behind the other, in the cycle that ends with the entry's change. But
-//! `a - b <= c` says that `b` is between `a - c` and `a`, and that `a` is between `b` and `b + c`, where numbers go on from the greatest to zero;
-//! so where one of them comes from a table and the others do not, it is compared with two bounds that are known before, side by side.
+//! As written, what the table says goes through two carry chains, one behind the other, in the
+//! cycle that ends with the entry's change. But `a - b <= c` says that `b` is between `a - c` and
+//! `a`, and that `a` is between `b` and `b + c`, where numbers go on from the greatest to zero; so
+//! where one of them comes from a table and the others do not, it is compared with two bounds that
+//! are known before, side by side.
 
 use nicforge_ir::{BinOp, CmpOp};
 
@@ -47,8 +49,15 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Compares a difference by bounds, if that is shorter; says whether it did.
-    pub(super) fn compare_elapsed(&mut self, result: ValueId, op: CmpOp, x: ValueId, y: ValueId) -> bool {
-        let Some(Elapsed { difference: (a, b), limit, strictly, not }) = self.elapsed(op, x, y) else {
+    pub(super) fn compare_elapsed(
+        &mut self,
+        result: ValueId,
+        op: CmpOp,
+        x: ValueId,
+        y: ValueId,
+    ) -> bool {
+        let Some(Elapsed { difference: (a, b), limit, strictly, not }) = self.elapsed(op, x, y)
+        else {
             return false;
         };
         let of = [a, b, limit].map(|value| self.stateful(value));
@@ -65,8 +74,16 @@ impl Walk<'_, '_, '_> {
             false => limit.clone(),
         };
         let (late, low, high) = match of[0] {
-            true => (&first, second.clone(), self.wire("until", width, format!("{second} + {most}"), carry)),
-            false => (&second, self.wire("since", width, format!("{first} - {most}"), carry), first.clone()),
+            true => (
+                &first,
+                second.clone(),
+                self.wire("until", width, format!("{second} + {most}"), carry),
+            ),
+            false => (
+                &second,
+                self.wire("since", width, format!("{first} - {most}"), carry),
+                first.clone(),
+            ),
         };
         let compared = timing::cmp(CmpOp::Le, width);
         let wraps = self.wire("wraps", 1, format!("{high} < {low}"), compared);
@@ -76,8 +93,12 @@ impl Walk<'_, '_, '_> {
         let within = self.wire("within", 1, within, timing::CHOOSE);
         let within = match strictly {
             true => {
-                let some =
-                    self.wire("some", 1, format!("{limit} != {}", number(width, 0)), timing::tree(width));
+                let some = self.wire(
+                    "some",
+                    1,
+                    format!("{limit} != {}", number(width, 0)),
+                    timing::tree(width),
+                );
                 self.wire("within", 1, format!("{some} && {within}"), timing::CHOOSE)
             }
             false => within,

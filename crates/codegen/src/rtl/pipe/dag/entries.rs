@@ -6,8 +6,8 @@ use super::range::meet;
 use super::*;
 
 impl<'a> Walk<'a, '_, '_> {
-    /// The entry of a table under a key: the key's number, and signals that say whether it is there and what it is. Asks for it if
-    /// nobody has yet.
+    /// The entry of a table under a key: the key's number, and signals that say whether it is there
+    /// and what it is. Asks for it if nobody has yet.
     pub(super) fn entry(
         &mut self,
         table: TableId,
@@ -37,7 +37,8 @@ impl<'a> Walk<'a, '_, '_> {
                     form.kind.name()
                 ));
             }
-            let [hit, value] = ["hit", "value"].map(|field| mark(&format!("{signals}_{field}{number}")));
+            let [hit, value] =
+                ["hit", "value"].map(|field| mark(&format!("{signals}_{field}{number}")));
             return Ok((0, hit, value));
         }
         let given = self.given(way);
@@ -49,7 +50,8 @@ impl<'a> Walk<'a, '_, '_> {
         // In turn, a way asks for no key again once it has asked for one behind it.
         let least = of_table.map(|((_, key), _)| *key).max().filter(|_| in_turn).unwrap_or(0);
         let access = &mut self.dag.access[at];
-        let known = access.keys.iter().enumerate().skip(least).find(|(_, known)| known.text == text);
+        let known =
+            access.keys.iter().enumerate().skip(least).find(|(_, known)| known.text == text);
         let key = match known.map(|(key, _)| key) {
             Some(key) => key,
             None => {
@@ -63,15 +65,19 @@ impl<'a> Walk<'a, '_, '_> {
         }
         let keys = &access.keys;
         let same = |other: usize| other != key && meet(keys[other].range, keys[key].range);
-        let others = self.slots.entries.range((at, 0)..(at + 1, 0)).filter(|((_, other), _)| same(*other));
+        let others =
+            self.slots.entries.range((at, 0)..(at + 1, 0)).filter(|((_, other), _)| same(*other));
         if !in_turn && others.into_iter().any(|(_, slot)| !slot.changes.is_empty()) {
             let form = &self.dag.tables[at];
-            let reason =
-                format!("an entry of table `{}` is asked for after another one may have changed", form.name);
+            let reason = format!(
+                "an entry of table `{}` is asked for after another one may have changed",
+                form.name
+            );
             self.dag.again = Some(at);
             return self.no(&reason);
         }
-        let slot = self.slots.entries.get(&(at, key)).cloned().unwrap_or_else(|| self.untouched(at, key));
+        let slot =
+            self.slots.entries.get(&(at, key)).cloned().unwrap_or_else(|| self.untouched(at, key));
         self.slots.entries.insert((at, key), slot.clone());
         Ok((key, slot.hit, slot.value))
     }
@@ -83,7 +89,8 @@ impl<'a> Walk<'a, '_, '_> {
         Slot { hit, value, changes: Vec::new() }
     }
 
-    /// Under the condition `when` the entry gets a value, or goes (none); behind that it is there if `hit`.
+    /// Under the condition `when` the entry gets a value, or goes (none); behind that it is there
+    /// if `hit`.
     pub(super) fn change(
         &mut self,
         (table, key): (TableId, usize),
@@ -92,7 +99,8 @@ impl<'a> Walk<'a, '_, '_> {
         value: Option<String>,
     ) {
         let at = table.as_u32() as usize;
-        let mut slot = self.slots.entries.get(&(at, key)).cloned().unwrap_or_else(|| self.untouched(at, key));
+        let mut slot =
+            self.slots.entries.get(&(at, key)).cloned().unwrap_or_else(|| self.untouched(at, key));
         slot.hit = hit;
         let width = self.dag.tables[at].value_bits;
         let value = value.map(|value| self.wire("entry", width, value, 0));
@@ -109,7 +117,8 @@ impl<'a> Walk<'a, '_, '_> {
         self.slots.entries.insert((at, key), slot);
     }
 
-    /// The entry under a key that is there or may be made: whether it can be, and the condition of doing so, refusals noted.
+    /// The entry under a key that is there or may be made: whether it can be, and the condition of
+    /// doing so, refusals noted.
     fn room(&mut self, table: TableId, key: usize, hit: &str, way: &Way) -> (String, String) {
         let at = table.as_u32() as usize;
         let room = mark(&under(&self.dag.tables[at].signals, "room", key));
@@ -117,10 +126,12 @@ impl<'a> Walk<'a, '_, '_> {
         // What was refused on other ways does not count, and may not be known yet.
         let here = [self.given(way)];
         let together = |other: &&String| !exclude(&[self.given(&Some(other.to_string()))], &here);
-        let before: Vec<String> = self.dag.access[at].refused.iter().filter(together).cloned().collect();
+        let before: Vec<String> =
+            self.dag.access[at].refused.iter().filter(together).cloned().collect();
         let room = match hashed && !before.is_empty() {
             true => {
-                let before = self.wire("refused", 1, gate("|", &before), timing::tree(before.len() as u32));
+                let before =
+                    self.wire("refused", 1, gate("|", &before), timing::tree(before.len() as u32));
                 self.wire("room", 1, format!("{room} && !{before}"), timing::CHOOSE)
             }
             false => room,
@@ -161,7 +172,8 @@ impl<'a> Walk<'a, '_, '_> {
                 let low = self.value_of(*table, &value);
                 let value = self.low.of_bytes(ty, &low);
                 // In tables an entry that is not there is zero.
-                let fresh = self.slots.entries.get(&(at, key)).is_none_or(|slot| slot.changes.is_empty());
+                let fresh =
+                    self.slots.entries.get(&(at, key)).is_none_or(|slot| slot.changes.is_empty());
                 let (value, delay) = match fresh {
                     true => (value, 0),
                     false => (format!("{hit} ? {value} : {}", number(width, 0)), timing::CHOOSE),
@@ -201,14 +213,24 @@ impl<'a> Walk<'a, '_, '_> {
                 let Some(part) = self.dag.bits.locate(def, path, |v| self.low.constant(v)) else {
                     return Ok(());
                 };
-                // Never a bit-field, as the verifier says; a member may have more bits than its type.
+                // Never a bit-field, as the verifier says; a member may have more bits than its
+                // type.
                 let (width, signed) = (self.low.width(*amount), self.low.ty(*amount).is_signed());
                 let entry = format!("{hit} ? {value} : {}", number(form.value_bits, 0));
                 let entry = self.wire("entry", form.value_bits, entry, timing::CHOOSE);
-                let old = self.wire("old", width, format!("{entry}[{}:{}]", part.at + width - 1, part.at), 0);
+                let old = self.wire(
+                    "old",
+                    width,
+                    format!("{entry}[{}:{}]", part.at + width - 1, part.at),
+                    0,
+                );
                 let amount = self.low.operand(*amount);
                 let less = |a: &str, b: &str| {
-                    if signed { format!("$signed({a}) < $signed({b})") } else { format!("{a} < {b}") }
+                    if signed {
+                        format!("$signed({a}) < $signed({b})")
+                    } else {
+                        format!("{a} < {b}")
+                    }
                 };
                 let new = match op {
                     CommuteOp::Add => format!("{old} + {amount}"),
@@ -219,7 +241,11 @@ impl<'a> Walk<'a, '_, '_> {
                 let new = self.wire("new", width, new, timing::carry(width));
                 let mut pieces = Vec::new();
                 if part.at + part.bits < form.value_bits {
-                    pieces.push(format!("{entry}[{}:{}]", form.value_bits - 1, part.at + part.bits));
+                    pieces.push(format!(
+                        "{entry}[{}:{}]",
+                        form.value_bits - 1,
+                        part.at + part.bits
+                    ));
                 }
                 pieces.push(Lower::resize(&new, width, part.bits));
                 if part.at > 0 {

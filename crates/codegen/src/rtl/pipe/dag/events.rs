@@ -1,12 +1,15 @@
-//! Internal events: handlers joined by them are one piece of logic, and the queue between them is nothing but registers.
+//! Internal events: handlers joined by them are one piece of logic, and the queue between them is
+//! nothing but registers.
 //!
-//! Which events wait, and in which order, is known when the logic is made: a place that generates an event does so under a condition, and all
-//! such places stand in one order, whichever ways are taken. So handlers are walked in that order, first in, first out, each once for
-//! every place, under the condition of the place. That is what the interpreter does, event by event; nothing has to be proven about what
-//! handlers share. A packet follows another one through all of it, so queues need no room, and none is ever full.
+//! Which events wait, and in which order, is known when the logic is made: a place that generates
+//! an event does so under a condition, and all such places stand in one order, whichever ways are
+//! taken. So handlers are walked in that order, first in, first out, each once for every place,
+//! under the condition of the place. That is what the interpreter does, event by event; nothing has
+//! to be proven about what handlers share. A packet follows another one through all of it, so
+//! queues need no room, and none is ever full.
 //!
-//! What handlers find in tables, and where the stream of random numbers is, comes from wherever handlers before them ended. Events that
-//! go round, or are too many, leave a program to engines.
+//! What handlers find in tables, and where the stream of random numbers is, comes from wherever
+//! handlers before them ended. Events that go round, or are too many, leave a program to engines.
 
 use super::super::exclusive::exclude;
 use super::*;
@@ -31,7 +34,12 @@ struct Handed {
 
 impl<'a> Walk<'a, '_, '_> {
     /// Generates an internal event.
-    pub(super) fn enqueue(&mut self, event: EventId, args: &[ValueId], way: &Way) -> Result<(), NoPipe> {
+    pub(super) fn enqueue(
+        &mut self,
+        event: EventId,
+        args: &[ValueId],
+        way: &Way,
+    ) -> Result<(), NoPipe> {
         let mut packet = None;
         let mut values = Vec::new();
         for arg in args {
@@ -42,7 +50,13 @@ impl<'a> Walk<'a, '_, '_> {
             let range = self.low.ty(*arg).is_int().then(|| self.range_here(*arg));
             values.push(Handed { known: self.known(*arg), range });
         }
-        self.waiting.push_back(Waiting { event, way: way.clone(), values, packet, span: self.span });
+        self.waiting.push_back(Waiting {
+            event,
+            way: way.clone(),
+            values,
+            packet,
+            span: self.span,
+        });
         Ok(())
     }
 
@@ -67,7 +81,8 @@ impl<'a> Walk<'a, '_, '_> {
         let given = self.given(&next.way);
         let before = std::mem::take(&mut self.ended);
         let ends: Vec<Given> = before.iter().map(|(way, _)| self.given(way)).collect();
-        let together = |end: &Given| !exclude(std::slice::from_ref(end), std::slice::from_ref(&given));
+        let together =
+            |end: &Given| !exclude(std::slice::from_ref(end), std::slice::from_ref(&given));
         let from = before.iter().zip(&ends).filter(|(_, end)| together(end));
         let from: Vec<(Way, Slots)> = from.map(|(end, _)| end.clone()).collect();
         if from.is_empty() {
@@ -77,7 +92,8 @@ impl<'a> Walk<'a, '_, '_> {
         }
         self.slots = self.join_slots(from);
         self.body = &program.handlers[handler].body;
-        let (names, declared) = (std::mem::take(&mut self.low.names), std::mem::take(&mut self.low.declared));
+        let (names, declared) =
+            (std::mem::take(&mut self.low.names), std::mem::take(&mut self.low.declared));
         self.low = Lower::new(self.dag.bits, self.body, names);
         self.low.declared = declared;
         self.bounds.clear();

@@ -1,4 +1,5 @@
-//! Control flow: regions with the condition under which they run, and what there is where ways join.
+//! Control flow: regions with the condition under which they run, and what there is where ways
+//! join.
 
 use super::*;
 
@@ -66,8 +67,11 @@ impl Walk<'_, '_, '_> {
         let cond = self.low.operand(*cond);
         let not = format!("!{cond}");
         let pure = only_computes(body, *then) && only_computes(body, *other);
-        let (yes, no) =
-            if pure { (way.clone(), way.clone()) } else { (self.and(&way, &cond), self.and(&way, &not)) };
+        let (yes, no) = if pure {
+            (way.clone(), way.clone())
+        } else {
+            (self.and(&way, &cond), self.and(&way, &not))
+        };
         let before = (self.packet.clone(), self.slots.clone());
         let bounds = self.bounds.clone();
         self.learn(data, true);
@@ -160,10 +164,19 @@ impl Walk<'_, '_, '_> {
                 }
                 let mut text = String::new();
                 for (way, slot) in &list[..list.len() - 1] {
-                    text.push_str(&format!("{} ? {} : ", way.as_deref().unwrap_or("1'b1"), part(slot)));
+                    text.push_str(&format!(
+                        "{} ? {} : ",
+                        way.as_deref().unwrap_or("1'b1"),
+                        part(slot)
+                    ));
                 }
                 text.push_str(&last);
-                self.wire(wanted, width, text, timing::mux(2 * list.len() as u32 - 2).max(timing::CHOOSE))
+                self.wire(
+                    wanted,
+                    width,
+                    text,
+                    timing::mux(2 * list.len() as u32 - 2).max(timing::CHOOSE),
+                )
             };
             let hit = pick("there", 1, &|slot| slot.hit.clone());
             let value = pick("entry", width, &|slot| slot.value.clone());
@@ -241,9 +254,12 @@ impl Walk<'_, '_, '_> {
             let continues = std::mem::take(&mut self.loops[depth].continues);
             let Some(first) = continues.first() else { break };
             let mut emitted = first.packet.as_ref().map(|packet| packet.emitted.clone());
-            let others = |left: &Left| left.packet.as_ref().map(|packet| &packet.emitted) != emitted.as_ref();
+            let others = |left: &Left| {
+                left.packet.as_ref().map(|packet| &packet.emitted) != emitted.as_ref()
+            };
             if continues.iter().any(others) {
-                let of = |left: &Left| Some((left.way.clone(), left.packet.as_ref()?.emitted.clone()));
+                let of =
+                    |left: &Left| Some((left.way.clone(), left.packet.as_ref()?.emitted.clone()));
                 emitted = Some(self.flattened(continues.iter().filter_map(of).collect()));
             }
             going = Some(self.or(continues.iter().map(|left| left.way.clone()).collect()));
@@ -271,7 +287,8 @@ impl Walk<'_, '_, '_> {
         Ok(Some(self.or(ways)))
     }
 
-    /// Gives values, entries and the packet what they are where several ways arrive; of the packet all but what was emitted in front of it.
+    /// Gives values, entries and the packet what they are where several ways arrive; of the packet
+    /// all but what was emitted in front of it.
     fn arrive(&mut self, targets: &[ValueId], from: Vec<Left>) -> Vec<Known> {
         let values = |at: usize| -> Vec<(Way, Known)> {
             from.iter().map(|left| (left.way.clone(), left.values[at].clone())).collect()
@@ -308,7 +325,8 @@ impl Walk<'_, '_, '_> {
             if texts.iter().all(|text| *text == texts[0]) {
                 return texts[0].clone();
             }
-            let from: Vec<(&Way, &str)> = ways.iter().zip(texts.iter().map(String::as_str)).collect();
+            let from: Vec<(&Way, &str)> =
+                ways.iter().zip(texts.iter().map(String::as_str)).collect();
             let (value, delay) = taken(width, &from);
             self.wire(wanted, width, value, delay)
         };
@@ -324,6 +342,13 @@ impl Walk<'_, '_, '_> {
         let has = packets.iter().map(|packet| packet.has).min().unwrap_or(0);
         let edited = packets.iter().map(|packet| packet.edited.clone()).collect();
         let edited = self.join_edits(&ways, edited);
-        Some(Packet { cursor, end, has, emitted: Vec::new(), edited, doubt: packets[0].doubt.clone() })
+        Some(Packet {
+            cursor,
+            end,
+            has,
+            emitted: Vec::new(),
+            edited,
+            doubt: packets[0].doubt.clone(),
+        })
     }
 }

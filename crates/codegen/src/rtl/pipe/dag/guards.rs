@@ -1,4 +1,5 @@
-//! What the conditions on a way say about values: after `if (length > 32) return;` it is 32 at most.
+//! What the conditions on a way say about values: after `if (length > 32) return;` it is 32 at
+//! most.
 
 use nicforge_ir::{BinOp, CmpOp, UnOp};
 
@@ -18,7 +19,9 @@ impl Walk<'_, '_, '_> {
         let body = self.body;
         let (Some(op), Some(depth)) = (body.def_op(cond), depth.checked_sub(1)) else { return };
         match op {
-            Op::Un(UnOp::Not, a) if self.low.width(cond) == 1 => self.heed_within(*a, !holds, depth),
+            Op::Un(UnOp::Not, a) if self.low.width(cond) == 1 => {
+                self.heed_within(*a, !holds, depth)
+            }
             Op::Cast(a) if self.low.width(*a) == 1 => self.heed_within(*a, holds, depth),
             Op::Bin(op @ (BinOp::And | BinOp::Or), a, b)
                 if self.low.width(cond) == 1 && holds == (*op == BinOp::And) =>
@@ -27,7 +30,9 @@ impl Walk<'_, '_, '_> {
                 self.heed_within(*b, holds, depth);
             }
             Op::Cmp(op, a, b) => self.compared(*op, *a, *b, holds),
-            Op::Select { cond, then, other } => self.chosen(*cond, [Some(*then), Some(*other)], holds, depth),
+            Op::Select { cond, then, other } => {
+                self.chosen(*cond, [Some(*then), Some(*other)], holds, depth)
+            }
             Op::If { cond: which, then, other, .. } => {
                 let ValueDef::Result(_, at) = body.values[cond].def else { return };
                 let given = |arm: BlockId| match &body.terminator(arm)?.op {
@@ -40,10 +45,12 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Of two values, of which a way without one gives none: where one of them is not what it is known to be, it is the other one.
+    /// Of two values, of which a way without one gives none: where one of them is not what it is
+    /// known to be, it is the other one.
     fn chosen(&mut self, which: ValueId, given: [Option<ValueId>; 2], holds: bool, depth: u32) {
         let possible = given.map(|value| {
-            let number = |value| self.low.constant(value).is_none_or(|number| (number != 0) == holds);
+            let number =
+                |value| self.low.constant(value).is_none_or(|number| (number != 0) == holds);
             value.filter(|value| number(*value))
         });
         let (taken, value) = match possible {

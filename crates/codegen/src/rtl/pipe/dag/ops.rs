@@ -28,7 +28,8 @@ impl Walk<'_, '_, '_> {
                 {
                     return Ok(());
                 }
-                // Operands are read before the result gets its name: a loop's next trip uses its last one's.
+                // Operands are read before the result gets its name: a loop's next trip uses its
+                // last one's.
                 let result = inst.results[0];
                 let name = self.low.fresh_of(result);
                 let mut wires = self.low.wires(id);
@@ -36,7 +37,8 @@ impl Walk<'_, '_, '_> {
                 if let Some(last) = wires.last_mut() {
                     last.name = name;
                 }
-                // What another handler has made of the same bits may be a key, which is to be the same one here.
+                // What another handler has made of the same bits may be a key, which is to be the
+                // same one here.
                 if let [wire] = &wires[..]
                     && (wire.delay > 0 || self.received > 0)
                     && let Some(known) = self.dag.made.get(&(wire.width, wire.value.clone()))
@@ -112,7 +114,13 @@ impl Walk<'_, '_, '_> {
             }
             Op::Cmp(op, a, b) => {
                 let (bits, signed) = ty(*a);
-                Some(u64::from(arith::cmp(*op, bits, signed, self.low.constant(*a)?, self.low.constant(*b)?)))
+                Some(u64::from(arith::cmp(
+                    *op,
+                    bits,
+                    signed,
+                    self.low.constant(*a)?,
+                    self.low.constant(*b)?,
+                )))
             }
             Op::Un(op, a) => Some(arith::un(*op, ty(*a).0, self.low.constant(*a)?)),
             Op::Cast(a) => {

@@ -42,7 +42,8 @@ impl<'a> Walk<'a, '_, '_> {
         }
     }
 
-    /// The most that a length can be where it is at all within a frame; `None` if that is not known.
+    /// The most that a length can be where it is at all within a frame; `None` if that is not
+    /// known.
     pub(super) fn most_of(&self, value: ValueId) -> Option<u32> {
         if let Some(number) = self.low.constant(value) {
             return u32::try_from(number).ok();
@@ -69,7 +70,8 @@ impl<'a> Walk<'a, '_, '_> {
                 Some(of(*then)?.max(of(*other)?))
             }
             Op::Get { agg, path } => {
-                let part = self.dag.bits.locate(self.low.ty(*agg), path, |v| self.low.constant(v))?;
+                let part =
+                    self.dag.bits.locate(self.low.ty(*agg), path, |v| self.low.constant(v))?;
                 (part.bits <= 8).then(|| (1 << part.bits) - 1)
             }
             // A difference below zero is a number far beyond any frame, also times a small factor.
@@ -82,7 +84,9 @@ impl<'a> Walk<'a, '_, '_> {
                 let by = u32::try_from(self.low.constant(*b)?).ok().filter(|by| *by <= 64)?;
                 self.most_of(*a)?.checked_mul(by)
             }
-            Op::Bin(nicforge_ir::BinOp::Add, a, b) => self.most_of(*a)?.checked_add(self.most_of(*b)?),
+            Op::Bin(nicforge_ir::BinOp::Add, a, b) => {
+                self.most_of(*a)?.checked_add(self.most_of(*b)?)
+            }
             Op::Bin(nicforge_ir::BinOp::Shl, a, b) => {
                 let by = self.low.constant(*b).filter(|by| *by <= 6)?;
                 self.most_of(*a).map(|most| most << by)
@@ -122,7 +126,9 @@ impl<'a> Walk<'a, '_, '_> {
                         let (base, more) = if beyond { (*off, 0) } else { self.apart(*off) };
                         let off = self.low.u32(base);
                         let off = self.wire("off", 32, off, 0);
-                        far = beyond.then(|| self.wire("far", 1, format!("|{off}[31:15]"), timing::tree(17)));
+                        far = beyond.then(|| {
+                            self.wire("far", 1, format!("|{off}[31:15]"), timing::tree(17))
+                        });
                         let value = format!("{} + 16'({off})", text(&packet.cursor));
                         let signal = self.wire("place", 16, value, timing::carry(12));
                         plus = more;
@@ -156,8 +162,9 @@ impl<'a> Walk<'a, '_, '_> {
                         let len = self.low.u32(len);
                         let value = format!("{} + 16'({len})", text(&packet.cursor));
                         // Behind what has no bound nothing is read, but it may leave.
-                        let total =
-                            most(&packet.cursor).saturating_add(most_len.unwrap_or(BEYOND)).min(BEYOND);
+                        let total = most(&packet.cursor)
+                            .saturating_add(most_len.unwrap_or(BEYOND))
+                            .min(BEYOND);
                         Cursor::Signal(self.wire("cursor", 16, value, timing::carry(12)), total)
                     }
                 };
@@ -188,7 +195,8 @@ impl<'a> Walk<'a, '_, '_> {
         Ok(())
     }
 
-    /// The packet where nobody looked whether the bytes in front of the cursor were there: it is where it was if they were not.
+    /// The packet where nobody looked whether the bytes in front of the cursor were there: it is
+    /// where it was if they were not.
     pub(super) fn certain(&mut self, mut packet: Packet) -> Packet {
         if let Some((ok, back)) = packet.doubt.take() {
             packet.cursor = match self.low.constant(ok) {
@@ -230,7 +238,8 @@ impl<'a> Walk<'a, '_, '_> {
         }
     }
 
-    /// Where `len` bytes behind the cursor end, or the frame, if that is before; and whether they are all there.
+    /// Where `len` bytes behind the cursor end, or the frame, if that is before; and whether they
+    /// are all there.
     pub(super) fn prefix_end(&mut self, packet: &Packet, len: ValueId) -> (String, String) {
         let rest = self.rest(packet);
         let len = self.low.u32(len);
@@ -239,7 +248,8 @@ impl<'a> Walk<'a, '_, '_> {
         (fits, self.wire("end", 16, value, timing::carry(16) + timing::CHOOSE))
     }
 
-    /// A place as another one and a constant behind it, where places of a loop's trips have the former in common.
+    /// A place as another one and a constant behind it, where places of a loop's trips have the
+    /// former in common.
     pub(super) fn apart(&self, mut off: ValueId) -> (ValueId, u32) {
         let mut more = 0;
         while let Some(Op::Bin(nicforge_ir::BinOp::Add, a, b)) = self.body.def_op(off) {
@@ -257,7 +267,8 @@ impl<'a> Walk<'a, '_, '_> {
         (off, more)
     }
 
-    /// A value `plus` bytes behind `cursor`, and whether it is there; zero if the frame ends before it does, or if it is `far` beyond all frames.
+    /// A value `plus` bytes behind `cursor`, and whether it is there; zero if the frame ends before
+    /// it does, or if it is `far` beyond all frames.
     pub(super) fn read(
         &mut self,
         way: &Way,
@@ -309,8 +320,8 @@ impl<'a> Walk<'a, '_, '_> {
         }
     }
 
-    /// Which bytes are moved at once for `size` bytes `plus` behind a place that is data, since others of them may be read as well: from
-    /// which one on, and how many.
+    /// Which bytes are moved at once for `size` bytes `plus` behind a place that is data, since
+    /// others of them may be read as well: from which one on, and how many.
     fn stretch(plus: u32, size: u32) -> (u32, u32) {
         let from = match size {
             ..=MOST_SMALL => plus / STRETCH * STRETCH,
@@ -321,11 +332,22 @@ impl<'a> Walk<'a, '_, '_> {
     }
 
     /// `size` bytes `plus` behind a place that is data, in the window.
-    fn shifted(&mut self, packet: &Packet, (signal, most): (&str, u32), plus: u32, size: u32) -> String {
+    fn shifted(
+        &mut self,
+        packet: &Packet,
+        (signal, most): (&str, u32),
+        plus: u32,
+        size: u32,
+    ) -> String {
         let (from, bytes) = Self::stretch(plus, size);
         let top = match &packet.edited {
             None => {
-                format!("{}[{}:{}]", mark("window"), 8 * (most + from + bytes).min(MOST_WINDOW) - 1, 8 * from)
+                format!(
+                    "{}[{}:{}]",
+                    mark("window"),
+                    8 * (most + from + bytes).min(MOST_WINDOW) - 1,
+                    8 * from
+                )
             }
             edited => self.frame(edited.as_ref(), from, (most + from + bytes).min(MOST_WINDOW)),
         };
@@ -341,7 +363,12 @@ impl<'a> Walk<'a, '_, '_> {
     fn part(&mut self, (bytes, count): (String, u32), at: u32, size: u32) -> String {
         match (at, count == size) {
             (0, true) => bytes,
-            _ => self.wire("bytes", 8 * size, format!("{bytes}[{}:{}]", 8 * (at + size) - 1, 8 * at), 0),
+            _ => self.wire(
+                "bytes",
+                8 * size,
+                format!("{bytes}[{}:{}]", 8 * (at + size) - 1, 8 * at),
+                0,
+            ),
         }
     }
 
@@ -461,7 +488,13 @@ impl<'a> Walk<'a, '_, '_> {
             let given = self.given(&way);
             if let Some(ragged) = ragged {
                 let exit = self.ragged_exit(&packet, header, &ragged);
-                self.dag.exits.push(Exit { when: way, given, kind, number: number.clone(), ..exit });
+                self.dag.exits.push(Exit {
+                    when: way,
+                    given,
+                    kind,
+                    number: number.clone(),
+                    ..exit
+                });
                 continue;
             }
             let emitted = header.iter().map(|part| part.1).sum();

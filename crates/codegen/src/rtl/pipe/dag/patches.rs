@@ -1,7 +1,8 @@
 //! Bytes that are overwritten at places without a bound within the window.
 //!
-//! They are kept beside the packet, each stretch with its place, and put where they belong whenever bytes of the packet are looked at: in the
-//! window and the bytes overwritten there (`edits`), in what is read from anywhere, in sums, and in payload on its way out (`nf_patch`).
+//! They are kept beside the packet, each stretch with its place, and put where they belong whenever
+//! bytes of the packet are looked at: in the window and the bytes overwritten there (`edits`), in
+//! what is read from anywhere, in sums, and in payload on its way out (`nf_patch`).
 
 use super::beside::What;
 use super::*;
@@ -46,7 +47,8 @@ impl Patches {
     }
 }
 
-/// Most stretches of one packet: each is one more way that a byte of payload may come from, which it takes on its way through the deparser.
+/// Most stretches of one packet: each is one more way that a byte of payload may come from, which
+/// it takes on its way through the deparser.
 const MOST_PATCHES: usize = 8;
 /// Bytes of one stretch; longer values are several.
 pub const MOST_BYTES: u32 = 64;
@@ -65,11 +67,17 @@ pub struct Patch {
 
 impl Walk<'_, '_, '_> {
     /// Overwrites bytes `off` behind the cursor, wherever that is, if they are all there.
-    pub(super) fn store_anywhere(&mut self, ok: ValueId, off: ValueId, value: ValueId) -> Result<(), NoPipe> {
+    pub(super) fn store_anywhere(
+        &mut self,
+        ok: ValueId,
+        off: ValueId,
+        value: ValueId,
+    ) -> Result<(), NoPipe> {
         let packet = self.packet();
         let size = self.dag.bits.bytes(self.low.ty(value));
         let (least, most) = self.range_here(off);
-        let least = u32::try_from(least).unwrap_or(BEYOND).min(BEYOND) + edits::start_of(&packet.cursor);
+        let least =
+            u32::try_from(least).unwrap_or(BEYOND).min(BEYOND) + edits::start_of(&packet.cursor);
         let name = self.low.rename(ok);
         if least >= BEYOND {
             self.put(&name, 1, "1'b0".to_string(), 0);
@@ -79,7 +87,8 @@ impl Walk<'_, '_, '_> {
         let off = self.wire("off", 32, off, 0);
         let mut near = String::new();
         if most >= u64::from(BEYOND) {
-            near = format!("!{} && ", self.wire("far", 1, format!("|{off}[31:15]"), timing::tree(17)));
+            near =
+                format!("!{} && ", self.wire("far", 1, format!("|{off}[31:15]"), timing::tree(17)));
         }
         let place = format!("{} + 16'({off})", text(&packet.cursor));
         let place = self.wire("place", 16, place, timing::carry(12));
@@ -90,8 +99,12 @@ impl Walk<'_, '_, '_> {
         let mut edited = packet.edited.clone().unwrap_or_default();
         for at in (0..size).step_by(MOST_BYTES as usize) {
             let size = MOST_BYTES.min(size - at);
-            let place =
-                self.wire("place", 16, format!("{place} + {}", number(16, at.into())), timing::carry(16));
+            let place = self.wire(
+                "place",
+                16,
+                format!("{place} + {}", number(16, at.into())),
+                timing::carry(16),
+            );
             let bytes = format!("{bytes}[{}:{}]", 8 * (at + size) - 1, 8 * at);
             let bytes = self.wire("value", 8 * size, bytes, 0);
             let patch = Patch { when: mark(&name), place, least: least + at, bytes, size };
@@ -114,16 +127,24 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Bytes `from..to` of the frame, with those that lie in patches.
-    pub(super) fn patched(&mut self, patches: &[Patch], mut bytes: String, from: u32, to: u32) -> String {
+    pub(super) fn patched(
+        &mut self,
+        patches: &[Patch],
+        mut bytes: String,
+        from: u32,
+        to: u32,
+    ) -> String {
         for patch in patches.iter().filter(|patch| patch.least < to) {
             let behind = format!("{} - {{1'b0, {}}}", number(17, u64::from(to)), patch.place);
             let behind = self.wire("behind", 17, behind, timing::carry(17));
-            bytes = self.overlaid((&patch.bytes, patch.size), &behind, &patch.when, (bytes, to - from));
+            bytes =
+                self.overlaid((&patch.bytes, patch.size), &behind, &patch.when, (bytes, to - from));
         }
         bytes
     }
 
-    /// Bytes that were read of the packet buffer from `place` on, with those that were overwritten since.
+    /// Bytes that were read of the packet buffer from `place` on, with those that were overwritten
+    /// since.
     pub(super) fn overwritten_since(
         &mut self,
         edited: &Edited,
@@ -134,8 +155,12 @@ impl Walk<'_, '_, '_> {
         let end = format!("{{1'b0, {place}}} + {}", number(17, u64::from(bytes)));
         let end = self.wire("behind", 17, end, timing::carry(17));
         for patch in &edited.patches {
-            let behind =
-                self.wire("behind", 17, format!("{end} - {{1'b0, {}}}", patch.place), timing::carry(17));
+            let behind = self.wire(
+                "behind",
+                17,
+                format!("{end} - {{1'b0, {}}}", patch.place),
+                timing::carry(17),
+            );
             found = self.overlaid((&patch.bytes, patch.size), &behind, &patch.when, (found, bytes));
         }
         if edited.from < edited.to {
@@ -147,7 +172,8 @@ impl Walk<'_, '_, '_> {
         found
     }
 
-    /// So many bytes that were found, with those that lie in others, which begin `behind` bytes before the end of the former; 17 bits with sign.
+    /// So many bytes that were found, with those that lie in others, which begin `behind` bytes
+    /// before the end of the former; 17 bits with sign.
     pub(super) fn overlaid(
         &mut self,
         (over, count): (&str, u32),
@@ -161,12 +187,19 @@ impl Walk<'_, '_, '_> {
         let meets = self.wire("meets", bytes, meets, delay);
         let moved = format!("{{{over}, {}}} >> {{{behind}, 3'b000}}", number(8 * bytes, 0));
         let moved = self.wire("moved", 8 * bytes, format!("{}'({moved})", 8 * bytes), delay);
-        let keep: Vec<String> = (0..bytes).rev().map(|at| format!("{{8{{{meets}[{at}]}}}}")).collect();
+        let keep: Vec<String> =
+            (0..bytes).rev().map(|at| format!("{{8{{{meets}[{at}]}}}}")).collect();
         let keep = self.wire("keep", 8 * bytes, format!("{{{}}}", keep.join(", ")), 0);
-        self.wire("bytes", 8 * bytes, format!("({found} & ~{keep}) | ({moved} & {keep})"), timing::CHOOSE)
+        self.wire(
+            "bytes",
+            8 * bytes,
+            format!("({found} & ~{keep}) | ({moved} & {keep})"),
+            timing::CHOOSE,
+        )
     }
 
-    /// What patches make of the sums of the bytes from the cursor to `end`, but for those that are a stretch of their own (`edits`).
+    /// What patches make of the sums of the bytes from the cursor to `end`, but for those that are
+    /// a stretch of their own (`edits`).
     pub(super) fn patched_sums(
         &mut self,
         way: &Way,
@@ -179,7 +212,8 @@ impl Walk<'_, '_, '_> {
         let cursor = text(&packet.cursor);
         for (number_of, patch) in edited.patches.iter().enumerate() {
             // What was there before: as it came in, and as earlier ones left it.
-            let before = Edited { patches: edited.patches[..number_of].to_vec(), ..Edited::default() };
+            let before =
+                Edited { patches: edited.patches[..number_of].to_vec(), ..Edited::default() };
             let old = self.ask(way, What::Bytes(patch.size), &patch.place);
             let old = self.overwritten_since(&before, &patch.place, (old, patch.size));
             let mut halves = [Vec::new(), Vec::new()];
@@ -190,9 +224,11 @@ impl Walk<'_, '_, '_> {
                     format!("{} + {}", patch.place, number(16, u64::from(at))),
                     timing::carry(16),
                 );
-                let mut counts = format!("{} && {cursor} <= {place} && {place} < {end}", patch.when);
+                let mut counts =
+                    format!("{} && {cursor} <= {place} && {place} < {end}", patch.when);
                 if edited.from < edited.to {
-                    let [from, to] = [edited.from, edited.to].map(|place| number(16, u64::from(place)));
+                    let [from, to] =
+                        [edited.from, edited.to].map(|place| number(16, u64::from(place)));
                     counts.push_str(&format!(" && ({place} < {from} || {place} >= {to})"));
                 }
                 let counts = self.wire("counts", 1, counts, timing::carry(16) + timing::CHOOSE);
@@ -210,7 +246,12 @@ impl Walk<'_, '_, '_> {
             // The first byte lies at an odd place, or at an even one.
             let odd = self.wire("odd", 1, format!("{}[0]", patch.place), 0);
             sums = [(0, &second, &first), (1, &first, &second)].map(|(at, if_odd, if_even)| {
-                let more = self.wire("more", bits, format!("{odd} ? {if_odd} : {if_even}"), timing::CHOOSE);
+                let more = self.wire(
+                    "more",
+                    bits,
+                    format!("{odd} ? {if_odd} : {if_even}"),
+                    timing::CHOOSE,
+                );
                 self.wire("changed", bits, format!("{} + {more}", sums[at]), timing::carry(bits))
             });
         }

@@ -1,8 +1,10 @@
 //! What is chosen among many ways, piece by piece.
 //!
-//! A loop that copies bytes is left after each of its trips, with a value that is one byte longer than after the trip before. Chosen as a
-//! whole, every bit would have a term for each way, and each way's value its registers. So of every wire it is kept which bits of which
-//! signals it puts together, and pieces that are the same on several ways are chosen by a condition for all of these.
+//! A loop that copies bytes is left after each of its trips, with a value that is one byte longer
+//! than after the trip before. Chosen as a whole, every bit would have a term for each way, and
+//! each way's value its registers. So of every wire it is kept which bits of which signals it puts
+//! together, and pieces that are the same on several ways are chosen by a condition for all of
+//! these.
 
 use super::*;
 
@@ -25,7 +27,11 @@ impl Piece {
     /// The part of it that lies in bits `from..to`, if it begins at bit `at`.
     fn within(&self, at: u32, from: u32, to: u32) -> Option<Piece> {
         let (first, last) = (at.max(from), (at + self.width).min(to));
-        (first < last).then(|| Piece { of: self.of.clone(), low: self.low + first - at, width: last - first })
+        (first < last).then(|| Piece {
+            of: self.of.clone(),
+            low: self.low + first - at,
+            width: last - first,
+        })
     }
 }
 
@@ -48,7 +54,8 @@ fn part_of(text: &str) -> Option<(&str, u32, u32)> {
 }
 
 impl Walk<'_, '_, '_> {
-    /// What an expression puts together, lowest bits first; none if it is more than that, or not known how wide.
+    /// What an expression puts together, lowest bits first; none if it is more than that, or not
+    /// known how wide.
     fn put_together(&self, value: &str) -> Option<Vec<Piece>> {
         if let Some(list) = value.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
             if list.contains('{') {
@@ -66,7 +73,8 @@ impl Walk<'_, '_, '_> {
             Some((signal, last, first)) => (signal, Some((first, last + 1))),
             None => (value, None),
         };
-        let Some(name) = signal.strip_prefix('‹').and_then(|rest| rest.strip_suffix('›')) else {
+        let Some(name) = signal.strip_prefix('‹').and_then(|rest| rest.strip_suffix('›'))
+        else {
             // The name of a constant.
             let (from, to) = bits?;
             let constant = self.low.declared.iter().find(|wire| wire.name == signal)?;
@@ -90,16 +98,19 @@ impl Walk<'_, '_, '_> {
     /// Keeps what a wire puts together.
     pub(super) fn note_pieces(&mut self, name: &str, width: u32, value: &str, delay: u32) {
         let together = if delay == 0 { self.put_together(value) } else { None };
-        let whole = |pieces: &Vec<Piece>| pieces.iter().map(|piece| piece.width).sum::<u32>() == width;
+        let whole =
+            |pieces: &Vec<Piece>| pieces.iter().map(|piece| piece.width).sum::<u32>() == width;
         let itself = || vec![Piece { of: Some(mark(name)), low: 0, width }];
         self.dag.pieces.insert(name.to_string(), together.filter(whole).unwrap_or_else(itself));
     }
 
-    /// The value of whichever of many ways was taken, where that is put together of pieces that several ways have in common; none where it is not.
+    /// The value of whichever of many ways was taken, where that is put together of pieces that
+    /// several ways have in common; none where it is not.
     pub(super) fn taken_in_pieces(&mut self, width: u32, from: &[(Way, String)]) -> Option<String> {
         let ways: Vec<Way> = from.iter().map(|(way, _)| way.clone()).collect();
         let lists = self.conditions_apart(&ways)?;
-        let all: Option<Vec<Vec<Piece>>> = from.iter().map(|(_, text)| self.put_together(text)).collect();
+        let all: Option<Vec<Vec<Piece>>> =
+            from.iter().map(|(_, text)| self.put_together(text)).collect();
         let all = all?;
         let mut ends = BTreeSet::from([width]);
         for pieces in &all {
@@ -127,7 +138,10 @@ impl Walk<'_, '_, '_> {
     fn piece_of(&mut self, lists: &[Vec<String>], pieces: &[Piece]) -> String {
         let mut groups: Vec<(&Piece, Vec<Vec<String>>)> = Vec::new();
         for (piece, list) in pieces.iter().zip(lists) {
-            match groups.iter_mut().find(|(known, _)| known.of == piece.of && known.low == piece.low) {
+            match groups
+                .iter_mut()
+                .find(|(known, _)| known.of == piece.of && known.low == piece.low)
+            {
                 Some((_, of)) => of.push(list.clone()),
                 None => groups.push((piece, vec![list.clone()])),
             }

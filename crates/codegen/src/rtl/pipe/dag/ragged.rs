@@ -1,8 +1,10 @@
-//! Headers of which it is data how many bytes were emitted: a loop emits in each of its trips, and how many there are the packet says.
+//! Headers of which it is data how many bytes were emitted: a loop emits in each of its trips, and
+//! how many there are the packet says.
 //!
-//! Where the loop is left, what was emitted on one way is the beginning of what was emitted on another. So the longest of these is kept, with
-//! how many of its bytes count, and what is emitted later is moved there when the packet leaves. Where neither is the beginning of the other,
-//! or too many lists would be kept apart, one is made of all.
+//! Where the loop is left, what was emitted on one way is the beginning of what was emitted on
+//! another. So the longest of these is kept, with how many of its bytes count, and what is emitted
+//! later is moved there when the packet leaves. Where neither is the beginning of the other, or too
+//! many lists would be kept apart, one is made of all.
 
 use super::super::super::tables::bits_below;
 use super::edits::Leaving;
@@ -30,7 +32,8 @@ fn bytes(parts: &[(String, u32)]) -> u32 {
 }
 
 impl Walk<'_, '_, '_> {
-    /// What was emitted behind a loop, of what was emitted on the ways that leave it: of each list that there was before the loop, the longest.
+    /// What was emitted behind a loop, of what was emitted on the ways that leave it: of each list
+    /// that there was before the loop, the longest.
     pub(super) fn leave_loop(&mut self, left: Vec<(Way, Vec<Emitted>)>) -> Vec<Emitted> {
         let Some((_, first)) = left.first() else { return Vec::new() };
         if left.iter().any(|(_, lists)| lists.len() != first.len()) {
@@ -43,7 +46,10 @@ impl Walk<'_, '_, '_> {
                 joined.push(list.clone());
                 continue;
             }
-            let plain = all.into_iter().flatten().filter(|one| one.ragged.is_none() && one.when == list.when);
+            let plain = all
+                .into_iter()
+                .flatten()
+                .filter(|one| one.ragged.is_none() && one.when == list.when);
             let parts: Vec<&Vec<(String, u32)>> = plain.map(|one| &one.parts).collect();
             if parts.len() < left.len() {
                 return self.flattened(left);
@@ -61,12 +67,15 @@ impl Walk<'_, '_, '_> {
         joined
     }
 
-    /// One list of what was emitted on several ways: bytes of whichever was taken, and how many of them count.
+    /// One list of what was emitted on several ways: bytes of whichever was taken, and how many of
+    /// them count.
     pub(super) fn flattened(&mut self, ways: Vec<(Way, Vec<Emitted>)>) -> Vec<Emitted> {
         let (mut apart, mut all) = (Vec::new(), Vec::new());
         for (way, lists) in ways {
             for list in lists {
-                apart.push(list.when.iter().fold(way.clone(), |way, condition| self.and(&way, condition)));
+                apart.push(
+                    list.when.iter().fold(way.clone(), |way, condition| self.and(&way, condition)),
+                );
                 let (parts, length, least) = match &list.ragged {
                     None => {
                         let count = bytes(&list.parts);
@@ -74,7 +83,8 @@ impl Walk<'_, '_, '_> {
                     }
                     Some(ragged) => {
                         let after = bytes(&list.parts[ragged.parts..]);
-                        let length = format!("{} + {}", ragged.length, number(16, u64::from(after)));
+                        let length =
+                            format!("{} + {}", ragged.length, number(16, u64::from(after)));
                         let length = self.wire("emitted", 16, length, timing::carry(16));
                         (self.closed_up(&list.parts, ragged), length, ragged.least + after)
                     }
@@ -98,7 +108,8 @@ impl Walk<'_, '_, '_> {
         let from: Vec<(&Way, &str)> = apart.iter().zip(texts.iter().map(String::as_str)).collect();
         let (text, delay) = taken(8 * most, &from);
         let front = self.wire("front", 8 * most, text, delay);
-        let from: Vec<(&Way, &str)> = apart.iter().zip(all.iter().map(|one| one.1.as_str())).collect();
+        let from: Vec<(&Way, &str)> =
+            apart.iter().zip(all.iter().map(|one| one.1.as_str())).collect();
         let (text, delay) = taken(16, &from);
         let length = self.wire("emitted", 16, text, delay);
         let ragged = Some(Ragged { parts: 1, least, most, length, ways: Vec::new() });
@@ -106,14 +117,20 @@ impl Walk<'_, '_, '_> {
     }
 
     /// As many bytes as there are on whichever way was taken.
-    fn ragged<'w>(&mut self, ways: impl Iterator<Item = (&'w Way, &'w u32)>, parts: usize) -> Ragged {
-        let (ways, lengths): (Vec<Way>, Vec<u32>) = ways.map(|(way, length)| (way.clone(), *length)).unzip();
+    fn ragged<'w>(
+        &mut self,
+        ways: impl Iterator<Item = (&'w Way, &'w u32)>,
+        parts: usize,
+    ) -> Ragged {
+        let (ways, lengths): (Vec<Way>, Vec<u32>) =
+            ways.map(|(way, length)| (way.clone(), *length)).unzip();
         let apart = self.conditions_apart(&ways).unwrap_or_default();
         let apart = lengths.iter().copied().zip(apart).collect();
         let ways = self.among(ways);
         let ways: Vec<(&Way, u32)> = ways.iter().zip(lengths).collect();
         let lengths = ways.iter().map(|(_, length)| *length);
-        let (least, most) = (lengths.clone().min().unwrap_or(0), lengths.clone().max().unwrap_or(0));
+        let (least, most) =
+            (lengths.clone().min().unwrap_or(0), lengths.clone().max().unwrap_or(0));
         let texts: Vec<String> = lengths.map(|length| number(16, u64::from(length))).collect();
         let from: Vec<(&Way, &str)> =
             ways.iter().zip(&texts).map(|((way, _), text)| (*way, text.as_str())).collect();
@@ -122,7 +139,8 @@ impl Walk<'_, '_, '_> {
         Ragged { parts, least, most, length, ways: apart }
     }
 
-    /// Such headers with those behind them where they belong: the bytes of the longest, of which as many count as there are.
+    /// Such headers with those behind them where they belong: the bytes of the longest, of which as
+    /// many count as there are.
     fn closed_up(&mut self, parts: &[(String, u32)], ragged: &Ragged) -> Vec<(String, u32)> {
         let (front, behind) = parts.split_at(ragged.parts);
         let (Ragged { least, most, .. }, after) = (ragged, bytes(behind));
@@ -143,13 +161,19 @@ impl Walk<'_, '_, '_> {
         if after > 0 {
             let shift = self.there(ragged);
             let tail = self.wire("behind", 8 * after, joined(behind), 0);
-            text = format!("{text} | ({} << {{{shift}, 3'b000}})", Lower::resize(&tail, 8 * after, width));
+            text = format!(
+                "{text} | ({} << {{{shift}, 3'b000}})",
+                Lower::resize(&tail, 8 * after, width)
+            );
             delay = timing::mux(most - least + 1) + timing::CHOOSE;
         }
         let rest = self.wire("header", width, text, delay);
         let mut header = Vec::new();
         if *least > 0 {
-            header.push((self.wire("front", 8 * least, format!("{all}[{}:0]", 8 * least - 1), 0), *least));
+            header.push((
+                self.wire("front", 8 * least, format!("{all}[{}:0]", 8 * least - 1), 0),
+                *least,
+            ));
         }
         header.push((rest, most - least + after));
         header
@@ -163,15 +187,18 @@ impl Walk<'_, '_, '_> {
         self.wire("there", bits, value, timing::carry(12))
     }
 
-    /// Whether of the bytes that may be missing more than `at` are there. Ways say so sooner than their number.
+    /// Whether of the bytes that may be missing more than `at` are there. Ways say so sooner than
+    /// their number.
     fn counts(&mut self, ragged: &Ragged, at: u32) -> String {
         let more = |way: &&(u32, Vec<String>)| way.0 > ragged.least + at;
-        let longer: Vec<Vec<String>> = ragged.ways.iter().filter(more).map(|way| way.1.clone()).collect();
+        let longer: Vec<Vec<String>> =
+            ragged.ways.iter().filter(more).map(|way| way.1.clone()).collect();
         if !longer.is_empty() {
             return self.any_of(longer);
         }
         let there = self.there(ragged);
-        let (counts, delay) = at_least(&there, bits_below(ragged.most - ragged.least + 1), u64::from(at) + 1);
+        let (counts, delay) =
+            at_least(&there, bits_below(ragged.most - ragged.least + 1), u64::from(at) + 1);
         self.wire("counts", 1, counts, delay)
     }
 

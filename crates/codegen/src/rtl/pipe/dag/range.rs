@@ -1,7 +1,9 @@
-//! Between which numbers a value lies, whatever the packet: two keys whose ranges do not meet are never the same.
+//! Between which numbers a value lies, whatever the packet: two keys whose ranges do not meet are
+//! never the same.
 //!
-//! Intervals of unsigned numbers, from constants, widths, and what masks, shifts, remainders, sums and choices do to them; a result that
-//! could wrap around may be anything. Looks at the value's own ops only, a bounded number of them.
+//! Intervals of unsigned numbers, from constants, widths, and what masks, shifts, remainders, sums
+//! and choices do to them; a result that could wrap around may be anything. Looks at the value's
+//! own ops only, a bounded number of them.
 
 use nicforge_ir::BinOp;
 
@@ -25,7 +27,8 @@ pub fn meet(a: Range, b: Range) -> bool {
 /// The range of an operation's result that has so many bits; `None`: it may be anything.
 fn of_bin(op: BinOp, bits: u32, a: Range, b: Range) -> Option<Range> {
     let most = ones(bits);
-    let fits = |low: Option<u64>, high: Option<u64>| Some((low?, high.filter(|high| *high <= most)?));
+    let fits =
+        |low: Option<u64>, high: Option<u64>| Some((low?, high.filter(|high| *high <= most)?));
     match op {
         BinOp::Add => fits(a.0.checked_add(b.0), a.1.checked_add(b.1)),
         BinOp::Sub => fits(a.0.checked_sub(b.1), a.1.checked_sub(b.0)),
@@ -89,7 +92,8 @@ impl Walk<'_, '_, '_> {
                 if range.1 <= any.1.min(most) { range } else { any }
             }
             Some(Op::Select { then, other, .. }) => {
-                let (a, b) = (self.range_within(*then, here, left), self.range_within(*other, here, left));
+                let (a, b) =
+                    (self.range_within(*then, here, left), self.range_within(*other, here, left));
                 (a.0.min(b.0), a.1.max(b.1))
             }
             Some(Op::If { then, other, .. }) => {
@@ -97,7 +101,8 @@ impl Walk<'_, '_, '_> {
                 let mut all: Option<Range> = None;
                 for arm in [*then, *other] {
                     // A way that does not come here yields nothing.
-                    let Some(Op::Yield(values)) = self.body.terminator(arm).map(|inst| &inst.op) else {
+                    let Some(Op::Yield(values)) = self.body.terminator(arm).map(|inst| &inst.op)
+                    else {
                         continue;
                     };
                     let Some(value) = values.get(at as usize) else { return any };

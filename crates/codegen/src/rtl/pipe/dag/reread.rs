@@ -1,6 +1,8 @@
-//! Bytes that a packet reads of a string behind those that it has appended itself: they are not in memory before it has left, so what it
-//! appended is put in beside what memory says. What it appended under another key counts if that key is the same one. Nobody needs to know
-//! what became of the entry in between: of a string that was emptied only bytes can be read that were appended since, and these lie over those before.
+//! Bytes that a packet reads of a string behind those that it has appended itself: they are not in
+//! memory before it has left, so what it appended is put in beside what memory says. What it
+//! appended under another key counts if that key is the same one. Nobody needs to know what became
+//! of the entry in between: of a string that was emptied only bytes can be read that were appended
+//! since, and these lie over those before.
 
 use super::super::exclusive::exclude;
 use super::*;
@@ -27,8 +29,8 @@ pub enum OwnBytes {
 }
 
 impl Walk<'_, '_, '_> {
-    /// `size` bytes from `off` of a string on, as memory has them, with those that the packet has appended on its way here; `off` has 16
-    /// bits.
+    /// `size` bytes from `off` of a string on, as memory has them, with those that the packet has
+    /// appended on its way here; `off` has 16 bits.
     pub(super) fn with_own(
         &mut self,
         way: &Way,
@@ -37,7 +39,8 @@ impl Walk<'_, '_, '_> {
         (mut found, size): (String, u32),
     ) -> Result<String, NoPipe> {
         let given = [self.given(way)];
-        let here = |own: &&Own| own.table == table && !exclude(std::slice::from_ref(&own.given), &given);
+        let here =
+            |own: &&Own| own.table == table && !exclude(std::slice::from_ref(&own.given), &given);
         let list: Vec<Own> = self.appended.iter().filter(here).cloned().collect();
         if list.is_empty() {
             return Ok(found);
@@ -75,7 +78,8 @@ impl Walk<'_, '_, '_> {
         self.wire("here", 1, format!("{} && {same}", own.when), timing::CHOOSE)
     }
 
-    /// So many bytes that were found, of which the last `behind` ones are others, if a condition holds; 17 bits with sign.
+    /// So many bytes that were found, of which the last `behind` ones are others, if a condition
+    /// holds; 17 bits with sign.
     fn last_bytes(
         &mut self,
         (others, when): (&str, &str),
@@ -85,7 +89,8 @@ impl Walk<'_, '_, '_> {
         let ones = format!("{{{size}{{1'b1}}}}");
         let mask = format!("{behind}[16] || !{when} ? {} : ~({ones} >> {behind})", number(size, 0));
         let mask = self.wire("meets", size, mask, timing::mux(size) + timing::CHOOSE);
-        let keep: Vec<String> = (0..size).rev().map(|at| format!("{{8{{{mask}[{at}]}}}}")).collect();
+        let keep: Vec<String> =
+            (0..size).rev().map(|at| format!("{{8{{{mask}[{at}]}}}}")).collect();
         let keep = self.wire("keep", 8 * size, format!("{{{}}}", keep.join(", ")), 0);
         let bytes = format!("({found} & ~{keep}) | ({others} & {keep})");
         self.wire("bytes", 8 * size, bytes, timing::CHOOSE)

@@ -1,10 +1,12 @@
-//! Byte strings of entries: how long one is stands above the entry's value, and is changed with it; its bytes lie in a memory of their own, at the
-//! number of the entry's place in the table, which of arrays is the key.
+//! Byte strings of entries: how long one is stands above the entry's value, and is changed with it;
+//! its bytes lie in a memory of their own, at the number of the entry's place in the table, which
+//! of arrays is the key.
 //!
-//! The pipe only says which bytes go where. The deparser moves them, 64 a cycle, from the packet buffer into that memory and from there out,
-//! in the order of packets. So what a packet appends is there when a later one gives it out, and no packet waits for another's bytes.
-//! Bytes that the pipe itself reads come from a copy of that memory. They may still be on their way: who may read them waits in the
-//! gate for those that may have appended under the same key (`gate`).
+//! The pipe only says which bytes go where. The deparser moves them, 64 a cycle, from the packet
+//! buffer into that memory and from there out, in the order of packets. So what a packet appends is
+//! there when a later one gives it out, and no packet waits for another's bytes. Bytes that the
+//! pipe itself reads come from a copy of that memory. They may still be on their way: who may read
+//! them waits in the gate for those that may have appended under the same key (`gate`).
 
 use super::beside::STORED_BITS;
 use super::edits::{Count, Leaving};
@@ -55,7 +57,13 @@ impl Walk<'_, '_, '_> {
     }
 
     /// A new value of an entry, whose string stays.
-    pub(super) fn with_string(&mut self, table: TableId, bytes: String, hit: &str, old: &str) -> String {
+    pub(super) fn with_string(
+        &mut self,
+        table: TableId,
+        bytes: String,
+        hit: &str,
+        old: &str,
+    ) -> String {
         if self.dag.tables[table.as_u32() as usize].bytes.is_none() {
             return bytes;
         }
@@ -69,9 +77,16 @@ impl Walk<'_, '_, '_> {
         self.wire("entry", width, value.to_string(), 0)
     }
 
-    /// Changes an entry. Where it was changed on the way here already, that change becomes this one: it is written if it was to be written
-    /// anyway, which is known earlier than what this condition adds.
-    fn change_string(&mut self, (table, key): (TableId, usize), when: String, hit: String, value: String) {
+    /// Changes an entry. Where it was changed on the way here already, that change becomes this
+    /// one: it is written if it was to be written anyway, which is known earlier than what this
+    /// condition adds.
+    fn change_string(
+        &mut self,
+        (table, key): (TableId, usize),
+        when: String,
+        hit: String,
+        value: String,
+    ) {
         let at = table.as_u32() as usize;
         let width = self.dag.tables[at].value_bits;
         let last = self.slots.entries.get(&(at, key)).and_then(|slot| slot.changes.last().copied());
@@ -86,7 +101,8 @@ impl Walk<'_, '_, '_> {
         let mut chosen = value.clone();
         if !added.is_empty() {
             let added = self.wire("added", 1, gate("&", &added), timing::tree(added.len() as u32));
-            chosen = self.wire("entry", width, format!("{added} ? {value} : {old}"), timing::CHOOSE);
+            chosen =
+                self.wire("entry", width, format!("{added} ? {value} : {old}"), timing::CHOOSE);
         }
         self.dag.access[at].changes[last].value = Some(chosen);
         if let Some(slot) = self.slots.entries.get_mut(&(at, key)) {
@@ -94,9 +110,11 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// What has to hold besides `first` for `way` to be taken, which is behind it; none if it may not be.
+    /// What has to hold besides `first` for `way` to be taken, which is behind it; none if it may
+    /// not be.
     fn beyond(&self, way: &str, first: &str) -> Option<Vec<String>> {
-        let all = |way: &str| self.conditions.get(way).cloned().unwrap_or_else(|| vec![way.to_string()]);
+        let all =
+            |way: &str| self.conditions.get(way).cloned().unwrap_or_else(|| vec![way.to_string()]);
         let (mine, first) = (all(way), all(first));
         let known: Vec<String> = mine.iter().map(|atom| self.plain(atom)).collect();
         let first: Vec<String> = first.iter().map(|atom| self.plain(atom)).collect();
@@ -114,7 +132,8 @@ impl Walk<'_, '_, '_> {
                 Some(name) => (false, name),
                 None => (true, atom.as_str()),
             };
-            let Some(wire) = self.dag.wires.iter().rev().find(|wire| mark(&wire.name) == name) else {
+            let Some(wire) = self.dag.wires.iter().rev().find(|wire| mark(&wire.name) == name)
+            else {
                 return atom;
             };
             let (same, inner) = match wire.value.strip_prefix('~') {
@@ -148,15 +167,21 @@ impl Walk<'_, '_, '_> {
             walk.and(way, condition).unwrap_or_else(|| condition.to_string())
         };
         let access = &self.dag.access[at];
-        let shown =
-            |field: &str| match access.lookups.iter().position(|known| !access.written && *known == text) {
-                Some(number) => mark(&format!("{}_{field}{number}", form.signals)),
-                None => mark(&under(&form.signals, field, key)),
-            };
+        let shown = |field: &str| match access
+            .lookups
+            .iter()
+            .position(|known| !access.written && *known == text)
+        {
+            Some(number) => mark(&format!("{}_{field}{number}", form.signals)),
+            None => mark(&under(&form.signals, field, key)),
+        };
         let place = match form.pipe_hashes() {
             true => shown("place"),
-            // A number is a place, but known as late as the entry, when bytes that were waited for in the gate are in memory.
-            false => self.wire("place", 32, format!("{} ? {text} : 32'h0", shown("hit")), timing::CHOOSE),
+            // A number is a place, but known as late as the entry, when bytes that were waited for
+            // in the gate are in memory.
+            false => {
+                self.wire("place", 32, format!("{} ? {text} : 32'h0", shown("hit")), timing::CHOOSE)
+            }
         };
         let line = format!("20'({place} * {})", number(32, u64::from(store.lines)));
         match &inst.op {
@@ -202,8 +227,10 @@ impl Walk<'_, '_, '_> {
                 // By what there is room for, which is known before the length is.
                 let most = format!("{} - {{1'b0, {count}}}", number(17, u64::from(store.capacity)));
                 let most = self.wire("room_for", 17, most, timing::carry(17));
-                let fits =
-                    format!("{hit} && !{most}[16] && {{1'b0, {length}[{}:0]}} <= {most}", COUNT_BITS - 1);
+                let fits = format!(
+                    "{hit} && !{most}[16] && {{1'b0, {length}[{}:0]}} <= {most}",
+                    COUNT_BITS - 1
+                );
                 let ok = self.wire("fits", 1, fits, timing::carry(9) + timing::CHOOSE);
                 self.result(inst.results[0], ok.clone(), 0);
                 let when = when(self, &ok);
@@ -225,11 +252,13 @@ impl Walk<'_, '_, '_> {
                 self.dag.access[at].stored.push((key, given.clone()));
                 let own = match source {
                     BufSource::Packet { .. } => OwnBytes::Packet(Box::new(self.packet())),
-                    BufSource::Value(value) => {
-                        OwnBytes::Value(self.low.bytes_of(*value), self.dag.bits.bytes(self.low.ty(*value)))
-                    }
+                    BufSource::Value(value) => OwnBytes::Value(
+                        self.low.bytes_of(*value),
+                        self.dag.bits.bytes(self.low.ty(*value)),
+                    ),
                 };
-                let filled = self.wire("filled", COUNT_BITS, format!("{length}[{}:0]", COUNT_BITS - 1), 0);
+                let filled =
+                    self.wire("filled", COUNT_BITS, format!("{length}[{}:0]", COUNT_BITS - 1), 0);
                 self.appended.push(Own {
                     table: at,
                     key,
@@ -266,7 +295,8 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// A value at `off` of a string, of which are known: whether it is there, its length, and its line in the memory.
+    /// A value at `off` of a string, of which are known: whether it is there, its length, and its
+    /// line in the memory.
     fn string_read(
         &mut self,
         way: &Way,
@@ -290,7 +320,10 @@ impl Walk<'_, '_, '_> {
             None => (number(33, u64::from(plus + size)), 0),
             Some(base) => {
                 let base = self.low.u32(base);
-                (format!("{{1'b0, {base}}} + {}", number(33, u64::from(plus + size))), timing::carry(32))
+                (
+                    format!("{{1'b0, {base}}} + {}", number(33, u64::from(plus + size))),
+                    timing::carry(32),
+                )
             }
         };
         let end = self.wire("end", 33, end, delay);
@@ -333,7 +366,8 @@ impl Walk<'_, '_, '_> {
                 packet.has = 0;
                 let end = packet.end.clone();
                 let from = super::text(&packet.cursor);
-                let count = self.wire("count", COUNT_BITS, format!("{end} - {from}"), timing::carry(16));
+                let count =
+                    self.wire("count", COUNT_BITS, format!("{end} - {from}"), timing::carry(16));
                 let Leaving { part, count: bytes, from } = self.leaving(&packet);
                 Appended { count, header: part, bytes, from, end, patches: packet.patches() }
             }
@@ -344,7 +378,14 @@ impl Walk<'_, '_, '_> {
                 let [count, none] = [size, 0].map(|count| number(16, u64::from(count)));
                 let bytes = Count::Known(size);
                 let header = Some((header, size));
-                Appended { count, header, bytes, from: none.clone(), end: none, patches: Vec::new() }
+                Appended {
+                    count,
+                    header,
+                    bytes,
+                    from: none.clone(),
+                    end: none,
+                    patches: Vec::new(),
+                }
             }
         }
     }

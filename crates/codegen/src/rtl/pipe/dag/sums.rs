@@ -1,9 +1,11 @@
-//! Checksums over payload, which passes the pipe by: sums that `nf_prefix_sum` has made of it as it came in.
+//! Checksums over payload, which passes the pipe by: sums that `nf_prefix_sum` has made of it as it
+//! came in.
 //!
-//! It says what the bytes of a frame add up to before any place, apart for even and odd places, so sums over any stretch are differences, and
-//! exact: a stretch of zeros is told from one that is a multiple of 65535. Where the stretch begins at a place that is the same for all packets
-//! of a way, it is asked for its end alone. Of bytes that were overwritten in place since, what they are is added and what they were is
-//! taken away.
+//! It says what the bytes of a frame add up to before any place, apart for even and odd places, so
+//! sums over any stretch are differences, and exact: a stretch of zeros is told from one that is a
+//! multiple of 65535. Where the stretch begins at a place that is the same for all packets of a
+//! way, it is asked for its end alone. Of bytes that were overwritten in place since, what they are
+//! is added and what they were is taken away.
 
 use super::beside::{SUM_BITS, What};
 use super::*;
@@ -32,7 +34,8 @@ impl Walk<'_, '_, '_> {
                 if at % 2 == 0 { (even, odd) } else { (odd, even) }
             }
             Cursor::Signal(from, _) => {
-                let [to, from_sums] = [&end, from].map(|place| self.ask(way, What::Sum { start: 0 }, place));
+                let [to, from_sums] =
+                    [&end, from].map(|place| self.ask(way, What::Sum { start: 0 }, place));
                 let found = ["even", "odd"].map(|name| {
                     let (to, from) = (self.half(name, &to), self.half(name, &from_sums));
                     self.wire(name, HALF, format!("{to} - {from}"), timing::carry(HALF))
@@ -59,11 +62,13 @@ impl Walk<'_, '_, '_> {
     }
 
     fn half(&mut self, which: &str, sums: &str) -> String {
-        let value = if which == "even" { format!("{sums}[35:18]") } else { format!("{sums}[17:0]") };
+        let value =
+            if which == "even" { format!("{sums}[35:18]") } else { format!("{sums}[17:0]") };
         self.wire(which, HALF, value, 0)
     }
 
-    /// Sums of the frame's bytes from the cursor to `end` as they are now, from those of the bytes as they came in.
+    /// Sums of the frame's bytes from the cursor to `end` as they are now, from those of the bytes
+    /// as they came in.
     fn as_overwritten(
         &mut self,
         way: &Way,

@@ -1,7 +1,8 @@
 //! Ways: the conditions under which something runs, as wires.
 //!
-//! Of each wire it is kept which conditions it is made of, all at once instead of one behind the other, and which are known to hold where it
-//! does. So ways that exclude each other are found, and what tells two ways apart is asked without what they have in common.
+//! Of each wire it is kept which conditions it is made of, all at once instead of one behind the
+//! other, and which are known to hold where it does. So ways that exclude each other are found, and
+//! what tells two ways apart is asked without what they have in common.
 
 use super::*;
 
@@ -71,18 +72,23 @@ impl Walk<'_, '_, '_> {
 
     /// The conditions that ways have in common, and those of each besides.
     pub(super) fn told_apart(&self, ways: &[String]) -> (Vec<String>, Vec<Vec<String>>) {
-        let of = |way: &String| self.conditions.get(way).cloned().unwrap_or_else(|| vec![way.clone()]);
+        let of =
+            |way: &String| self.conditions.get(way).cloned().unwrap_or_else(|| vec![way.clone()]);
         let mut lists: Vec<Vec<String>> = ways.iter().map(of).collect();
-        let sets: Vec<BTreeSet<String>> = lists.iter().map(|list| list.iter().cloned().collect()).collect();
-        let shared: BTreeSet<String> =
-            sets[0].iter().filter(|one| sets.iter().all(|set| set.contains(*one))).cloned().collect();
+        let sets: Vec<BTreeSet<String>> =
+            lists.iter().map(|list| list.iter().cloned().collect()).collect();
+        let shared: BTreeSet<String> = sets[0]
+            .iter()
+            .filter(|one| sets.iter().all(|set| set.contains(*one)))
+            .cloned()
+            .collect();
         let common = lists[0].iter().filter(|one| shared.contains(*one)).cloned().collect();
         lists.iter_mut().for_each(|list| list.retain(|one| !shared.contains(one)));
         (common, lists)
     }
 
-    /// What tells ways from each other: which of them was taken, if one was. What is chosen by that does not wait for what they have in
-    /// common, such as an entry that is there.
+    /// What tells ways from each other: which of them was taken, if one was. What is chosen by that
+    /// does not wait for what they have in common, such as an entry that is there.
     pub(super) fn among(&mut self, ways: Vec<Way>) -> Vec<Way> {
         let texts: Option<Vec<String>> = ways.iter().cloned().collect();
         let Some(texts) = texts.filter(|texts| texts.len() > 1) else { return ways };
@@ -100,11 +106,13 @@ impl Walk<'_, '_, '_> {
         (!apart.iter().any(Vec::is_empty)).then_some(apart)
     }
 
-    /// Whether all conditions of one of several lists hold. Lists of a loop's later trips have what led to them in common: where one ends in a condition
-    /// and the next one in its opposite, both together are what is in front of it.
+    /// Whether all conditions of one of several lists hold. Lists of a loop's later trips have what
+    /// led to them in common: where one ends in a condition and the next one in its opposite, both
+    /// together are what is in front of it.
     pub(super) fn any_of(&mut self, mut lists: Vec<Vec<String>>) -> String {
         for at in (1..lists.len()).rev() {
-            if let (Some((a, before)), Some((b, same))) = (lists[at - 1].split_last(), lists[at].split_last())
+            if let (Some((a, before)), Some((b, same))) =
+                (lists[at - 1].split_last(), lists[at].split_last())
                 && before == same
                 && *b == opposite(a)
             {
@@ -123,7 +131,8 @@ impl Walk<'_, '_, '_> {
     }
 }
 
-/// All or any of several conditions. Of many a tree: a chain that others share the beginning of would stay a chain.
+/// All or any of several conditions. Of many a tree: a chain that others share the beginning of
+/// would stay a chain.
 pub(super) fn gate(op: &str, conditions: &[String]) -> String {
     match conditions.len() {
         ..=6 => conditions.join(&format!(" {op}{op} ")),
