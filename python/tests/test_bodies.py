@@ -17,7 +17,7 @@ class Answer(Element):
 
 
 class Bits(Element):
-    """Counts the bits of a number: in the subset, by an instruction, and by C of a process."""
+    """Counts the bits of a number: in the subset, by instructions, and by C of a process."""
 
     inp, out = In(pkt=packet, number=u32), Out(packet, u32)
     body = """
@@ -32,7 +32,7 @@ class Bits(Element):
             bits = (bits & 0x33333333) + ((bits >> 2) & 0x33333333);
             out(pkt, (((bits + (bits >> 4)) & 0x0f0f0f0f) * 0x01010101) >> 24);
         """,
-        "dpdk": "out(pkt, (uint32_t)__builtin_popcount(number));",
+        "dpdk": "out(pkt, (uint32_t)__builtin_popcount(number) + (uint32_t)__builtin_parity(0));",
         "host": """
             uint32_t bits = 0;
             for (uint32_t rest = number; rest != 0; rest &= rest - 1)

@@ -44,6 +44,19 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// An entry's key as it lies in memory: bits that do not count are zero, so keys that differ in
+    /// them only are one entry's.
+    fn own_key(&self, entry: &Entry) -> Vec<u8> {
+        match &entry.matching {
+            Match::Exact => entry.key.clone(),
+            Match::Prefix(bits) => prefix(&entry.key, *bits, self.key_size),
+            Match::Mask { mask, .. } => {
+                let masked = entry.key.iter().zip(mask).map(|(key, mask)| key & mask);
+                masked.chain(mask.iter().copied()).collect()
+            }
+        }
+    }
+
     pub fn new(source: &Source, table: TableId) -> Shape {
         let def = &source.program.tables[table];
         let lies = &source.artifact.host.tables[table.as_u32() as usize];
@@ -143,11 +156,12 @@ impl TableImage {
         };
         let mut numbers: BTreeMap<(Vec<u8>, Match), u32> = BTreeMap::new();
         for (_, entry) in source.entries.iter().filter(|(other, _)| *other == table) {
-            let known = numbers.get(&(entry.key.clone(), entry.matching.clone())).copied();
+            let own = (image.shape.own_key(entry), entry.matching.clone());
+            let known = numbers.get(&own).copied();
             let name = &source.program.tables[table].name;
             let full = || PlaceError::Full { table: name.clone(), capacity: shape.capacity };
             let number = image.put(entry, known).ok_or_else(full)?;
-            numbers.insert((entry.key.clone(), entry.matching.clone()), number);
+            numbers.insert(own, number);
         }
         image.sort(&numbers);
         Ok(image)
@@ -174,13 +188,11 @@ impl TableImage {
         let at = number * shape.stride;
         if !array && known.is_none() {
             self.count += 1;
-            let (key, detail) = match &entry.matching {
-                Match::Exact => (entry.key.clone(), number),
-                Match::Prefix(bits) => (prefix(&entry.key, *bits, shape.key_size), *bits),
-                Match::Mask { mask, priority } => {
-                    let masked = entry.key.iter().zip(mask).map(|(key, mask)| key & mask);
-                    (masked.chain(mask.iter().copied()).collect(), *priority)
-                }
+            let key = shape.own_key(entry);
+            let detail = match &entry.matching {
+                Match::Exact => number,
+                Match::Prefix(bits) => *bits,
+                Match::Mask { priority, .. } => *priority,
             };
             put(&mut self.entries, at + HEAD, &key);
             let detail = if shape.kind == TableKind::Hash { 0 } else { detail };
