@@ -68,8 +68,9 @@ pub fn build(source: &str, verify: bool, machine: &Machine) -> Result<Folder, Dp
                 let path = dir.path().join("functions.so");
                 std::fs::write(&path, object).map_err(|source| HostError::Io { path, source })?;
                 // What it needs itself, the application may call too.
-                linking
-                    .extend(["-Wl,--copy-dt-needed-entries", "./functions.so"].map(String::from));
+                linking.extend(
+                    ["-Wl,--copy-dt-needed-entries", "-L.", "-l:functions.so"].map(String::from),
+                );
                 linking.push("-Wl,-rpath,$ORIGIN".to_string());
             }
             units::link(dir.path(), &[linking, libraries].concat())
