@@ -390,64 +390,67 @@ NF_INLINE u32 nf_csum_bytes(u32 sum, const void *bytes, u32 n)
 /* What a byte does to the checksum that so many bytes behind it find. */
 extern const u32 nf_crc32c[8][256];
 
-/* One byte's part. The index is masked out of clang's sight: of what is in a register, members of structs too, clang
- * may know that it is one byte where the verifier does not, and would leave the mask out. */
-NF_INLINE u32 nf_crc_part(u32 behind, u32 byte)
+/* One byte's part. opaque masks the index out of clang's sight: of an integer in a register clang may know that it is
+ * one byte where the verifier does not, and would leave the mask out. Bytes of structs come from memory, where both
+ * know. */
+NF_INLINE u32 nf_crc_part(u32 behind, u32 byte, bool opaque)
 {
-    u64 at = byte;
-    asm volatile("%0 &= 0xff" : "+r"(at));
+    u64 at = (u8)byte;
+    if (opaque)
+        asm volatile("%0 &= 0xff" : "+r"(at));
     return nf_crc32c[behind][at];
 }
 
 /* CRC32C of four more bytes: their four look-ups do not wait for one another (Kounavis and Berry, "Novel Table
  * Lookup-Based Algorithms for High-Performance CRC Generation", 2008). */
-NF_INLINE u32 nf_crc_word(u32 behind, u32 word)
+NF_INLINE u32 nf_crc_word(u32 behind, u32 word, bool opaque)
 {
-    return nf_crc_part(behind + 3, word) ^ nf_crc_part(behind + 2, word >> 8) ^ nf_crc_part(behind + 1, word >> 16) ^
-           nf_crc_part(behind, word >> 24);
+    return nf_crc_part(behind + 3, word, opaque) ^ nf_crc_part(behind + 2, word >> 8, opaque) ^
+           nf_crc_part(behind + 1, word >> 16, opaque) ^ nf_crc_part(behind, word >> 24, opaque);
 }
 
 NF_INLINE u32 nf_word_of(const u8 *p) { return p[0] | p[1] << 8 | p[2] << 16 | (u32)p[3] << 24; }
 
 /* CRC32C of eight more bytes. */
-NF_INLINE u32 nf_crc_words(u32 crc, const u8 *p)
+NF_INLINE u32 nf_crc_words(u32 crc, const u8 *p, bool opaque)
 {
-    return nf_crc_word(4, crc ^ nf_word_of(p)) ^ nf_crc_word(0, nf_word_of(p + 4));
+    return nf_crc_word(4, crc ^ nf_word_of(p), opaque) ^ nf_crc_word(0, nf_word_of(p + 4), opaque);
 }
 
 /* See ir::io::hash. n is a constant. Of many bytes clang would read all before the first look-up, and the stack would
  * not hold them: these go through a loop, and pinning keeps it one. */
-NF_INLINE u32 nf_hash_bytes(u32 seed, const void *bytes, u32 n)
+NF_INLINE u32 nf_hash_with(u32 seed, const void *bytes, u32 n, bool opaque)
 {
     const u8 *p = bytes;
-    u32 crc = nf_crc_word(0, ~0u ^ seed), i = 0;
+    u32 crc = nf_crc_word(0, ~0u ^ seed, opaque), i = 0;
     if (n > 32) {
         u64 at = 0;
 #pragma clang loop unroll(disable)
         for (; at + 8 <= n; at += 8) {
             NF_PIN(at);
-            crc = nf_crc_words(crc, p + at);
+            crc = nf_crc_words(crc, p + at, opaque);
         }
         i = n / 8 * 8;
     } else {
 #pragma unroll
         for (; i + 8 <= n; i += 8)
-            crc = nf_crc_words(crc, p + i);
+            crc = nf_crc_words(crc, p + i, opaque);
     }
     if (i + 4 <= n) {
-        crc = nf_crc_word(0, crc ^ nf_word_of(p + i));
+        crc = nf_crc_word(0, crc ^ nf_word_of(p + i), opaque);
         i += 4;
     }
 #pragma unroll
     for (; i < n; i++)
-        crc = crc >> 8 ^ nf_crc_part(0, crc ^ p[i]);
+        crc = crc >> 8 ^ nf_crc_part(0, crc ^ p[i], opaque);
     u32 h = ~crc ^ seed;
     h = (h ^ h >> 16) * 0x85ebca6b;
     h = (h ^ h >> 13) * 0xc2b2ae35;
     return h ^ h >> 16;
 }
 
-NF_INLINE u32 nf_hash_int(u32 seed, const void *bytes, u32 n) { return nf_hash_bytes(seed, bytes, n); }
+NF_INLINE u32 nf_hash_bytes(u32 seed, const void *bytes, u32 n) { return nf_hash_with(seed, bytes, n, false); }
+NF_INLINE u32 nf_hash_int(u32 seed, const void *bytes, u32 n) { return nf_hash_with(seed, bytes, n, true); }
 
 /* ---- Time and randomness: fields of the event ------------------------------------------------------------ */
 
