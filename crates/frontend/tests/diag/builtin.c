@@ -3,5 +3,5 @@
 
 void net_recv(nf_pkt pkt)
 {
-    nf_send(pkt, __builtin_popcount(nf_len(pkt)));
+    nf_send(pkt, __builtin_parity(nf_len(pkt)));
 }
