@@ -437,8 +437,10 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         match &data.op {
             Op::Hash { seed, value } => {
                 let (address, size) = self.bytes_of(*value);
-                let hash =
-                    if self.body.ty(*value).is_int() { "nf_hash_int" } else { "nf_hash_bytes" };
+                // Members of structs may be in registers too: clang leaves masks out that the
+                // verifier needs, if they are not hidden from it.
+                let hidden = self.forgets || self.body.ty(*value).is_int();
+                let hash = if hidden { "nf_hash_int" } else { "nf_hash_bytes" };
                 let text = format!("{hash}({}, {address}, {size})", self.text(*seed));
                 self.define(inst, result, &text);
             }
