@@ -5,7 +5,7 @@ use nicforge_ir::{Input, InputEvent, Program, Verified, io, verify};
 use nicforge_tests::targets::{Case, Verdict, judge};
 use nicforge_tests::{kernel_is_missing, root};
 
-const PROGRAMS: [&str; 4] = ["loads", "emits", "copies", "compares"];
+const PROGRAMS: [&str; 5] = ["loads", "emits", "copies", "compares", "beyond"];
 
 fn program(name: &str) -> Verified<Program> {
     let options = nicforge_frontend::Options::new(root().join("runtime/include"));

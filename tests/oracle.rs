@@ -79,8 +79,9 @@ fn programs() -> Vec<PathBuf> {
     found
 }
 
-/// Not plain C on their own: one divides by zero, one calls C of its own, which is the other.
-const OPEN: [&str; 3] = ["divisions", "c_functions", "functions"];
+/// Not plain C on their own: one divides by zero, one calls C of its own, which is the other, one
+/// reads beyond an array.
+const OPEN: [&str; 4] = ["divisions", "c_functions", "functions", "beyond"];
 
 #[test]
 fn programs_do_what_they_do_as_plain_c() {

@@ -26,8 +26,7 @@ void net_recv(nf_pkt pkt)
             break;
         nf_emit(pkt, &asked.value[i]);
     }
-    /* Beyond the array's end there are zeroes. */
-    for (uint32_t i = 0; i < 24 && i != count; i++)
+    for (uint32_t i = 0; i < 20 && i != count; i++)
         nf_emit(pkt, &asked.value[i]);
     for (int i = 3; i < 19; i++)
         nf_emit(pkt, &asked.value[i]);
