@@ -7,7 +7,4 @@ struct wide {
 NF_TABLE(ternary, masks, uint8_t, struct wide, 55);
 NF_TABLE(ternary, pairs, uint16_t, uint8_t, 60);
 NF_TABLE(lpm, prefixes, uint8_t, uint32_t, 50);
-void net_recv(nf_pkt pkt)
-{
-    nf_send(pkt, 0);
-}
+void net_recv(nf_pkt pkt) { nf_send(pkt, 0); }
