@@ -52,12 +52,12 @@ impl Host<'_> {
 
 type H<'a, 'b> = E<'a, Host<'b>>;
 
-/// Gives the packet away with `call`, as it is to leave.
-fn give(e: &mut H<'_, '_>, call: &str) {
+/// Makes the packet what is to leave. Arguments of the call that gives it away are printed behind:
+/// headers that are written here may lie where values were extracted from.
+fn finish(e: &mut H<'_, '_>) {
     packet::finish(e);
     e.line("pkt->data = data;");
     e.line("pkt->end = end;");
-    e.line(call);
 }
 
 fn generate(
@@ -73,11 +73,18 @@ fn generate(
     }
     match (def.name.as_str(), args) {
         ("net_send", [_, port]) => {
+            finish(e);
             let call = format!("nf_send(env, pkt, {});", e.text(*port));
-            give(e, &call);
+            e.line(&call);
         }
-        ("stack_recv", [_]) => give(e, "nf_stack(env, pkt);"),
-        ("host_recv", [_]) => give(e, "nf_host(env, pkt);"),
+        ("stack_recv", [_]) => {
+            finish(e);
+            e.line("nf_stack(env, pkt);");
+        }
+        ("host_recv", [_]) => {
+            finish(e);
+            e.line("nf_host(env, pkt);");
+        }
         ("dma_write", [_, addr, len]) => {
             let off = packet::cursor_text(e);
             let (addr, len) = (e.text(*addr), e.text(*len));
