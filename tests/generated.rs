@@ -42,6 +42,15 @@ fn most_refused(programs: u64) -> u64 {
     refused
 }
 
+/// Writes a program to a file for whoever looks at it.
+fn keep(seed: u64) -> std::path::PathBuf {
+    let folder = root().join("target/generated");
+    std::fs::create_dir_all(&folder).expect("a folder for programs");
+    let path = folder.join(format!("program_{seed}.c"));
+    std::fs::write(&path, programs::generate(seed).text).expect("a file for a program");
+    path
+}
+
 #[test]
 fn allowance_is_a_percent_and_what_chance_needs() {
     assert_eq!([1, 10, 200].map(most_refused), [1, 2, 8]);
@@ -89,12 +98,12 @@ fn generated_programs_do_the_same_everywhere() {
         }
     }
     report.lines().iter().for_each(|line| println!("{line}"));
-    let kept = root().join("target/generated");
+    for seed in report.refused.values().flatten() {
+        keep(*seed);
+    }
     let mut said = Vec::new();
     for (seed, judge, what) in &report.wrong {
-        std::fs::create_dir_all(&kept).expect("a folder for what failed");
-        let path = kept.join(format!("program_{seed}.c"));
-        std::fs::write(&path, programs::generate(*seed).text).expect("a file for what failed");
+        let path = keep(*seed);
         let at = path.display();
         println!("seed {seed}, {judge}: {what}");
         // The first few are made small; more of them are seldom more faults.

@@ -64,15 +64,18 @@ impl Vars {
         self.names.insert(self.class(value), place);
     }
 
-    /// Makes aggregates that are declared in the body members of something declared elsewhere,
-    /// which `prefix` leads to. Gives their names and types.
+    /// Makes aggregates that are declared in the body, and parameters, members of something
+    /// declared elsewhere, which `prefix` leads to. Gives their names and types.
     pub fn move_out(&mut self, body: &Body, prefix: &str) -> Vec<(String, Type)> {
         let mut moved = Vec::new();
         for list in self.declare_at.values_mut() {
             moved.extend(list.extract_if(.., |class| body.ty(*class).is_aggregate()));
         }
+        let params = body.blocks[body.entry()].params.iter().map(|param| self.class(*param));
+        moved.extend(params.filter(|class| body.ty(*class).is_aggregate()));
         // In the order of the body, whatever the map's.
         moved.sort();
+        moved.dedup();
         let member = |class: &ValueId| {
             let name = self.names[class].clone();
             self.names.insert(*class, format!("{prefix}{name}"));

@@ -43,6 +43,12 @@ impl Xdp<'_> {
         if e.dialect.target.pipe.is_some() { format!("NF_LEAVE(ctx, clock, {call})") } else { call }
     }
 
+    /// The place of a parameter that lies in the handler's frame.
+    fn framed(e: &E<'_, Self>, param: ValueId) -> Option<String> {
+        let name = e.vars.name(param);
+        name.starts_with(super::FRAME).then(|| name.to_string())
+    }
+
     /// Whether this handler runs behind a queue, where packets cannot be sent back as such.
     fn queued(e: &E<'_, Self>) -> bool {
         let target = &e.dialect.target;
@@ -260,13 +266,19 @@ impl Target for Xdp<'_> {
                     e.vars.lies_at(param, place);
                     return;
                 }
-                let text = format!("{} NF_LOCAL = {};", e.declaration(param), edge.member(member));
+                let place = edge.member(member);
+                let text = match Self::framed(e, param) {
+                    Some(name) => format!("{name} = {place};"),
+                    None => format!("{} NF_LOCAL = {place};", e.declaration(param)),
+                };
                 e.line(&text);
             }
             return;
         }
-        let text = format!("{} NF_LOCAL;", e.declaration(param));
-        e.line(&text);
+        if Self::framed(e, param).is_none() {
+            let text = format!("{} NF_LOCAL;", e.declaration(param));
+            e.line(&text);
+        }
         let name = e.vars.name(param).to_string();
         e.line(&format!("NF_GET({name}, data);"));
         e.types.canonical(e.body.ty(param), &name).iter().for_each(|line| e.line(line));
