@@ -158,4 +158,15 @@ impl Program {
         }
         Some(ty)
     }
+
+    /// Width of the bit-field at the end of a path, if there is one.
+    pub fn bit_width(&self, ty: Type, path: &[crate::ops::Proj]) -> Option<u8> {
+        let (last, before) = path.split_last()?;
+        match (self.project(ty, before)?, last) {
+            (Type::Struct(id), crate::ops::Proj::Field(i)) => {
+                self.structs[id].fields.get(*i as usize)?.bit_width
+            }
+            _ => None,
+        }
+    }
 }

@@ -17,8 +17,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use nicforge_ir::build::mask;
 use nicforge_ir::{
-    BlockId, Body, EventId, HandlerId, InstId, Op, Param, Program, Proj, Span, Type, Value,
+    BinOp, BlockId, Body, EventId, HandlerId, InstId, Op, Param, Program, Proj, Span, Type, Value,
     ValueDef, ValueId,
 };
 
@@ -61,6 +62,7 @@ pub(crate) fn split(program: &mut Program, event: EventId, handler: HandlerId, a
     let Some(values) = component(body, param) else { return false };
     let members: Vec<(String, Type)> =
         program.structs[of].fields.iter().map(|field| (field.name.clone(), field.ty)).collect();
+    let widths = program.structs[of].fields.iter().map(|field| field.bit_width).collect();
     let numbered: Vec<(u32, (String, Type))> = (0..).zip(members.clone()).collect();
     carry_members(program, event, at, &numbered);
     let body = &mut program.handlers[handler].body;
@@ -74,8 +76,13 @@ pub(crate) fn split(program: &mut Program, event: EventId, handler: HandlerId, a
         body.blocks[entry].params.push(value);
         fields.push(value);
     }
-    let mut splitter =
-        Splitter { values, members, fields: HashMap::new(), replaced: Replacements::default() };
+    let mut splitter = Splitter {
+        values,
+        members,
+        widths,
+        fields: HashMap::new(),
+        replaced: Replacements::default(),
+    };
     splitter.fields.insert(param, fields);
     splitter.block(body, entry);
     splitter.replaced.apply(body);
@@ -240,6 +247,8 @@ fn component(body: &Body, param: ValueId) -> Option<HashSet<ValueId>> {
 struct Splitter {
     values: HashSet<ValueId>,
     members: Vec<(String, Type)>,
+    /// Bits of those members that are bit-fields.
+    widths: Vec<Option<u8>>,
     /// The values of the members of each value that was reached.
     fields: HashMap<ValueId, Vec<ValueId>>,
     replaced: Replacements,
@@ -274,6 +283,34 @@ impl Splitter {
             self.fields.insert(*value, fields);
         }
         all
+    }
+
+    /// What a member keeps of a value: a bit-field its low bits.
+    fn in_bits(
+        &self,
+        body: &mut Body,
+        at: usize,
+        value: ValueId,
+        span: Span,
+        done: &mut Vec<InstId>,
+    ) -> ValueId {
+        let (Some(width), ty) = (self.widths[at], self.members[at].1) else { return value };
+        let bits = ty.bits().unwrap_or(64);
+        if width >= bits {
+            return value;
+        }
+        let mut made = |op: Op| {
+            let inst = new_inst(body, op, &[ty], span);
+            done.push(inst);
+            body.insts[inst].results[0]
+        };
+        if !ty.is_signed() {
+            let low = made(Op::Int(mask(u64::MAX, width)));
+            return made(Op::Bin(BinOp::And, value, low));
+        }
+        let by = made(Op::Int(u64::from(bits - width)));
+        let high = made(Op::Bin(BinOp::Shl, value, by));
+        made(Op::Bin(BinOp::Shr, high, by))
     }
 
     /// A value whose members are read from it.
@@ -327,7 +364,7 @@ impl Splitter {
                 };
                 let at = at as usize;
                 if path.len() == 1 {
-                    fields[at] = *value;
+                    fields[at] = self.in_bits(body, at, *value, span, done);
                 } else {
                     let part = Op::Set { agg: fields[at], path: path[1..].to_vec(), value: *value };
                     let part = new_inst(body, part, &[self.members[at].1], span);

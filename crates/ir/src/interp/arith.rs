@@ -4,11 +4,18 @@
 
 use crate::build::mask;
 use crate::ops::{BinOp, CmpOp, UnOp};
+use crate::types::Type;
 
 /// The value of a `bits`-wide two's complement number.
 pub fn sign_extend(raw: u64, bits: u8) -> i64 {
     let shift = 64 - bits as u32;
     ((raw << shift) as i64) >> shift
+}
+
+/// What a bit-field of `width` bits makes of a value of its type.
+pub fn bit_field(raw: u64, width: u8, ty: Type) -> u64 {
+    let raw = mask(raw, width);
+    mask(if ty.is_signed() { sign_extend(raw, width) as u64 } else { raw }, ty.bits().unwrap_or(64))
 }
 
 /// Two-operand arithmetic of `bits` wide integers.

@@ -8,8 +8,7 @@
 //! `%i` is in range: beyond the end the set changed nothing and the read is zero. Bit-fields cut
 //! off what they have no room for, so a read does not simply give the value that was set.
 
-use nicforge_ir::build::mask;
-use nicforge_ir::interp::arith::sign_extend;
+use nicforge_ir::interp::arith::bit_field;
 use nicforge_ir::{BlockId, Op, Proj, Type, ValueDef, ValueId};
 
 use super::{Folder, Simpler};
@@ -57,9 +56,11 @@ impl Folder<'_> {
                 let read = |agg: ValueId, path: Vec<Proj>| Some(Simpler::Op(Op::Get { agg, path }));
                 match self.relation(self.body.ty(agg), set, path) {
                     Relation::Apart => read(*before, path.to_vec()),
-                    Relation::Same => match self.bit_width(self.body.ty(agg), set) {
+                    Relation::Same => match self.program.bit_width(self.body.ty(agg), set) {
                         None => Some(Simpler::Value(*value)),
-                        Some(width) => Some(Simpler::Int(cut(self.known(*value)?, width, ty))),
+                        Some(width) => {
+                            Some(Simpler::Int(bit_field(self.known(*value)?, width, ty)))
+                        }
                     },
                     Relation::Inside(rest) => read(*value, rest),
                     Relation::Unknown => None,
@@ -82,7 +83,7 @@ impl Folder<'_> {
             Some(Op::Set { agg: before, path: set, value }) => {
                 match self.relation(self.body.ty(agg), set, path) {
                     Relation::Apart => self.origin(*before, path),
-                    Relation::Same if self.bit_width(self.body.ty(agg), set).is_none() => {
+                    Relation::Same if self.program.bit_width(self.body.ty(agg), set).is_none() => {
                         Some(Origin::Part(*value, Vec::new()))
                     }
                     Relation::Inside(rest) => self.origin(*value, &rest),
@@ -183,26 +184,8 @@ impl Folder<'_> {
             _ => None,
         }
     }
-
-    /// Width of the bit-field at the end of a path, if there is one.
-    fn bit_width(&self, ty: Type, path: &[Proj]) -> Option<u8> {
-        let (last, before) = path.split_last()?;
-        match (self.program.project(ty, before)?, last) {
-            (Type::Struct(id), Proj::Field(i)) => {
-                self.program.structs[id].fields[*i as usize].bit_width
-            }
-            _ => None,
-        }
-    }
 }
 
 fn zero(ty: Type) -> Simpler {
     if ty.is_int() { Simpler::Int(0) } else { Simpler::Op(Op::Zero) }
-}
-
-/// What a bit-field of `width` bits makes of a constant of its type.
-fn cut(raw: u64, width: u8, ty: Type) -> u64 {
-    let bits = ty.bits().unwrap_or(64);
-    let raw = mask(raw, width);
-    mask(if ty.is_signed() { sign_extend(raw, width) as u64 } else { raw }, bits)
 }

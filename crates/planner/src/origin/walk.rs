@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use nicforge_ir::interp::arith::bit_field;
 use nicforge_ir::{
     BinOp, BlockId, Body, CmpOp, HandlerId, InstId, Op, Program, Proj, Type, UnOp, ValueId, Words,
 };
@@ -289,7 +290,10 @@ impl Walk<'_> {
             Op::Get { agg, path } => self.part(&self.shape(*agg), path),
             Op::Set { agg, path, value } => {
                 let mut shape = self.shape(*agg);
-                let value = self.shape(*value);
+                let (mut value, ty) = (self.shape(*value), body.ty(*value));
+                if let Some(width) = self.program.bit_width(body.ty(*agg), path) {
+                    value = in_bits(value, width, ty);
+                }
                 self.replace(&mut shape, path, value).map(|()| shape)
             }
             Op::Extract { .. } => {
@@ -453,6 +457,16 @@ impl Walk<'_> {
             }
             _ => None,
         }
+    }
+}
+
+/// What a bit-field of `width` bits and type `ty` makes of a value: other bits are lost, so different
+/// values may be the same key.
+fn in_bits(value: Shape, width: u8, ty: Type) -> Shape {
+    match value {
+        Shape::Int(Origin::Const(value)) => Shape::Int(Origin::Const(bit_field(value, width, ty))),
+        Shape::Int(origin) => Shape::Int(make("trunc", width, vec![Rc::new(origin)])),
+        other => other,
     }
 }
 
