@@ -34,7 +34,7 @@ pub fn run(args: Check) -> Result<(), Failure> {
             p.ports,
             plural(p.ports as usize)
         );
-        matrix::print(&programs, &targets, &runtime);
+        matrix::print(&programs, &targets, &runtime)?;
         return Ok(());
     }
     let Found { ok, list, fires, queues } = diagnostics(&args, &runtime)?;
@@ -49,7 +49,7 @@ pub fn run(args: Check) -> Result<(), Failure> {
             answer["queues"] = carried(&programs.general)?;
         }
         if args.target.is_some() {
-            answer["targets"] = matrix::json(&programs, &targets, &runtime);
+            answer["targets"] = matrix::json(&programs, &targets, &runtime)?;
         }
     }
     outln!("{answer:#}");

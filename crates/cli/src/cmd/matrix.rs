@@ -5,6 +5,7 @@ use nicforge_target::support::{self, Missing};
 use nicforge_target::{self as target, Target};
 use serde_json::{Value, json};
 
+use super::plan;
 use super::tried::Refused;
 use crate::backend;
 use crate::by_target::Programs;
@@ -32,25 +33,41 @@ fn accelerated(
     target::accelerate::uses(program, target)
 }
 
-/// What this machine has against a program that lacks nothing of a target which is here.
+/// What stands against a program that lacks nothing of a target: this machine's kernel, where that
+/// is the target, or no plan that fits.
 fn refused(
     programs: &Programs,
     number: usize,
     target: &Target,
     missing: &[Missing],
     runtime: &Runtime,
-) -> Option<Refused> {
-    let backend = backend::of(target).ok().filter(|_| missing.is_empty())?;
-    backend.refused(target, programs.of(number), runtime)
+) -> Result<Option<Refused>, Failure> {
+    if !missing.is_empty() {
+        return Ok(None);
+    }
+    let loaded = programs.of(number);
+    let here = backend::of(target).ok().and_then(|on| on.refused(target, loaded, runtime));
+    if here.is_some() {
+        return Ok(here);
+    }
+    let program = &loaded.program;
+    Ok(plan::unfit(program, target)?.map(|reason| Refused {
+        place: program.name.clone(),
+        reason: format!("no plan fits: {reason}"),
+        remedy: "give tables fewer entries or smaller ones".to_string(),
+    }))
 }
 
 /// One line per target; what is missing below it, with its place.
-pub fn print(programs: &Programs, targets: &[Target], runtime: &Runtime) {
+///
+/// # Errors
+/// A pass failed.
+pub fn print(programs: &Programs, targets: &[Target], runtime: &Runtime) -> Result<(), Failure> {
     let width = targets.iter().map(|t| t.name.len()).max().unwrap_or(0);
     for (number, target) in targets.iter().enumerate() {
         let program = &programs.of(number).program;
         let missing = support::missing(program, target);
-        let tried = refused(programs, number, target, &missing, runtime);
+        let tried = refused(programs, number, target, &missing, runtime)?;
         let verdict = if missing.is_empty() && tried.is_none() { "yes" } else { "no" };
         outln!("  {:width$}  {verdict}", target.name);
         for (accelerator, op, span) in accelerated(program, target) {
@@ -64,15 +81,19 @@ pub fn print(programs: &Programs, targets: &[Target], runtime: &Runtime) {
             outln!("  {:width$}      help: {remedy}", "");
         }
     }
+    Ok(())
 }
 
-/// The same for programs.
-pub fn json(programs: &Programs, targets: &[Target], runtime: &Runtime) -> Value {
+/// The matrix as JSON.
+///
+/// # Errors
+/// A pass failed.
+pub fn json(programs: &Programs, targets: &[Target], runtime: &Runtime) -> Result<Value, Failure> {
     let rows = targets.iter().enumerate().map(|(number, target)| {
         let program = &programs.of(number).program;
         let item = |missing: &Missing| json!({ "construct": missing.what, "place": program.place(missing.span) });
         let lacks = support::missing(program, target);
-        let tried = refused(programs, number, target, &lacks, runtime);
+        let tried = refused(programs, number, target, &lacks, runtime)?;
         let missing: Vec<Value> = lacks.iter().map(item).collect();
         let accelerated: Vec<Value> = accelerated(program, target)
             .into_iter()
@@ -83,7 +104,7 @@ pub fn json(programs: &Programs, targets: &[Target], runtime: &Runtime) -> Value
         if let Some(refused) = tried {
             row["refused"] = refused.json();
         }
-        row
+        Ok(row)
     });
-    Value::Array(rows.collect())
+    rows.collect::<Result<Vec<Value>, Failure>>().map(Value::Array)
 }

@@ -6,7 +6,7 @@ use nicforge_ir::{Program, Side, Verified};
 use nicforge_plan::{self as plans, Edge, Objective, Plan, Replication, Steering};
 use nicforge_planner::instance::Config;
 use nicforge_planner::mapping::Goal;
-use nicforge_planner::search::{self, Found, Limits};
+use nicforge_planner::search::{self, Found, Limits, NoPlan};
 use nicforge_planner::{assemble, profile};
 use nicforge_target::area::AreaCosts;
 use nicforge_target::{Target, Traffic, support};
@@ -315,6 +315,31 @@ pub fn candidates(
     let found = search::search(source, target, &config, goal, limits, &interrupt::stopped)
         .map_err(|e| Failure::user(e.to_string()))?;
     Ok((found, config))
+}
+
+/// Why no plan of a program fits on a target; nothing where one does, or where the target lacks
+/// what the program needs.
+///
+/// # Errors
+/// A pass failed.
+pub fn unfit(program: &Verified<Program>, target: &Target) -> Result<Option<String>, Failure> {
+    let source = &*program::to_plan(program, target)?;
+    if !support::missing(source, target).is_empty() {
+        return Ok(None);
+    }
+    let planning = Planning::default();
+    let config = config(&planning, source, target)?;
+    // The program as it is fits most often; pipelines are only looked for if it does not.
+    for candidates in [1, planning.iterations] {
+        let limits = Limits { candidates, until: None, beyond_ceiling: false };
+        match search::search(source, target, &config, Goal::Rate, limits, &interrupt::stopped) {
+            Ok(_) => return Ok(None),
+            Err(NoPlan::DoesNotFit { reason, .. }) if candidates > 1 => return Ok(Some(reason)),
+            Err(NoPlan::DoesNotFit { .. }) => {}
+            Err(other) => return Err(Failure::user(other.to_string())),
+        }
+    }
+    Ok(None)
 }
 
 fn mpps(rate: f64) -> String {
