@@ -140,7 +140,7 @@ fn programs_that_showed_faults_do_the_same() {
         .map(|entry| entry.path())
         .collect();
     paths.sort();
-    assert!(paths.len() >= 13, "{paths:?}");
+    assert!(paths.len() >= 14, "{paths:?}");
     let kernel = kernel_is_missing().is_none();
     for path in paths {
         let whole = ["oracle", "host", "xdp", "liquidio", "agilio-cx", "pspin", "panic"];

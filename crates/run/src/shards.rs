@@ -103,7 +103,8 @@ impl Parts<'_> {
     }
 }
 
-/// Offset, size and signedness of each integer in a type.
+/// Offset, size and signedness of each integer in a type that can be updated commutatively:
+/// bit-fields cannot be, and stay as they were.
 fn integers(program: &Program, ty: Type, base: usize) -> Vec<(usize, usize, bool)> {
     match ty {
         Type::Int { signed, .. } => vec![(base, program.size_of(ty) as usize, signed)],
@@ -111,6 +112,7 @@ fn integers(program: &Program, ty: Type, base: usize) -> Vec<(usize, usize, bool
             let slots = program.struct_layout(id).1;
             let fields = program.structs[id].fields.iter().zip(slots);
             fields
+                .filter(|(field, _)| field.bit_width.is_none())
                 .flat_map(|(f, slot)| integers(program, f.ty, base + slot.bit_offset as usize / 8))
                 .collect()
         }
