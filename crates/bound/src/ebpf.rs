@@ -16,6 +16,7 @@ use crate::analysis::HEADROOM;
 use crate::graph::{
     Block, BlockId, BranchCost, Contents, Cost, Effect, Expr, Graph, Next, Region, Slot, Step,
 };
+use crate::naive::Walked;
 use crate::term::Op;
 
 /// Address of packet byte 0.
@@ -92,7 +93,8 @@ fn word(value: u64) -> Expr {
 
 impl<'a> Front<'a> {
     fn new(program: &'a Program, maps: &'a [Map]) -> Front<'a> {
-        let mut graph = Graph::default();
+        let walked = Some(Walked::by_verifier(Vec::new()));
+        let mut graph = Graph { walked, ..Graph::default() };
         let regs: Vec<Slot> = (0..11).map(|_| graph.slot(64)).collect();
         let temp = graph.slot(64);
         let saved = (0..DEEPEST).map(|_| std::array::from_fn(|_| graph.slot(64))).collect();
