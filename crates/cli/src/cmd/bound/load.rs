@@ -43,6 +43,8 @@ pub struct Subject {
     pub engine: &'static str,
     /// The αIR program, where there is one.
     pub air: Option<(Verified<ir::Program>, Lowered)>,
+    /// What the bound rests on besides costs.
+    pub presumed: Vec<&'static str>,
     /// RISC-V handlers and what is around the cores that run them.
     pub handler: Option<(rv::Program, rv::Surroundings)>,
 }
@@ -194,6 +196,7 @@ fn from_handlers(args: &Bound, target: &Target) -> Result<Subject, Failure> {
         target: target.name.clone(),
         engine: "commands",
         air: None,
+        presumed: Vec::new(),
         handler: Some((program, around)),
     })
 }
@@ -240,6 +243,7 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
         target: target.name.clone(),
         engine: "threads",
         air: Some((program, lowered)),
+        presumed: Vec::new(),
         handler: None,
     })
 }
@@ -275,6 +279,7 @@ fn on_agilio(graph: Graph, listing: Vec<Insn>, program: Option<(Program, Vec<Map
         target: "agilio-xdp".to_string(),
         engine: "DRAM",
         air: None,
+        presumed: Vec::new(),
         handler: None,
     }
 }
@@ -342,6 +347,7 @@ pub fn from_object(args: &Bound, bytes: &[u8], name: Option<&str>) -> Result<Sub
     if args.target == BoundTarget::Xdp {
         let mut graph = ebpf::graph(&program, &object.maps).map_err(|e| fail(e.to_string()))?;
         graph.lines = program.lines.iter().map(|found| found.as_ref().map(place_of)).collect();
+        let presumed = ebpf::presumed(&program);
         return Ok(Subject {
             graph,
             machine: kernel(),
@@ -353,6 +359,7 @@ pub fn from_object(args: &Bound, bytes: &[u8], name: Option<&str>) -> Result<Sub
             target: "xdp".to_string(),
             engine: "DRAM",
             air: None,
+            presumed,
             handler: None,
         });
     }

@@ -188,6 +188,7 @@ impl View<'_> {
             );
             value["unknown"] = Value::Array(notes.collect());
         }
+        value["presumed"] = json!(self.subject.presumed);
         value["margin"] = json!(self.subject.margin);
         value["cut_by_unroll"] = json!(self.report.cut);
         value["paths_checked"] = json!(self.report.paths_checked);
@@ -274,6 +275,9 @@ impl View<'_> {
                 "  taken as unknown, so that they may be anything on the slowest path: {}",
                 kinds.join(", ")
             );
+        }
+        for what in &self.subject.presumed {
+            let _ = writeln!(text, "  presumed: {what}");
         }
         for (place, what) in self.report.notes.iter().take(8) {
             let _ = writeln!(text, "  {}: {what}", self.report.graph.describe(*place));
