@@ -260,3 +260,37 @@ fn helpers_move_packets_and_write_memory() {
     let text = place.run(&[&bound[..], &["--program", "queue"]].concat()).ok().to_string();
     assert!(text.contains("presumed: packets are in one piece"), "{text}");
 }
+
+/// A counter an EtherType: the more entries its array has, the farther away it is.
+#[test]
+fn tables_are_in_the_nearest_memory_with_room() {
+    let place = Place::new();
+    let cycles = |entries: u32| {
+        let source = format!(
+            "#include <nicforge.h>
+             NF_PORTS(2);
+             NF_TABLE(array, seen, uint32_t, uint32_t, {entries});
+             void net_recv(nf_pkt pkt)
+             {{
+                 struct nf_eth eth;
+                 if (!nf_extract(pkt, &eth)) {{
+                     nf_drop(pkt, \"short\");
+                     return;
+                 }}
+                 nf_add_value(&seen, nf_ntohs(eth.type) % {entries}, 1);
+                 nf_reset(pkt);
+                 nf_send(pkt, 1);
+             }}"
+        );
+        let name = format!("seen{entries}.c");
+        place.file(&name, &source);
+        let said = json(place.run(&["bound", &name, "--target", "bluefield2", "--json"]).ok());
+        assert_eq!(said["status"], "exact", "{said}");
+        said["cycles"].as_f64().unwrap()
+    };
+    // 4 bytes an entry: 16 KiB of l1, 384 KiB of l2, 4 MiB of l3.
+    let near = cycles(4096);
+    assert_eq!(near, cycles(1024));
+    let farther = [cycles(8192), cycles(1 << 18), cycles(1 << 21)];
+    assert!(near < farther[0] && farther[0] < farther[1] && farther[1] < farther[2], "{farther:?}");
+}

@@ -229,8 +229,9 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
     let handler = program.event_named("net_recv").and_then(|event| program.handler_of(event));
     let handler =
         handler.ok_or_else(|| fail("the program has no handler for `net_recv`".to_string()))?;
-    let unit = Unit::alone(&program, target, args.mtu as u32)
+    let mut unit = Unit::alone(&program, target, args.mtu as u32)
         .ok_or_else(|| fail(format!("{} has no units", target.name)))?;
+    unit.homes = super::homes::homes(&unit);
     let lowered = unit.graph(handler).map_err(|e| Failure::user(e.to_string()))?;
     Ok(Subject {
         graph: lowered.graph.clone(),
@@ -238,7 +239,7 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
         listing: None,
         program: None,
         object: Vec::new(),
-        label: "modelled: tables in the farthest memory, whose operations per second are not counted",
+        label: "modelled: tables in the nearest memories with room, whose operations per second are not counted",
         margin: None,
         target: target.name.clone(),
         engine: "threads",

@@ -2,6 +2,7 @@
 
 mod curve;
 mod every;
+mod homes;
 pub(crate) mod load;
 mod measure;
 mod need;
