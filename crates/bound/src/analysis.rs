@@ -11,6 +11,7 @@ use crate::clauses::{Clauses, Consequence};
 use crate::enumerate;
 use crate::graph::{Contents, Graph};
 use crate::method::{self, GivenError, Method, Step};
+use crate::naive;
 use crate::sat::BitBlaster;
 use crate::search::{self, By, Context, Found, Goal, Machine};
 use crate::term::Terms;
@@ -85,6 +86,8 @@ pub struct Report {
     pub nodes: usize,
     /// Iterations were cut off by `--unroll`: the answer holds for packets that stay below.
     pub cut: bool,
+    /// Why the program was not unrolled: the bound is that of its blocks as they stand.
+    pub gave_up: Option<UnrollError>,
     /// What an unchecked program does that had to be taken as unknown: place and what.
     pub notes: Vec<(u32, &'static str)>,
     pub seconds: f64,
@@ -110,16 +113,25 @@ pub enum BoundError {
 struct Watch {
     user: Arc<AtomicBool>,
     late: Arc<AtomicBool>,
+    /// The time is over for unrolling, too.
+    last: Arc<AtomicBool>,
 }
 
 impl Watch {
     fn over(&self) -> bool {
         self.user.load(Ordering::Relaxed) || self.late.load(Ordering::Relaxed)
     }
+
+    fn over_for_good(&self) -> bool {
+        self.user.load(Ordering::Relaxed) || self.last.load(Ordering::Relaxed)
+    }
 }
 
-/// Analyses a program. `progress` hears of improving bounds; `stop` ends the analysis with what is
-/// known then.
+/// Unrolling may take so long whatever the limit is: it gives the first bound worth having.
+const FIRST_BOUND: Duration = Duration::from_millis(800);
+
+/// Analyses a program. `progress` hears of every bound, the first within milliseconds where loops
+/// have a known end; `stop` ends the analysis with what is known then.
 ///
 /// # Errors
 /// See [`BoundError`].
@@ -129,7 +141,8 @@ pub fn analyse(
     stop: Arc<AtomicBool>,
     progress: &mut (dyn FnMut(By, f64) + Send),
 ) -> Result<Report, BoundError> {
-    let watch = Watch { user: stop, late: Arc::new(AtomicBool::new(false)) };
+    let (late, last) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let watch = Watch { user: stop, late, last };
     let (done, waiting) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
@@ -145,6 +158,10 @@ pub fn analyse(
             && waiting.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout)
         {
             watch.late.store(true, Ordering::Relaxed);
+            let more = FIRST_BOUND.saturating_sub(timeout);
+            if waiting.recv_timeout(more) == Err(RecvTimeoutError::Timeout) {
+                watch.last.store(true, Ordering::Relaxed);
+            }
         }
         handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
@@ -157,7 +174,12 @@ fn run(
     progress: &mut dyn FnMut(By, f64),
 ) -> Result<Report, BoundError> {
     let start = Instant::now();
-    let over = || watch.over();
+    let (over, over_for_good) = (|| watch.over(), || watch.over_for_good());
+    let first = naive::most(&graph);
+    for by in first.iter().flat_map(|_| &options.by) {
+        let slowness = options.machine.slowness(*by, first.unwrap_or_default(), options.sizes.0);
+        progress(*by, slowness);
+    }
     let mut terms = Terms::new(options.sizes.0, options.sizes.1);
     let base = packet_base(&graph);
     if let Some(region) =
@@ -173,9 +195,15 @@ fn run(
     let limits = Limits {
         unroll: options.unroll,
         undecided: options.method == Method::NoStatic,
-        stop: &over,
+        stop: &over_for_good,
     };
-    let dag = unroll::unroll(&mut graph, &mut terms, limits)?;
+    let dag = match (unroll::unroll(&mut graph, &mut terms, limits), first) {
+        (Ok(dag), _) => dag,
+        (Err(reason @ (UnrollError::Stopped | UnrollError::Unbounded { .. })), Some(work)) => {
+            return Ok(unimproved(graph, options, work, reason, start));
+        }
+        (Err(reason), _) => return Err(reason.into()),
+    };
     let timed = timing::timed(&graph, &dag);
     let watching = watch.clone();
     let mut solver = BitBlaster::new(Rc::new(move || watching.over()));
@@ -199,9 +227,13 @@ fn run(
         Some(blocks) => Some(method::given(&mut context, blocks)?),
         None => None,
     };
-    for (index, by) in options.by.iter().enumerate() {
+    let mut naive = Vec::new();
+    for by in &options.by {
+        naive.push(search::naive(&context, *by).ok_or(BoundError::NoPath)?);
+        (context.progress)(*by, naive[naive.len() - 1]);
+    }
+    for (index, (by, naive)) in options.by.iter().zip(naive).enumerate() {
         let begun = Instant::now();
-        let naive = search::naive(&context, *by).ok_or(BoundError::NoPath)?;
         let required = options.required.filter(|_| index == 0);
         let outcome = match &only {
             Some(path) => {
@@ -263,10 +295,49 @@ fn run(
         clauses: clauses.learned,
         nodes: dag.nodes.len(),
         cut: dag.cut,
+        gave_up: None,
         notes: dag.notes.iter().copied().collect(),
         seconds: start.elapsed().as_secs_f64(),
         graph,
     })
+}
+
+/// The answer where unrolling gave up: the bound of the blocks as they stand.
+fn unimproved(
+    graph: Graph,
+    options: &Options,
+    work: Work,
+    reason: UnrollError,
+    start: Instant,
+) -> Report {
+    let seconds = start.elapsed().as_secs_f64();
+    let record = |(index, by): (usize, &By)| {
+        let bound = options.machine.slowness(*by, work, options.sizes.0);
+        let required = options.required.filter(|_| index == 0);
+        Record {
+            by: *by,
+            exact: false,
+            bound,
+            naive: bound,
+            slowest: None,
+            fulfilled: required.filter(|required| bound <= *required).map(|_| true),
+            seconds,
+        }
+    };
+    Report {
+        records: options.by.iter().enumerate().map(record).collect(),
+        top: Vec::new(),
+        all: options.all.then(|| (Vec::new(), false)),
+        paths_checked: 0,
+        solver_calls: 0,
+        clauses: 0,
+        nodes: 0,
+        cut: false,
+        gave_up: Some(reason),
+        notes: Vec::new(),
+        seconds,
+        graph,
+    }
 }
 
 /// The slowest paths one after the other: each found path becomes a clause of its own.

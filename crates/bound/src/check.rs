@@ -22,12 +22,14 @@ pub struct Conditions {
     pub false_ones: Vec<(u32, Used)>,
 }
 
+/// A combination of edges, and what follows from it.
+pub type Refutation = (Vec<u32>, Consequence);
+
 /// What came of a path.
 pub enum Verdict {
     /// The smallest packet, and values of what the conditions mention.
     Possible((u64, Model)),
-    /// Combinations of edges, with what follows from them.
-    Refuted(Vec<(Vec<u32>, Consequence)>),
+    Refuted(Vec<Refutation>),
     /// The solver was stopped.
     Unknown,
 }
@@ -93,32 +95,47 @@ pub fn check(
     (least, largest): (u64, u64),
 ) -> Verdict {
     let conditions = conditions(dag, terms, path);
+    match refute(terms, queries, &conditions, size, largest) {
+        None => Verdict::Unknown,
+        Some(refutations) if refutations.is_empty() => {
+            let all: Vec<Term> = conditions.list.iter().map(|(term, ..)| *term).collect();
+            Verdict::Possible(smallest(terms, queries, &all, least))
+        }
+        Some(refutations) => Verdict::Refuted(refutations),
+    }
+}
+
+/// Refutations of a path's conditions that share none of them; none if some packet fulfils them,
+/// `None` if the solver was stopped.
+pub fn refute(
+    terms: &mut Terms,
+    queries: &mut Queries,
+    conditions: &Conditions,
+    size: Option<u64>,
+    largest: u64,
+) -> Option<Vec<Refutation>> {
     if !conditions.false_ones.is_empty() {
         let impossible = |(edge, used): &(u32, Used)| {
             let mut edges = vec![*edge];
             edges.extend(used.iter());
             (edges, Consequence::Impossible)
         };
-        return Verdict::Refuted(conditions.false_ones.iter().map(impossible).collect());
+        return Some(conditions.false_ones.iter().map(impossible).collect());
     }
     let limit = size.filter(|size| *size < largest).map(|size| at_most(terms, size));
     let mut refutations = Vec::new();
     let mut left: Vec<usize> = (0..conditions.list.len()).collect();
     loop {
-        let assumptions = assemble(&conditions, &left, limit);
+        let assumptions = assemble(conditions, &left, limit);
         match queries.check(terms, &assumptions) {
-            Outcome::Unknown if refutations.is_empty() => return Verdict::Unknown,
-            Outcome::Sat if refutations.is_empty() => {
-                let all: Vec<Term> = conditions.list.iter().map(|(term, ..)| *term).collect();
-                return Verdict::Possible(smallest(terms, queries, &all, least));
-            }
-            Outcome::Sat | Outcome::Unknown => return Verdict::Refuted(refutations),
+            Outcome::Unknown if refutations.is_empty() => return None,
+            Outcome::Sat | Outcome::Unknown => return Some(refutations),
             Outcome::Unsat(core) => {
                 let core: Vec<usize> =
                     core.into_iter().filter(|index| *index < left.len()).map(|i| left[i]).collect();
-                let (core, sized) = minimise(terms, queries, &conditions, core, limit);
+                let (core, sized) = minimise(terms, queries, conditions, core, limit);
                 let consequence = if sized {
-                    match least_size(terms, queries, &conditions, &core, size.unwrap_or(0), largest)
+                    match least_size(terms, queries, conditions, &core, size.unwrap_or(0), largest)
                     {
                         Some(least) => Consequence::Size(least),
                         None => Consequence::Impossible,
@@ -126,10 +143,10 @@ pub fn check(
                 } else {
                     Consequence::Impossible
                 };
-                refutations.push((clause(&conditions, &core), consequence));
+                refutations.push((clause(conditions, &core), consequence));
                 left.retain(|index| !core.contains(index));
                 if core.is_empty() {
-                    return Verdict::Refuted(refutations);
+                    return Some(refutations);
                 }
             }
         }

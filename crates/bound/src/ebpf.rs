@@ -3,28 +3,44 @@
 //! Functions are inlined by context: a block exists once for every chain of calls that leads to it.
 //! Pointers are numbers: packet and context below 2^32 (as the context's members are), stack and
 //! map values above. What the program does not decide (hits of lookups, results of helpers, fields
-//! of the context) is read from tables, so that a witness says it.
+//! of the context) is read from tables, so that a witness says it. The context says where the
+//! packet is; packets of tc programs are taken to be in one piece.
+
+mod context;
+pub(crate) mod helpers;
 
 use std::collections::HashMap;
 
 use nicforge_isa::ebpf::insn::{SOURCE_REGISTER, class, width};
 use nicforge_isa::ebpf::kinds::{self, Kind};
-use nicforge_isa::ebpf::{Insn, LDDW, helper_name};
+use nicforge_isa::ebpf::{Insn, LDDW};
+
 use nicforge_isa::object::{Map, PSEUDO_MAP, PSEUDO_VALUE, Program};
 
 use crate::analysis::HEADROOM;
 use crate::graph::{
     Block, BlockId, BranchCost, Contents, Cost, Effect, Expr, Graph, Next, Region, Slot, Step,
 };
+use crate::naive::Walked;
 use crate::term::Op;
+
+pub use context::Layout;
 
 /// Address of packet byte 0.
 pub const PACKET: u64 = 1 << 31;
 /// The context: the packet's ends first, then what the program cannot know.
 pub const CONTEXT: u64 = 1 << 41;
 const STACK: u64 = 1 << 42;
-/// Results of helpers and hits of lookups.
+/// Results of helpers and hits of lookups: so many bytes an instruction.
 const OUTSIDE: u64 = 1 << 43;
+const OUTSIDE_EACH: u64 = 512;
+/// The packet after a helper changed it in ways that are not followed.
+const CHANGED: u64 = 1 << 30;
+/// Records of ring buffers: so many bytes an instruction.
+const RESERVED: u64 = 3 << 42;
+const RESERVED_EACH: u64 = 1 << 20;
+/// Bytes of what a map holds that is found in a map of maps.
+pub const INNER_BYTES: u64 = 4096;
 /// Values of map N are at `VALUES + N * VALUES_EACH`.
 pub const VALUES: u64 = 1 << 44;
 pub const VALUES_EACH: u64 = 1 << 36;
@@ -35,10 +51,6 @@ const FRAME: u64 = 512;
 const DEEPEST: usize = 8;
 /// Most copies of instructions by inlining.
 const MAX_COPIES: usize = 200_000;
-
-/// Helpers whose only effect on the program is their result.
-const PLAIN_HELPERS: [i32; 18] =
-    [2, 3, 5, 6, 7, 8, 14, 15, 16, 23, 25, 28, 42, 51, 118, 125, 160, 201];
 
 /// A program that cannot be analysed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +71,9 @@ struct Front<'a> {
     graph: Graph,
     regs: Vec<Slot>,
     temp: Slot,
+    /// Where the packet is to begin or end, and its other end.
+    moved: [Slot; 2],
+    layout: Layout,
     /// Registers 6 to 10 of each caller.
     saved: Vec<[Slot; 5]>,
     blocks: HashMap<(usize, Chain), BlockId>,
@@ -72,7 +87,12 @@ struct Front<'a> {
 /// # Errors
 /// The first instruction, helper or map that is not supported.
 pub fn graph(program: &Program, maps: &[Map]) -> Result<Graph, EbpfError> {
-    let mut front = Front::new(program, maps);
+    let layout = Layout::of(&program.section).map_err(|reason| EbpfError {
+        insn: 0,
+        place: program.name.clone(),
+        reason,
+    })?;
+    let mut front = Front::new(program, maps, layout);
     front.graph.entry = front.block(0, Vec::new());
     while let Some((at, chain, id)) = front.queue.pop() {
         let block = front.translate(at, &chain)?;
@@ -81,8 +101,28 @@ pub fn graph(program: &Program, maps: &[Map]) -> Result<Graph, EbpfError> {
     Ok(front.graph)
 }
 
+/// Whether a map holds maps (an array or a hash map of them).
+pub fn of_maps(map: &Map) -> bool {
+    matches!(map.kind, Some(12 | 13))
+}
+
+/// What a bound of this program rests on besides its instructions, in words.
+pub fn presumed(program: &Program) -> Vec<&'static str> {
+    let mut list = Vec::new();
+    if Layout::of(&program.section) == Ok(context::SKB) {
+        list.push("packets are in one piece, as after bpf_skb_pull_data");
+    }
+    if program.insns.iter().any(|insn| (insn.code, insn.src, insn.imm) == (0x85, 0, 12)) {
+        list.push("a tail call ends the path: the program it calls has a bound of its own");
+    }
+    list
+}
+
 /// Distance between values of a map.
 pub fn stride(map: &Map) -> u64 {
+    if of_maps(map) {
+        return INNER_BYTES;
+    }
     u64::from(map.value_size.max(1)).next_power_of_two().max(8)
 }
 
@@ -91,19 +131,21 @@ fn word(value: u64) -> Expr {
 }
 
 impl<'a> Front<'a> {
-    fn new(program: &'a Program, maps: &'a [Map]) -> Front<'a> {
-        let mut graph = Graph::default();
+    fn new(program: &'a Program, maps: &'a [Map], layout: Layout) -> Front<'a> {
+        let walked = Some(Walked::by_verifier(Vec::new()));
+        let mut graph = Graph { walked, ..Graph::default() };
         let regs: Vec<Slot> = (0..11).map(|_| graph.slot(64)).collect();
         let temp = graph.slot(64);
+        let moved = [graph.slot(64), graph.slot(64)];
         let saved = (0..DEEPEST).map(|_| std::array::from_fn(|_| graph.slot(64))).collect();
         graph.start =
             vec![(regs[1], word(CONTEXT)), (regs[10], word(STACK + FRAME * DEEPEST as u64))];
         // The sum, but the stack keeps bytes, and from a sum's bytes the sum does not come back.
         let data_end = Expr::concat(Expr::Const(16, PACKET >> 16), Expr::Size);
         graph.bytes = vec![
-            (CONTEXT, Expr::Const(32, PACKET)),
-            (CONTEXT + 4, data_end),
-            (CONTEXT + 8, Expr::Const(32, PACKET)),
+            (CONTEXT + layout.data, Expr::Const(32, PACKET)),
+            (CONTEXT + layout.data_end, data_end),
+            (CONTEXT + layout.data_meta, Expr::Const(32, PACKET)),
         ];
         let region = |name: &str, base, size, contents| Region {
             name: name.to_string(),
@@ -113,15 +155,27 @@ impl<'a> Front<'a> {
         };
         graph.regions = vec![
             region("packet", PACKET - HEADROOM, 0x12000 + HEADROOM, Contents::Packet),
-            region("packet ends", CONTEXT, 12, Contents::Private),
-            region("context", CONTEXT + 12, 64, Contents::Table),
+            region("changed packet", CHANGED, 0x20000, Contents::Shared),
             region("stack", STACK, FRAME * DEEPEST as u64, Contents::Private),
-            region("outside", OUTSIDE, 1 << 20, Contents::Shared),
+            region("outside", OUTSIDE, 1 << 30, Contents::Shared),
+            region("ring buffer", RESERVED, 1 << 40, Contents::Shared),
         ];
+        // Programs may keep things in the context.
+        let kept = if writes_maps(program) { Contents::Shared } else { Contents::Table };
+        let mut from = 0;
+        for end in layout.ends() {
+            if end > from {
+                graph.regions.push(region("context", CONTEXT + from, end - from, kept));
+            }
+            graph.regions.push(region("packet ends", CONTEXT + end, 4, Contents::Private));
+            from = end + 4;
+        }
+        graph.regions.push(region("context", CONTEXT + from, layout.size - from, kept));
         let first_map = graph.regions.len();
-        let contents = if writes_maps(program) { Contents::Shared } else { Contents::Table };
+        let contents = kept;
         for (index, map) in maps.iter().enumerate() {
             let contents = match (map.kind, map.constant) {
+                _ if of_maps(map) => Contents::Shared,
                 (None, true) => Contents::Table,
                 (None, false) => Contents::Shared,
                 _ => contents,
@@ -142,7 +196,20 @@ impl<'a> Front<'a> {
         }
         let leaders = leaders(&program.insns);
         let (blocks, queue) = (HashMap::new(), Vec::new());
-        Front { program, maps, graph, regs, temp, saved, blocks, queue, leaders, copies: 0 }
+        Front {
+            program,
+            maps,
+            graph,
+            regs,
+            temp,
+            moved,
+            layout,
+            saved,
+            blocks,
+            queue,
+            leaders,
+            copies: 0,
+        }
     }
 
     fn error(&self, at: usize, reason: impl Into<String>) -> EbpfError {
@@ -297,101 +364,6 @@ impl<'a> Front<'a> {
             _ => return Err(self.error(at, "a function's address (callbacks) is not supported")),
         };
         Ok(self.set(insn.dst, word(value)))
-    }
-
-    /// A helper call ends its block: lookups branch.
-    fn call(
-        &mut self,
-        at: usize,
-        insn: Insn,
-        chain: &Chain,
-        mut steps: Vec<Step>,
-    ) -> Result<Block, EbpfError> {
-        let after = self.block(at + 1, chain.clone());
-        let place = at as u32;
-        let cost = Cost::cycles(1);
-        if insn.src != 0 {
-            return Err(self.error(at, "kernel functions are not supported"));
-        }
-        let outside = word(OUTSIDE + 8 * at as u64);
-        match insn.imm {
-            1 => {
-                let map = self.map_of_call(at)?;
-                let shape = &self.maps[map];
-                let stride = stride(shape);
-                let base = VALUES + map as u64 * VALUES_EACH;
-                // Kinds 2 and 6: array, array per CPU.
-                let array = matches!(shape.kind, Some(2 | 6)) && shape.key_size == 4;
-                let entries = u64::from(shape.max_entries);
-                let load = if array {
-                    Effect::Load { slot: self.temp, address: self.reg(2), bytes: 4 }
-                } else {
-                    Effect::Load { slot: self.temp, address: outside, bytes: 4 }
-                };
-                let key = Expr::extract(Expr::Slot(self.temp), 0, 32);
-                let (found, none) = (self.reserve(), self.reserve());
-                let cond = if array {
-                    Expr::binary(
-                        Op::Ult,
-                        key.clone(),
-                        Expr::Const(32, entries.min(u32::MAX.into())),
-                    )
-                } else {
-                    Expr::extract(key.clone(), 31, 1)
-                };
-                let index = Expr::zext(Expr::extract(key, 0, INDEX_BITS), 64);
-                let address = Expr::add(Expr::binary(Op::Mul, index, word(stride)), word(base));
-                for (id, value) in [(found, address), (none, word(0))] {
-                    let effects = vec![self.set(0, value)];
-                    self.graph.blocks[id.0 as usize] = Block {
-                        steps: vec![Step { effects, cost: Cost::default(), place }],
-                        next: Next::Goto(after),
-                        branch: BranchCost::default(),
-                        place: None,
-                    };
-                }
-                steps.push(Step { effects: vec![load], cost, place });
-                let next = Next::Branch { cond, taken: found, fall: none };
-                Ok(Block { steps, next, branch: BranchCost::default(), place: Some(place) })
-            }
-            12 => {
-                Err(self
-                    .error(at, "a tail call: what runs after it is not bounded by this program"))
-            }
-            helper if PLAIN_HELPERS.contains(&helper) => {
-                let load = Effect::Load { slot: self.regs[0], address: outside, bytes: 8 };
-                steps.push(Step { effects: vec![load], cost, place });
-                Ok(Block {
-                    steps,
-                    next: Next::Goto(after),
-                    branch: BranchCost::default(),
-                    place: None,
-                })
-            }
-            helper => {
-                Err(self.error(at, format!("helper {} is not supported", helper_name(helper))))
-            }
-        }
-    }
-
-    /// The map a lookup is in, from the last `lddw` of r1 before it in straight line or by
-    /// analysis.
-    fn map_of_call(&self, at: usize) -> Result<usize, EbpfError> {
-        let states = kinds::kinds(&self.program.insns);
-        let mut found = match states[at].as_ref().map(|state| state.regs[1]) {
-            Some(Kind::Map(map)) => Some(map as usize),
-            _ => None,
-        };
-        if found.is_none() {
-            // A called function is not seen by that analysis: look back along the line.
-            found = self.program.insns[..at].iter().rev().take(64).find_map(|insn| {
-                (insn.code == LDDW && insn.dst == 1 && insn.src == PSEUDO_MAP)
-                    .then_some(insn.imm as usize)
-            });
-        }
-        found
-            .filter(|map| *map < self.maps.len())
-            .ok_or_else(|| self.error(at, "a lookup in a map that is not known here"))
     }
 
     fn effects(&mut self, at: usize, insn: Insn) -> Result<Vec<Effect>, EbpfError> {

@@ -6,6 +6,7 @@
 //! regions never touch; an address must be a constant, or a region's address plus something, when
 //! the program is unrolled. Uninitialised slots and cells hold unknown values.
 
+use crate::naive::Walked;
 use crate::term::Op;
 
 /// Names a slot.
@@ -244,6 +245,8 @@ pub struct Graph {
     pub names: Vec<String>,
     /// Set if nobody has checked that addresses stay in the region their constant part is in.
     pub unchecked: Option<Unchecked>,
+    /// How often anything may be executed, if somebody else has checked that.
+    pub walked: Option<Walked>,
 }
 
 /// What the addresses of unchecked programs may be, and what accesses cost.

@@ -23,6 +23,7 @@ pub mod graph;
 mod liveness;
 mod loops;
 pub mod method;
+pub mod naive;
 pub mod nfp;
 pub mod plan;
 pub mod replay;

@@ -71,7 +71,13 @@ pub fn graph(insns: &[Insn], shared: bool) -> Result<Graph, NfpError> {
     let leaders = leaders(insns);
     let block_of = |index: usize| leaders.partition_point(|leader| *leader <= index) - 1;
     let exit = BlockId(leaders.len() as u32);
-    let reached = reached(insns);
+    let reached = reached(insns, |_| true);
+    let unsigned = self::reached(insns, |op| !op.is_logical());
+    let asr = |index: &usize| matches!(insns[*index].op, Op::Asr { .. }) && unsigned[*index];
+    if let Some(insn) = (0..insns.len()).find(asr) {
+        let reason = "asr takes its sign from a logical instruction, and none comes before it";
+        return Err(NfpError { insn, reason: reason.to_string() });
+    }
     for (number, start) in leaders.iter().enumerate() {
         if !reached[*start] {
             // Stubs and padding; nothing leads here.
@@ -93,12 +99,15 @@ fn leave() -> Block {
     Block { steps: Vec::new(), next: Next::Exit, branch: BranchCost::default(), place: None }
 }
 
-/// Instructions control can come to.
-fn reached(insns: &[Insn]) -> Vec<bool> {
+/// Instructions control can come to through instructions that `through` lets pass.
+fn reached(insns: &[Insn], through: impl Fn(&Op) -> bool) -> Vec<bool> {
     let mut reached = vec![false; insns.len()];
     let mut queue = vec![0];
     while let Some(at) = queue.pop() {
         if at >= insns.len() || std::mem::replace(&mut reached[at], true) {
+            continue;
+        }
+        if !through(&insns[at].op) {
             continue;
         }
         match insns[at].op {

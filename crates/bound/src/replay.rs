@@ -1,17 +1,20 @@
 //! Runs a witness: the path taken and its cost must be the path and the cost that were claimed.
 
+mod ebpf_world;
+
 use std::collections::{HashMap, VecDeque};
 
 use nicforge_ir::interp::{BodyOf, Interp, Tracer};
 use nicforge_ir::{HandlerId, Input, InputEvent, InstId, Program, Verified};
-use nicforge_isa::ebpf::{Fault, Host, Machine, Memory, RegionId};
 use nicforge_isa::nfp::{self, DramRead, Entry, Insn};
-use nicforge_isa::object::{self, Map, PSEUDO_VALUE};
+use nicforge_isa::object::{self, Map};
 
 use crate::air::Lowered;
-use crate::ebpf::{self, INDEX_MASK, VALUES, VALUES_EACH};
+use crate::ebpf::{self, VALUES, VALUES_EACH};
 use crate::nfp::dram_offset;
-use crate::witness::{TableRead, Witness};
+use crate::witness::Witness;
+
+use ebpf_world::run;
 
 /// Most instructions a witness may take.
 const LIMIT: u64 = 10_000_000;
@@ -95,106 +98,6 @@ impl Tracer for Branches {
     }
 }
 
-/// What surrounds an eBPF program when its witness is run.
-struct Surroundings<'a> {
-    maps: &'a [Map],
-    reads: VecDeque<&'a TableRead>,
-    /// Lookups and whether they hit.
-    hits: VecDeque<(u32, bool)>,
-    branches: Vec<(u32, bool)>,
-    pc: usize,
-    packet: RegionId,
-    length: u64,
-    values: Vec<Option<RegionId>>,
-    found: Vec<Lookup>,
-}
-
-/// A lookup that hit.
-struct Lookup {
-    map: usize,
-    /// Number of the value in the symbolic map.
-    index: u64,
-    key: Vec<u8>,
-}
-
-impl Surroundings<'_> {
-    fn value(&mut self, map: usize, memory: &mut Memory) -> RegionId {
-        let size = self.maps[map].data.len().max(self.maps[map].value_size as usize);
-        let data = self.maps[map].data.clone();
-        *self.values[map].get_or_insert_with(|| {
-            let mut bytes = data;
-            bytes.resize(size, 0);
-            memory.add(bytes)
-        })
-    }
-
-    fn next_read(&mut self, pc: usize) -> Option<u64> {
-        let read = self.reads.pop_front_if(|read| read.place as usize == pc)?;
-        let mut bytes = [0u8; 8];
-        bytes[..read.bytes.len()].copy_from_slice(&read.bytes);
-        Some(u64::from_le_bytes(bytes))
-    }
-}
-
-impl Host for Surroundings<'_> {
-    fn address(&mut self, memory: &mut Memory, src: u8, imm: i32, next: i32) -> Result<u64, Fault> {
-        let map = imm as usize;
-        if map >= self.maps.len() {
-            return Err(Fault::Helper { helper: 0, message: "no such map".to_string() });
-        }
-        Ok(match src {
-            PSEUDO_VALUE => self.value(map, memory).address() + u64::from(next as u32),
-            _ => map as u64,
-        })
-    }
-
-    fn context(&mut self, _: &mut Memory, offset: u64, _: usize) -> Result<u64, Fault> {
-        Ok(match offset {
-            0 | 8 => self.packet.address(),
-            4 => self.packet.address() + self.length,
-            _ => 0,
-        })
-    }
-
-    fn call(&mut self, memory: &mut Memory, helper: i32, args: [u64; 5]) -> Result<u64, Fault> {
-        let pc = self.pc;
-        let result = self.next_read(pc);
-        if helper != 1 {
-            return Ok(result.unwrap_or(0));
-        }
-        let hit = self.hits.pop_front_if(|(place, _)| *place as usize == pc);
-        match hit {
-            Some((_, true)) => {
-                let map = (args[0] as usize).min(self.maps.len() - 1);
-                let key = memory.read(args[1], self.maps[map].key_size as usize)?.to_vec();
-                let number = result
-                    .or_else(|| Some(u32::from_le_bytes(key.get(..4)?.try_into().ok()?).into()));
-                let index = number.unwrap_or(0) & INDEX_MASK;
-                self.found.push(Lookup { map, index, key });
-                Ok(self.value(map, memory).address())
-            }
-            Some((_, false)) => Ok(0),
-            None => {
-                Err(Fault::Helper { helper, message: "a lookup that was not claimed".to_string() })
-            }
-        }
-    }
-
-    fn at(&mut self, pc: usize) {
-        self.pc = pc;
-    }
-
-    fn branch(&mut self, pc: usize, taken: bool) {
-        self.branches.push((pc as u32, taken));
-    }
-
-    fn load(&mut self, pc: usize, size: usize) -> Option<u64> {
-        let mask = if size == 8 { u64::MAX } else { (1 << (8 * size)) - 1 };
-        // Constant data has one content, which the memory holds.
-        self.next_read(pc).map(|value| value & mask)
-    }
-}
-
 /// An entry of a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableEntry {
@@ -266,43 +169,6 @@ pub fn contents(
         result.entries.push(TableEntry { map: shape.name.clone(), key: lookup.key, value });
     }
     Ok(result)
-}
-
-fn run(
-    program: &object::Program,
-    maps: &[Map],
-    witness: &Witness,
-) -> Result<(Vec<Lookup>, u64), String> {
-    let mut memory = Memory::default();
-    let packet = memory.add(witness.packet.clone());
-    let is_call =
-        |place: u32| program.insns.get(place as usize).is_some_and(|insn| insn.code == 0x85);
-    let lookups = witness.branches.iter().filter(|(place, _)| is_call(*place)).copied();
-    let mut host = Surroundings {
-        maps,
-        reads: witness.reads.iter().collect(),
-        hits: lookups.collect(),
-        branches: Vec::new(),
-        pc: 0,
-        packet,
-        length: witness.packet.len() as u64,
-        values: vec![None; maps.len()],
-        found: Vec::new(),
-    };
-    let run = Machine { program: &program.insns, limit: LIMIT }
-        .run(&mut memory, &mut host)
-        .map_err(|e| e.to_string())?;
-    let claimed: Vec<(u32, bool)> =
-        witness.branches.iter().filter(|(place, _)| !is_call(*place)).copied().collect();
-    compare(&host.branches, &claimed)?;
-    if 1000 * run.executed != witness.work.milli {
-        return Err(format!(
-            "it takes {} instructions, not {}",
-            run.executed,
-            witness.work.milli / 1000
-        ));
-    }
-    Ok((host.found, run.result))
 }
 
 /// The first branch that goes another way than claimed.

@@ -18,9 +18,9 @@
 
 use std::collections::{BinaryHeap, HashMap};
 
-use crate::check::{self, Queries, Verdict};
+use crate::check::{self, Queries, Refutation, Verdict};
 use crate::clauses::{Clauses, EMPTY, SetId};
-use crate::solver::{self, Model};
+use crate::solver::Model;
 use crate::term::Terms;
 use crate::timing::{Suffix, Timed, Work};
 use crate::unroll::Dag;
@@ -278,13 +278,9 @@ fn round(
                     }
                     return Round::Again;
                 }
-                Verdict::Refuted(clauses) => {
-                    for (edges, consequence) in clauses {
-                        if edges.is_empty() {
-                            // No packet at all.
-                            return Round::Proved;
-                        }
-                        context.clauses.learn(context.dag, edges, consequence);
+                Verdict::Refuted(refutations) => {
+                    if !learn(context, refutations) {
+                        return Round::Proved;
                     }
                     refuted += 1;
                     if refuted == BATCH {
@@ -311,8 +307,19 @@ fn round(
             if low > high {
                 continue;
             }
-            if context.every_branch && !possible_so_far(context, &labels, id, way.edge) {
-                continue;
+            if context.every_branch {
+                let refutations = refutations_so_far(context, &labels, id, way.edge);
+                if !refutations.is_empty() {
+                    // Other labels may have been dropped for this one, so it counts as refuted.
+                    if !learn(context, refutations) {
+                        return Round::Proved;
+                    }
+                    refuted += 1;
+                    if refuted == BATCH {
+                        return Round::Again;
+                    }
+                    continue;
+                }
             }
             let most = match way.to {
                 None => Some(context.machine.slowness(by, work, low)),
@@ -348,17 +355,32 @@ fn covers(a: &Label, b: &Label) -> bool {
         && a.high >= b.high
 }
 
-/// Whether some packet takes the way to a label and one edge more, as far as is known.
-fn possible_so_far(context: &mut Context, labels: &[Label], id: u32, edge: u32) -> bool {
+/// Learns refutations; false if they say that there is no packet at all.
+fn learn(context: &mut Context, refutations: Vec<Refutation>) -> bool {
+    for (edges, consequence) in refutations {
+        if edges.is_empty() {
+            return false;
+        }
+        context.clauses.learn(context.dag, edges, consequence);
+    }
+    true
+}
+
+/// Why no packet takes the way to a label and one edge more, as far as is known.
+fn refutations_so_far(
+    context: &mut Context,
+    labels: &[Label],
+    id: u32,
+    edge: u32,
+) -> Vec<Refutation> {
     if context.terms.value(context.dag.edges[edge as usize].cond).is_some() {
-        return true;
+        return Vec::new();
     }
     let mut path = trace(labels, id);
     path.push(edge);
     let conditions = check::conditions(context.dag, context.terms, &path);
-    let assumptions: Vec<_> = conditions.list.iter().map(|(term, ..)| *term).collect();
-    conditions.false_ones.is_empty()
-        && !matches!(context.queries.check(context.terms, &assumptions), solver::Outcome::Unsat(_))
+    let (terms, queries) = (&mut *context.terms, &mut context.queries);
+    check::refute(terms, queries, &conditions, None, context.sizes.1).unwrap_or_default()
 }
 
 fn trace(labels: &[Label], mut id: u32) -> Vec<u32> {

@@ -194,6 +194,63 @@ fn shifts_by_what_the_instruction_before_had() {
     check(&listing);
 }
 
+/// The sign stays until the next logical instruction: through other shifts, immediates, additions,
+/// memory and jumps.
+#[test]
+fn asr_takes_its_sign_from_the_latest_logical_instruction() {
+    let listing = listing(
+        "alu[gprA_4, --, B, *l$index1[2]], gpr_wrboth
+         mem[read32_swap, $xfer_0, gprA_4, 0xc, 2], ctx_swap[sig1]
+         immed[gprA_6, 0x0], gpr_wrboth
+         ld_field[gprA_6, 1000, $xfer_0, <<24], gpr_wrboth
+         alu[--, gprA_6, OR, 0x0]
+         asr[gprA_2, gprB_6, >>24], gpr_wrboth
+         asr[gprA_3, gprB_6, >>31], gpr_wrboth
+         immed[gprA_8, 0x7f], gpr_wrboth
+         alu[gprA_8, gprA_8, +, 0x1], gpr_wrboth
+         mem[read32_swap, $xfer_1, gprA_4, 0x10, 1], ctx_swap[sig1]
+         alu[--, gprA_2, -, 0x5]
+         blt[below]
+         nop
+         @below
+         asr[gprA_10, gprB_8, >>4], gpr_wrboth
+         alu[--, gprB_3, -, gprA_10]
+         bmi[less]
+         nop
+         nop
+         nop
+         @less
+         alu[--, gprB_2, XOR, gprA_3]
+         bmi[never]
+         br[.15000]
+         @never
+         nop
+         br[.15000]",
+    );
+    let report = check(&listing);
+    let (all, _) = report.all.unwrap();
+    // Blocks: the start, two behind each of the first two branches, the end, and `never`.
+    let visited =
+        |block| all.iter().any(|path| path.witness.visits.iter().any(|visit| visit.block == block));
+    assert!(visited(5) && !visited(6), "both words of a number have its sign");
+    assert!(all.len() > 2, "{} paths", all.len());
+}
+
+#[test]
+fn asr_without_a_sign_is_refused() {
+    let text = "alu[gprA_4, gprB_4, +, *l$index1[2]], gpr_wrboth
+         beq[sign]
+         asr[gprA_2, gprB_4, >>3], gpr_wrboth
+         @sign
+         br[.15000]";
+    let refused = |text: &str| nfp::graph(&listing(text).insns, false).map(|_| ()).unwrap_err();
+    assert_eq!(
+        refused(text).to_string(),
+        "instruction .2: asr takes its sign from a logical instruction, and none comes before it"
+    );
+    nfp::graph(&listing(&text.replace(", +,", ", AND,")).insns, false).unwrap();
+}
+
 #[test]
 fn counted_loops_end_by_themselves() {
     let listing = listing(

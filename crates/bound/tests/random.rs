@@ -10,26 +10,7 @@ use nicforge_bound::search::{By, Machine};
 use nicforge_bound::timing::Work;
 use nicforge_bound::{nfp, replay};
 use nicforge_isa::nfp::{self as isa, DramRead, Entry, Listing};
-
-/// xorshift64*
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, most: u64) -> u64 {
-        (self.next() >> 11) % most
-    }
-
-    fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
-        list[self.below(list.len() as u64) as usize]
-    }
-}
+use nicforge_util::random::{Random, mix};
 
 /// Registers 6 to 11 hold values, 4 the packet's address, 12 an offset.
 fn register(random: &mut Random) -> u64 {
@@ -162,7 +143,7 @@ fn slowness(by: By, path: &PathReport) -> f64 {
 /// Alternatives of the search, and the slowest path given by its blocks, come to the same.
 #[test]
 fn methods_agree() {
-    let mut random = Random(0xfeed_5678_9abc_def1);
+    let mut random = Random::new(0xfeed_5678_9abc_def1);
     let run = |listing: &isa::Listing, options: &Options| {
         let graph = nfp::graph(&listing.insns, false).unwrap();
         analyse(graph, options, Arc::new(AtomicBool::new(false)), &mut |_, _| {})
@@ -198,7 +179,7 @@ fn methods_agree() {
 
 #[test]
 fn search_agrees_with_enumeration_and_with_packets() {
-    let mut random = Random(0x1234_5678_9abc_def1);
+    let mut random = Random::new(0x1234_5678_9abc_def1);
     let (mut clauses, mut paths) = (0, 0);
     for round in 0..150 {
         let listing = program(&mut random);
@@ -233,7 +214,7 @@ fn search_agrees_with_enumeration_and_with_packets() {
                 (0..size).map(|_| (random.next() & random.next()) as u8).collect();
             let mut seed = random.next();
             let mut dram = |read: &DramRead| {
-                seed = seed.wrapping_mul(6364136223846793005).wrapping_add(read.address);
+                seed = mix(seed ^ read.address);
                 seed.to_le_bytes().repeat(read.bytes.div_ceil(8))
             };
             let entry = Entry {

@@ -8,17 +8,7 @@ use std::rc::Rc;
 use nicforge_bound::sat::BitBlaster;
 use nicforge_bound::solver::{Outcome, Solver};
 use nicforge_bound::term::{MemNode, Node, Op, Term, Terms};
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % most
-    }
-}
+use nicforge_util::Random;
 
 /// A term as SMT-LIB; one-bit terms are bit-vectors of length one. Variables and loads are
 /// collected.
@@ -109,7 +99,7 @@ fn z3(terms: &Terms, conditions: &[Term]) -> bool {
 
 #[test]
 fn z3_agrees() {
-    let mut random = Random(0x51ab_3c5d_1e2f_7788);
+    let mut random = Random::new(0x51ab_3c5d_1e2f_7788);
     let (mut yes, mut no) = (0, 0);
     for round in 0..60 {
         let mut terms = Terms::new(0, 0xffff);
@@ -117,9 +107,7 @@ fn z3_agrees() {
         let memory = terms.initial(0);
         let mut values: Vec<Term> = (0..3).map(|_| terms.fresh(8)).collect();
         for step in 0..10 {
-            let pick = |random: &mut Random, values: &[Term]| {
-                values[random.below(values.len() as u64) as usize]
-            };
+            let pick = |random: &mut Random, values: &[Term]| values[random.index(values.len())];
             let (a, mut b) = (pick(&mut random, &values), pick(&mut random, &values));
             if random.below(3) == 0 {
                 b = terms.constant(8, random.below(256));
@@ -150,11 +138,11 @@ fn z3_agrees() {
         }
         let mut conditions = Vec::new();
         for _ in 0..4 {
-            let a = values[random.below(values.len() as u64) as usize];
+            let a = values[random.index(values.len())];
             let b = if random.below(2) == 0 {
                 terms.constant(8, random.below(256))
             } else {
-                values[random.below(values.len() as u64) as usize]
+                values[random.index(values.len())]
             };
             let op = [Op::Eq, Op::Ult, Op::Slt][random.below(3) as usize];
             let condition = terms.binary(op, a, b);

@@ -11,13 +11,6 @@ use crate::term::Op as TermOp;
 impl Front {
     fn shifted(&self, value: Expr, shift: Shift, local: &Local) -> Result<Expr, String> {
         let by = |n: u8| word(n.into());
-        let indirect = || {
-            if local.fresh_latch {
-                Ok(Expr::binary(TermOp::And, Expr::Slot(self.latch_a), word(31)))
-            } else {
-                Err("an indirect shift needs a logical instruction right before it".to_string())
-            }
-        };
         Ok(match shift {
             Shift::None | Shift::Rotate(0) => value,
             Shift::Left(n) => Expr::binary(TermOp::Shl, value, by(n)),
@@ -25,9 +18,17 @@ impl Front {
             Shift::Rotate(n) => {
                 Expr::concat(Expr::extract(value.clone(), 0, n), Expr::extract(value, n, 32 - n))
             }
-            Shift::LeftIndirect => Expr::binary(TermOp::Shl, value, indirect()?),
-            Shift::RightIndirect => Expr::binary(TermOp::Lshr, value, indirect()?),
+            Shift::LeftIndirect => Expr::binary(TermOp::Shl, value, self.indirect(local)?),
+            Shift::RightIndirect => Expr::binary(TermOp::Lshr, value, self.indirect(local)?),
         })
+    }
+
+    /// The amount of an indirect shift.
+    fn indirect(&self, local: &Local) -> Result<Expr, String> {
+        if !local.fresh_latch {
+            return Err("an indirect shift needs a logical instruction right before it".to_string());
+        }
+        Ok(Expr::binary(TermOp::And, Expr::Slot(self.latch_a), word(31)))
     }
 
     /// Sets zero and negative by a result that has been put into a slot.
@@ -142,16 +143,11 @@ impl Front {
                 self.latch(effects, local);
             }
             Op::Asr { dst, src, shift } => {
-                if !latched {
-                    return Err(
-                        "asr takes its sign from a logical instruction right before it".to_string()
-                    );
-                }
                 let sign = Expr::extract(Expr::Slot(self.latch), 31, 1);
                 let src = self.read(src, effects);
                 let by = match shift {
                     Shift::Right(n) => word(n.into()),
-                    _ => Expr::binary(TermOp::And, Expr::Slot(self.latch_a), word(31)),
+                    _ => self.indirect(&shift_state)?,
                 };
                 let shifted = Expr::binary(TermOp::Lshr, src, by.clone());
                 let fill = Expr::not(Expr::binary(TermOp::Lshr, word(u32::MAX), by));
@@ -165,16 +161,7 @@ impl Front {
                 let (high, low) = self.operands(high, low, effects)?;
                 let by = match shift {
                     Shift::Right(n) => Expr::Const(64, n.into()),
-                    _ if latched => Expr::zext(
-                        Expr::binary(TermOp::And, Expr::Slot(self.latch_a), word(31)),
-                        64,
-                    ),
-                    _ => {
-                        return Err(
-                            "an indirect shift needs a logical instruction right before it"
-                                .to_string(),
-                        );
-                    }
+                    _ => Expr::zext(self.indirect(&shift_state)?, 64),
                 };
                 let wide = Expr::binary(TermOp::Lshr, Expr::concat(high, low), by);
                 self.finish(dst, both, Expr::extract(wide, 0, 32), effects);

@@ -92,12 +92,15 @@ pub struct Bound {
     /// The N slowest paths
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub top: usize,
+    /// Every program of the object: a row each, with its bound or the reason why there is none
+    #[arg(long, conflicts_with_all = ["program", "require", "need", "top", "all_paths", "path", "curve", "measure", "pcap", "emit"])]
+    pub all: bool,
     /// Every path a packet can take (there may be very many)
     #[arg(long)]
-    pub all: bool,
+    pub all_paths: bool,
     /// Only this path: its blocks from first to last, as 0,2,3,7 (3t or 3f: left by a taken branch
     /// or not), or a file with --json output, whose `path` names them
-    #[arg(long, value_name = "BLOCKS|FILE", conflicts_with_all = ["require", "top", "all"])]
+    #[arg(long, value_name = "BLOCKS|FILE", conflicts_with_all = ["require", "need", "top", "all_paths"])]
     pub path: Option<String>,
     /// How to search, for comparisons: the answer is the same
     #[arg(long, value_enum, value_name = "METHOD", default_value = "default")]
@@ -105,9 +108,16 @@ pub struct Bound {
     /// Most iterations of a loop, where the analysis finds no bound itself
     #[arg(long, value_name = "N")]
     pub unroll: Option<u32>,
-    /// Give the best valid bound after this many seconds
+    /// Give the best valid bound after this many seconds (default: 60; with --all, 8 a program).
+    /// The first bound is there within a second, whatever the limit
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub timeout: Option<Duration>,
+    /// Say how many cores and NICs guarantee this rate
+    #[arg(long, value_name = "25G|10Mpps", value_parser = required_rate, conflicts_with = "require")]
+    pub need: Option<RequiredRate>,
+    /// Write the bound over time, as CSV
+    #[arg(long, value_name = "FILE")]
+    pub curve: Option<PathBuf>,
     /// Run the slowest packet and typical ones in the kernel, and compare (target xdp; needs root)
     #[arg(long)]
     pub measure: bool,
@@ -127,6 +137,16 @@ pub struct Bound {
 pub enum RequiredRate {
     BitsPerSecond(f64),
     PacketsPerSecond(f64),
+}
+
+impl RequiredRate {
+    /// Seconds a packet, or a byte, may take.
+    pub fn slowness(self) -> f64 {
+        match self {
+            RequiredRate::BitsPerSecond(rate) => 8.0 / rate,
+            RequiredRate::PacketsPerSecond(rate) => 1.0 / rate,
+        }
+    }
 }
 
 /// A rate as `25G` or `10Mpps`.

@@ -56,3 +56,21 @@ pub fn width(code: u8) -> usize {
         _ => 8,
     }
 }
+
+/// Whether jumps lead to an instruction, for each, and for what is behind the last.
+pub fn targets(insns: &[Insn]) -> Vec<bool> {
+    let mut targets = vec![false; insns.len() + 1];
+    for (at, insn) in insns.iter().enumerate() {
+        let by = match insn.code {
+            0x06 => i64::from(insn.imm),
+            0x85 | 0x95 => continue,
+            code if matches!(code & 7, class::JMP | class::JMP32) => insn.off.into(),
+            _ => continue,
+        };
+        let to = usize::try_from(at as i64 + 1 + by).ok();
+        if let Some(target) = to.and_then(|to| targets.get_mut(to)) {
+            *target = true;
+        }
+    }
+    targets
+}

@@ -1,7 +1,7 @@
 //! What every register holds before every instruction: a forward analysis with joins.
 //!
 //! Pointers carry their region and, where all ways agree, a constant offset; numbers carry an
-//! unsigned interval. Loops end because an interval that keeps growing becomes everything. The
+//! unsigned interval, which comparisons with constants narrow. Loops end because an interval that keeps growing becomes everything. The
 //! kernel's verifier knows more (it splits by path), so a `Mixed` here is no proof that a program
 //! is wrong, only that one instruction serves several kinds of memory.
 
@@ -51,6 +51,7 @@ pub struct State {
 pub fn kinds(insns: &[Insn]) -> Vec<Option<State>> {
     let mut states: Vec<Option<State>> = vec![None; insns.len()];
     let mut visits = vec![0u32; insns.len()];
+    let targets = super::insn::targets(insns);
     let mut regs = [Kind::Nothing; 11];
     regs[1] = Kind::Context(0);
     regs[10] = Kind::Stack(0);
@@ -59,6 +60,13 @@ pub fn kinds(insns: &[Insn]) -> Vec<Option<State>> {
         let Some(slot) = states.get_mut(at) else { continue };
         let merged = match slot {
             None => incoming,
+            // Only one way leads here: what comes along it now replaces what came before.
+            Some(old) if !targets[at] && at > 0 => {
+                if incoming == *old {
+                    continue;
+                }
+                incoming
+            }
             Some(old) => {
                 let wide = visits[at] > 12;
                 let merged = join(old, &incoming, at as u32, wide);
@@ -81,13 +89,44 @@ pub fn kinds(insns: &[Insn]) -> Vec<Option<State>> {
             LDDW => queue.push((at + 2, next)),
             0x85 => queue.push((at + 1, next)),
             code if matches!(code & 7, class::JMP | class::JMP32) => {
-                queue.push((jump(insn.off.into()), next.clone()));
-                queue.push((at + 1, next));
+                let way = |taken| {
+                    let mut state = next.clone();
+                    narrow(insn, taken, &mut state);
+                    state
+                };
+                queue.push((jump(insn.off.into()), way(true)));
+                queue.push((at + 1, way(false)));
             }
             _ => queue.push((at + 1, next)),
         }
     }
     states
+}
+
+/// What an unsigned comparison with a constant leaves of the register's interval on one way.
+fn narrow(insn: Insn, taken: bool, state: &mut State) {
+    let register = usize::from(insn.dst).min(10);
+    let Kind::Number(low, high) = state.regs[register] else { return };
+    let narrow = insn.code & 7 == class::JMP32;
+    if insn.code & super::insn::SOURCE_REGISTER != 0 || narrow && high > u64::from(u32::MAX) {
+        return;
+    }
+    let with = if narrow { u64::from(insn.imm as u32) } else { insn.imm as i64 as u64 };
+    let above = (with.checked_add(1), Some(u64::MAX));
+    let (from, below) = ((Some(with), Some(u64::MAX)), (Some(0), with.checked_sub(1)));
+    let (least, most) = match (insn.code & 0xf0, taken) {
+        (0x10, true) | (0x50, false) => (Some(with), Some(with)),
+        (0x20, true) | (0xb0, false) => above,
+        (0x20, false) | (0xb0, true) => (Some(0), Some(with)),
+        (0x30, true) | (0xa0, false) => from,
+        (0x30, false) | (0xa0, true) => below,
+        _ => return,
+    };
+    if let (Some(least), Some(most)) = (least, most)
+        && low.max(least) <= high.min(most)
+    {
+        state.regs[register] = Kind::Number(low.max(least), high.min(most));
+    }
 }
 
 fn join(a: &State, b: &State, at: u32, wide: bool) -> State {
@@ -260,5 +299,49 @@ fn arithmetic(insn: Insn, state: &State, dst: usize, src: usize, narrow: bool, a
             _ => ANY,
         },
         _ => Kind::Number(0, most),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn insn(code: u8, dst: u8, src: u8, off: i16, imm: i32) -> Insn {
+        Insn { code, dst, src, off, imm }
+    }
+
+    /// Behind the meeting of two ways a pointer stays one pointer, also where the second way came
+    /// after what follows had been looked at.
+    #[test]
+    fn what_follows_a_meeting_has_one_pointer() {
+        let program = [
+            insn(0x61, 2, 1, 0, 0),  // r2 = data
+            insn(0x61, 3, 1, 12, 0), // r3 = something
+            insn(0x15, 3, 0, 1, 0),  // if r3 == 0 goto +1
+            insn(0x07, 2, 0, 0, 4),  // r2 += 4
+            insn(0x71, 4, 2, 0, 0),  // r4 = *(u8 *)r2
+            insn(0x71, 5, 2, 1, 0),  // r5 = *(u8 *)(r2 + 1)
+            insn(0x95, 0, 0, 0, 0),
+        ];
+        let states = kinds(&program);
+        let pointer = |at: usize| states[at].as_ref().unwrap().regs[2];
+        assert!(matches!(pointer(4), Kind::Packet { id: 5, offset: 0 }), "{:?}", pointer(4));
+        assert_eq!(pointer(5), pointer(4));
+    }
+
+    #[test]
+    fn comparisons_narrow() {
+        let program = [
+            insn(0x71, 2, 10, -1, 0), // r2 = a byte
+            insn(0x25, 2, 0, 2, 31),  // if r2 > 31 goto +2
+            insn(0xa5, 2, 0, 1, 4),   // if r2 < 4 goto +1
+            insn(0x95, 0, 0, 0, 0),
+            insn(0x95, 0, 0, 0, 0),
+        ];
+        let states = kinds(&program);
+        let number = |at: usize| states[at].as_ref().unwrap().regs[2];
+        assert_eq!(number(2), Kind::Number(0, 31));
+        assert_eq!(number(3), Kind::Number(4, 31));
+        assert_eq!(number(4), Kind::Number(0, 255));
     }
 }

@@ -24,6 +24,10 @@ pub trait Host {
     ) -> Result<u64, Fault>;
     /// A load of `size` bytes at `offset` of the context.
     fn context(&mut self, memory: &mut Memory, offset: u64, size: usize) -> Result<u64, Fault>;
+    /// A store of `size` bytes at `offset` of the context.
+    fn context_store(&mut self, offset: u64, size: usize, _value: u64) -> Result<(), Fault> {
+        Err(Fault::Memory { address: CONTEXT | offset, size, access: Access::Write })
+    }
     /// A helper call with `r1` to `r5`; gives `r0`.
     fn call(&mut self, memory: &mut Memory, helper: i32, args: [u64; 5]) -> Result<u64, Fault>;
     /// Hears of every instruction before it runs.
@@ -125,19 +129,15 @@ impl Machine<'_> {
                         value
                     };
                 }
-                class::ST if insn.code & 0xe0 == 0x60 => {
-                    memory.store(
-                        r[dst].wrapping_add(insn.off as i64 as u64),
-                        width(insn.code),
-                        insn.imm as i64 as u64,
-                    )?;
-                }
-                class::STX if insn.code & 0xe0 == 0x60 => {
-                    memory.store(
-                        r[dst].wrapping_add(insn.off as i64 as u64),
-                        width(insn.code),
-                        r[src],
-                    )?;
+                kind @ (class::ST | class::STX) if insn.code & 0xe0 == 0x60 => {
+                    let address = r[dst].wrapping_add(insn.off as i64 as u64);
+                    let value = if kind == class::ST { insn.imm as i64 as u64 } else { r[src] };
+                    let size = width(insn.code);
+                    if address & CONTEXT != 0 {
+                        host.context_store(address ^ CONTEXT, size, value)?;
+                    } else {
+                        memory.store(address, size, value)?;
+                    }
                 }
                 class::STX if insn.code & 0xe0 == 0xc0 => atomic(memory, &mut r, insn, pc)?,
                 class::ALU => {

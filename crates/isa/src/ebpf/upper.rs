@@ -1,7 +1,9 @@
 //! Where the upper half of a register matters: a backward analysis.
 //!
 //! A 32-bit operation clears the upper half; on a machine of 32-bit words that is an instruction of
-//! its own, wanted only if somebody reads the half before it is written again.
+//! its own, wanted only if somebody reads the half before it is written again. What reads it is as
+//! in the kernel's verifier, by which the driver goes: every 64-bit operation, whatever becomes of
+//! its result.
 
 use super::insn::{Insn, LDDW, SOURCE_REGISTER, class, width};
 
@@ -55,23 +57,13 @@ fn through(insn: &Insn, after: u16) -> u16 {
         }
         class::ALU => after & !dst,
         class::ALU64 => match insn.code & 0xf0 {
-            0xb0 if register => {
-                if after & dst != 0 {
-                    after & !dst | src
-                } else {
-                    after
-                }
-            }
+            0xb0 if register => after & !dst | src,
             0xb0 => after & !dst,
-            // Shifts down, comparisons of signs, divisions: the result's lower half needs the upper
-            // half.
-            0x30 | 0x70 | 0x90 | 0xc0 => after | dst | if register { src } else { 0 },
-            0x20 => after | dst | if register { src } else { 0 },
-            _ if after & dst != 0 => after | if register { src } else { 0 },
-            _ => after,
+            _ => after | dst | if register && insn.code & 0xf0 != 0xd0 { src } else { 0 },
         },
         class::JMP if insn.code == 0x85 => after & !0x3f | 0x3e,
-        class::JMP if matches!(insn.code, 0x95 | 0x05) => after,
+        class::JMP if insn.code == 0x95 => after | 1,
+        class::JMP if insn.code == 0x05 => after,
         class::JMP => after | dst | if register { src } else { 0 },
         _ => after,
     }

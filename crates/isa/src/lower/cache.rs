@@ -6,7 +6,7 @@
 //! group reads the range, the others take their bytes from transfer registers.
 
 use crate::ebpf::Insn;
-use crate::ebpf::insn::{class, width};
+use crate::ebpf::insn::{class, targets, width};
 use crate::ebpf::kinds::{Kind, State};
 
 /// Bytes one read can bring.
@@ -24,20 +24,7 @@ pub struct Place {
 
 /// Places of all packet loads, by instruction.
 pub fn groups(insns: &[Insn], states: &[Option<State>]) -> Vec<Option<Place>> {
-    let mut targets = vec![false; insns.len() + 1];
-    for (at, insn) in insns.iter().enumerate() {
-        let by = match insn.code {
-            0x06 => i64::from(insn.imm),
-            0x85 | 0x95 => continue,
-            code if matches!(code & 7, class::JMP | class::JMP32) => insn.off.into(),
-            _ => continue,
-        };
-        if let Some(target) =
-            usize::try_from(at as i64 + 1 + by).ok().and_then(|to| targets.get_mut(to))
-        {
-            *target = true;
-        }
-    }
+    let targets = targets(insns);
     let mut places = vec![None; insns.len()];
     let mut group: Option<(Kind, Vec<usize>, i64, i64)> = None;
     for (at, (insn, state)) in insns.iter().zip(states).enumerate() {

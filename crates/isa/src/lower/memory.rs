@@ -154,6 +154,7 @@ impl Lower<'_> {
             }
             return Ok(());
         }
+        self.clear_upper(dst);
         let word = aligned(self.stack_word(offset)?, bytes)?;
         if bytes == 4 {
             self.alu(low(dst), Operand::None, AluOp::B, word.operand);
@@ -172,7 +173,6 @@ impl Lower<'_> {
                 clear: true,
             });
         }
-        self.clear_upper(dst);
         Ok(())
     }
 

@@ -124,7 +124,7 @@ fn lower_line(program: &Program, maps: &[Map]) -> Result<Lowered, LowerError> {
     Ok(Lowered { insns: out, origin, maps: looked_up, writes, modelled })
 }
 
-/// Stack bytes below the frame's top that are accessed, in whole double words.
+/// Stack bytes below the frame's top that are accessed, in whole words.
 fn depth(insns: &[Insn], states: &[Option<State>]) -> i64 {
     let mut lowest = 0;
     for (insn, state) in insns.iter().zip(states) {
@@ -144,7 +144,7 @@ fn depth(insns: &[Insn], states: &[Option<State>]) -> i64 {
             }
         }
     }
-    ((-lowest).clamp(0, 512) + 7) & !7
+    ((-lowest).clamp(0, 512) + 3) & !3
 }
 
 fn error(program: &Program, at: usize, reason: String) -> LowerError {

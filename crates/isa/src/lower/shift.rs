@@ -106,8 +106,6 @@ impl Lower<'_> {
             _ => {
                 self.test(h, AluOp::Or, Operand::Imm(0));
                 self.both(Op::Asr { dst: l, src: other(h), shift: Shift::Right(by - 32) });
-                // The sign is latched again: asr itself latches nothing.
-                self.test(h, AluOp::Or, Operand::Imm(0));
                 self.both(Op::Asr { dst: h, src: other(h), shift: Shift::Right(31) });
             }
         }

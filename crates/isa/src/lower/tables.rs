@@ -113,25 +113,27 @@ impl Lower<'_> {
     /// The address of an array's entry in r0.
     fn array_entry(&mut self, map: u32, shape: &Map, key: i64) -> Result<(), String> {
         let shift = shape.value_size.next_power_of_two().trailing_zeros() as u8;
-        let mask =
-            (shape.max_entries.next_power_of_two() - 1).checked_shl(shift.into()).unwrap_or(0);
-        let result = low(0);
+        // Below the shifted key are zeroes anyway, and a mask of ones is one instruction.
+        let mask = (u64::from(shape.max_entries.next_power_of_two()) << shift) - 1;
+        let (result, scratch) = (low(0), Operand::A(21));
         let word = Operand::Local { index: 0, word: 0 };
         let shift = if shift == 0 { Shift::None } else { Shift::Left(shift.min(31)) };
-        let index = Op::AluShf { dst: result, a: result, op: AluOp::And, b: word, shift };
-        if key + self.depth == 0 {
-            self.immediate(result, mask);
-            self.both(index);
-            return self.map_base(map, high(0));
+        let index = Op::AluShf { dst: result, a: scratch, op: AluOp::And, b: word, shift };
+        let far = key + self.depth != 0;
+        if far {
+            self.one(Op::CsrWrite { index: 0, src: low(2) });
         }
-        self.one(Op::CsrWrite { index: 0, src: low(2) });
         self.map_base(map, high(0))?;
-        self.one(Op::Nop);
-        self.immediate(result, mask);
-        self.both(index);
-        self.one(Op::CsrWrite { index: 0, src: Operand::A(22) });
-        for _ in 0..3 {
+        if far {
             self.one(Op::Nop);
+        }
+        self.immediate_one(scratch, mask.min(u32::MAX.into()) as u32);
+        self.both(index);
+        if far {
+            self.one(Op::CsrWrite { index: 0, src: Operand::A(22) });
+            for _ in 0..3 {
+                self.one(Op::Nop);
+            }
         }
         Ok(())
     }

@@ -249,6 +249,17 @@ pub enum Op {
     Nop,
 }
 
+impl Op {
+    /// Whether its operand and result stay behind for indirect shifts and for `asr`.
+    pub fn is_logical(&self) -> bool {
+        match self {
+            Op::Alu { op, .. } => !op.is_arithmetic(),
+            Op::AluShf { .. } => true,
+            _ => false,
+        }
+    }
+}
+
 /// An instruction and whether its result goes to both register banks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Insn {

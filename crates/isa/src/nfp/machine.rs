@@ -86,6 +86,8 @@ pub struct Machine {
     flags: Flags,
     /// Operand and result of the logical instruction right before.
     latch: Option<(u32, u32)>,
+    /// Result of the latest logical instruction, from which `asr` takes its sign.
+    signed: Option<u32>,
     /// Result of the last `immed`, and of the last `ld_field`.
     immed: u32,
     field: u32,
@@ -105,6 +107,7 @@ impl Machine {
             pending: Vec::new(),
             flags: Flags::default(),
             latch: None,
+            signed: None,
             immed: 0,
             field: 0,
             mul: (0, 0),
@@ -302,8 +305,8 @@ impl Machine {
                 self.write(at, dst, both, value)?;
             }
             Op::Asr { dst, src, shift } => {
-                let (_, sign) = self
-                    .latch
+                let sign = self
+                    .signed
                     .ok_or(NfpFault::Form { insn: at, reason: "asr without a sign before it" })?;
                 let value = self.read(at, src)?;
                 let bits = match shift {
@@ -376,6 +379,7 @@ impl Machine {
             Op::Nop | Op::Branch { .. } => {}
         }
         self.latch = latch;
+        self.signed = latch.map(|(_, result)| result).or(self.signed);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use nicforge_bound::air::Lowered;
 use nicforge_bound::graph::{Graph, Place};
+use nicforge_bound::naive::Walked;
 use nicforge_bound::search::Machine;
 use nicforge_bound::unit::Unit;
 use nicforge_bound::witness::Witness;
@@ -42,6 +43,8 @@ pub struct Subject {
     pub engine: &'static str,
     /// The αIR program, where there is one.
     pub air: Option<(Verified<ir::Program>, Lowered)>,
+    /// What the bound rests on besides costs.
+    pub presumed: Vec<&'static str>,
     /// RISC-V handlers and what is around the cores that run them.
     pub handler: Option<(rv::Program, rv::Surroundings)>,
 }
@@ -107,9 +110,26 @@ pub fn load(args: &Bound) -> Result<Subject, Failure> {
             "--entry is for RISC-V handlers: --target pspin or fpspin".to_string(),
         ));
     }
-    if path.is_dir() || path.extension().is_some_and(|extension| extension == "air") {
-        return from_generated(args);
+    if let Some(bytes) = object(args)? {
+        return from_object(args, &bytes, args.program.as_deref());
     }
+    let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
+    match std::str::from_utf8(&bytes).ok().filter(|text| isa::looks_like_listing(text)) {
+        Some(text) => from_listing(args, text),
+        None => Err(fail(
+            "neither an ELF object, nor an NFP listing (`0:  .0  immed[…]`), nor C source (.c)"
+                .to_string(),
+        )),
+    }
+}
+
+/// The BPF object that a file is or becomes; `None` if it is something else.
+pub fn object(args: &Bound) -> Result<Option<Vec<u8>>, Failure> {
+    let path = &args.file;
+    if path.is_dir() || path.extension().is_some_and(|extension| extension == "air") {
+        return generated(args).map(Some);
+    }
+    let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
     let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
     if object::is_elf(&bytes) {
         // 243 is RISC-V.
@@ -119,28 +139,21 @@ pub fn load(args: &Bound) -> Result<Subject, Failure> {
                 path.display()
             )));
         }
-        return from_object(args, &bytes);
+        return Ok(Some(bytes));
     }
     let text = std::str::from_utf8(&bytes).ok();
-    if let Some(text) = text.filter(|text| isa::looks_like_listing(text)) {
-        return from_listing(args, text);
+    let listing = text.is_some_and(isa::looks_like_listing);
+    if listing || path.extension().is_none_or(|extension| extension != "c") {
+        return Ok(None);
     }
-    if path.extension().is_some_and(|extension| extension == "c") {
-        if text.is_some_and(|text| text.contains("<nicforge.h>")) {
-            return from_generated(args);
-        }
-        let object =
-            compile::compile_xdp(path, &args.define).map_err(|e| Failure::of(e.fault(), e))?;
-        return from_object(args, &object);
+    if text.is_some_and(|text| text.contains("<nicforge.h>")) {
+        return generated(args).map(Some);
     }
-    Err(fail(
-        "neither an ELF object, nor an NFP listing (`0:  .0  immed[…]`), nor C source (.c)"
-            .to_string(),
-    ))
+    compile::compile_xdp(path, &args.define).map(Some).map_err(|e| Failure::of(e.fault(), e))
 }
 
 /// A Nicforge program as XDP program: the object that `build` writes.
-fn from_generated(args: &Bound) -> Result<Subject, Failure> {
+fn generated(args: &Bound) -> Result<Vec<u8>, Failure> {
     let source = Source {
         program: args.file.clone(),
         define: args.define.clone(),
@@ -153,8 +166,7 @@ fn from_generated(args: &Bound) -> Result<Subject, Failure> {
     let lowered = program::lower(&loaded.program)?;
     let artifact = xdp::generate(&lowered, LineStyle::Directives)
         .map_err(|e| program::unsupported(&lowered, &e))?;
-    let built = program::compile_live(lowered, artifact, &runtime)?;
-    from_object(args, &built.object)
+    Ok(program::compile_live(lowered, artifact, &runtime)?.object)
 }
 
 /// Handlers in an RV32 ELF file, on all cores of a target.
@@ -184,6 +196,7 @@ fn from_handlers(args: &Bound, target: &Target) -> Result<Subject, Failure> {
         target: target.name.clone(),
         engine: "commands",
         air: None,
+        presumed: Vec::new(),
         handler: Some((program, around)),
     })
 }
@@ -216,8 +229,9 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
     let handler = program.event_named("net_recv").and_then(|event| program.handler_of(event));
     let handler =
         handler.ok_or_else(|| fail("the program has no handler for `net_recv`".to_string()))?;
-    let unit = Unit::alone(&program, target, args.mtu as u32)
+    let mut unit = Unit::alone(&program, target, args.mtu as u32)
         .ok_or_else(|| fail(format!("{} has no units", target.name)))?;
+    unit.homes = super::homes::homes(&unit);
     let lowered = unit.graph(handler).map_err(|e| Failure::user(e.to_string()))?;
     Ok(Subject {
         graph: lowered.graph.clone(),
@@ -225,11 +239,12 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
         listing: None,
         program: None,
         object: Vec::new(),
-        label: "modelled: tables in the farthest memory, whose operations per second are not counted",
+        label: "modelled: tables in the nearest memories with room, whose operations per second are not counted",
         margin: None,
         target: target.name.clone(),
         engine: "threads",
         air: Some((program, lowered)),
+        presumed: Vec::new(),
         handler: None,
     })
 }
@@ -265,25 +280,25 @@ fn on_agilio(graph: Graph, listing: Vec<Insn>, program: Option<(Program, Vec<Map
         target: "agilio-xdp".to_string(),
         engine: "DRAM",
         air: None,
+        presumed: Vec::new(),
         handler: None,
     }
 }
 
 /// The program an object has, or the one that was asked for.
-fn choose(args: &Bound, programs: Vec<Program>) -> Result<Program, Failure> {
+fn choose(args: &Bound, programs: Vec<Program>, name: Option<&str>) -> Result<Program, Failure> {
     let path = args.file.display();
     let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
     let names = names.join(", ");
     let count = programs.len();
-    let mut chosen =
-        programs.into_iter().filter(|p| args.program.as_ref().is_none_or(|name| *name == p.name));
-    match (chosen.next(), &args.program) {
+    let mut chosen = programs.into_iter().filter(|p| name.is_none_or(|name| *name == p.name));
+    match (chosen.next(), name) {
         (None, None) => Err(Failure::user(format!("{path}: no program in this object"))),
         (None, Some(name)) => {
             Err(Failure::user(format!("{path}: no program `{name}`; there are {names}")))
         }
         (Some(_), None) if count > 1 => Err(Failure::user(format!(
-            "{path}: several programs; choose one with --program: {names}"
+            "{path}: several programs; choose one with --program, or --all: {names}"
         ))),
         (Some(program), _) => Ok(program),
     }
@@ -311,6 +326,7 @@ fn lowered(path: &Path, program: Program, maps: Vec<Map>) -> Result<Subject, Fai
     let mut graph = nfp::graph(&lowered.insns, shared).map_err(|e| fail(e.to_string()))?;
     let place = |origin: &u32| program.lines.get(*origin as usize)?.as_ref().map(place_of);
     graph.lines = lowered.origin.iter().map(place).collect();
+    graph.walked = Some(Walked::by_verifier(lowered.origin));
     let mut subject = on_agilio(graph, lowered.insns, Some((program, maps)));
     subject.modelled(lowered.modelled);
     Ok(subject)
@@ -320,17 +336,19 @@ fn place_of(line: &object::Line) -> Place {
     Place { file: short(&line.file), line: line.line }
 }
 
-fn from_object(args: &Bound, bytes: &[u8]) -> Result<Subject, Failure> {
+/// The program of that name, or the only one.
+pub fn from_object(args: &Bound, bytes: &[u8], name: Option<&str>) -> Result<Subject, Failure> {
     let path: &Path = &args.file;
     let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
     let mut object = object::parse(bytes).map_err(|e| fail(e.to_string()))?;
-    let program = choose(args, object.programs)?;
+    let program = choose(args, object.programs, name)?;
     if suppose::parse(&args.what_if)?.plain_maps {
         object.maps.iter_mut().for_each(object::Map::make_plain);
     }
     if args.target == BoundTarget::Xdp {
         let mut graph = ebpf::graph(&program, &object.maps).map_err(|e| fail(e.to_string()))?;
         graph.lines = program.lines.iter().map(|found| found.as_ref().map(place_of)).collect();
+        let presumed = ebpf::presumed(&program);
         return Ok(Subject {
             graph,
             machine: kernel(),
@@ -342,6 +360,7 @@ fn from_object(args: &Bound, bytes: &[u8]) -> Result<Subject, Failure> {
             target: "xdp".to_string(),
             engine: "DRAM",
             air: None,
+            presumed,
             handler: None,
         });
     }

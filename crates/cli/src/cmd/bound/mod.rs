@@ -1,18 +1,23 @@
 //! `nicforge bound`: how slow can one packet make a compiled program?
 
+mod curve;
+mod every;
+mod homes;
 pub(crate) mod load;
 mod measure;
+mod need;
 mod report;
 mod suppose;
 
 use std::fs::File;
 use std::io::BufWriter;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nicforge_bound::analysis::{self, Options, PathReport, Report};
 use nicforge_bound::method::{Method, Step};
+use nicforge_bound::naive;
 use nicforge_bound::search::{By, Machine};
 use nicforge_isa::nfp;
 use nicforge_run::pcap;
@@ -21,10 +26,14 @@ use crate::args::{Bound, BoundBy, BoundEmit, BoundMethod, RequiredRate};
 use crate::context::Failure;
 use crate::{interrupt, out};
 
+use curve::Curve;
 use load::Subject;
 
 /// Prints the guarantee; fails if a required rate does not hold.
 pub fn run(args: Bound) -> Result<(), Failure> {
+    if args.all {
+        return every::run(&args);
+    }
     let subject = load::load(&args)?;
     if args.emit == Some(BoundEmit::Nfp) {
         let insns = subject
@@ -35,14 +44,21 @@ pub fn run(args: Bound) -> Result<(), Failure> {
         return Ok(());
     }
     interrupt::stop_in_order();
-    let result = analyse(&args, &subject)?;
-    for path in paths(&result) {
-        subject.replay(&path.witness).map_err(|difference| {
-            Failure::user(format!(
-                "internal error: the witness packet does not take the path claimed: {difference}"
-            ))
-        })?;
+    let options = options(&args, &subject)?;
+    if !args.json {
+        out::text(&report::heading(&args, &subject));
     }
+    let blocks = naive::most(&subject.graph).is_some();
+    let heard = Mutex::new(Curve::new(&options, blocks, !args.json));
+    let result = analyse(&args, &subject, &options, Some(&heard))?;
+    replay(&subject, &result)?;
+    if let Some(file) = &args.curve {
+        heard.lock().unwrap_or_else(PoisonError::into_inner).write(file)?;
+    }
+    let needed = match args.need {
+        Some(rate) => Some(need::find(&args, &subject, &options, rate)?),
+        None => None,
+    };
     if let Some(file) = &args.pcap {
         write_pcap(file, &result)?;
     }
@@ -51,7 +67,7 @@ pub fn run(args: Bound) -> Result<(), Failure> {
         Some(path) => Some(measure::run(&subject, path)?),
         None => None,
     };
-    let view = report::View { args: &args, subject: &subject, report: &result, measured };
+    let view = report::View { args: &args, subject: &subject, report: &result, measured, needed };
     if args.json {
         outln!("{:#}", view.json());
     } else {
@@ -74,21 +90,33 @@ fn paths(report: &Report) -> impl Iterator<Item = &PathReport> {
     report.records.iter().filter_map(|record| record.slowest.as_ref()).chain(&report.top).chain(all)
 }
 
-fn analyse(args: &Bound, subject: &Subject) -> Result<Report, Failure> {
+/// Runs what the analysis claims.
+fn replay(subject: &Subject, report: &Report) -> Result<(), Failure> {
+    for path in paths(report) {
+        subject.replay(&path.witness).map_err(|difference| {
+            Failure::user(format!(
+                "internal error: the witness packet does not take the path claimed: {difference}"
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+/// Most time of an analysis, if no other is given.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+fn options(args: &Bound, subject: &Subject) -> Result<Options, Failure> {
     let suppositions = suppose::parse(&args.what_if)?;
     let mut machine = subject.machine;
     if let Some(cores) = args.cores {
         machine.cores = cores.into();
     }
     let mut by = [By::BitRate, By::PacketRate];
-    let packets = matches!(args.require, Some(RequiredRate::PacketsPerSecond(_)));
-    if packets || args.require.is_none() && args.by == BoundBy::PacketRate {
+    let rate = args.require.or(args.need);
+    let packets = matches!(rate, Some(RequiredRate::PacketsPerSecond(_)));
+    if packets || rate.is_none() && args.by == BoundBy::PacketRate {
         by.reverse();
     }
-    let required = args.require.map(|rate| match rate {
-        RequiredRate::BitsPerSecond(rate) => 8.0 / rate,
-        RequiredRate::PacketsPerSecond(rate) => 1.0 / rate,
-    });
     let smallest = suppositions.size.unwrap_or(60);
     if smallest > args.mtu {
         return Err(Failure::usage(format!(
@@ -96,15 +124,15 @@ fn analyse(args: &Bound, subject: &Subject) -> Result<Report, Failure> {
             args.mtu
         )));
     }
-    let options = Options {
+    Ok(Options {
         machine,
         sizes: (smallest, args.mtu),
         by: if args.require.is_some() { by[..1].to_vec() } else { by.to_vec() },
-        required,
+        required: args.require.map(RequiredRate::slowness),
         top: args.top,
-        all: args.all,
+        all: args.all_paths,
         unroll: args.unroll,
-        timeout: args.timeout,
+        timeout: Some(args.timeout.unwrap_or(TIMEOUT)),
         given: suppositions.bytes,
         method: match args.method {
             BoundMethod::Default => Method::Default,
@@ -114,22 +142,45 @@ fn analyse(args: &Bound, subject: &Subject) -> Result<Report, Failure> {
             BoundMethod::Exhaustive => Method::Exhaustive,
         },
         path: args.path.as_deref().map(blocks).transpose()?,
-    };
+    })
+}
+
+/// Ends the thread that watches, also when the analysis panics or nobody reads on.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn analyse(
+    args: &Bound,
+    subject: &Subject,
+    options: &Options,
+    heard: Option<&Mutex<Curve>>,
+) -> Result<Report, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
-    let over = Arc::new(AtomicBool::new(false));
-    let watcher = {
-        let (stop, over) = (stop.clone(), over.clone());
-        std::thread::spawn(move || {
+    let over = AtomicBool::new(false);
+    let graph = subject.graph.clone();
+    let mut tell = |by, bound| {
+        if let Some(heard) = heard {
+            heard.lock().unwrap_or_else(PoisonError::into_inner).hear(by, bound);
+        }
+    };
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 stop.store(interrupt::stopped(), Ordering::Relaxed);
+                if let Some(heard) = heard {
+                    heard.lock().unwrap_or_else(PoisonError::into_inner).print();
+                }
                 std::thread::sleep(Duration::from_millis(20));
             }
-        })
-    };
-    let graph = subject.graph.clone();
-    let result = analysis::analyse(graph, &options, stop, &mut |_, _| {});
-    over.store(true, Ordering::Relaxed);
-    let _ = watcher.join();
+        });
+        let _over = Over(&over);
+        analysis::analyse(graph, options, stop.clone(), &mut tell)
+    });
     result.map_err(|e| Failure::user(format!("{}: {e}", args.file.display())))
 }
 

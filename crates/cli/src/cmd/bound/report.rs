@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use super::load::Subject;
 use super::measure::Measured;
+use super::need::Needed;
 use super::rate;
-use crate::args::Bound;
+use crate::args::{Bound, RequiredRate};
 use crate::text::{si, table};
 
 /// Everything a report needs.
@@ -21,6 +22,24 @@ pub struct View<'a> {
     pub subject: &'a Subject,
     pub report: &'a Report,
     pub measured: Option<Measured>,
+    pub needed: Option<Needed>,
+}
+
+/// The first line: what is bounded, on what.
+pub fn heading(args: &Bound, subject: &Subject) -> String {
+    let cores = machine(args, subject).cores;
+    format!(
+        "{} on {} ({cores} core{}; {})\n",
+        args.file.display(),
+        subject.target,
+        if cores == 1.0 { "" } else { "s" },
+        subject.label
+    )
+}
+
+fn machine(args: &Bound, subject: &Subject) -> Machine {
+    let cores = args.cores.map_or(subject.machine.cores, f64::from);
+    Machine { cores, ..subject.machine }
 }
 
 /// A record as rates: packets and bits a second, and what limits them.
@@ -30,7 +49,8 @@ struct Rates {
     limit: &'static str,
 }
 
-fn name(by: By) -> &'static str {
+/// An order as files and JSON call it.
+pub fn name(by: By) -> &'static str {
     match by {
         By::PacketRate => "packet-rate",
         By::BitRate => "bit-rate",
@@ -54,11 +74,7 @@ fn hot_spots(graph: &Graph, path: &PathReport) -> Vec<(String, u64)> {
 
 impl View<'_> {
     fn machine(&self) -> Machine {
-        let mut machine = self.subject.machine;
-        if let Some(cores) = self.args.cores {
-            machine.cores = cores.into();
-        }
-        machine
+        machine(self.args, self.subject)
     }
 
     fn rates(&self, record: &Record) -> Rates {
@@ -172,6 +188,7 @@ impl View<'_> {
             );
             value["unknown"] = Value::Array(notes.collect());
         }
+        value["presumed"] = json!(self.subject.presumed);
         value["margin"] = json!(self.subject.margin);
         value["cut_by_unroll"] = json!(self.report.cut);
         value["paths_checked"] = json!(self.report.paths_checked);
@@ -193,6 +210,18 @@ impl View<'_> {
             };
             Value::Array(paths.iter().map(one).collect())
         };
+        value["gave_up"] = json!(self.report.gave_up.as_ref().map(ToString::to_string));
+        if let Some(needed) = &self.needed {
+            let [cores, shared, ports] = needed.nics;
+            value["needed"] = json!({
+                "cores": needed.cores,
+                "nics": needed.whole(),
+                "nics_for_cores": cores,
+                "nics_for_shared": shared,
+                "nics_for_ports": ports,
+                "exact": needed.exact,
+            });
+        }
         if let Some(measured) = &self.measured {
             value["measured"] = measured.json();
         }
@@ -214,22 +243,20 @@ impl View<'_> {
         value
     }
 
-    /// The result for people.
+    /// The result for people, below the heading.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let machine = self.machine();
-        let _ = writeln!(
-            text,
-            "{} on {} ({} core{}; {})",
-            self.args.file.display(),
-            self.subject.target,
-            machine.cores,
-            if machine.cores == 1.0 { "" } else { "s" },
-            self.subject.label
-        );
         for record in &self.report.records {
             self.record_text(record, &mut text);
         }
+        if let Some(reason) = &self.report.gave_up {
+            let _ = writeln!(text, "  no better bound: {reason}");
+        } else if self.args.require.is_none()
+            && self.report.records.iter().any(|record| !record.exact)
+        {
+            text.push_str("  the time was over before more was proved (--timeout)\n");
+        }
+        self.needed_text(&mut text);
         if let Some(margin) = self.subject.margin {
             let _ = writeln!(
                 text,
@@ -248,6 +275,9 @@ impl View<'_> {
                 "  taken as unknown, so that they may be anything on the slowest path: {}",
                 kinds.join(", ")
             );
+        }
+        for what in &self.subject.presumed {
+            let _ = writeln!(text, "  presumed: {what}");
         }
         for (place, what) in self.report.notes.iter().take(8) {
             let _ = writeln!(text, "  {}: {what}", self.report.graph.describe(*place));
@@ -315,6 +345,24 @@ impl View<'_> {
         text
     }
 
+    fn needed_text(&self, text: &mut String) {
+        let (Some(needed), Some(rate)) = (&self.needed, self.args.need) else { return };
+        let rate = match rate {
+            RequiredRate::BitsPerSecond(rate) => format!("{}bit/s", si(rate)),
+            RequiredRate::PacketsPerSecond(rate) => format!("{}packet/s", si(rate)),
+        };
+        let most = if needed.exact { "" } else { "at most " };
+        let (nics, cores) = (needed.whole(), self.machine().cores);
+        let _ = match nics {
+            1 => writeln!(text, "  {rate} needs {most}{} of {cores} cores", needed.cores),
+            _ => writeln!(
+                text,
+                "  {rate} needs {most}{nics} NICs: {} for {} cores, {} for {}, {} for ports",
+                needed.nics[0], needed.cores, needed.nics[1], self.subject.engine, needed.nics[2]
+            ),
+        };
+    }
+
     fn record_text(&self, record: &Record, text: &mut String) {
         let rates = self.rates(record);
         let (what, value, unit) = match record.by {
@@ -343,7 +391,11 @@ impl View<'_> {
             }
             let _ = write!(text, ", packets of {} bytes", path.size);
         }
-        let _ = writeln!(text, " (without checking paths: {}bit/s)", si(Self::naive_bps(record)));
+        let naive = match record.by {
+            By::BitRate => 8.0 / record.naive,
+            By::PacketRate => 1.0 / record.naive,
+        };
+        let _ = writeln!(text, " (without checking paths: {}{unit})", si(naive));
     }
 
     fn path_text(&self, path: &PathReport, text: &mut String) {

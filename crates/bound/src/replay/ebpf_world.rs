@@ -1,0 +1,250 @@
+//! What surrounds an eBPF program when its witness is run: packet, maps, context and helpers, which
+//! do what the path claims.
+
+use std::collections::VecDeque;
+
+use nicforge_isa::ebpf::{Fault, Host, Machine, Memory, RegionId};
+use nicforge_isa::object::{self, Map, PSEUDO_VALUE};
+
+use super::{LIMIT, compare};
+use crate::ebpf::helpers::{END, FAILED, FILL, HEAD};
+use crate::ebpf::{INDEX_MASK, INNER_BYTES, Layout, of_maps};
+use crate::witness::{TableRead, Witness};
+
+/// The helper that leaves the program.
+const TAIL_CALL: i32 = 12;
+
+struct Surroundings<'a> {
+    maps: &'a [Map],
+    layout: Layout,
+    reads: VecDeque<&'a TableRead>,
+    /// Calls with two outcomes, and whether they succeed.
+    outcomes: VecDeque<(u32, bool)>,
+    branches: Vec<(u32, bool)>,
+    pc: usize,
+    executed: u64,
+    /// Where the packet is now, and its metadata.
+    data: u64,
+    end: u64,
+    meta: u64,
+    values: Vec<Option<RegionId>>,
+    found: Vec<Lookup>,
+    /// A tail call succeeded.
+    left: bool,
+}
+
+/// A lookup that hit.
+pub(super) struct Lookup {
+    pub map: usize,
+    /// Number of the value in the symbolic map.
+    pub index: u64,
+    pub key: Vec<u8>,
+}
+
+impl Surroundings<'_> {
+    fn value(&mut self, map: usize, memory: &mut Memory) -> RegionId {
+        let shape = &self.maps[map];
+        let least = if of_maps(shape) { INNER_BYTES as usize } else { 0 };
+        let size = shape.data.len().max(shape.value_size as usize).max(least);
+        let data = shape.data.clone();
+        *self.values[map].get_or_insert_with(|| {
+            let mut bytes = data;
+            bytes.resize(size, 0);
+            memory.add(bytes)
+        })
+    }
+
+    fn next_read(&mut self, pc: usize) -> Option<u64> {
+        let read = self.reads.pop_front_if(|read| read.place as usize == pc)?;
+        let mut bytes = [0u8; 8];
+        bytes[..read.bytes.len()].copy_from_slice(&read.bytes);
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    /// The map that a number names, or in whose values an address is.
+    fn map(&self, named: u64) -> Option<usize> {
+        let inside = |region: &Option<RegionId>| region.is_some_and(|r| r.address() == named);
+        usize::try_from(named)
+            .ok()
+            .filter(|map| *map < self.maps.len())
+            .or_else(|| self.values.iter().position(inside))
+    }
+
+    /// What a helper with two outcomes does, and gives.
+    fn branching(
+        &mut self,
+        memory: &mut Memory,
+        helper: i32,
+        args: [u64; 5],
+        result: Option<u64>,
+        success: bool,
+    ) -> Result<u64, Fault> {
+        let fail = |message: &str| Fault::Helper { helper, message: message.to_string() };
+        match (helper, success) {
+            (1 | 131, false) => return Ok(0),
+            (_, false) => return Ok(FAILED),
+            (1, _) => {
+                let map = self.map(args[0]).ok_or_else(|| fail("a lookup in no map"))?;
+                // Whatever an inner map's key is, it is the program's.
+                let key = memory.read(args[1], self.maps[map].key_size as usize);
+                let key = key.map(<[u8]>::to_vec).unwrap_or_default();
+                let number = result
+                    .or_else(|| Some(u32::from_le_bytes(key.get(..4)?.try_into().ok()?).into()));
+                let index = number.unwrap_or(0) & INDEX_MASK;
+                self.found.push(Lookup { map, index, key });
+                return Ok(self.value(map, memory).address());
+            }
+            (131, _) => return Ok(memory.add(vec![0; (args[1] as usize).min(1 << 20)]).address()),
+            (TAIL_CALL, _) => {
+                self.left = true;
+                return Err(fail("left by a tail call"));
+            }
+            _ => {}
+        }
+        let by = i64::from(args[1] as i32);
+        match helper {
+            44 => {
+                self.data = self.data.wrapping_add_signed(by);
+                self.meta = self.data;
+            }
+            54 => self.meta = self.meta.wrapping_add_signed(by),
+            _ => self.end = self.end.wrapping_add_signed(by),
+        }
+        Ok(0)
+    }
+}
+
+impl Host for Surroundings<'_> {
+    fn address(&mut self, memory: &mut Memory, src: u8, imm: i32, next: i32) -> Result<u64, Fault> {
+        let map = imm as usize;
+        if map >= self.maps.len() {
+            return Err(Fault::Helper { helper: 0, message: "no such map".to_string() });
+        }
+        Ok(match src {
+            PSEUDO_VALUE => self.value(map, memory).address() + u64::from(next as u32),
+            _ => map as u64,
+        })
+    }
+
+    fn context(&mut self, _: &mut Memory, offset: u64, _: usize) -> Result<u64, Fault> {
+        let Layout { data, data_end, data_meta, .. } = self.layout;
+        Ok(match offset {
+            at if at == data => self.data,
+            at if at == data_end => self.end,
+            at if at == data_meta => self.meta,
+            _ => 0,
+        })
+    }
+
+    /// What is read back is claimed read by read.
+    fn context_store(&mut self, _: u64, _: usize, _: u64) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn call(&mut self, memory: &mut Memory, helper: i32, args: [u64; 5]) -> Result<u64, Fault> {
+        let pc = self.pc;
+        let result = self.next_read(pc);
+        if let Some((_, success)) = self.outcomes.pop_front_if(|(at, _)| *at as usize == pc) {
+            return self.branching(memory, helper, args, result, success);
+        }
+        if matches!(helper, 1 | TAIL_CALL | 44 | 54 | 65 | 131) {
+            let message = "a call whose outcome was not claimed".to_string();
+            return Err(Fault::Helper { helper, message });
+        }
+        if let Some((_, pointer, length)) = FILL.iter().find(|(number, ..)| *number == helper) {
+            let argument = |n: u8| args[usize::from(n) - 1];
+            for byte in 0..argument(*length) {
+                let value = self.next_read(pc).unwrap_or(0);
+                memory.store(argument(*pointer) + byte, 1, value)?;
+            }
+        } else if let Some(length) = self.next_read(pc) {
+            // The packet is elsewhere, and so long.
+            self.data = memory.add(vec![0; 2 * END as usize]).address();
+            (self.meta, self.end) = (self.data, self.data + length);
+        }
+        Ok(result.unwrap_or(0))
+    }
+
+    fn at(&mut self, pc: usize) {
+        self.pc = pc;
+        self.executed += 1;
+    }
+
+    fn branch(&mut self, pc: usize, taken: bool) {
+        self.branches.push((pc as u32, taken));
+    }
+
+    fn load(&mut self, pc: usize, size: usize) -> Option<u64> {
+        let mask = if size == 8 { u64::MAX } else { (1 << (8 * size)) - 1 };
+        // Constant data has one content, which the memory holds.
+        self.next_read(pc).map(|value| value & mask)
+    }
+}
+
+/// The memory around a packet, and the packet in it: a program that cannot move its ends has no
+/// room around.
+fn packet(program: &object::Program, witness: &Witness) -> Vec<u8> {
+    let moves = program
+        .insns
+        .iter()
+        .any(|insn| (insn.code, insn.src) == (0x85, 0) && matches!(insn.imm, 44 | 54 | 65));
+    let room = if moves { END as usize } else { witness.packet.len() };
+    let start = HEAD as usize;
+    let mut bytes = vec![0; start + room.max(witness.packet.len())];
+    bytes[start..start + witness.packet.len()].copy_from_slice(&witness.packet);
+    for (offset, byte) in &witness.beyond {
+        let at = usize::try_from(HEAD as i64 + offset).unwrap_or(usize::MAX);
+        if let Some(place) = bytes.get_mut(at) {
+            *place = *byte;
+        }
+    }
+    bytes
+}
+
+/// Runs a witness: the lookups that hit, and what the program returns.
+pub(super) fn run(
+    program: &object::Program,
+    maps: &[Map],
+    witness: &Witness,
+) -> Result<(Vec<Lookup>, u64), String> {
+    let mut memory = Memory::default();
+    let data = memory.add(packet(program, witness)).address() + HEAD;
+    let is_call =
+        |place: u32| program.insns.get(place as usize).is_some_and(|insn| insn.code == 0x85);
+    let outcomes = witness.branches.iter().filter(|(place, _)| is_call(*place)).copied();
+    let mut host = Surroundings {
+        maps,
+        layout: Layout::of(&program.section)?,
+        reads: witness.reads.iter().collect(),
+        outcomes: outcomes.collect(),
+        branches: Vec::new(),
+        pc: 0,
+        executed: 0,
+        data,
+        end: data + witness.packet.len() as u64,
+        meta: data,
+        values: vec![None; maps.len()],
+        found: Vec::new(),
+        left: false,
+    };
+    let ran = Machine { program: &program.insns, limit: LIMIT }.run(&mut memory, &mut host);
+    let result = match ran {
+        Ok(run) => run.result,
+        Err(_) if host.left => 0,
+        Err(fault) => return Err(fault.to_string()),
+    };
+    let claimed: Vec<(u32, bool)> =
+        witness.branches.iter().filter(|(place, _)| !is_call(*place)).copied().collect();
+    // A jump to the next instruction decides nothing, and is no branch of the claim.
+    let decides = |place: &u32| program.insns.get(*place as usize).is_some_and(|i| i.off != 0);
+    host.branches.retain(|(place, _)| decides(place));
+    compare(&host.branches, &claimed)?;
+    if 1000 * host.executed != witness.work.milli {
+        return Err(format!(
+            "it takes {} instructions, not {}",
+            host.executed,
+            witness.work.milli / 1000
+        ));
+    }
+    Ok((host.found, result))
+}

@@ -1,0 +1,296 @@
+//! `nicforge bound` on objects: a first bound at any time, bounds over time, what a rate needs, and
+//! every program of an object.
+
+mod common;
+
+use std::path::Path;
+
+use common::Place;
+use serde_json::Value;
+
+fn xdp(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/xdp").join(name);
+    path.to_str().unwrap().to_string()
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn the_first_bound_does_not_wait_for_the_time_limit() {
+    let place = Place::new();
+    for target in ["agilio-xdp", "xdp"] {
+        let bound = ["bound", &xdp("quic_lb6.c"), "--target", target];
+        let exact = json(place.run(&[&bound[..], &["--json"]].concat()).ok());
+        let soon = [&bound[..], &["--timeout", "0", "--json"]].concat();
+        let soon = json(place.run(&soon).ok());
+        let rate = |said: &Value| said["bit_rate_bps"].as_f64().unwrap();
+        assert_eq!(exact["status"], "exact");
+        assert!(rate(&soon) > 0.0 && rate(&soon) <= rate(&exact) * (1.0 + 1e-9), "{soon}");
+
+        let text = place.run(&[&bound[..], &["--curve", "curve.csv"]].concat()).ok().to_string();
+        let line = text.lines().nth(1).unwrap();
+        assert!(line.starts_with("  before any path is checked: at least "), "{text}");
+        let curve = std::fs::read_to_string(place.path().join("curve.csv")).unwrap();
+        let rows = curve.lines().skip(1).map(|row| row.split(',').collect::<Vec<_>>());
+        let bits: Vec<[f64; 2]> = rows
+            .filter(|row| row[1] == "bit-rate")
+            .map(|row| [row[0].parse().unwrap(), row[2].parse().unwrap()])
+            .collect();
+        assert!(bits.len() > 1 && bits[0][0] < 1.0, "{curve}");
+        assert!(bits.windows(2).all(|two| two[0][1] < two[1][1]), "{curve}");
+        assert!((bits[bits.len() - 1][1] / rate(&exact) - 1.0).abs() < 1e-6, "{curve} {exact}");
+    }
+}
+
+/// So many cores keep the rate, and one fewer does not.
+#[test]
+fn what_a_rate_needs_is_just_enough() {
+    let place = Place::new();
+    let bound = ["bound", &xdp("quic_lb6.c")];
+    for rate in ["1G", "10G", "2Mpps"] {
+        let said = json(place.run(&[&bound[..], &["--need", rate, "--json"]].concat()).ok());
+        let needed = &said["needed"];
+        assert_eq!((&needed["nics"], &needed["exact"]), (&1.into(), &true.into()), "{said}");
+        let cores = needed["cores"].as_u64().unwrap();
+        let with = |cores: u64| {
+            let cores = cores.to_string();
+            place.run(&[&bound[..], &["--require", rate, "--cores", &cores]].concat())
+        };
+        assert!(cores > 1);
+        with(cores).ok();
+        with(cores - 1).fails(1, &["the required rate does not hold"]);
+    }
+    let text = place.run(&[&bound[..], &["--need", "200G"]].concat()).ok().to_string();
+    assert!(text.contains("  200.00 Gbit/s needs ") && text.contains(" NICs: "), "{text}");
+}
+
+/// A program with a jump to the next instruction, one that calls what nobody knows, and a plain
+/// one.
+const SEVERAL: &str = r#"
+struct xdp_md { unsigned data, data_end; };
+#define SEC(name) __attribute__((section(name), used))
+static long (*nobody)(void) = (void *)9999;
+SEC("xdp/jump") int jump(struct xdp_md *ctx)
+{
+    int verdict = ctx->data_end - ctx->data > 100 ? 1 : 2;
+    asm volatile("if %0 > 1 goto +0" : : "r"((long)verdict));
+    return verdict;
+}
+SEC("xdp/odd") int odd(struct xdp_md *ctx) { return nobody(); }
+SEC("xdp/pass") int pass(struct xdp_md *ctx) { return 2; }
+"#;
+
+#[test]
+fn every_program_has_a_bound_or_a_reason() {
+    let place = Place::new();
+    place.file("several.c", SEVERAL);
+    let all = ["bound", "several.c", "--target", "xdp", "--all"];
+    let said = json(place.run(&[&all[..], &["--json"]].concat()).ok());
+    let rows: Vec<(&str, &str)> = said["programs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["program"].as_str().unwrap(), row["status"].as_str().unwrap()))
+        .collect();
+    assert_eq!(rows, [("jump", "exact"), ("odd", "refused"), ("pass", "exact")], "{said}");
+    let text = place.run(&all).ok().to_string();
+    assert!(text.contains("helper number 9999 is not supported"), "{text}");
+    place
+        .run(&["bound", "several.c", "--target", "xdp"])
+        .fails(1, &["choose one with --program, or --all: jump, odd, pass"]);
+    place.run(&["bound", "several.c", "--all", "--need", "1G"]).fails(2, &["--need"]);
+}
+
+/// What XDP and tc programs do to packets and call, one program each.
+const HELPERS: &str = r#"
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned u32;
+#define SEC(name) __attribute__((section(name), used))
+#define HELPER(name, number, ...) static long (*name)(__VA_ARGS__) = (void *)number
+struct ctx { u32 data, data_end, data_meta; };
+struct skb { u32 len, type, mark, rest[16], data, data_end; };
+HELPER(lookup, 1, void *, const void *);
+HELPER(tail_call, 12, void *, void *, u32);
+HELPER(vlan_push, 18, void *, u16, u16);
+HELPER(load_bytes, 26, void *, u32, void *, u32);
+HELPER(adjust_head, 44, void *, int);
+HELPER(adjust_meta, 54, void *, int);
+HELPER(adjust_tail, 65, void *, int);
+HELPER(fib_lookup, 69, void *, void *, int, u32);
+#define BEGIN(c) ((u8 *)(long)(c)->data)
+#define END(c) ((u8 *)(long)(c)->data_end)
+#define COPY(to, from) __builtin_memcpy(to, from, 12)
+
+struct inner {
+    int (*type)[2];
+    int (*max_entries)[4];
+    u32 *key;
+    u32 *value;
+} inner SEC(".maps");
+struct {
+    int (*type)[12];
+    int (*max_entries)[4];
+    u32 *key;
+    struct inner *values[];
+} outer SEC(".maps");
+struct {
+    int (*type)[3];
+    int (*max_entries)[4];
+    u32 *key;
+    u32 *value;
+} jumps SEC(".maps");
+
+SEC("xdp/pop") int pop(struct ctx *c)
+{
+    u8 addresses[12], *p = BEGIN(c);
+    if (p + 18 > END(c) || *(u16 *)(p + 12) != 0x81)
+        return 2;
+    COPY(addresses, p);
+    if (adjust_head(c, 4))
+        return 1;
+    p = BEGIN(c);
+    if (p + 14 > END(c))
+        return 1;
+    COPY(p, addresses);
+    return p[13] == 7 ? 3 : 2;
+}
+SEC("xdp/push") int push(struct ctx *c)
+{
+    u8 addresses[12], *p = BEGIN(c);
+    if (p + 14 > END(c))
+        return 2;
+    COPY(addresses, p);
+    if (adjust_head(c, -4))
+        return 1;
+    p = BEGIN(c);
+    if (p + 18 > END(c))
+        return 1;
+    COPY(p, addresses);
+    *(u32 *)(p + 12) = 0x05000081;
+    return p[11] == 9 && p[16] == 8 ? 3 : 2;
+}
+SEC("xdp/grow") int grow(struct ctx *c)
+{
+    u32 before = c->data_end - c->data;
+    if (adjust_tail(c, 64))
+        return 1;
+    u8 *p = BEGIN(c);
+    if (p + 128 > END(c))
+        return 2;
+    return p[127] + p[60] == 300 ? 3 : before > 100;
+}
+SEC("xdp/meta") int meta(struct ctx *c)
+{
+    if (adjust_meta(c, -4))
+        return 1;
+    u8 *m = (u8 *)(long)c->data_meta;
+    if (m + 4 > BEGIN(c))
+        return 1;
+    *(u32 *)m = 5;
+    return 2;
+}
+SEC("xdp/fib") int fib(struct ctx *c)
+{
+    u8 asked[64] = {};
+    if (fib_lookup(c, asked, sizeof asked, 0))
+        return 2;
+    return asked[40] == 1 && asked[41] == 2 ? 3 : 1;
+}
+SEC("xdp/jump") int jump(struct ctx *c)
+{
+    tail_call(c, &jumps, 1);
+    return BEGIN(c) + 100 > END(c) ? 2 : 1;
+}
+SEC("xdp/maps") int maps(struct ctx *c)
+{
+    u32 key = 1;
+    void *map = (void *)lookup(&outer, &key);
+    if (!map)
+        return 2;
+    u32 *value = (u32 *)lookup(map, &key);
+    return value && *value == 7 ? 3 : 1;
+}
+SEC("tc") int queue(struct skb *c)
+{
+    u8 *p = BEGIN(c), some[6];
+    if (p + 14 > END(c) || p[13] != 8)
+        return 0;
+    c->mark = 5;
+    if (load_bytes(c, 14, some, 6) || some[3] != 9)
+        return 2;
+    if (vlan_push(c, 0x81, 5))
+        return 2;
+    p = BEGIN(c);
+    return p + 18 > END(c) || p[12] != 3 || c->mark != 5;
+}
+SEC("kprobe/f") int probe(void *c) { return 0; }
+"#;
+
+/// Every witness is run on the interpreter before anything is printed.
+#[test]
+fn helpers_move_packets_and_write_memory() {
+    let place = Place::new();
+    place.file("helpers.c", HELPERS);
+    let bound = ["bound", "helpers.c", "--target", "xdp"];
+    let said = json(place.run(&[&bound[..], &["--all", "--json"]].concat()).ok());
+    for row in said["programs"].as_array().unwrap() {
+        let wanted = if row["program"] == "probe" { "refused" } else { "exact" };
+        assert_eq!(row["status"], wanted, "{row}");
+    }
+    assert_eq!(said["programs"].as_array().unwrap().len(), 9);
+    let worst = |program: &str| {
+        json(place.run(&[&bound[..], &["--program", program, "--json"]].concat()).ok())
+    };
+    let bytes = |said: &Value, at: usize, count: usize| {
+        said["witness"]["packet"].as_str().unwrap()[2 * at..2 * (at + count)].to_string()
+    };
+    // A tag is popped, and byte 13 of what is left is byte 17 of what came.
+    let popped = worst("pop");
+    assert_eq!((&*bytes(&popped, 12, 2), popped["min_packet_bytes"].as_u64()), ("8100", Some(60)));
+    let pushed = worst("push");
+    assert_eq!(&bytes(&pushed, 11, 1), "09", "the addresses moved along: {pushed}");
+    // What is added at the end counts: 64 bytes and 64 more are 128.
+    let grown = worst("grow");
+    assert_eq!(grown["min_packet_bytes"].as_u64(), Some(64), "{grown}");
+    let text = place.run(&[&bound[..], &["--program", "jump"]].concat()).ok().to_string();
+    assert!(text.contains("presumed: a tail call ends the path"), "{text}");
+    let text = place.run(&[&bound[..], &["--program", "queue"]].concat()).ok().to_string();
+    assert!(text.contains("presumed: packets are in one piece"), "{text}");
+}
+
+/// A counter an EtherType: the more entries its array has, the farther away it is.
+#[test]
+fn tables_are_in_the_nearest_memory_with_room() {
+    let place = Place::new();
+    let cycles = |entries: u32| {
+        let source = format!(
+            "#include <nicforge.h>
+             NF_PORTS(2);
+             NF_TABLE(array, seen, uint32_t, uint32_t, {entries});
+             void net_recv(nf_pkt pkt)
+             {{
+                 struct nf_eth eth;
+                 if (!nf_extract(pkt, &eth)) {{
+                     nf_drop(pkt, \"short\");
+                     return;
+                 }}
+                 nf_add_value(&seen, nf_ntohs(eth.type) % {entries}, 1);
+                 nf_reset(pkt);
+                 nf_send(pkt, 1);
+             }}"
+        );
+        let name = format!("seen{entries}.c");
+        place.file(&name, &source);
+        let said = json(place.run(&["bound", &name, "--target", "bluefield2", "--json"]).ok());
+        assert_eq!(said["status"], "exact", "{said}");
+        said["cycles"].as_f64().unwrap()
+    };
+    // 4 bytes an entry: 16 KiB of l1, 384 KiB of l2, 4 MiB of l3.
+    let near = cycles(4096);
+    assert_eq!(near, cycles(1024));
+    let farther = [cycles(8192), cycles(1 << 18), cycles(1 << 21)];
+    assert!(near < farther[0] && farther[0] < farther[1] && farther[1] < farther[2], "{farther:?}");
+}
