@@ -14,6 +14,7 @@ mod kit;
 pub mod matrix;
 mod metrics;
 mod new;
+mod originals;
 pub mod pipelines;
 mod plan;
 pub mod rates;
