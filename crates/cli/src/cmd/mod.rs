@@ -13,6 +13,7 @@ mod guaranteed;
 mod kit;
 pub mod matrix;
 mod metrics;
+mod module;
 mod new;
 mod originals;
 pub mod pipelines;
@@ -51,6 +52,12 @@ use crate::context::Failure;
 /// Runs the command that was asked for.
 pub fn dispatch(args: Args) -> Result<(), Failure> {
     match args.command {
+        Command::Check(args) if module::is(&args.source.program) => {
+            module::run("check", &args.source.program)
+        }
+        Command::Run(args) if module::is(&args.source.program) => {
+            module::run("run", &args.source.program)
+        }
         Command::Check(args) => check::run(args),
         Command::Bound(args) => bound::run(args),
         Command::Build(args) => build::run(args),
