@@ -309,3 +309,31 @@ def test_the_command_takes_modules(tmp_path):
         words = [find(), command, module(tmp_path, text)]
         ran = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=600)
         assert said in ran.stdout and (ran.returncode == 0) == (text is JOIN), ran
+
+
+def test_functions_take_values_that_threads_give(tmp_path):
+    text = """
+        from floem import *
+        squares, ones = create_inject("squares", "int", 10, "square")(), create_inject("ones", "int", 10, "one")()
+        add = Add(configure=[Int])
+        squares >> add.inp1
+        ones >> add.inp2
+        APIThread("next", [], "int").run(add)
+        for thread, giver in (("first", squares), ("second", ones)):
+            InternalThread(thread).run(giver)
+        c = Compiler()
+        c.include = "int square(int i) { return i * i; }\\nint one(int i) { return 1; }"
+        c.testing = "for (int i = 0; i < 4; i++) out(next());"
+        c.generate_code_and_run([1, 2, 5, 10])
+    """
+    assert verdict(tmp_path, text) == "right"
+
+
+def test_modules_are_planned(tmp_path):
+    words = [sys.executable, "-m", "nicforge.floem", "plan", module(tmp_path, JOIN), "--target", "dpdk"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    ran = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=600)
+    assert "module on dpdk: " in ran.stdout and ran.returncode == 0, ran
+    words[-1] = "xdp"
+    ran = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=600)
+    assert "xdp lacks functions of C" in ran.stdout and ran.returncode == 1, ran

@@ -1,4 +1,4 @@
-"""`python -m nicforge.floem check|run|survey FILE…`."""
+"""`python -m nicforge.floem check|run|survey FILE…`, and `plan FILE --target TARGET`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .lower import Lower
 from .model import Unsupported
 
 
-def attempt(path: str, command: str) -> tuple[str, str]:
+def attempt(path: str, command: str, arguments: list[str]) -> tuple[str, str]:
     """A verdict on a module, and the reason for what is not right."""
     verdict = "not accepted"
     try:
@@ -31,9 +31,13 @@ def attempt(path: str, command: str) -> tuple[str, str]:
                     folder = pathlib.Path(made)
                     name = f"{module.path.stem}_{number}" if number else module.path.stem
                     lowered = Lower(module, request, folder).program(name)
+                    if lowered.ticks and len(lowered.ticks) < len(lowered.functions):
+                        raise Unsupported("a segment that runs by itself beside functions")
                     lowered.program.check()
                     verdict = "accepted"
-                    if command == "check":
+                    if command == "plan":
+                        print(lowered.program.tool().run("plan", *arguments), end="")
+                    if command in ("check", "plan"):
                         continue
                     printed = calls.run(lowered, request, folder)
                     if command == "run":
@@ -54,15 +58,16 @@ def attempt(path: str, command: str) -> tuple[str, str]:
 
 
 def main(words: list[str]) -> int:
-    if len(words) < 2 or words[0] not in ("check", "run", "survey"):
-        print("usage: python -m nicforge.floem check|run|survey FILE…", file=sys.stderr)
+    if len(words) < 2 or words[0] not in ("check", "run", "survey", "plan"):
+        print("usage: python -m nicforge.floem check|run|survey FILE…, plan FILE --target TARGET", file=sys.stderr)
         return 2
+    paths, arguments = (words[1:2], words[2:]) if words[0] == "plan" else (words[1:], [])
     counts: Counter = Counter()
     status = 0
-    for path in words[1:]:
-        verdict, why = attempt(path, words[0])
+    for path in paths:
+        verdict, why = attempt(path, words[0], arguments)
         counts[verdict] += 1
-        status |= verdict in ("wrong", "not accepted")
+        status |= verdict in ("wrong", "not accepted") or bool(why)
         print(f"{path}: {verdict}{': ' + why if why else ''}")
     if words[0] == "survey":
         print(", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))

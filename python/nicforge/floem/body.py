@@ -32,6 +32,16 @@ def convert(code: str, inputs: dict[str, list[str]], outputs: list[str]) -> str:
     return re.sub(r'"(\d+)"', lambda found: strings[int(found[1])], text)
 
 
+def fires(code: str) -> str | None:
+    """The firing class that an output block says."""
+    text = _APART.sub(" ", code)
+    if re.search(r"\boutput\s+multiple\b", text):
+        return "many"
+    if re.search(r"\boutput\s*switch\b", text):
+        return "one" if re.search(r"\belse\s*:", text) else "zero-or-one"
+    return "all" if re.search(r"\boutput\s*\{", text) else None
+
+
 def _reads(text: str, name: str, values: list[str]) -> str:
     """Calls of an input become its values."""
     call = rf"\b{name}\s*\(\s*\)"

@@ -24,7 +24,7 @@ PATIENCE = 60
 
 
 #: How often segments that run by themselves are run.
-TICKS = 10
+TICKS = 3
 
 
 def driver(functions: list[Function], ticks: list[str], request, folder: pathlib.Path) -> pathlib.Path:

@@ -56,13 +56,14 @@ def _python3(text: str, path: str) -> str:
     return str(tool.refactor_string(text.rstrip() + "\n", path))
 
 
-def _compiler(module: Module):
+def _compiler(module: Module, compilers: list):
     class Compiler:
         def __init__(self, *flows):
             self.flows = flows
             self.testing, self.include, self.include_h, self.init = "", "", "", ""
             self.depend, self.desugar_mode, self.resource, self.remove_unused = [], "impl", True, False
             self._header, self._made = None, False
+            compilers.append(self)
 
         def _request(self, expected=None, main=None):
             if not self._made:
@@ -85,6 +86,12 @@ def _compiler(module: Module):
 
         def generate_code_as_header(self, name="floem"):
             self._header = name
+
+        def only_header(self):
+            """Whoever asked for a header alone has C of its own, which is not here."""
+            if self._header is not None and not self._made:
+                self.testing = ""
+                self._request()
 
         def compile_and_run(self, names):
             names = names if isinstance(names, list) else [names]
@@ -132,7 +139,8 @@ def run(path: str) -> Module:
     module = Module(file, model.World(), [])
     model.world = module.world
     code = compile(_python3(file.read_text(), str(file)), str(file), "exec")
-    names = {**library.exported(), "Compiler": _compiler(module)}
+    compilers: list = []
+    names = {**library.exported(), "Compiler": _compiler(module, compilers)}
     library_ = types.ModuleType("floem.library")
     vars(library_).update(names)
     names["library"] = library_
@@ -142,6 +150,8 @@ def run(path: str) -> Module:
     try:
         with _as_floem(names):
             exec(code, {"__name__": "__main__", "__file__": str(file)})
+            for compiler in compilers:
+                compiler.only_header()
     finally:
         os.chdir(folder)
         sys.path[:] = before

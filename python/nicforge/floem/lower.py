@@ -14,7 +14,7 @@ import re
 from nicforge import flow
 
 from . import caches, model, queues
-from .body import convert
+from .body import convert, fires
 from .model import Api, Element, Input, Output, Port, Unsupported, active, ports
 
 #: Arguments of a function at most.
@@ -71,6 +71,8 @@ class Lower:
         #: Elements that return what comes from ports.
         self.returning: dict[Port, flow.Element] = {}
         self.number = 0
+        #: Elements of threads that only give values.
+        self.givers: list[Element] = []
         #: Elements that put packets into queues, by the inputs they stand for.
         self.puts: dict[Port, flow.Element] = {}
         #: Functions that nobody's C calls: segments that run by themselves.
@@ -111,13 +113,21 @@ class Lower:
             if getattr(segment, "callable", False):
                 continue
             if isinstance(segment, model.InternalThread):
-                raise Unsupported("a thread that runs between others")
+                self._given_by(segment)
+                continue
             made.append(Api(f"segment_{segment.name}", None, None, segment=segment))
             self.ticks.append(made[-1].name)
         if not apis and not made:
             alone = [e for e in self.elements if not ports(e, Input) and not ports(e, Output)]
             made += [Api(e.name, [], None, elements=[e]) for e in alone]
         return made
+
+    def _given_by(self, thread: model.InternalThread) -> None:
+        """A thread that only gives values: whoever waits for one asks for it."""
+        elements = [e for each in getattr(thread, "elements", []) for e in self._inside(each)]
+        if not elements or any(ports(e, Input) for e in elements):
+            raise Unsupported("a thread that runs between others")
+        self.givers += elements
 
     # -- ways ---------------------------------------------------------------------------------------------------------
 
@@ -175,6 +185,7 @@ class Lower:
         else:
             own = api.elements or []
             own = [e for each in own for e in self._inside(each)]
+            own = [*(giver for giver in self.givers if self._leads_to(giver, own)), *own]
             free = [port for e in own for port in ports(e, Input) if not self._reached(port)]
             starts = [(port, port.types) for port in free]
             arguments, returns = [ty for port in free for ty in port.types], api.returns
@@ -204,6 +215,9 @@ class Lower:
     def _ends(self, port: Port) -> bool:
         """Whether no element is behind a port."""
         return not any(isinstance(end.owner, Element) for end in self._behind(port))
+
+    def _leads_to(self, element: Element, own: list[Element]) -> bool:
+        return any(end.owner in own for port in ports(element, Output) for end in self._behind(port))
 
     def _from_outside(self, port: Port, own: list[Element]) -> bool:
         def sources(at):
@@ -336,8 +350,10 @@ class Lower:
             for name, instance in element.bound.items()
         ]
         made.body = "\n".join([*bindings, made.body])
+        if outputs:
+            made.fires = fires(code)
         if re.search(r"\boutput\s+multiple\b", code):
-            made.calls, made.fires, made.opaque = SEVERAL, "many", True
+            made.calls, made.opaque = SEVERAL, True
         plain = re.fullmatch(r"[^\"#]*", made.body) and not bindings and not re.search(r"\b(printf|print_)", made.body)
         if not plain or self.request.include.strip() or self.world.regions:
             made.opaque, made.includes, made.has = True, self._includes(), self._has()
@@ -379,10 +395,20 @@ class Lower:
         for name, size in self.world.regions:
             variables.append(f"extern unsigned char {name}[{size}];")
             defined.append(f"unsigned char {name}[{size}] __attribute__((aligned(64)));")
-        self.header = "\n".join([_HEADER, *structs, *variables, self._absolute(self.request.include), ""])
+        self.header = "\n".join([_HEADER, *structs, *variables, self._own_c(), ""])
         self.shared = "\n".join(['#include "floem_elements.h"', *defined, _SHARED])
         (self.folder / "floem_elements.h").write_text(self.header)
         (self.folder / "floem_shared.c").write_text(self.shared)
+
+    def _own_c(self) -> str:
+        """The module's own C, which is one file's: where several include it, functions are one all the same."""
+        lines = self._absolute(self.request.include).splitlines()
+        included = [line for line in lines if line.lstrip().startswith("#")]
+        written = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+        if written.strip() and not re.search(r"\bstatic\b", written):
+            begin = "#pragma clang attribute push(__attribute__((weak)), apply_to = function)"
+            return "\n".join([*included, begin, written, "#pragma clang attribute pop"])
+        return "\n".join([*included, written])
 
     @staticmethod
     def _absolute(include: str) -> str:
@@ -413,6 +439,7 @@ _HEADER = """#pragma once
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 FILE *floem_out(void);
 void floem_call(void);
 #define printf(...) fprintf(floem_out(), __VA_ARGS__)
