@@ -361,11 +361,19 @@ pub enum Suite {
     SpinRtl,
     /// Estimated area of the examples on the target u280, beside what yosys says
     Fpga,
+    /// Other systems' own programs, from a copy of their repository (--from)
+    Originals,
 }
 
 #[derive(ClapArgs)]
 pub struct Validate {
     pub suite: Suite,
+    /// Suite originals: the folder to look for programs in
+    #[arg(long, value_name = "FOLDER", required_if_eq("suite", "originals"))]
+    pub from: Option<PathBuf>,
+    /// Suite originals: these targets instead of all
+    #[arg(long, requires = "from", value_name = "TARGET,…", value_delimiter = ',')]
+    pub targets: Vec<String>,
     /// Suite fpga: run yosys on all examples again (an hour) and print
     /// docs/validation/fpga_yosys.csv anew
     #[arg(long)]

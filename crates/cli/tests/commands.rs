@@ -486,6 +486,30 @@ fn validate_compares_with_published_data() {
     assert!(rows.iter().any(|row| row["case"] == "all 21416 paths"));
 }
 
+/// Programs of others are told from what lies beside them, and each has a row for each target.
+#[test]
+fn validate_runs_programs_of_others() {
+    let place = Place::new();
+    let from = example("../tests/alkali");
+    let words =
+        ["validate", "originals", "--from", &from, "--targets", "liquidio,interp", "--json"];
+    place.run(&words).fails(2, &["no such target"]);
+    let words = ["validate", "originals", "--from", &from, "--targets", "liquidio", "--json"];
+    let said = json(place.run(&words).ok());
+    let rows = said["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 3);
+    for row in rows {
+        assert_eq!((&row["accepted"], &row["right"]), (&true.into(), &true.into()), "{row}");
+        assert_eq!(row["as_plain_c"], row["frames"], "{row}");
+        assert!(row["mpps"].as_f64().unwrap() > 0.0);
+    }
+    place.file("of_another.c", "void NET_RECV__x(buf_t packet) { bufextract(packet, 0); }");
+    let said = json(place.run(&["validate", "originals", "--from", ".", "--json"]).ok());
+    assert_eq!(said["rows"][0]["accepted"], false);
+    place.run(&["validate", "originals", "--from", "nowhere"]).fails(1, &["nowhere"]);
+    place.run(&["validate", "originals"]).fails(2, &["--from"]);
+}
+
 /// What would overflow clang's stack is said with its place before clang runs; what macros make is
 /// said behind it.
 #[test]

@@ -30,6 +30,9 @@ impl<'a> FnLower<'_, 'a, '_> {
         if let Some(result) = self.packet_call(name, node, args) {
             return result;
         }
+        if let Some(result) = self.alkali_call(name, node, args) {
+            return result;
+        }
         if let Some(result) = self.helper_call(name, node, args) {
             return result;
         }
@@ -56,7 +59,10 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// The packet a call works on.
     pub fn packet(&mut self, node: &'a Node) -> Lowered<ValueId> {
-        let inner = node.strip_casts();
+        let mut inner = node.strip_casts();
+        if self.unit.alkali.is && inner.kind == "UnaryOperator" && inner.opcode == "&" {
+            inner = inner.inner[0].strip();
+        }
         let var = inner.referenced.as_ref().and_then(|r| self.var_of.get(&r.id)).copied();
         match var {
             Some(var) if self.vars[var].kind == VarKind::Packet => Ok(self.env[var]),
@@ -121,6 +127,11 @@ impl<'a> FnLower<'_, 'a, '_> {
         self.unit.event("net_send", Direction::Out, &[("pkt", Type::Packet), ("port", Type::U32)])
     }
 
+    pub fn dma_write_event(&mut self) -> nicforge_ir::EventId {
+        let params = [("pkt", Type::Packet), ("addr", Type::U64), ("len", Type::U32)];
+        self.unit.event("dma_write", Direction::Out, &params)
+    }
+
     fn packet_and_int(&mut self, args: &'a [Node]) -> Lowered<(ValueId, ValueId)> {
         let pkt = self.packet(&args[0]);
         let value = self.expr(&args[1])?;
@@ -178,8 +189,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         let pkt = self.packet(&args[0]);
         let addr = self.expr(&args[1])?;
         let len = self.expr(&args[2])?;
-        let params = [("pkt", Type::Packet), ("addr", Type::U64), ("len", Type::U32)];
-        let event = self.unit.event("dma_write", Direction::Out, &params);
+        let event = self.dma_write_event();
         self.b.push0(Op::Generate { event, args: vec![pkt?, addr, len] });
         Ok(())
     }
@@ -225,12 +235,17 @@ impl<'a> FnLower<'_, 'a, '_> {
     fn host_message(&mut self, node: &'a Node, args: &'a [Node]) -> Lowered<()> {
         self.expect_args(node, args, 2, "nf_host_msg(message)")?;
         let value = self.expr(&args[1])?;
+        self.message(value, &args[1])
+    }
+
+    /// A message to the host, whose text is `at`.
+    pub fn message(&mut self, value: ValueId, at: &Node) -> Lowered<()> {
         let ty = self.b.body.ty(value);
         if !matches!(ty, Type::Struct(_)) {
             let help = "put the values into a struct";
             return Err(self.refuse(
                 codes::HOST_MESSAGE,
-                args[1].span,
+                at.span,
                 "a host message is a struct",
                 help,
             ));
@@ -241,7 +256,7 @@ impl<'a> FnLower<'_, 'a, '_> {
             let names = (self.unit.prog.type_name(declared), self.unit.prog.type_name(ty));
             let diagnostic = Diagnostic::error(
                 codes::HOST_MESSAGE.id,
-                args[1].span,
+                at.span,
                 format!("this message is a `{}`, others are a `{}`", names.1, names.0),
             )
             .note("the host side reads messages of one type")

@@ -8,6 +8,7 @@ use nicforge_ir::{Diagnostic, Span};
 use serde_json::Value;
 
 use crate::Options;
+use crate::alkali;
 use crate::ast::{self, Files, Node};
 use crate::diagnostics::codes;
 use crate::nesting;
@@ -94,7 +95,10 @@ fn run(
     command.args(["-fno-caret-diagnostics", "-ferror-limit=100", "-D__NICFORGE__=1"]);
     command.arg("-I").arg(&options.include_dir).args(&options.clang_args);
     match input {
-        Input::Path(path) => command.arg("--").arg(path),
+        Input::Path(path) => {
+            command.args(alkali::instead_of_beside(path, &options.include_dir));
+            command.arg("--").arg(path)
+        }
         Input::Text(_) => command.args(["-x", "c", "-"]),
     };
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -187,7 +187,8 @@ impl<'a> Unit<'a> {
         match (self.globals.get(&node.id), is_table) {
             (Some(Global::Table(id)), _) => {
                 let id = *id;
-                self.prog.tables[id].max_replicas = annotations.max_replicas.map(|(n, _)| n);
+                let told = annotations.max_replicas.map(|(n, _)| n);
+                self.prog.tables[id].max_replicas = told.or(self.prog.tables[id].max_replicas);
                 self.by_number(id, annotations.by_number);
                 self.shared(id, annotations.shared);
                 for span in annotations
@@ -213,18 +214,20 @@ impl<'a> Unit<'a> {
     /// A variable outside functions (or a static one inside). Returns whether it was meant as a
     /// table.
     pub fn global(&mut self, node: &'a Node) -> bool {
-        let table = self.table_record(node);
-        let global = match table {
-            Some(record) => self.table(node, record),
-            None => self.constant(node),
+        let table = match self.table_record(node) {
+            Some(record) => Some(self.table(node, record)),
+            None => self.alkali_entry_table(node),
         };
+        let is_table = table.is_some();
+        let global = table.unwrap_or_else(|| self.constant(node));
         self.globals.insert(node.id, global.unwrap_or(Global::Broken));
-        table.is_some()
+        is_table
     }
 
     /// The struct that NF_TABLE made, if the variable is a table.
     fn table_record(&self, node: &Node) -> Option<&'a Node> {
-        let place = node.ty.strip_prefix("struct (unnamed struct at ")?.strip_suffix(')')?;
+        let place = node.ty.strip_prefix("struct (unnamed struct at ")?;
+        let place = place.trim_end_matches(" *").strip_suffix(')')?;
         self.index.record_at(place, true)
     }
 
@@ -250,7 +253,12 @@ impl<'a> Unit<'a> {
             Some(text) => self.table_count(Some(text), span, "bytes").map(Some),
             None => Ok(None),
         };
+        let max_replicas = match field("max_replicas") {
+            Some(text) => self.table_count(Some(text), span, "replicas").map(Some),
+            None => Ok(None),
+        };
         let (key, value, capacity, buf) = (key?, value?, capacity?, buf?);
+        let max_replicas = max_replicas?;
         if kind == TableKind::Array && key != Type::U32 {
             let message =
                 format!("the key of an array is a `u32`, not a `{}`", self.prog.type_name(key));
@@ -262,7 +270,7 @@ impl<'a> Unit<'a> {
             ));
         }
         let name = node.name.clone();
-        let (max_replicas, by_number, shared) = (None, false, false);
+        let (by_number, shared) = (false, false);
         let table = Table {
             name,
             kind,
@@ -403,6 +411,8 @@ impl<'a> Unit<'a> {
                 "put it before a function that nf_enqueue names",
             ));
         }
+        let own = self.alkali.handles(&node.name);
+        let signature = if own { self.alkali_parameters(signature) } else { signature };
         let lowered = lower_body(self, node, &signature);
         if lowered.is_err() && self.error_count() == 0 {
             // Every failure is reported where it happens; this keeps a forgotten report from
@@ -410,7 +420,10 @@ impl<'a> Unit<'a> {
             let help = "please report this with the program";
             self.refuse(codes::INTERNAL, node.name_span, "this handler could not be lowered", help);
         }
-        let (body, _) = lowered?;
+        let (mut body, _) = lowered?;
+        if own {
+            self.drop_kept(&mut body, node.name_span);
+        }
         let handler = self.prog.handlers.push(Handler {
             name: node.name.clone(),
             event,
@@ -440,6 +453,7 @@ impl<'a> Unit<'a> {
                 Ok(self.event("host_send", Direction::In, &[("msg", *ty)]))
             }
             (name, _, _) if self.queues.contains(name) => self.queue_event(node, signature),
+            (name, _, _) if self.alkali.handles(name) => self.alkali_event(node, signature),
             (name, _, _) => {
                 let usage = match name {
                     "net_recv" => "void net_recv(nf_pkt pkt)",
@@ -457,7 +471,9 @@ impl<'a> Unit<'a> {
     }
 
     fn is_handler_name(&self, name: &str) -> bool {
-        matches!(name, "net_recv" | "host_send") || self.queues.contains(name)
+        matches!(name, "net_recv" | "host_send")
+            || self.queues.contains(name)
+            || self.alkali.handles(name)
     }
 
     /// Functions that look like handlers of events that do not exist: not static, with a packet,
@@ -472,8 +488,8 @@ impl<'a> Unit<'a> {
         for node in &root.inner {
             let external =
                 node.kind == "FunctionDecl" && node.storage.is_empty() && node.has("CompoundStmt");
-            if !external || self.is_handler_name(&node.name) || called.contains(node.name.as_str())
-            {
+            let known = self.is_handler_name(&node.name) || self.alkali.ignores(&node.name);
+            if !external || known || called.contains(node.name.as_str()) {
                 continue;
             }
             let message = format!("there is no event `{}`", node.name);

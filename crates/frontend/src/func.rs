@@ -78,6 +78,7 @@ pub struct FnLower<'u, 'a, 'b> {
     pub counters: Counters,
     /// Type of the `return` value, if there is one.
     pub result: Option<Type>,
+    pub buffers: crate::alkali::Buffers<'a>,
     /// Pointer parameters whose targets are returned behind the result.
     pub outputs: Vec<VarIndex>,
 }
@@ -204,9 +205,17 @@ impl<'a> FnLower<'_, 'a, '_> {
     ) -> Lowered<Vec<ValueId>> {
         let outer = self.b.current();
         let before = self.env.clone();
+        let way = self.buffers.way.clone();
         let then_arm = self.arm(extra, (cond, true), then);
         self.restore(before.clone());
+        let then_way = std::mem::replace(&mut self.buffers.way, way.clone());
         let other_arm = self.arm(extra, (cond, false), other);
+        let other_way = std::mem::replace(&mut self.buffers.way, way);
+        for (arm, way) in [(&then_arm, then_way), (&other_arm, other_way)] {
+            if arm.end.is_some() {
+                self.buffers.way = std::mem::take(&mut self.buffers.way).or(way);
+            }
+        }
         let count = before.len();
         let changed: Vec<VarIndex> = match (&then_arm.end, &other_arm.end) {
             (Some((a, _)), Some((b, _))) => (0..count).filter(|v| a[*v] != b[*v]).collect(),

@@ -99,6 +99,7 @@ pub fn lower_body<'a>(
         facts: Vec::new(),
         counters: HashMap::new(),
         result: signature.result,
+        buffers: Default::default(),
         outputs: Vec::new(),
     };
     let entry = lower.b.current();
@@ -117,6 +118,7 @@ pub fn lower_body<'a>(
         }
     }
     if let Some(block) = node.inner.iter().find(|n| n.kind == "CompoundStmt") {
+        lower.scan_buffers(block);
         lower.stmt(block);
         if lower.reachable {
             // The closing brace: where a path ends that does not return.

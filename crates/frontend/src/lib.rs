@@ -6,6 +6,7 @@
 //!
 //! Entry points: [`compile`] and [`compile_source`]; [`render`] shows a diagnostic.
 
+mod alkali;
 mod ast;
 mod bounds;
 mod calls;

@@ -5,6 +5,7 @@ use nicforge_ir::{Op, Type, UnOp};
 
 use crate::ast::Node;
 use crate::bounds::{Bound, LoopParts, has_continue, is_bound};
+use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{ControlKind, FnLower, VarKind};
 use crate::unit::{Failed, Lowered};
@@ -84,6 +85,9 @@ impl<'a> FnLower<'_, 'a, '_> {
             return Ok(());
         }
         let ty = self.unit.ctype(&node.ty);
+        if ty == CType::Packet && self.unit.alkali.is {
+            return self.local_buffer(node);
+        }
         let ir = match (node.storage.as_str(), &ty) {
             ("static" | "extern", _) if !node.ty.starts_with("const ") => {
                 let help = "keep state that outlives a packet in a table (NF_TABLE)";

@@ -148,10 +148,15 @@ impl<'a> FnLower<'_, 'a, '_> {
     }
 
     /// The table whose address an argument is.
-    fn table(&mut self, node: &'a Node) -> Lowered<TableId> {
-        let inner = node.strip_casts();
-        if inner.kind == "UnaryOperator" && inner.opcode == "&" {
-            let named = inner.inner[0].strip();
+    pub fn table(&mut self, node: &'a Node) -> Lowered<TableId> {
+        let mut inner = node.strip_casts();
+        // Tables of Alkali are pointers, which may be cast.
+        while inner.kind == "CStyleCastExpr" {
+            inner = inner.inner[0].strip_casts();
+        }
+        let address = inner.kind == "UnaryOperator" && inner.opcode == "&";
+        if address || inner.kind == "DeclRefExpr" {
+            let named = if address { inner.inner[0].strip() } else { inner };
             let global = named.referenced.as_ref().and_then(|r| self.unit.globals.get(&r.id));
             match global {
                 Some(Global::Table(id)) => return Ok(*id),
@@ -240,7 +245,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         self.expr_as(node, ty)
     }
 
-    fn mismatch(
+    pub fn mismatch(
         &mut self,
         code: Code,
         table: TableId,

@@ -57,6 +57,11 @@ impl<'a> Index<'a> {
         records.iter().copied().find(|record| is_table_record(record) == table)
     }
 
+    /// The record with a tag.
+    pub fn record_of(&self, tag: &str) -> Option<&'a Node> {
+        self.records.get(self.record_of_tag.get(tag)?).copied()
+    }
+
     fn add(&mut self, node: &'a Node) {
         match node.kind.as_str() {
             "RecordDecl" if node.flags.complete => {
@@ -156,6 +161,7 @@ pub struct Unit<'a> {
     pub index: Index<'a>,
     pub globals: HashMap<u64, Global>,
     pub funcs: HashMap<String, FuncState>,
+    pub alkali: crate::alkali::Alkali,
     /// Functions that are handlers of queues.
     pub queues: HashSet<String>,
     /// For each function and parameter: where a packet is given away, if every path does so.
@@ -180,6 +186,7 @@ impl<'a> Unit<'a> {
             index: Index::new(root),
             globals: HashMap::new(),
             funcs: HashMap::new(),
+            alkali: crate::alkali::Alkali::new(root),
             queues: crate::queues::queues(root),
             consumes: HashMap::new(),
             not_constant: HashSet::new(),
@@ -430,12 +437,41 @@ impl<'a> Unit<'a> {
         if failed {
             return Err(Failed);
         }
-        Ok(StructDef { name, packed: record.has("PackedAttr"), fields })
+        let members = || record.inner.iter().filter(|n| n.kind == "FieldDecl");
+        let loose = members().find(|n| !n.has("PackedAttr")).map(|n| n.name_span);
+        let tight = members().any(|n| n.has("PackedAttr"));
+        if let (Some(span), true, false) = (loose, tight, record.has("PackedAttr")) {
+            let message = "bit-fields are packed here and this member is not";
+            let help = "put __attribute__((packed)) on the whole struct; with alkali.h write BITS_FIELD for all members";
+            return Err(self.refuse(codes::LAYOUT, span, message, help));
+        }
+        let packed = record.has("PackedAttr") || tight;
+        if packed {
+            self.widen_whole_fields(&mut fields);
+        }
+        Ok(StructDef { name, packed, fields })
+    }
+
+    /// Makes members of packed bit-fields that are as wide as their type and begin with a byte:
+    /// the layout is the same.
+    fn widen_whole_fields(&self, fields: &mut [Field]) {
+        let mut at = 0u64;
+        for field in fields {
+            let whole = 8 * self.size_of(field.ty);
+            let bits = field.bit_width.map_or(whole, u64::from);
+            if field.bit_width.is_none() {
+                at = at.next_multiple_of(8);
+            } else if bits == whole && at.is_multiple_of(8) && !field.name.is_empty() {
+                field.bit_width = None;
+            }
+            at += bits;
+        }
     }
 
     fn field_def(&mut self, node: &'a Node, number: usize) -> Lowered<Field> {
         let span = if node.name.is_empty() { node.span } else { node.name_span };
-        if node.has("AlignedAttr") || node.has("PackedAttr") {
+        // Of a bit-field: see `struct_def`.
+        if node.has("AlignedAttr") || (node.has("PackedAttr") && !node.flags.bit_field) {
             let help = "put __attribute__((packed)) on the whole struct";
             return Err(self.refuse(
                 codes::LAYOUT,
@@ -506,6 +542,9 @@ pub fn is_table_record(record: &Node) -> bool {
 
 impl Names for Unit<'_> {
     fn typedef(&mut self, name: &str) -> Option<CType> {
+        if let Some(packet) = self.alkali_packet(name) {
+            return Some(packet);
+        }
         match name {
             "nf_pkt" => return Some(CType::Packet),
             "nf_be16" => return Some(CType::Int { bits: 16, signed: false, network: true }),
@@ -527,6 +566,9 @@ impl Names for Unit<'_> {
         if keyword == "enum" {
             let signed = self.index.enum_signed.get(place.unwrap_or(tag)).copied().unwrap_or(false);
             return CType::int(32, signed);
+        }
+        if let Some(packet) = self.alkali_packet(tag) {
+            return packet;
         }
         if tag == "nf_packet" {
             return CType::Void;

@@ -7,6 +7,7 @@
 //! Architecture invariant: nothing here parses programs, decides placement or prints. Errors are
 //! typed, say what to do about them, and each knows [whose fault](fault::Fault) it is.
 
+pub mod alkali;
 pub mod attach;
 pub mod balance;
 pub mod capacity;

@@ -13,7 +13,9 @@ mod guaranteed;
 mod kit;
 pub mod matrix;
 mod metrics;
+mod module;
 mod new;
+mod originals;
 pub mod pipelines;
 mod plan;
 pub mod rates;
@@ -50,6 +52,12 @@ use crate::context::Failure;
 /// Runs the command that was asked for.
 pub fn dispatch(args: Args) -> Result<(), Failure> {
     match args.command {
+        Command::Check(args) if module::is(&args.source.program) => {
+            module::run("check", &args.source.program)
+        }
+        Command::Run(args) if module::is(&args.source.program) => {
+            module::run("run", &args.source.program)
+        }
         Command::Check(args) => check::run(args),
         Command::Bound(args) => bound::run(args),
         Command::Build(args) => build::run(args),

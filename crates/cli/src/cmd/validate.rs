@@ -16,7 +16,9 @@ use nicforge_isa::nfp::cost;
 use nicforge_run::temp::Folder;
 use serde_json::json;
 
-use super::{validate_alkali, validate_balance, validate_flow, validate_fpga, validate_spin};
+use super::{
+    originals, validate_alkali, validate_balance, validate_flow, validate_fpga, validate_spin,
+};
 use crate::args::{Suite, Validate};
 use crate::cmd::bound;
 use crate::cmd::bound::load::{self, Subject};
@@ -58,6 +60,9 @@ pub fn run(args: Validate) -> Result<(), Failure> {
             _ => Err(Failure::usage("--remake is for the suites fpga and spin-rtl")),
         };
     }
+    if let (Suite::Originals, Some(from)) = (args.suite, &args.from) {
+        return originals::run(from, &args);
+    }
     let rows = match args.suite {
         Suite::Nfp => nfp()?,
         Suite::Alkali => validate_alkali::rows()?,
@@ -66,6 +71,7 @@ pub fn run(args: Validate) -> Result<(), Failure> {
         Suite::Flow => validate_flow::rows()?,
         Suite::Fpga => validate_fpga::rows()?,
         Suite::SpinRtl => datapath::rows()?,
+        Suite::Originals => return Err(Failure::usage("name the folder of programs with --from")),
     };
     let suite = match args.suite {
         Suite::Nfp => "nfp",
@@ -75,6 +81,7 @@ pub fn run(args: Validate) -> Result<(), Failure> {
         Suite::Flow => "flow",
         Suite::Fpga => "fpga",
         Suite::SpinRtl => "spin-rtl",
+        Suite::Originals => "originals",
     };
     if args.json {
         let list: Vec<_> = rows

@@ -125,26 +125,8 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
             if !support::missing(&program, &target).is_empty() {
                 continue;
             }
-            let traffic_of = Traffic { flows: *flows, ..Traffic::default() };
-            let config = Config { traffic: traffic_of, evenly: true, ..Config::default() };
-            let (plan, line) = plan(&program, &target, &config)?;
-            let (pps, sent_bytes) = greatest(&target, &plan, &traffic, line, WITHIN)?;
-            // Programs that add headers reach the line on the way out first.
-            let overhead = f64::from(target.ports.overhead_bytes);
-            let line = line * (FRAME_BYTES as f64 + overhead)
-                / (sent_bytes.max(FRAME_BYTES as f64) + overhead);
             let case = format!("{name} on {nic}");
-            let at_line = if pps >= line * 0.98 { 1.0 } else { 0.0 };
-            let compared = match cell {
-                Cell::LineRate => row(case, "share of the line rate", 1.0, pps / line),
-                Cell::Below => row(case, "line rate (1) or not (0)", 0.0, at_line),
-                Cell::Rate(rate) => row(
-                    case,
-                    "Gbit/s of 256-byte frames",
-                    *rate,
-                    pps * 8.0 * FRAME_BYTES as f64 / 1e9,
-                ),
-            };
+            let compared = rate(case, &program, &target, (*flows, &traffic), cell)?;
             rows.push(Row { calibrated: *calibrated, ..compared });
         }
     }
@@ -152,6 +134,48 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
     stages(&mut rows)?;
     validate_search::rows(&mut rows)?;
     Ok(rows)
+}
+
+/// The rate of a program in the simulator beside what the paper says.
+fn rate(
+    case: String,
+    program: &Verified<Program>,
+    target: &Target,
+    (flows, traffic): (u32, &[InputEvent]),
+    cell: &Cell,
+) -> Result<Row, Failure> {
+    let traffic_of = Traffic { flows, ..Traffic::default() };
+    let config = Config { traffic: traffic_of, evenly: true, ..Config::default() };
+    let (plan, line) = plan(program, target, &config)?;
+    let (pps, sent_bytes) = greatest(target, &plan, traffic, line, WITHIN)?;
+    // Programs that add headers reach the line on the way out first.
+    let overhead = f64::from(target.ports.overhead_bytes);
+    let line =
+        line * (FRAME_BYTES as f64 + overhead) / (sent_bytes.max(FRAME_BYTES as f64) + overhead);
+    let at_line = if pps >= line * 0.98 { 1.0 } else { 0.0 };
+    Ok(match cell {
+        Cell::LineRate => row(case, "share of the line rate", 1.0, pps / line),
+        Cell::Below => row(case, "line rate (1) or not (0)", 0.0, at_line),
+        Cell::Rate(rate) => {
+            row(case, "Gbit/s of 256-byte frames", *rate, pps * 8.0 * FRAME_BYTES as f64 / 1e9)
+        }
+    })
+}
+
+/// What the paper says of an application on a NIC, and what a program that is it does there.
+pub fn original(
+    name: &str,
+    program: &Verified<Program>,
+    target: &Target,
+) -> Result<Option<Row>, Failure> {
+    let Some((_, flows, cells)) = CELLS.iter().find(|(known, ..)| *known == name) else {
+        return Ok(None);
+    };
+    let Some((_, cell, _)) = cells.iter().find(|(nic, ..)| *nic == target.name) else {
+        return Ok(None);
+    };
+    let case = format!("{name} on {}", target.name);
+    rate(case, program, target, (*flows, &frames(name, *flows)), cell).map(Some)
 }
 
 pub fn row(case: String, metric: &'static str, published: f64, ours: f64) -> Row {

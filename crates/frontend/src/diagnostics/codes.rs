@@ -88,6 +88,9 @@ codes! {
 
     BYTE_ORDER "NF0100" "network and host byte order mixed";
     LOG_FORMAT "NF0101" "log format and arguments do not match";
+
+    BUFFER "NF0110" "buffer of Alkali's that no packet can be";
+    LEFT_OPEN "NF0111" "something that Alkali leaves open";
 }
 
 /// What C has and the subset lacks. A function with nothing else against it can stay C, where the
