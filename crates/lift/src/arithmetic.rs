@@ -26,6 +26,10 @@ impl Lifter<'_> {
             if !narrow && insn.off == 0 {
                 return Ok(second);
             }
+            // The low half of a packet pointer is good for distances only, which fit it.
+            if narrow && insn.off == 0 && in_packet(second) {
+                return Ok(second);
+            }
             let num = self.num(second)?;
             return Ok(Abs::Num(match insn.off {
                 0 => self.truncate(num, 32),
@@ -52,7 +56,11 @@ impl Lifter<'_> {
         if let (Abs::Num(a), Abs::Num(b)) = (first, second) {
             return self.numbers(operation, insn.off != 0, a, b, bits).map(Abs::Num);
         }
-        if narrow {
+        if narrow && operation == 0x10 && in_packet(first) && in_packet(second) {
+            let distance = self.distance(state, first, second)?;
+            return Ok(Abs::Num(self.truncate(distance, 32)));
+        }
+        if narrow && !(in_packet(first) && matches!(operation, 0x00 | 0x10)) {
             return refuse(format!("32-bit arithmetic with {}", first.kind()));
         }
         match (operation, first, second) {
@@ -269,6 +277,10 @@ impl Lifter<'_> {
         }
         state
     }
+}
+
+fn in_packet(abs: Abs) -> bool {
+    matches!(abs, Abs::Packet { .. } | Abs::PacketEnd { .. })
 }
 
 fn at_least(state: &mut State, op: CmpOp, place: Place, end: i64) {

@@ -63,9 +63,41 @@ impl Flow {
     }
 }
 
-/// Nearest post-dominators.
+/// Instructions of the function that the program begins with from which nothing is left but to say
+/// what was decided. Each way does so itself, so ways do not meet there.
+fn returns(insns: &[Insn]) -> Vec<bool> {
+    let mut own = vec![false; insns.len()];
+    let mut open = vec![0];
+    while let Some(at) = open.pop() {
+        if at < insns.len() && !std::mem::replace(&mut own[at], true) {
+            open.extend(successors(insns, at).into_iter().flatten());
+        }
+    }
+    let copies = |insn: Insn| matches!(insn.code, 0xb7 | 0xbf | 0xb4 | 0xbc);
+    let straight = |from: usize| {
+        let mut at = from;
+        for _ in 0..6 {
+            match insns.get(at) {
+                Some(insn) if insn.code == EXIT => return true,
+                Some(insn) if jumps(*insn) => at = target(insns, at).unwrap_or(insns.len()),
+                Some(insn) if copies(*insn) => at += 1,
+                _ => return false,
+            }
+        }
+        false
+    };
+    (0..insns.len()).map(|at| own[at] && straight(at)).collect()
+}
+
+/// Nearest post-dominators, but for ways that only return.
 fn meet(insns: &[Insn]) -> Vec<Option<usize>> {
     let end = insns.len();
+    let returns = returns(insns);
+    let successors = |insns: &[Insn], at: usize| {
+        let next = successors(insns, at);
+        let goes = |to: &usize| !returns.get(*to).is_some_and(|returns| *returns);
+        if next.iter().flatten().any(goes) { next.map(|to| to.filter(goes)) } else { next }
+    };
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); end + 1];
     for at in 0..end {
         let next: Vec<usize> =

@@ -108,8 +108,11 @@ impl Lifter<'_> {
         };
         let all: BTreeSet<u32> = dirty(&ways[0]).union(&dirty(&ways[1])).copied().collect();
         for id in all {
+            // An entry that is not there must not be written.
+            let there = |l: &Lookup| l.dirty || l.hit == Cond::Known(true);
             let both = ways.iter().all(|way| {
-                way.state.lookups.get(&id).is_some_and(|l| l.value.is_some() && !l.stale)
+                let found = way.state.lookups.get(&id);
+                found.is_some_and(|l| l.value.is_some() && !l.stale && there(l))
             });
             let same = both && ways[0].state.lookups[&id].key == ways[1].state.lookups[&id].key;
             if !same {
@@ -254,7 +257,11 @@ impl Meeting<'_, '_> {
         };
         let (x, y) = (of(&self.sides[0], a)?, of(&self.sides[1], b)?);
         let found = match (x, y) {
-            (Some(x), Some(y)) if x.map == y.map => self.both(x, y),
+            (Some(x), Some(y)) if x.map == y.map => {
+                let found = self.both(x, y);
+                // Each writes back what was changed through it.
+                Lookup { dirty: found.dirty && a == b, ..found }
+            }
             (Some(x), None) => self.or_null(x, true)?,
             (None, Some(y)) => self.or_null(y, false)?,
             _ => return None,

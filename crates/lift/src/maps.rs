@@ -106,12 +106,6 @@ impl Lifter<'_> {
         Ok(known)
     }
 
-    /// The lookup that stands for global data.
-    pub fn global(&mut self, map: usize) -> Result<u32, Halt> {
-        // Numbers above those of lookups that the program makes.
-        Ok(u32::MAX - map as u32)
-    }
-
     /// A lookup by number; global data needs no lookup in the program.
     fn entry(&mut self, state: &mut State, lookup: u32) -> Result<Lookup, Halt> {
         if let Some(found) = state.lookups.get(&lookup) {
@@ -266,6 +260,7 @@ impl Lifter<'_> {
         }
         let node = self.table(found.map)?.value;
         let leaves = self.leaves(found.map, &node, place, bytes)?;
+        self.flush_map(state, found.map, Some(id))?;
         let mut agg = self.current(state, id)?;
         for leaf in leaves {
             let from = (place.off - leaf.off).max(0) as u32;
@@ -495,6 +490,11 @@ impl Lifter<'_> {
         }
         Ok(())
     }
+}
+
+/// The lookup that stands for global data: numbers above those of lookups that programs make.
+pub fn global(map: usize) -> u32 {
+    u32::MAX - map as u32
 }
 
 /// What was read of a map is no longer what is there.

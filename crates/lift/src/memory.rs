@@ -77,6 +77,10 @@ impl Lifter<'_> {
                 let num = self.cut(value, bytes)?;
                 self.store_entry(state, lookup, place.plus(off), bytes, num)
             }
+            Abs::Constant { map, .. } => {
+                let name = self.map_name(map);
+                refuse(format!("writes global data that is not zero at first (`{name}`)"))
+            }
             other => refuse(format!("writes through {}", other.kind())),
         }
     }

@@ -21,6 +21,7 @@ use crate::flow::{CALL, EXIT, Flow, jumps, target};
 use crate::join::Way;
 use crate::layout::Node;
 use crate::lines::Lines;
+use crate::maps::global;
 use crate::state::{Frame, Memory, State};
 use crate::value::{Abs, Num, Place};
 
@@ -249,10 +250,11 @@ impl<'a> Lifter<'a> {
                     return refuse("refers to data that is not there");
                 };
                 let place = Place::at(high.into());
-                if map.constant {
+                // What loaders initialise and programs leave alone is constant too.
+                if map.constant || map.data.iter().any(|byte| *byte != 0) {
                     Abs::Constant { map: index, place }
                 } else {
-                    Abs::Value { lookup: self.global(index)?, place }
+                    Abs::Value { lookup: global(index), place }
                 }
             }
             _ => return refuse("loads an address that only the kernel knows"),
