@@ -30,6 +30,23 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
     place.is_clean();
 }
 
+/// Parsers whose ways share code that is not where all of them meet.
+#[test]
+fn tangled_control_flow_is_lifted_once() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/xdp"));
+    for name in ["count_min", "quic_lb4"] {
+        let object = compile_xdp(&folder.join(format!("{name}.c")), &[]).expect("clang");
+        place.file(&format!("{name}.o"), object);
+        let ran = place.run(&["verify", &format!("{name}.o")]);
+        let matches = "the object in the kernel matches the reference: 400 of 400 events, 1 of 1";
+        assert!(ran.ok().contains(matches), "{ran:?}");
+    }
+}
+
 #[test]
 fn objects_read_like_programs_written_by_hand() {
     let place = Place::new();

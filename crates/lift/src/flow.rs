@@ -4,6 +4,8 @@
 //! Dominance Algorithm", on the graph turned round). Each function of the stream is a graph of its
 //! own that ends in one virtual node.
 
+use std::collections::BTreeSet;
+
 use nicforge_isa::ebpf::Insn;
 use nicforge_isa::ebpf::insn::{LDDW, SOURCE_REGISTER, class};
 
@@ -19,6 +21,10 @@ pub struct Flow {
     pub meet: Vec<Option<usize>>,
     /// Registers that are read later before they are written, a bit each.
     pub live: Vec<u16>,
+    /// Place in an order in which control goes on but for jumps back.
+    rank: Vec<usize>,
+    next: Vec<[Option<usize>; 2]>,
+    returns: Vec<bool>,
 }
 
 /// Where a jump goes, if the instruction is one.
@@ -59,8 +65,64 @@ impl Flow {
                 return Err(format!("instruction {at} goes out of the program"));
             }
         }
-        Ok(Flow { meet: meet(insns), live: live(insns) })
+        let next: Vec<_> = (0..insns.len()).map(|at| successors(insns, at)).collect();
+        let (rank, returns) = (rank(&next), returns(insns));
+        Ok(Flow { meet: meet(insns), live: live(insns), rank, next, returns })
     }
+
+    /// The first instruction that two ways share before they come to one of `until`.
+    pub fn shared(&self, ways: [usize; 2], until: &[usize]) -> Option<usize> {
+        let [a, b] = ways.map(|way| self.ahead(way, until));
+        let both = a.intersection(&b).copied();
+        both.filter(|at| !self.returns[*at]).min_by_key(|at| self.rank[*at])
+    }
+
+    /// Everything ahead of an instruction, with it, up to `until`.
+    fn ahead(&self, from: usize, until: &[usize]) -> BTreeSet<usize> {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![from];
+        while let Some(at) = open.pop() {
+            if at >= self.next.len() || until.contains(&at) || !seen.insert(at) {
+                continue;
+            }
+            let on = self.next[at].into_iter().flatten();
+            open.extend(on.filter(|to| self.rank.get(*to) > Some(&self.rank[at])));
+        }
+        seen
+    }
+
+    /// Sorts instructions by how soon control comes to them.
+    pub fn sort(&self, list: &mut [usize]) {
+        list.sort_by_key(|at| self.rank.get(*at).copied().unwrap_or(usize::MAX));
+    }
+}
+
+/// An order in which every jump that is not back goes to a later place.
+fn rank(next: &[[Option<usize>; 2]]) -> Vec<usize> {
+    let mut order = Vec::new();
+    let mut seen = vec![false; next.len()];
+    for root in 0..next.len() {
+        let mut stack = vec![(root, 0)];
+        if std::mem::replace(&mut seen[root], true) {
+            continue;
+        }
+        while let Some((at, nth)) = stack.pop() {
+            match next[at].get(nth) {
+                None => order.push(at),
+                Some(to) => {
+                    stack.push((at, nth + 1));
+                    if let Some(to) = to.filter(|to| *to < next.len())
+                        && !std::mem::replace(&mut seen[to], true)
+                    {
+                        stack.push((to, 0));
+                    }
+                }
+            }
+        }
+    }
+    let mut rank = vec![0; next.len()];
+    order.iter().rev().enumerate().for_each(|(place, at)| rank[*at] = place);
+    rank
 }
 
 /// Instructions of the function that the program begins with from which nothing is left but to say
@@ -89,10 +151,19 @@ fn returns(insns: &[Insn]) -> Vec<bool> {
     (0..insns.len()).map(|at| own[at] && straight(at)).collect()
 }
 
-/// Nearest post-dominators, but for ways that only return.
+/// Nearest post-dominators, but for ways that only return; with them where nothing else ends.
 fn meet(insns: &[Insn]) -> Vec<Option<usize>> {
     let end = insns.len();
-    let returns = returns(insns);
+    let all = post_dominators(insns, &vec![false; end]);
+    let found = post_dominators(insns, &returns(insns));
+    let one = |(found, all): (Option<usize>, Option<usize>)| found.or(all).filter(|at| *at < end);
+    found.into_iter().zip(all).map(one).collect()
+}
+
+/// Nearest post-dominators without ways to instructions that only return. The number behind the
+/// last instruction is the end, `None` a way without end.
+fn post_dominators(insns: &[Insn], returns: &[bool]) -> Vec<Option<usize>> {
+    let end = insns.len();
     let successors = |insns: &[Insn], at: usize| {
         let next = successors(insns, at);
         let goes = |to: &usize| !returns.get(*to).is_some_and(|returns| *returns);
@@ -145,7 +216,7 @@ fn meet(insns: &[Insn]) -> Vec<Option<usize>> {
         }
     }
     found.truncate(end);
-    found.into_iter().map(|node| node.filter(|node| *node < end)).collect()
+    found
 }
 
 fn common(found: &[Option<usize>], rank: &[usize], mut a: usize, mut b: usize) -> usize {

@@ -31,6 +31,7 @@ struct Meeting<'l, 'a> {
     /// Results in the order in which regions yield them.
     order: Vec<Yielded>,
     sides: [BTreeMap<u32, Lookup>; 2],
+    regions: [Option<BlockId>; 2],
     lookups: BTreeMap<u32, Lookup>,
     pairs: HashMap<(Option<u32>, Option<u32>), u32>,
 }
@@ -72,6 +73,7 @@ impl Lifter<'_> {
             raw: Vec::new(),
             known: HashMap::new(),
             order: Vec::new(),
+            regions: [a.region, b.region],
             sides: [a.state.lookups.clone(), b.state.lookups.clone()],
             lookups: BTreeMap::new(),
             pairs: HashMap::new(),
@@ -203,12 +205,15 @@ impl Meeting<'_, '_> {
             // The part that differs varies.
             (x, y) => {
                 let base = a.off.min(b.off);
-                let part = |at: i64, var: Option<Num>| match var {
-                    None => Some(Num::known((at - base) as u64)),
-                    Some(var) if at == base => Some(var),
-                    Some(_) => None,
+                let mut part = |at: i64, var: Option<Num>, side: usize| {
+                    let more = Num::known((at - base) as u64);
+                    let Some(var) = var else { return Some(more) };
+                    if at != base {
+                        self.lifter.at = self.regions[side]?;
+                    }
+                    Some(self.lifter.add(var, more))
                 };
-                let (x, y) = (part(a.off, x)?, part(b.off, y)?);
+                let (x, y) = (part(a.off, x, 0)?, part(b.off, y, 1)?);
                 Some(Place { off: base, var: Some(self.number(x, y)) })
             }
         }
@@ -240,9 +245,37 @@ impl Meeting<'_, '_> {
             }
             (Abs::Mixed(_), _) => a,
             (_, Abs::Mixed(_)) => b,
+            (Abs::Nothing, Abs::Nothing) => Abs::Nothing,
+            (one, Abs::Nothing) => self.unread(one, true),
+            (Abs::Nothing, one) => self.unread(one, false),
             _ if a == b => a,
-            (Abs::Nothing, _) | (_, Abs::Nothing) => Abs::Nothing,
             _ => mixed,
+        }
+    }
+
+    /// What only one way wrote, and the other never reads.
+    fn unread(&mut self, one: Abs, first: bool) -> Abs {
+        let zero = Num::known(0);
+        let mut number =
+            |num: Num| if first { self.number(num, zero) } else { self.number(zero, num) };
+        let mut place = |place: Place| Place { var: place.var.map(&mut number), ..place };
+        match one {
+            Abs::Num(num) => Abs::Num(number(num)),
+            Abs::Packet { place: at, epoch } => Abs::Packet { place: place(at), epoch },
+            Abs::Stack { frame, place: at } => Abs::Stack { frame, place: place(at) },
+            Abs::Constant { map, place: at } => Abs::Constant { map, place: place(at) },
+            Abs::Value { lookup, place: at } => {
+                let place = place(at);
+                let both = self.sides.iter().all(|side| side.contains_key(&lookup));
+                let other = both.then_some(lookup);
+                let found = if first {
+                    self.lookup(Some(lookup), other)
+                } else {
+                    self.lookup(other, Some(lookup))
+                };
+                found.map_or(Abs::Mixed(self.name), |lookup| Abs::Value { lookup, place })
+            }
+            other => other,
         }
     }
 
@@ -305,18 +338,21 @@ impl Meeting<'_, '_> {
     fn memory(&mut self, a: &Memory, b: &Memory) -> Memory {
         let mut joined = Memory::default();
         for (off, (size, x)) in &a.slots {
-            let Some(y) = b.exact(*off, *size) else {
-                // Divided differently, or written on one way only.
-                for (at, bytes, _) in b.overlapping(*off, *size) {
-                    joined.slots.insert(at, (bytes, Abs::Mixed(self.name)));
-                }
-                if b.overlapping(*off, *size).iter().any(|(at, ..)| at != off) {
-                    joined.slots.insert(*off, (*size, Abs::Mixed(self.name)));
-                }
-                continue;
+            let over = b.overlapping(*off, *size);
+            let abs = match b.exact(*off, *size) {
+                Some(y) => self.abs(*x, y),
+                None if over.is_empty() => self.abs(*x, Abs::Nothing),
+                // Divided differently.
+                None => Abs::Mixed(self.name),
             };
-            let abs = self.abs(*x, y);
             joined.slots.insert(*off, (*size, abs));
+        }
+        for (off, (size, y)) in &b.slots {
+            let over = a.overlapping(*off, *size);
+            if over.is_empty() {
+                let abs = self.abs(Abs::Nothing, *y);
+                joined.slots.insert(*off, (*size, abs));
+            }
         }
         joined
     }
@@ -324,11 +360,15 @@ impl Meeting<'_, '_> {
     fn state(&mut self, a: State, b: State, live: u16) -> Result<State, Halt> {
         let mut joined = a.clone();
         for (at, slot) in joined.regs.iter_mut().enumerate() {
-            *slot = if live >> at & 1 != 0 || at == 10 {
-                self.abs(a.regs[at], b.regs[at])
-            } else {
-                Abs::Nothing
+            let read = |state: &State| {
+                let live = match state.next.constant() {
+                    Some(next) => self.lifter.live(&[next as usize]),
+                    None => live,
+                };
+                if live >> at & 1 != 0 || at == 10 { state.regs[at] } else { Abs::Nothing }
             };
+            let (x, y) = (read(&a), read(&b));
+            *slot = self.abs(x, y);
         }
         for (at, frame) in joined.frames.iter_mut().enumerate() {
             frame.memory = self.memory(&a.frames[at].memory, &b.frames[at].memory);
@@ -337,6 +377,7 @@ impl Meeting<'_, '_> {
             }
         }
         joined.front.memory = self.memory(&a.front.memory, &b.front.memory);
+        joined.next = self.number(a.next, b.next);
         joined.at_least = a.at_least.min(b.at_least);
         joined.redirect = match (a.redirect, b.redirect) {
             (Some(Target::Port(x)), Some(Target::Port(y))) => Some(Target::Port(self.number(x, y))),

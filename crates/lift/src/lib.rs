@@ -42,7 +42,7 @@ use error::Halt;
 use flow::Flow;
 use lines::Lines;
 use state::State;
-use walk::{Lifter, Stop};
+use walk::{Lifter, Stops};
 
 /// How often the walk begins again with ways kept apart.
 const MOST_ATTEMPTS: usize = 64;
@@ -143,7 +143,7 @@ fn one(object: &Object, chosen: usize, options: &Options) -> Result<Lifted, Lift
             zeros: 0,
         });
         let mut lifter = Lifter::new(object, &source.insns, (&flow, &lines), &apart, program);
-        let ended = lifter.walk(0, State::start(), Stop::Never);
+        let ended = lifter.walk(0, State::start(), &Stops::never());
         let here = lifter.here;
         match ended {
             Ok(_) => {}

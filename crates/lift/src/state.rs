@@ -81,6 +81,8 @@ pub struct State {
     pub front: Front,
     /// How often the packet's ends moved.
     pub epoch: u32,
+    /// Where the program goes on, of a few places.
+    pub next: Num,
     /// What this way does first.
     pub first: Option<First>,
 }
@@ -109,6 +111,7 @@ impl State {
             at_least: 0,
             front: Front::default(),
             epoch: 0,
+            next: Num::known(0),
             first: None,
         }
     }

@@ -1,12 +1,12 @@
 //! The walk: follows the program as a processor would, with what is known instead of what is, and
 //! writes αIR as it goes.
 //!
-//! A branch that is not decided becomes an `if`; both ways are followed to where they meet (the
-//! nearest post-dominator), and what they know is [joined](crate::join). Ways of which one is
-//! null where the other has a map value, and the like, are kept apart instead: the program behind
-//! them is written twice. What cannot be joined is found only when it is read; then everything
-//! begins again with one meeting fewer, so the walk ends. Loops are followed trip by trip.
-//! [`MOST_STEPS`] bounds all of it.
+//! A branch that is not decided becomes an `if`; both ways are followed to the first instruction
+//! that they share, or to where all ways meet, and what they know is [joined](crate::join). Where
+//! ways end at different places, the place is a number like others, and a choice by it follows.
+//! What cannot be joined is found only when it is read; then everything begins again with the ways
+//! of one branch more kept apart (the program behind it is written twice), so the walk ends. Loops
+//! are followed trip by trip. [`MOST_STEPS`] bounds all of it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -33,13 +33,25 @@ const MOST_DEPTH: u32 = 1500;
 const MOST_FRAMES: usize = 8;
 
 /// Where a walk ends before the program does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
-    Never,
-    /// Before an instruction, in the frame of this number.
-    Before(usize, usize),
-    /// At the end of the function in this frame.
-    Return(usize),
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stops {
+    /// Instructions that it does not follow; one behind the last is the function's end.
+    pub at: Vec<usize>,
+    /// Number of frames there.
+    pub depth: usize,
+    /// The branch whose ways meet there.
+    pub name: usize,
+}
+
+impl Stops {
+    /// None: the walk goes on until the packet left.
+    pub fn never() -> Stops {
+        Stops { at: Vec::new(), depth: usize::MAX, name: usize::MAX }
+    }
+
+    fn contain(&self, at: usize, depth: usize) -> bool {
+        self.depth == depth && self.at.contains(&at)
+    }
 }
 
 /// How a walk ended.
@@ -139,14 +151,15 @@ impl<'a> Lifter<'a> {
     }
 
     /// Follows the program from an instruction on.
-    pub fn walk(&mut self, from: usize, mut state: State, stop: Stop) -> Result<Ended, Halt> {
+    pub fn walk(&mut self, from: usize, mut state: State, stops: &Stops) -> Result<Ended, Halt> {
         let mut at = from;
         if let Some(first) = state.first.take() {
             self.change_ends(&mut state, first)?;
         }
         loop {
             let depth = state.frames.len();
-            if stop == Stop::Before(at, depth) {
+            if stops.contain(at, depth) {
+                state.next = Num::known(at as u64);
                 return Ok(Ended::Here(Box::new(state)));
             }
             self.steps += 1;
@@ -164,7 +177,9 @@ impl<'a> Lifter<'a> {
                     return Ok(Ended::Left);
                 }
                 EXIT => {
-                    if stop == Stop::Return(depth) {
+                    let end = self.insns.len();
+                    if stops.contain(end, depth) {
+                        state.next = Num::known(end as u64);
                         return Ok(Ended::Here(Box::new(state)));
                     }
                     at = leave(&mut state);
@@ -173,7 +188,7 @@ impl<'a> Lifter<'a> {
                     None => at += 1,
                     Some(Fork { cond, fails }) => {
                         let ways = [(at + 1, state), (at + 1, fails)];
-                        match self.fork(cond, ways, self.asked(at + 1), stop)? {
+                        match self.fork(cond, ways, self.asked(at + 1), stops)? {
                             Next::At(to, next) => (at, state) = (to, *next),
                             Next::Ended(ended) => return Ok(ended),
                         }
@@ -183,7 +198,7 @@ impl<'a> Lifter<'a> {
                 CALL => return refuse("calls a function of the kernel (kfunc)"),
                 _ if jumps(insn) => at = target(self.insns, at).unwrap_or(usize::MAX),
                 code if matches!(code & 7, class::JMP | class::JMP32) => {
-                    match self.branch(at, state, stop)? {
+                    match self.branch(at, state, stops)? {
                         Next::At(to, next) => (at, state) = (to, *next),
                         Next::Ended(ended) => return Ok(ended),
                     }
@@ -279,7 +294,7 @@ impl<'a> Lifter<'a> {
         }
     }
 
-    fn branch(&mut self, at: usize, state: State, stop: Stop) -> Result<Next, Halt> {
+    fn branch(&mut self, at: usize, state: State, stops: &Stops) -> Result<Next, Halt> {
         let insn = self.insns[at];
         let to = target(self.insns, at).unwrap_or(usize::MAX);
         let mut state = state;
@@ -292,7 +307,7 @@ impl<'a> Lifter<'a> {
         };
         let ways =
             [(to, self.refine(&state, insn, true)), (at + 1, self.refine(&state, insn, false))];
-        self.fork(cond, ways, Some(at), stop)
+        self.fork(cond, ways, Some(at), stops)
     }
 
     /// The branch that asks for what a helper returned, if it comes next.
@@ -309,35 +324,100 @@ impl<'a> Lifter<'a> {
         cond: ValueId,
         ways: [(usize, State); 2],
         like: Option<usize>,
-        stop: Stop,
+        outer: &Stops,
     ) -> Result<Next, Halt> {
-        let frames = &ways[0].1.frames;
-        let (depth, end) = (frames.len(), self.insns.len());
-        let back = |frame: usize| end + frames[frame - 1].back;
-        let (inner, name) = match like.map(|at| self.flow.meet[at]) {
-            Some(Some(meet)) if !self.apart.contains(&meet) && !self.only_returns(meet, depth) => {
-                (Stop::Before(meet, depth), meet)
-            }
-            Some(None) if depth > 1 && !self.apart.contains(&back(depth)) => {
-                (Stop::Return(depth), back(depth))
-            }
-            _ => match stop {
-                Stop::Before(meet, _) => (stop, meet),
-                Stop::Return(frame) => (stop, back(frame)),
-                Stop::Never => (stop, usize::MAX),
-            },
-        };
+        let inner = self.stops([ways[0].0, ways[1].0], ways[0].1.frames.len(), like, outer);
         self.depth += 1;
         if self.depth > MOST_DEPTH {
             return refuse(format!("more than {MOST_DEPTH} branches within each other"));
         }
-        let next = if inner == Stop::Never {
+        let next = if inner.at.is_empty() {
             self.apart(cond, ways)
         } else {
-            self.together(cond, ways, (inner, name), stop)
+            let found = self.together(cond, ways, &inner)?;
+            self.go_on(found, inner, outer)
         };
         self.depth -= 1;
         next
+    }
+
+    /// Where two ways meet: at the first instruction that they share, or where all ways do.
+    fn stops(&self, ways: [usize; 2], depth: usize, like: Option<usize>, outer: &Stops) -> Stops {
+        let Some(name) = like.filter(|like| !self.apart.contains(like)) else {
+            return outer.clone();
+        };
+        let mut at = match self.flow.meet[name] {
+            Some(meet) if !self.only_returns(meet, depth) => vec![meet],
+            None if depth > 1 => vec![self.insns.len()],
+            _ if outer.depth == depth || outer.at.is_empty() => outer.at.clone(),
+            _ => return outer.clone(),
+        };
+        // Whoever is around goes on where it said.
+        if outer.depth == depth {
+            at.extend(&outer.at);
+        }
+        at.extend(self.flow.shared(ways, &at));
+        self.flow.sort(&mut at);
+        at.dedup();
+        if at == outer.at { outer.clone() } else { Stops { at, depth, name } }
+    }
+
+    /// Goes on where two ways met: at one of a few places, the first of which may lead to others.
+    fn go_on(&mut self, ended: Ended, mut inner: Stops, outer: &Stops) -> Result<Next, Halt> {
+        let Ended::Here(mut state) = ended else { return Ok(Next::Ended(Ended::Left)) };
+        loop {
+            let left = |stops: &Stops| stops.at.iter().all(|at| outer.contain(*at, stops.depth));
+            let known = match inner.at[..] {
+                [only] => Some(only),
+                _ => state.next.constant().map(|at| at as usize),
+            };
+            if let Some(at) = known {
+                state.next = Num::known(at as u64);
+                if outer.contain(at, inner.depth) {
+                    return Ok(Next::Ended(Ended::Here(state)));
+                }
+                let end = at == self.insns.len();
+                let at = if end { leave(&mut state) } else { at };
+                return Ok(Next::At(at, state));
+            }
+            if left(&inner) {
+                return Ok(Next::Ended(Ended::Here(state)));
+            }
+            let first = inner.at.remove(0);
+            if outer.contain(first, inner.depth) {
+                // Somebody around goes on there; it must not be passed.
+                inner.at.push(first);
+                continue;
+            }
+            let cond = match self.equals(state.next, first as u64) {
+                Cond::Value(cond) => cond,
+                Cond::Known(false) => continue,
+                Cond::Known(true) => return Ok(Next::At(first, state)),
+            };
+            let mut other = (*state).clone();
+            other.first = None;
+            let (then, stay) = (self.build().new_block(), self.build().new_block());
+            let (outside, span) = (self.at, self.span);
+            let mark = self.body.values.len() as u32;
+            let inst = self.build().push0(Op::If { cond, likely: None, then, other: stay });
+            self.at = then;
+            let ended = self.walk(first, *state, &inner)?;
+            (self.at, self.span) = (outside, span);
+            let stays = Way { state: other, region: Some(stay) };
+            let ways = match ended {
+                Ended::Here(state) => [Way { state: *state, region: Some(then) }, stays],
+                Ended::Left => [Way { state: stays.state.clone(), region: None }, stays],
+            };
+            let live = self.live(&inner.at);
+            state = Box::new(self.meet(inst, inner.name, live, mark, ways)?);
+            self.at = outside;
+        }
+    }
+
+    /// Registers that are read behind any of these places.
+    pub fn live(&self, places: &[usize]) -> u16 {
+        // Behind a function only its result is read.
+        places.iter().fold(0, |all, at| all | self.flow.live.get(*at).copied().unwrap_or(1))
     }
 
     /// Ways that never meet: the shorter one in a region, the other behind it.
@@ -352,7 +432,7 @@ impl<'a> Lifter<'a> {
         let (then, other) = (self.build().new_block(), self.build().new_block());
         self.build().push0(Op::If { cond, likely: None, then, other });
         self.at = then;
-        self.walk(short, inside, Stop::Never)?;
+        self.walk(short, inside, &Stops::never())?;
         (self.at, self.span) = (other, span);
         self.build().push0(Op::Yield(Vec::new()));
         self.at = outside;
@@ -364,9 +444,8 @@ impl<'a> Lifter<'a> {
         &mut self,
         cond: ValueId,
         ways: [(usize, State); 2],
-        (inner, name): (Stop, usize),
-        stop: Stop,
-    ) -> Result<Next, Halt> {
+        inner: &Stops,
+    ) -> Result<Ended, Halt> {
         let [(to, taken), (next, not)] = ways;
         let (outside, span) = (self.at, self.span);
         let mark = self.body.values.len() as u32;
@@ -380,7 +459,7 @@ impl<'a> Lifter<'a> {
             (Ended::Left, Ended::Left) => {
                 self.at = outside;
                 self.build().push0(Op::Return(Vec::new()));
-                return Ok(Next::Ended(Ended::Left));
+                return Ok(Ended::Left);
             }
             (Ended::Here(a), Ended::Left) => {
                 (Way { state: (*a).clone(), region: Some(then) }, Way { state: *a, region: None })
@@ -392,20 +471,10 @@ impl<'a> Lifter<'a> {
                 (Way { state: *a, region: Some(then) }, Way { state: *b, region: Some(other) })
             }
         };
-        let live = match inner {
-            Stop::Before(meet, _) => self.flow.live[meet],
-            _ => 1,
-        };
-        let mut state = self.meet(inst, name, live, mark, [a, b])?;
+        let live = self.live(&inner.at);
+        let state = self.meet(inst, inner.name, live, mark, [a, b])?;
         self.at = outside;
-        Ok(match inner {
-            _ if inner == stop => Next::Ended(Ended::Here(Box::new(state))),
-            Stop::Before(meet, _) => Next::At(meet, Box::new(state)),
-            _ => {
-                let back = leave(&mut state);
-                Next::At(back, Box::new(state))
-            }
-        })
+        Ok(Ended::Here(Box::new(state)))
     }
 
     /// Whether nothing is left but to say what was decided: each way says so itself.
