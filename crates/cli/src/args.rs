@@ -92,8 +92,12 @@ pub enum TargetsAction {
 /// A program and how to compile it.
 #[derive(Clone, ClapArgs)]
 pub struct Source {
-    /// C source (or .air text), or a folder with a source of the same name
+    /// C source, an XDP object (FILE.o or FILE.o:SECTION), .air text, or a folder with a source of
+    /// the same name
     pub program: PathBuf,
+    /// Of an XDP object with several programs: the one that is meant, by function or section
+    #[arg(long = "program", value_name = "NAME")]
+    pub function: Option<String>,
     /// Further argument for clang, such as -DLIMIT=4
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     pub define: Vec<String>,
@@ -220,6 +224,9 @@ pub struct SourceOrList {
     /// C source (or .air text), or a folder with a source of the same name
     #[arg(required_unless_present = "list_passes")]
     pub program: Option<PathBuf>,
+    /// Of an XDP object with several programs: the one that is meant, by function or section
+    #[arg(long = "program", value_name = "NAME")]
+    pub function: Option<String>,
     /// Further argument for clang, such as -DLIMIT=4
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     pub define: Vec<String>,

@@ -55,6 +55,9 @@ pub fn load(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
 
 /// Parses, checks and verifies a program.
 pub fn parse(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
+    if let Some((path, function)) = object_of(source) {
+        return lift(&path, function);
+    }
     let path = locate(&source.program)?;
     if path.extension().is_some_and(|e| e == "air") {
         let content = std::fs::read_to_string(&path)
@@ -75,6 +78,33 @@ pub fn parse(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
         }
         Err(diagnostics) => Err(Failure::rendered(diagnostics.render(color()))),
     }
+}
+
+/// The object file that a source names, and the program in it: ELF files are objects.
+pub fn object_of(source: &Source) -> Option<(PathBuf, Option<String>)> {
+    let is_object = |path: &Path| {
+        let mut start = [0; 4];
+        let read = std::fs::File::open(path)
+            .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut start));
+        read.is_ok() && nicforge_lift::is_elf(&start)
+    };
+    if is_object(&source.program) {
+        return Some((source.program.clone(), source.function.clone()));
+    }
+    let (path, section) = source.program.to_str()?.rsplit_once(':')?;
+    let path = PathBuf::from(path);
+    is_object(&path).then(|| (path, Some(section.to_string())))
+}
+
+/// An XDP object as a program.
+fn lift(path: &Path, function: Option<String>) -> Result<Loaded, Failure> {
+    let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
+    let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
+    let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
+    let options = nicforge_lift::Options { name: name.unwrap_or_default(), program: function };
+    let lifted = nicforge_lift::lift(&bytes, &options).map_err(|e| fail(e.to_string()))?;
+    let program = check(lifted.program)?;
+    Ok(Loaded { program, profiled: None, path: path.to_path_buf(), warnings: String::new() })
 }
 
 /// Loads what calls of C in programs need. Without --with nothing is: whoever runs them finds out.

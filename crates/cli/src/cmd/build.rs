@@ -36,6 +36,7 @@ pub fn run(args: Build) -> Result<(), Failure> {
         define: args.source.define.clone(),
         include: args.source.include.clone(),
         with: args.source.with.clone(),
+        function: args.source.function.clone(),
     };
     let chosen = backend::find(&args.target)?;
     let source = match &chosen {

@@ -11,6 +11,7 @@ mod explain;
 pub mod fpga;
 mod guaranteed;
 mod kit;
+mod lifted;
 pub mod matrix;
 mod metrics;
 mod module;

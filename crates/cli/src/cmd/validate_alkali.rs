@@ -230,7 +230,8 @@ pub fn load(name: &str) -> Result<Verified<Program>, Failure> {
     // Programs are in C, but for one that is cut by hand.
     let named = |end: &str| dir.path().join(Path::new(&format!("{name}.{end}")));
     let file = Some(named("air")).filter(|path| path.is_file()).unwrap_or_else(|| named("c"));
-    let source = Source { program: file, define: vec![], include: vec![], with: vec![] };
+    let source =
+        Source { program: file, define: vec![], include: vec![], with: vec![], function: None };
     Ok(program::load(&source, &runtime)?.program)
 }
 

@@ -120,8 +120,13 @@ impl Place {
         }
         let source = dir.join("program.c");
         std::fs::write(&source, &made.stdout).map_err(|e| Failure::environment(e.to_string()))?;
-        let source =
-            Source { program: source, define: Vec::new(), include: Vec::new(), with: Vec::new() };
+        let source = Source {
+            program: source,
+            define: Vec::new(),
+            include: Vec::new(),
+            with: Vec::new(),
+            function: None,
+        };
         Ok(program::load(&source, &self.runtime)?.program)
     }
 }

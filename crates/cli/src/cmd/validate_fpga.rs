@@ -81,7 +81,13 @@ fn load(name: &str, text: &str, runtime: &Runtime) -> Result<Loaded, Failure> {
     std::fs::write(&path, text)
         .map_err(|e| Failure::environment(format!("{}: {e}", path.display())))?;
     program::load(
-        &Source { program: path, define: Vec::new(), include: Vec::new(), with: Vec::new() },
+        &Source {
+            program: path,
+            define: Vec::new(),
+            include: Vec::new(),
+            with: Vec::new(),
+            function: None,
+        },
         runtime,
     )
 }

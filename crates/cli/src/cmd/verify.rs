@@ -12,7 +12,7 @@ use nicforge_target::Target;
 use serde_json::json;
 
 use super::compare::{self, Agreement};
-use super::{beyond, matrix, verify_dpdk, verify_exec};
+use super::{beyond, lifted, matrix, verify_dpdk, verify_exec};
 use crate::args::Verify;
 use crate::backend::{self, Case, Chosen};
 use crate::context::{Failure, Runtime};
@@ -41,8 +41,22 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         },
     };
     let (loaded, subject) = by_target::pair(&args.source, &target, &runtime)?;
-    let events = events::captures(&args.inputs, &loaded.program, &loaded.path)?;
     let entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;
+    let original = program::object_of(&args.source)
+        .map(|(path, function)| lifted::Subject::read(&path, function))
+        .transpose()?;
+    let events = match &original {
+        Some(original) if args.inputs.pcap.is_empty() => original.events(),
+        _ => events::captures(&args.inputs, &loaded.program, &loaded.path)?,
+    };
+    if let Some(original) = &original {
+        let result = original.judge(&events, &entries)?;
+        if !args.json {
+            result.differences.iter().for_each(|difference| outln!("{difference}"));
+            outln!("the object in the kernel {}", result.verdict());
+        }
+        end(&result, 0)?;
+    }
     let case = Case {
         args: &args,
         source: &loaded.program,

@@ -6,18 +6,55 @@
 use std::collections::HashMap;
 
 /// A map as its BTF definition says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MapShape {
     pub kind: u32,
     pub key_size: u32,
     pub value_size: u32,
     pub max_entries: u32,
+    pub key: Option<Shape>,
+    pub value: Option<Shape>,
 }
+
+/// How bytes are divided into members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A number of so many bytes; pointers are numbers too.
+    Int {
+        size: u32,
+        big_endian: bool,
+    },
+    Array {
+        element: Box<Shape>,
+        count: u32,
+    },
+    /// Members by offset. Of a union only the largest member is there; members of less than a byte
+    /// are not.
+    Struct {
+        size: u32,
+        members: Vec<(String, u32, Shape)>,
+    },
+}
+
+impl Shape {
+    /// Bytes of it.
+    pub fn size(&self) -> u32 {
+        match self {
+            Shape::Int { size, .. } | Shape::Struct { size, .. } => *size,
+            Shape::Array { element, count } => element.size().saturating_mul(*count),
+        }
+    }
+}
+
+/// Most members of a shape; a few bytes of BTF can describe any number of them.
+const MAX_MEMBERS: usize = 4096;
 
 #[derive(Clone, Debug)]
 struct Member {
     name: u32,
     kind: u32,
+    /// In bits; in structures with bit-fields the upper byte is the width.
+    offset: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -28,6 +65,16 @@ struct Type {
     size: u32,
     members: Vec<Member>,
     array: Option<(u32, u32)>,
+}
+
+/// Where an instruction comes from.
+pub struct LineInfo<'a> {
+    pub section: &'a str,
+    /// Bytes into the section.
+    pub offset: u64,
+    pub file: &'a str,
+    pub text: &'a str,
+    pub line: u32,
 }
 
 /// Types of an object.
@@ -83,14 +130,18 @@ impl<'a> Btf<'a> {
             if kind == ARRAY {
                 array = Some((word(types, at)?, word(types, at + 8)?));
             }
-            if kind == STRUCT {
+            if matches!(kind, STRUCT | UNION | DATASEC) {
                 for index in 0..count {
-                    let (Some(name), Some(kind)) =
-                        (word(types, at + 12 * index), word(types, at + 12 * index + 4))
-                    else {
+                    let of = |part: usize| word(types, at + 12 * index + 4 * part);
+                    let (Some(first), Some(second), Some(third)) = (of(0), of(1), of(2)) else {
                         break;
                     };
-                    members.push(Member { name, kind });
+                    members.push(if kind == DATASEC {
+                        // Type of the variable, offset, size.
+                        Member { name: 0, kind: first, offset: second.saturating_mul(8) }
+                    } else {
+                        Member { name: first, kind: second, offset: third }
+                    });
                 }
             }
             at += entry;
@@ -130,6 +181,78 @@ impl<'a> Btf<'a> {
         }
     }
 
+    /// Divides a type into members.
+    pub fn shape_of(&self, id: u32) -> Option<Shape> {
+        self.divide(id, 0, &mut MAX_MEMBERS.clone())
+    }
+
+    /// Variables of a section of global data.
+    pub fn section(&self, name: &str) -> Option<Vec<(String, u32, Shape)>> {
+        let of = |found: &&Type| found.kind == DATASEC && self.string(found.name) == name;
+        let section = self.types.iter().find(of)?;
+        let mut left = MAX_MEMBERS;
+        let mut members = Vec::new();
+        for member in &section.members {
+            let variable = self.types.get(member.kind as usize).filter(|v| v.kind == VAR)?;
+            let shape = self.divide(variable.size, 0, &mut left)?;
+            members.push((self.string(variable.name).to_string(), member.offset / 8, shape));
+        }
+        Some(members)
+    }
+
+    fn divide(&self, id: u32, depth: u32, left: &mut usize) -> Option<Shape> {
+        *left = left.checked_sub(1)?;
+        let found = self.through(id).filter(|_| depth < 16)?;
+        match found.kind {
+            INT | ENUM | ENUM64 | PTR => {
+                let size = if found.kind == PTR { 8 } else { found.size };
+                let known = matches!(size, 1 | 2 | 4 | 8);
+                known.then(|| Shape::Int { size, big_endian: self.big_endian(id) })
+            }
+            ARRAY => {
+                let (element, count) = found.array?;
+                let element = Box::new(self.divide(element, depth + 1, left)?);
+                Some(Shape::Array { element, count })
+            }
+            STRUCT => {
+                let mut members = Vec::new();
+                for member in &found.members {
+                    // A width, or an offset within a byte: the bytes stay without a name.
+                    if member.offset >> 24 != 0 || member.offset % 8 != 0 {
+                        continue;
+                    }
+                    let shape = self.divide(member.kind, depth + 1, left)?;
+                    members.push((self.string(member.name).to_string(), member.offset / 8, shape));
+                }
+                Some(Shape::Struct { size: found.size, members })
+            }
+            UNION => {
+                let size = |member: &&Member| self.size(member.kind, 0).unwrap_or(0);
+                // The first of the largest.
+                let largest = found.members.iter().rev().max_by_key(size)?;
+                let shape = self.divide(largest.kind, depth + 1, left)?;
+                let name = self.string(largest.name).to_string();
+                Some(Shape::Struct { size: found.size, members: vec![(name, 0, shape)] })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a type goes by one of the kernel's names for numbers in network order.
+    fn big_endian(&self, mut id: u32) -> bool {
+        for _ in 0..32 {
+            let Some(found) = self.types.get(id as usize) else { return false };
+            if self.string(found.name).starts_with("__be") {
+                return true;
+            }
+            if !THROUGH.contains(&found.kind) {
+                return false;
+            }
+            id = found.size;
+        }
+        false
+    }
+
     /// Shapes of all variables whose type is a structure of the kind map definitions use, by name.
     pub fn maps(&self) -> HashMap<String, MapShape> {
         let variables = self.types.iter().filter(|found| found.kind == VAR);
@@ -153,22 +276,28 @@ impl<'a> Btf<'a> {
                 "key_size" => shape.key_size = number(member).unwrap_or(0),
                 "value_size" => shape.value_size = number(member).unwrap_or(0),
                 "max_entries" => shape.max_entries = number(member).unwrap_or(0),
-                "key" => shape.key_size = self.size(target(member)?, 0).unwrap_or(0),
-                "value" => shape.value_size = self.size(target(member)?, 0).unwrap_or(0),
+                "key" => {
+                    shape.key_size = self.size(target(member)?, 0).unwrap_or(0);
+                    shape.key = self.shape_of(target(member)?);
+                }
+                "value" => {
+                    shape.value_size = self.size(target(member)?, 0).unwrap_or(0);
+                    shape.value = self.shape_of(target(member)?);
+                }
                 _ => {}
             }
         }
         Some(shape)
     }
 
-    /// Source lines of section `.BTF.ext`: section name, byte offset in it, file, line.
-    pub fn lines(&self, ext: &[u8]) -> Vec<(&'a str, u64, &'a str, u32)> {
+    /// Source lines of section `.BTF.ext`.
+    pub fn lines(&self, ext: &[u8]) -> Vec<LineInfo<'a>> {
         let mut found = Vec::new();
         self.read_lines(ext, &mut found);
         found
     }
 
-    fn read_lines(&self, ext: &[u8], found: &mut Vec<(&'a str, u64, &'a str, u32)>) -> Option<()> {
+    fn read_lines(&self, ext: &[u8], found: &mut Vec<LineInfo<'a>>) -> Option<()> {
         let header = word(ext, 4)? as usize;
         let (offset, length) = (word(ext, 16)? as usize, word(ext, 20)? as usize);
         let data = ext.get(header.checked_add(offset)?..)?.get(..length)?;
@@ -177,9 +306,15 @@ impl<'a> Btf<'a> {
         while let (Some(section), Some(count)) = (word(data, at), word(data, at + 4)) {
             at += 8;
             for _ in 0..count {
-                let (insn, file, position) =
-                    (word(data, at)?, word(data, at + 4)?, word(data, at + 12)?);
-                found.push((self.string(section), insn.into(), self.string(file), position >> 10));
+                let of = |part: usize| word(data, at + 4 * part);
+                let (insn, file, text, position) = (of(0)?, of(1)?, of(2)?, of(3)?);
+                found.push(LineInfo {
+                    section: self.string(section),
+                    offset: insn.into(),
+                    file: self.string(file),
+                    text: self.string(text),
+                    line: position >> 10,
+                });
                 at += record.max(16);
             }
         }

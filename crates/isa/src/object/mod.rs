@@ -8,6 +8,8 @@
 mod btf;
 pub mod riscv;
 
+pub use btf::Shape;
+
 use std::collections::HashMap;
 
 use object::read::elf::{ElfFile64, FileHeader};
@@ -23,6 +25,8 @@ use crate::ebpf::{self, Insn};
 pub struct Line {
     pub file: String,
     pub line: u32,
+    /// What stands there.
+    pub text: String,
 }
 
 /// A program that can be entered.
@@ -49,6 +53,13 @@ pub struct Map {
     pub constant: bool,
 }
 
+/// How keys and values of a map are divided into members, where BTF says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shapes {
+    pub key: Option<Shape>,
+    pub value: Option<Shape>,
+}
+
 impl Map {
     /// Takes a map with a value per CPU, or one that evicts, for the plain hash map or array.
     pub fn make_plain(&mut self) {
@@ -66,6 +77,8 @@ impl Map {
 pub struct Object {
     pub programs: Vec<Program>,
     pub maps: Vec<Map>,
+    /// One for each map.
+    pub shapes: Vec<Shapes>,
 }
 
 /// Map types from number 1 on, as the kernel's interface numbers them.
@@ -133,6 +146,9 @@ const RELOCATE_CALL: u32 = 10;
 /// Most instructions of a program, as in the kernel.
 const MAX_INSNS: usize = 1_000_000;
 
+/// The machine that BPF objects are for.
+pub const MACHINE: u16 = object::elf::EM_BPF;
+
 /// Whether bytes begin as ELF files do.
 pub fn is_elf(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF")
@@ -173,8 +189,9 @@ pub fn parse(bytes: &[u8]) -> Result<Object, ObjectError> {
     let mut maps = Vec::new();
     let mut places: HashMap<(SectionIndex, u64), usize> = HashMap::new();
     let shapes = btf.as_ref().map(|btf| btf.maps()).unwrap_or_default();
-    find_maps(&elf, &shapes, &mut maps, &mut places);
-    let data = find_data(&elf, &mut maps);
+    let mut divided = Vec::new();
+    find_maps(&elf, &shapes, &mut maps, &mut divided, &mut places);
+    let data = find_data(&elf, btf.as_ref(), &mut maps, &mut divided);
 
     let mut code: HashMap<SectionIndex, Code> = HashMap::new();
     for section in elf.sections() {
@@ -198,14 +215,16 @@ pub fn parse(bytes: &[u8]) -> Result<Object, ObjectError> {
         );
     }
     if let (Some(btf), Some(ext)) = (&btf, contents(".BTF.ext")) {
-        for (section, offset, file, line) in btf.lines(ext) {
-            if let Some(code) = code.values_mut().find(|code| code.name == section) {
-                code.lines.insert((offset / 8) as usize, Line { file: file.to_string(), line });
+        for found in btf.lines(ext) {
+            if let Some(code) = code.values_mut().find(|code| code.name == found.section) {
+                let (file, text) = (found.file.to_string(), found.text.to_string());
+                let line = Line { file, line: found.line, text };
+                code.lines.insert((found.offset / 8) as usize, line);
             }
         }
     }
     let programs = find_programs(&elf, &code)?;
-    Ok(Object { programs, maps })
+    Ok(Object { programs, maps, shapes: divided })
 }
 
 type Elf<'a> = ElfFile64<'a, Endianness>;
@@ -214,6 +233,7 @@ fn find_maps(
     elf: &Elf,
     shapes: &HashMap<String, btf::MapShape>,
     maps: &mut Vec<Map>,
+    divided: &mut Vec<Shapes>,
     places: &mut HashMap<(SectionIndex, u64), usize>,
 ) {
     for symbol in elf.symbols() {
@@ -225,7 +245,7 @@ fn find_maps(
             continue;
         }
         let shape = match section_name {
-            ".maps" => shapes.get(name).copied().unwrap_or_default(),
+            ".maps" => shapes.get(name).cloned().unwrap_or_default(),
             "maps" => {
                 let data = section.data().unwrap_or_default();
                 let at = |word: u64| {
@@ -240,6 +260,7 @@ fn find_maps(
                     key_size: word(1),
                     value_size: word(2),
                     max_entries: word(3),
+                    ..Default::default()
                 }
             }
             _ => continue,
@@ -254,11 +275,17 @@ fn find_maps(
             data: Vec::new(),
             constant: false,
         });
+        divided.push(Shapes { key: shape.key, value: shape.value });
     }
 }
 
 /// Global data: one map per section.
-fn find_data(elf: &Elf, maps: &mut Vec<Map>) -> HashMap<SectionIndex, usize> {
+fn find_data(
+    elf: &Elf,
+    btf: Option<&btf::Btf>,
+    maps: &mut Vec<Map>,
+    divided: &mut Vec<Shapes>,
+) -> HashMap<SectionIndex, usize> {
     let mut found = HashMap::new();
     for section in elf.sections() {
         let name = section.name().unwrap_or_default();
@@ -273,9 +300,13 @@ fn find_data(elf: &Elf, maps: &mut Vec<Map>) -> HashMap<SectionIndex, usize> {
         data.resize(section.size() as usize, 0);
         found.insert(section.index(), maps.len());
         let value_size = data.len() as u32;
-        let name = name.to_string();
+        let shape = btf.filter(|_| !constant).and_then(|btf| btf.section(name));
+        let value = shape.map(|members| Shape::Struct {
+            size: value_size,
+            members: placed(elf, section.index(), members),
+        });
         maps.push(Map {
-            name,
+            name: name.to_string(),
             kind: None,
             key_size: 4,
             value_size,
@@ -283,8 +314,25 @@ fn find_data(elf: &Elf, maps: &mut Vec<Map>) -> HashMap<SectionIndex, usize> {
             data,
             constant,
         });
+        divided.push(Shapes { key: None, value });
     }
     found
+}
+
+/// Variables of a section where its symbols say they are: in BTF compilers leave places to loaders.
+fn placed(
+    elf: &Elf,
+    section: SectionIndex,
+    mut members: Vec<(String, u32, Shape)>,
+) -> Vec<(String, u32, Shape)> {
+    members.retain_mut(|(name, place, _)| {
+        let found = elf.symbols().find(|symbol| {
+            symbol.section_index() == Some(section) && symbol.name() == Ok(name.as_str())
+        });
+        *place = found.map_or(0, |symbol| symbol.address() as u32);
+        found.is_some()
+    });
+    members
 }
 
 fn reference(

@@ -24,6 +24,7 @@ pub fn prepare(
         define: Vec::new(),
         include: Vec::new(),
         with: Vec::new(),
+        function: None,
     };
     let loaded = load(&source, &Runtime::unpack()?)?;
     out::notes(&loaded.warnings);

@@ -98,9 +98,13 @@ pub fn load(args: &Bound) -> Result<Subject, Failure> {
         let target = matrix::find(target)?;
         let start = std::fs::File::open(path).and_then(|file| {
             let mut start = Vec::new();
-            std::io::Read::read_to_end(&mut std::io::Read::take(file, 4), &mut start).map(|_| start)
+            let read = std::io::Read::read_to_end(&mut std::io::Read::take(file, 20), &mut start);
+            read.map(|_| start)
         });
-        if start.is_ok_and(|start| object::is_elf(&start)) {
+        let handlers = |start: &[u8]| {
+            object::is_elf(start) && start.get(18..20) != Some(&object::MACHINE.to_le_bytes())
+        };
+        if start.is_ok_and(|start| handlers(&start)) {
             return from_handlers(args, &target);
         }
         return from_program(args, &target);
@@ -159,6 +163,7 @@ fn generated(args: &Bound) -> Result<Vec<u8>, Failure> {
         define: args.define.clone(),
         include: Vec::new(),
         with: Vec::new(),
+        function: None,
     };
     let runtime = Runtime::unpack()?;
     let loaded = program::load(&source.on(&matrix::find("xdp")?), &runtime)?;
@@ -203,26 +208,32 @@ fn from_handlers(args: &Bound, target: &Target) -> Result<Subject, Failure> {
 
 /// A Nicforge program alone on a target's units.
 fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
-    if let (Some(_), _) | (_, Some(_)) = (&args.cores, &args.program) {
-        return Err(Failure::usage("--cores and --program are for compiled programs".to_string()));
+    if args.cores.is_some() {
+        return Err(Failure::usage("--cores is for compiled programs".to_string()));
     }
-    let known =
-        ["c", "air"].iter().any(|known| args.file.extension().is_some_and(|found| found == *known));
-    if !known && !args.file.is_dir() {
-        return Err(Failure::usage(format!(
-            "{}: {} runs Nicforge programs (.c, .air or a folder); compiled programs are bounded on --target agilio-xdp or xdp",
-            args.file.display(),
-            target.name
-        )));
-    }
-    let source = Source {
+    let mut source = Source {
         program: args.file.clone(),
         define: args.define.clone(),
         include: Vec::new(),
         with: Vec::new(),
+        function: args.program.clone(),
     };
+    let object = program::object_of(&source).is_some();
+    if args.program.is_some() && !object {
+        return Err(Failure::usage("--program is for compiled programs".to_string()));
+    }
+    let known =
+        ["c", "air"].iter().any(|known| args.file.extension().is_some_and(|found| found == *known));
+    if !known && !args.file.is_dir() && !object {
+        return Err(Failure::usage(format!(
+            "{}: {} runs Nicforge programs (.c, .air, an XDP object or a folder)",
+            args.file.display(),
+            target.name
+        )));
+    }
+    source = source.on(target);
     let runtime = Runtime::unpack()?;
-    let loaded = program::load(&source.on(target), &runtime)?;
+    let loaded = program::load(&source, &runtime)?;
     out::notes(&loaded.warnings);
     let fail = |message: String| Failure::user(format!("{}: {message}", args.file.display()));
     let program = program::lower(&loaded.program)?;

@@ -1,0 +1,136 @@
+//! A lifted program against the object it came from, in the kernel's test run.
+
+use std::path::Path;
+
+use nicforge_ir::interp::Interp;
+use nicforge_ir::{
+    Entry, Input, InputEvent, Match, Output, Program, TableBackend, TableId, Verified,
+};
+use nicforge_lift::{Lifted, Options};
+use nicforge_run::xdp::{LARGEST_TEST_FRAME, Original, SMALLEST_FRAME};
+
+use super::compare::{self, Agreement};
+use crate::context::Failure;
+use crate::events;
+
+/// Packets at most that are made for a program.
+pub const PACKETS: usize = 400;
+
+/// An object, and what was made of one of its programs.
+pub struct Subject {
+    bytes: Vec<u8>,
+    lifted: Lifted,
+    program: Verified<Program>,
+}
+
+impl Subject {
+    /// Reads an object and lifts a program of it.
+    pub fn read(path: &Path, function: Option<String>) -> Result<Subject, Failure> {
+        let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
+        let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
+        let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
+        let options = Options { name: name.unwrap_or_default(), program: function };
+        let mut lifted = nicforge_lift::lift(&bytes, &options).map_err(|e| fail(e.to_string()))?;
+        let program = std::mem::replace(&mut lifted.program, Program::new(""));
+        Ok(Subject { bytes, lifted, program: crate::program::check(program)? })
+    }
+
+    /// Packets that the program tells apart, as events.
+    pub fn events(&self) -> Vec<InputEvent> {
+        let frames = nicforge_lift::packets(&self.lifted.source, PACKETS);
+        let event = |(seed, frame)| InputEvent {
+            time_ns: 1000 * seed,
+            seed,
+            input: Input::Net { port: 0, frame },
+        };
+        (0..).zip(frames).map(event).collect()
+    }
+
+    /// Runs both and compares verdicts, packets and maps. Events by other ports than the first are
+    /// left out: the kernel's test run knows one interface.
+    pub fn judge(
+        &self,
+        events: &[InputEvent],
+        entries: &[(TableId, Entry)],
+    ) -> Result<Agreement, Failure> {
+        let of = |e: nicforge_run::xdp::XdpError| Failure::of(e.fault(), e);
+        let kernel = Original::load(&self.bytes, &self.lifted.function).map_err(of)?;
+        let mut interp = Interp::new(&self.program);
+        events::fill(&mut interp, entries)?;
+        let names = &self.lifted.maps;
+        let name = |table: TableId| names.get(table.as_u32() as usize).map(String::as_str);
+        for (table, entry) in entries {
+            if let Some(name) = name(*table) {
+                kernel.set(name, &key(entry), &entry.value).map_err(of)?;
+            }
+        }
+        let mut result = Agreement::default();
+        for (nth, event) in events.iter().enumerate() {
+            let Input::Net { port: 0, frame } = &event.input else { continue };
+            if !(SMALLEST_FRAME..=LARGEST_TEST_FRAME).contains(&frame.len()) {
+                continue;
+            }
+            let got = kernel.run(frame).map_err(of)?;
+            let fail = |e| Failure::user(format!("event {}: {e}", nth + 1));
+            let want = interp.run(event).map_err(fail)?;
+            result.events += 1;
+            match difference(&self.program, &want, &got) {
+                None => result.matching += 1,
+                Some(text) if result.differences.len() < 5 => {
+                    result.differences.push(format!("event {}: {text}", nth + 1));
+                }
+                Some(_) => {}
+            }
+        }
+        for (table, def) in self.program.tables.iter() {
+            let Some(name) = name(table) else { continue };
+            let Some(got) = kernel.entries(name).map_err(of)? else { continue };
+            result.tables += 1;
+            let want = interp.dump(table).map_err(|e| Failure::user(e.to_string()))?;
+            let want: Vec<_> = want.into_iter().map(|entry| (entry.key, entry.value)).collect();
+            if want == got {
+                result.matching_tables += 1;
+                continue;
+            }
+            let other = want.iter().find(|one| !got.contains(one));
+            let other = other.map(|one| format!("lifted has {one:x?}")).or_else(|| {
+                let more = got.iter().find(|one| !want.contains(one));
+                more.map(|one| format!("the kernel has {one:x?}"))
+            });
+            result.differences.push(format!("map {}: {}", def.name, other.unwrap_or_default()));
+        }
+        Ok(result)
+    }
+}
+
+/// The key as the kernel has it: LPM tries put the prefix length first.
+fn key(entry: &Entry) -> Vec<u8> {
+    match &entry.matching {
+        Match::Prefix(bits) => [&bits.to_le_bytes()[..], &entry.key].concat(),
+        _ => entry.key.clone(),
+    }
+}
+
+/// What the kernel did otherwise.
+fn difference(program: &Program, want: &[Output], got: &(u32, Vec<u8>)) -> Option<String> {
+    const NAMES: [&str; 5] = ["XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT"];
+    let leaves = want.iter().rev().find(|output| !matches!(output, Output::Log { .. }));
+    let (verdicts, frame): (&[u32], Option<&Vec<u8>>) = match leaves {
+        Some(Output::Drop { reason }) if program.reasons[*reason].text == "XDP_DROP" => {
+            (&[1], None)
+        }
+        Some(Output::Drop { .. }) | None => (&[0, 4, 5], None),
+        Some(Output::Stack { frame }) => (&[2, 4], Some(frame)),
+        Some(Output::Send { port: 0, frame }) => (&[3, 4], Some(frame)),
+        Some(Output::Send { frame, .. } | Output::HostPacket { frame }) => (&[4], Some(frame)),
+        Some(_) => (&[], None),
+    };
+    let unknown = got.0 > 4 && verdicts.contains(&0);
+    if !verdicts.contains(&got.0) && !unknown {
+        let name = NAMES.get(got.0 as usize).copied().unwrap_or("an unknown verdict");
+        let list: Vec<String> = want.iter().map(|o| compare::describe(program, o)).collect();
+        return Some(format!("the kernel says {name}, the lifted program {}", list.join(", ")));
+    }
+    let frame = frame.filter(|frame| **frame != got.1)?;
+    Some(compare::frame_difference(frame, &got.1))
+}

@@ -1,0 +1,361 @@
+//! Arithmetic and comparisons, of numbers and of pointers.
+
+use nicforge_ir::{BinOp, CmpOp, Op, Type};
+use nicforge_isa::ebpf::Insn;
+use nicforge_isa::ebpf::insn::{SOURCE_REGISTER, class};
+
+use crate::emit::Cond;
+use crate::error::{Halt, refuse};
+use crate::memory::alive;
+use crate::state::State;
+use crate::value::{Abs, Num, Place};
+use crate::walk::Lifter;
+
+impl Lifter<'_> {
+    /// Arithmetic: what the destination holds afterwards.
+    pub fn arithmetic(
+        &mut self,
+        state: &State,
+        insn: Insn,
+        first: Abs,
+        second: Abs,
+    ) -> Result<Abs, Halt> {
+        let narrow = insn.code & 7 == class::ALU;
+        let (bits, operation) = (if narrow { 32 } else { 64 }, insn.code & 0xf0);
+        if operation == 0xb0 {
+            if !narrow && insn.off == 0 {
+                return Ok(second);
+            }
+            // The low half of a packet pointer is good for distances only, which fit it.
+            if narrow && insn.off == 0 && in_packet(second) {
+                return Ok(second);
+            }
+            let num = self.num(second)?;
+            return Ok(Abs::Num(match insn.off {
+                0 => self.truncate(num, 32),
+                from @ (8 | 16 | 32) => self.extend(num, from as u32, bits),
+                _ => return refuse("a move that is not known"),
+            }));
+        }
+        let first = self.read(first)?;
+        if matches!(operation, 0x80 | 0xd0) {
+            let num = self.num(first)?;
+            return Ok(Abs::Num(match operation {
+                0x80 => self.binary(BinOp::Sub, Num::known(0), num, bits),
+                // To little-endian is no change; `bswap` has the wide class.
+                _ if narrow && insn.code & SOURCE_REGISTER == 0 => {
+                    self.truncate(num, insn.imm as u32)
+                }
+                _ => match insn.imm {
+                    16 | 32 | 64 => self.swap(num, insn.imm as u32),
+                    _ => return refuse("a byte swap that is not known"),
+                },
+            }));
+        }
+        let second = self.read(second)?;
+        if let (Abs::Num(a), Abs::Num(b)) = (first, second) {
+            return self.numbers(operation, insn.off != 0, a, b, bits).map(Abs::Num);
+        }
+        if narrow && operation == 0x10 && in_packet(first) && in_packet(second) {
+            let distance = self.distance(state, first, second)?;
+            return Ok(Abs::Num(self.truncate(distance, 32)));
+        }
+        if narrow && !(in_packet(first) && matches!(operation, 0x00 | 0x10)) {
+            return refuse(format!("32-bit arithmetic with {}", first.kind()));
+        }
+        match (operation, first, second) {
+            (0x00, pointer, Abs::Num(by)) | (0x00, Abs::Num(by), pointer) => {
+                self.move_pointer(pointer, by, false)
+            }
+            (0x10, pointer, Abs::Num(by)) => self.move_pointer(pointer, by, true),
+            (0x10, a, b) => self.distance(state, a, b).map(Abs::Num),
+            _ => refuse(format!("arithmetic with {}", first.kind())),
+        }
+    }
+
+    fn numbers(
+        &mut self,
+        operation: u8,
+        signed: bool,
+        a: Num,
+        b: Num,
+        bits: u32,
+    ) -> Result<Num, Halt> {
+        let shift = matches!(operation, 0x60 | 0x70 | 0xc0);
+        let b =
+            if shift { self.binary(BinOp::And, b, Num::known(u64::from(bits) - 1), 64) } else { b };
+        let op = match operation {
+            0x00 => BinOp::Add,
+            0x10 => BinOp::Sub,
+            0x20 => BinOp::Mul,
+            0x30 => BinOp::Div,
+            0x40 => BinOp::Or,
+            0x50 => BinOp::And,
+            0x60 => BinOp::Shl,
+            0x70 | 0xc0 => BinOp::Shr,
+            0x90 => BinOp::Rem,
+            0xa0 => BinOp::Xor,
+            _ => return refuse("an arithmetic instruction that is not known"),
+        };
+        let signed = operation == 0xc0 || signed && matches!(op, BinOp::Div | BinOp::Rem);
+        Ok(if signed { self.signed_binary(op, a, b, bits) } else { self.binary(op, a, b, bits) })
+    }
+
+    fn move_pointer(&mut self, pointer: Abs, by: Num, back: bool) -> Result<Abs, Halt> {
+        let mut shift = |place: Place| -> Place {
+            if let Some(by) = by.constant() {
+                return place.plus(if back { (by as i64).wrapping_neg() } else { by as i64 });
+            }
+            let (op, old) = (if back { BinOp::Sub } else { BinOp::Add }, place.var);
+            let var = self.binary(op, old.unwrap_or(Num::known(0)), by, 64);
+            Place { var: Some(var), ..place }
+        };
+        Ok(match pointer {
+            Abs::Packet { place, epoch } => Abs::Packet { place: shift(place), epoch },
+            Abs::Stack { frame, place } => Abs::Stack { frame, place: shift(place) },
+            Abs::Value { lookup, place } => Abs::Value { lookup, place: shift(place) },
+            Abs::Constant { map, place } => Abs::Constant { map, place: shift(place) },
+            Abs::Context(off) if by.id.is_none() => {
+                let by = by.lo as i64;
+                Abs::Context(off.wrapping_add(if back { by.wrapping_neg() } else { by }))
+            }
+            Abs::PacketEnd { off, epoch } if by.id.is_none() => {
+                let by = by.lo as i64;
+                let off = off.wrapping_add(if back { by.wrapping_neg() } else { by });
+                Abs::PacketEnd { off, epoch }
+            }
+            other => return refuse(format!("adds to {}", other.kind())),
+        })
+    }
+
+    /// Bytes of a packet pointer behind the packet's start.
+    fn position(&mut self, state: &State, pointer: Abs) -> Result<Num, Halt> {
+        match pointer {
+            Abs::Packet { place, epoch } => {
+                alive(state, epoch)?;
+                let off = Num::known(place.off as u64);
+                Ok(place.var.map_or(off, |var| self.add(var, off)))
+            }
+            Abs::PacketEnd { off, epoch } => {
+                alive(state, epoch)?;
+                let len = self.packet_len(state);
+                Ok(self.add(len, Num::known(off as u64)))
+            }
+            other => refuse(format!("compares {} with a packet pointer", other.kind())),
+        }
+    }
+
+    fn distance(&mut self, state: &State, a: Abs, b: Abs) -> Result<Num, Halt> {
+        let offsets = |p: Place, q: Place| (p.var == q.var).then(|| p.off.wrapping_sub(q.off));
+        match (a, b) {
+            (Abs::Stack { frame: f, place: p }, Abs::Stack { frame: g, place: q }) if f == g => {
+                match offsets(p, q) {
+                    Some(by) => Ok(Num::known(by as u64)),
+                    None => refuse("subtracts stack pointers"),
+                }
+            }
+            _ => {
+                let (x, y) = (self.position(state, a)?, self.position(state, b)?);
+                Ok(self.sub(x, y))
+            }
+        }
+    }
+
+    /// The condition under which a branch is taken.
+    pub fn condition(&mut self, insn: Insn, state: &mut State) -> Result<Cond, Halt> {
+        let (a, b) = operands(insn, state);
+        let (a, b) = (self.read(a)?, self.read(b)?);
+        let bits = if insn.code & 7 == class::JMP32 { 32 } else { 64 };
+        let Some((op, signed)) = comparison(insn) else {
+            if insn.code & 0xf0 != 0x40 {
+                return refuse("a jump that is not known");
+            }
+            let (x, y) = (self.num(a)?, self.num(b)?);
+            let both = self.binary(BinOp::And, x, y, bits);
+            return Ok(self.compare(CmpOp::Ne, false, both, Num::known(0), bits));
+        };
+        match (a, b) {
+            (Abs::Num(x), Abs::Num(y)) => Ok(self.compare(op, signed, x, y, bits)),
+            (Abs::Value { lookup, .. }, Abs::Num(null)) if null == Num::known(0) => {
+                let hit = state.lookups.get(&lookup).map_or(Cond::Known(true), |found| found.hit);
+                match op {
+                    CmpOp::Eq | CmpOp::Le => Ok(self.negate(hit)),
+                    CmpOp::Ne | CmpOp::Gt => Ok(hit),
+                    _ => refuse("compares a pointer to a map value with null"),
+                }
+            }
+            // No other pointer is null.
+            (_, Abs::Num(null)) if null == Num::known(0) => Ok(Cond::Known(match op {
+                CmpOp::Eq | CmpOp::Lt | CmpOp::Le => false,
+                CmpOp::Ne | CmpOp::Gt | CmpOp::Ge => true,
+            })),
+            (Abs::Packet { place, epoch }, Abs::PacketEnd { off, .. }) => {
+                alive(state, epoch)?;
+                self.against_end(state, op, place.plus(off.wrapping_neg()))
+            }
+            (Abs::PacketEnd { off, epoch }, Abs::Packet { place, .. }) => {
+                alive(state, epoch)?;
+                self.against_end(state, turned(op), place.plus(off.wrapping_neg()))
+            }
+            (Abs::Packet { .. } | Abs::PacketEnd { .. }, _) => {
+                let (x, y) = (self.position(state, a)?, self.position(state, b)?);
+                Ok(self.compare(op, true, x, y, 64))
+            }
+            (Abs::Stack { place: p, .. }, Abs::Stack { place: q, .. })
+                if p.var.is_none() && q.var.is_none() =>
+            {
+                let (x, y) = (Num::known(p.off as u64), Num::known(q.off as u64));
+                Ok(self.compare(op, true, x, y, 64))
+            }
+            _ => refuse(format!("compares {} with {}", a.kind(), b.kind())),
+        }
+    }
+
+    /// Compares a place in the packet with the packet's end.
+    fn against_end(&mut self, state: &State, op: CmpOp, place: Place) -> Result<Cond, Halt> {
+        if place.var.is_some() || matches!(op, CmpOp::Eq | CmpOp::Ne) {
+            let len = self.packet_len(state);
+            let off = Num::known(place.off as u64);
+            let at = place.var.map_or(off, |var| self.add(var, off));
+            return Ok(self.compare(op, place.off < 0, at, len, 64));
+        }
+        Ok(match op {
+            CmpOp::Le => self.fits(state, place.off),
+            CmpOp::Lt => self.fits(state, place.off.saturating_add(1)),
+            CmpOp::Gt => {
+                let fits = self.fits(state, place.off);
+                self.negate(fits)
+            }
+            _ => {
+                let fits = self.fits(state, place.off.saturating_add(1));
+                self.negate(fits)
+            }
+        })
+    }
+
+    /// Whether the packet has so many bytes.
+    pub fn fits(&mut self, state: &State, bytes: i64) -> Cond {
+        if bytes <= state.at_least || bytes <= state.front.bytes {
+            return Cond::Known(true);
+        }
+        if bytes > 0xffff {
+            return Cond::Known(false);
+        }
+        let last = (bytes - 1 - state.front.bytes) as u64;
+        let off = self.build().int(last, Type::U32);
+        let pkt = self.pkt;
+        let (ok, _) = self.build().push2(Op::Load { pkt, off }, Type::BOOL, Type::U8);
+        Cond::Value(ok)
+    }
+
+    /// What is known on one way of a branch.
+    pub fn refine(&mut self, state: &State, insn: Insn, taken: bool) -> State {
+        let mut state = state.clone();
+        let (a, b) = operands(insn, &state);
+        let Some((op, signed)) = comparison(insn) else { return state };
+        let op = if taken { op } else { opposite(op) };
+        let bits = if insn.code & 7 == class::JMP32 { 32 } else { 64 };
+        match (a, b) {
+            (Abs::Num(x), Abs::Num(y)) => {
+                let half = crate::emit::low(bits - 1);
+                let most = if signed { half } else { crate::emit::low(bits) };
+                if x.hi <= most && y.hi <= most {
+                    bound(&mut state, x, op, y);
+                    bound(&mut state, y, turned(op), x);
+                }
+            }
+            (Abs::Value { lookup, .. }, Abs::Num(_)) => {
+                state.found(lookup, matches!(op, CmpOp::Ne | CmpOp::Gt));
+            }
+            (Abs::Packet { place, .. }, Abs::PacketEnd { off, .. }) => {
+                at_least(&mut state, op, place, off);
+            }
+            (Abs::PacketEnd { off, .. }, Abs::Packet { place, .. }) => {
+                at_least(&mut state, turned(op), place, off);
+            }
+            _ => {}
+        }
+        state
+    }
+}
+
+fn in_packet(abs: Abs) -> bool {
+    matches!(abs, Abs::Packet { .. } | Abs::PacketEnd { .. })
+}
+
+fn at_least(state: &mut State, op: CmpOp, place: Place, end: i64) {
+    let bytes = place.off.wrapping_sub(end);
+    let bytes = match op {
+        CmpOp::Le | CmpOp::Eq => bytes,
+        CmpOp::Lt => bytes.saturating_add(1),
+        _ => return,
+    };
+    if place.var.is_none() {
+        state.at_least = state.at_least.max(bytes);
+    }
+}
+
+fn bound(state: &mut State, num: Num, op: CmpOp, by: Num) {
+    let Some(id) = num.id else { return };
+    let (lo, hi) = match op {
+        CmpOp::Eq => (by.lo, by.hi),
+        CmpOp::Lt => (0, by.hi.saturating_sub(1)),
+        CmpOp::Le => (0, by.hi),
+        CmpOp::Gt => (by.lo.saturating_add(1), u64::MAX),
+        CmpOp::Ge => (by.lo, u64::MAX),
+        CmpOp::Ne if by.id.is_none() && by.lo == num.lo => (num.lo.saturating_add(1), num.hi),
+        CmpOp::Ne if by.id.is_none() && by.lo == num.hi => (num.lo, num.hi.saturating_sub(1)),
+        CmpOp::Ne => return,
+    };
+    state.narrow(id, lo, hi);
+}
+
+fn operands(insn: Insn, state: &State) -> (Abs, Abs) {
+    let first = state.regs[usize::from(insn.dst.min(10))];
+    let second = if insn.code & SOURCE_REGISTER != 0 {
+        state.regs[usize::from(insn.src.min(10))]
+    } else {
+        Abs::known(insn.imm as i64 as u64)
+    };
+    (first, second)
+}
+
+/// What a jump compares, and whether numbers have signs.
+fn comparison(insn: Insn) -> Option<(CmpOp, bool)> {
+    Some(match insn.code & 0xf0 {
+        0x10 => (CmpOp::Eq, false),
+        0x20 => (CmpOp::Gt, false),
+        0x30 => (CmpOp::Ge, false),
+        0x50 => (CmpOp::Ne, false),
+        0x60 => (CmpOp::Gt, true),
+        0x70 => (CmpOp::Ge, true),
+        0xa0 => (CmpOp::Lt, false),
+        0xb0 => (CmpOp::Le, false),
+        0xc0 => (CmpOp::Lt, true),
+        0xd0 => (CmpOp::Le, true),
+        _ => return None,
+    })
+}
+
+/// The comparison with its operands exchanged.
+fn turned(op: CmpOp) -> CmpOp {
+    match op {
+        CmpOp::Lt => CmpOp::Gt,
+        CmpOp::Le => CmpOp::Ge,
+        CmpOp::Gt => CmpOp::Lt,
+        CmpOp::Ge => CmpOp::Le,
+        same => same,
+    }
+}
+
+/// The comparison that holds where this one does not.
+fn opposite(op: CmpOp) -> CmpOp {
+    match op {
+        CmpOp::Eq => CmpOp::Ne,
+        CmpOp::Ne => CmpOp::Eq,
+        CmpOp::Lt => CmpOp::Ge,
+        CmpOp::Le => CmpOp::Gt,
+        CmpOp::Gt => CmpOp::Le,
+        CmpOp::Ge => CmpOp::Lt,
+    }
+}

@@ -1,0 +1,372 @@
+//! Helpers that programs call.
+
+use nicforge_ir::{BinOp, CmpOp, Op, Type};
+use nicforge_isa::ebpf::helper_name;
+use nicforge_isa::object::map_type_name;
+
+use crate::emit::Cond;
+use crate::error::{Halt, refuse};
+use crate::helpers::number as n;
+use crate::maps::kind;
+use crate::memory::halves;
+use crate::state::{First, State, Target};
+use crate::value::{Abs, Num, Place};
+use crate::walk::{Fork, Lifter};
+
+/// Bytes of a frame's header: no packet becomes shorter.
+const SHORTEST: i64 = 14;
+/// Room in front of a packet, less what the kernel keeps there.
+const HEADROOM: i64 = 256 - 40;
+/// Bytes that one call copies or sums at most.
+const MOST_BYTES: u64 = 512;
+
+const EINVAL: u64 = -22i64 as u64;
+pub const XDP_REDIRECT: u64 = 4;
+
+impl Lifter<'_> {
+    /// A helper call: registers afterwards, or two ways if the program asks whether it failed.
+    pub fn helper(&mut self, helper: i32, state: &mut State) -> Result<Option<Fork>, Halt> {
+        let args: [Abs; 5] = std::array::from_fn(|at| state.regs[at + 1]);
+        let name = helper_name(helper);
+        let result = match helper {
+            n::MAP_LOOKUP => {
+                let map = self.map(args[0], &name)?;
+                self.lookup(state, map, args[1])?
+            }
+            n::MAP_UPDATE => {
+                let map = self.map(args[0], &name)?;
+                Abs::Num(self.update(state, map, [args[1], args[2], args[3]])?)
+            }
+            n::MAP_DELETE => {
+                let map = self.map(args[0], &name)?;
+                Abs::Num(self.delete(state, map, args[1])?)
+            }
+            n::KTIME_GET_NS | n::KTIME_GET_BOOT_NS | n::KTIME_GET_COARSE_NS => {
+                Abs::Num(Num::of(self.push1(Op::Now, Type::U64), 64))
+            }
+            n::PRANDOM => Abs::Num(Num::of(self.push1(Op::Random, Type::U32), 32)),
+            // A program is as if it ran alone on one processor.
+            n::PROCESSOR => Abs::known(0),
+            // A handler runs alone.
+            n::SPIN_LOCK | n::SPIN_UNLOCK => Abs::Unusable("the result of a lock"),
+            n::TRACE_PRINTK => self.log(state, args)?,
+            n::CSUM_DIFF => Abs::Num(self.csum_diff(state, args)?),
+            n::REDIRECT => {
+                let port = self.cut(args[0], 4)?;
+                if self.num(args[1])?.constant() != Some(0) {
+                    return refuse(format!("{name} with flags"));
+                }
+                state.redirect = Some(Target::Port(self.port(port)));
+                Abs::known(XDP_REDIRECT)
+            }
+            n::REDIRECT_MAP => Abs::Num(self.redirect_map(state, args)?),
+            n::PROBE_READ | n::PROBE_READ_KERNEL => {
+                self.copy(state, args[2], args[0], args[1])?;
+                Abs::known(0)
+            }
+            n::GET_BUFF_LEN => Abs::Num(self.packet_len(state)),
+            n::LOAD_BYTES | n::STORE_BYTES => {
+                Abs::Num(self.packet_bytes(state, args, helper == n::LOAD_BYTES)?)
+            }
+            n::ADJUST_HEAD => return self.adjust_head(state, args[1]),
+            n::ADJUST_TAIL => return self.adjust_tail(state, args[1]),
+            // No room for metadata: the kernel answers so where a driver has none.
+            n::ADJUST_META => return refuse(format!("calls {name}: metadata is not supported")),
+            _ => return refuse(format!("calls {name}, which has no meaning here")),
+        };
+        done(state, result);
+        Ok(None)
+    }
+
+    fn map(&self, abs: Abs, helper: &str) -> Result<usize, Halt> {
+        match self.read(abs)? {
+            Abs::Map(map) => Ok(map),
+            other => refuse(format!("{helper} with {} for a map", other.kind())),
+        }
+    }
+
+    /// The port that an interface index means.
+    fn port(&mut self, ifindex: Num) -> Num {
+        self.binary(BinOp::Sub, ifindex, Num::known(1), 32)
+    }
+
+    fn redirect_map(&mut self, state: &mut State, args: [Abs; 5]) -> Result<Num, Halt> {
+        let map = self.map(args[0], "bpf_redirect_map")?;
+        let flags = self.num(args[2])?;
+        if flags.hi > 3 {
+            return refuse("bpf_redirect_map with flags besides a verdict");
+        }
+        let key = self.cut(args[1], 4)?;
+        let known = self.table(map)?;
+        let (table, ty) = (known.table, self.program.tables[known.table].value);
+        let key = self.value(key, 32);
+        let (hit, value) = self.build().push2(Op::Lookup { table, key }, Type::BOOL, ty);
+        let target = match self.map_kind(map) {
+            kind::DEVMAP | kind::DEVMAP_HASH => {
+                let first = known.value.leaves(0, 4, None).unwrap_or_default();
+                let [leaf] = &first[..] else { return refuse("a device map without ports") };
+                let ifindex = self.part(value, leaf, None);
+                Target::Port(self.port(ifindex))
+            }
+            kind::CPUMAP => Target::Stack,
+            kind::XSKMAP => Target::Host,
+            other => {
+                let ty = map_type_name(other);
+                return refuse(format!("bpf_redirect_map with a map of type {ty}"));
+            }
+        };
+        state.redirect = Some(target);
+        Ok(self.select(Cond::Value(hit), Num::known(XDP_REDIRECT), flags))
+    }
+
+    /// A number of bytes that is known, and not too large.
+    fn size(&self, abs: Abs) -> Result<u32, Halt> {
+        match self.num(abs)?.constant() {
+            Some(size) if size <= MOST_BYTES => Ok(size as u32),
+            Some(size) => refuse(format!("works on {size} bytes at once")),
+            None => refuse("works on a number of bytes that varies"),
+        }
+    }
+
+    fn copy(&mut self, state: &mut State, from: Abs, to: Abs, size: Abs) -> Result<(), Halt> {
+        let (from, to) = (self.read(from)?, self.read(to)?);
+        for (at, bytes) in halves(0, self.size(size)?) {
+            let value = self.load(state, from, at.into(), bytes)?;
+            self.store(state, to, at.into(), bytes, value)?;
+        }
+        Ok(())
+    }
+
+    /// `bpf_xdp_load_bytes` and `bpf_xdp_store_bytes`.
+    fn packet_bytes(&mut self, state: &mut State, args: [Abs; 5], load: bool) -> Result<Num, Halt> {
+        let Some(off) = self.num(args[1])?.constant().filter(|off| *off < 0xffff) else {
+            return refuse("copies packet bytes at a place that varies");
+        };
+        let off = off as i64;
+        let fits = self.fits(state, off + i64::from(self.size(args[3])?));
+        if fits != Cond::Known(true) {
+            return refuse("copies packet bytes that may not be there");
+        }
+        let packet = Abs::Packet { place: Place::at(off), epoch: state.epoch };
+        let (from, to) = if load { (packet, args[2]) } else { (args[2], packet) };
+        self.copy(state, from, to, args[3])?;
+        Ok(Num::known(0))
+    }
+
+    /// The 32-bit sum of words of memory, not folded further, added to `sum`.
+    fn words(
+        &mut self,
+        state: &mut State,
+        pointer: Abs,
+        size: u32,
+        inverted: bool,
+        mut sum: Num,
+    ) -> Result<Num, Halt> {
+        for at in (0..size).step_by(4) {
+            let word = self.load(state, pointer, at.into(), 4)?;
+            let mut word = self.num(word)?;
+            if inverted {
+                word = self.binary(BinOp::Xor, word, Num::known(u32::MAX.into()), 32);
+            }
+            sum = self.add(sum, word);
+        }
+        Ok(sum)
+    }
+
+    fn csum_diff(&mut self, state: &mut State, args: [Abs; 5]) -> Result<Num, Halt> {
+        let (old, new) = (self.size(args[1])?, self.size(args[3])?);
+        if old % 4 != 0 || new % 4 != 0 {
+            return Ok(Num::known(EINVAL));
+        }
+        let mut sum = self.cut(args[4], 4)?;
+        if old > 0 {
+            let from = self.read(args[0])?;
+            sum = self.words(state, from, old, true, sum)?;
+        }
+        if new > 0 {
+            let to = self.read(args[2])?;
+            sum = self.words(state, to, new, false, sum)?;
+        }
+        for _ in 0..2 {
+            let (low, high) =
+                (self.truncate(sum, 32), self.binary(BinOp::Shr, sum, Num::known(32), 64));
+            sum = self.add(low, high);
+        }
+        let sum = self.truncate(sum, 32);
+        // The helper gives a signed number.
+        Ok(self.extend(sum, 32, 64))
+    }
+
+    fn log(&mut self, state: &mut State, args: [Abs; 5]) -> Result<Abs, Halt> {
+        let mut text = Vec::new();
+        let pointer = self.read(args[0])?;
+        for at in 0..self.size(args[1])? {
+            let byte = self.load(state, pointer, at.into(), 1)?;
+            match self.num(byte)?.constant() {
+                Some(0) => break,
+                Some(byte) => text.push(byte as u8),
+                None => return refuse("prints in a format that is not known"),
+            }
+        }
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let (format, widths) = format(&text)?;
+        let mut values = Vec::new();
+        for (arg, (bits, signed)) in args[2..].iter().zip(widths) {
+            let num = self.cut(*arg, bits / 8)?;
+            let value = self.value(num, bits);
+            let ty = if signed { Type::i(bits as u8) } else { Type::u(bits as u8) };
+            values.push(self.build().cast(value, ty));
+        }
+        self.build().push0(Op::Log { format, args: values });
+        Ok(Abs::Unusable("how much bpf_trace_printk printed"))
+    }
+
+    fn adjust_head(&mut self, state: &mut State, by: Abs) -> Result<Option<Fork>, Halt> {
+        let by = self.cut(by, 4)?;
+        let Some(by) = by.constant().map(|by| i64::from(by as u32 as i32)) else {
+            return refuse("bpf_xdp_adjust_head by a number that varies");
+        };
+        if by <= 0 {
+            let room = state.front.bytes - by <= HEADROOM;
+            if room {
+                self.shift_front(state, -by);
+                state.front.bytes -= by;
+                state.at_least -= by;
+                state.epoch += 1;
+            }
+            done(state, Abs::known(if room { 0 } else { EINVAL }));
+            return Ok(None);
+        }
+        let fits = self.fits(state, by + SHORTEST);
+        self.may_fail(state, fits, First::Behead(by))
+    }
+
+    fn adjust_tail(&mut self, state: &mut State, by: Abs) -> Result<Option<Fork>, Halt> {
+        let by = self.cut(by, 4)?;
+        match by.constant().map(|by| i64::from(by as u32 as i32)) {
+            Some(by) if by <= 0 => {
+                let fits = self.fits(state, SHORTEST - by);
+                self.may_fail(state, fits, First::Shorten(-by))
+            }
+            Some(_) => refuse("bpf_xdp_adjust_tail makes the packet longer"),
+            None => refuse("bpf_xdp_adjust_tail by a number that varies"),
+        }
+    }
+
+    fn may_fail(
+        &mut self,
+        state: &mut State,
+        fits: Cond,
+        first: First,
+    ) -> Result<Option<Fork>, Halt> {
+        let mut fails = state.clone();
+        done(&mut fails, Abs::known(EINVAL));
+        done(state, Abs::known(0));
+        match fits {
+            Cond::Known(true) => self.change_ends(state, first)?,
+            Cond::Known(false) => *state = fails,
+            Cond::Value(cond) => {
+                state.first = Some(first);
+                return Ok(Some(Fork { cond, fails }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Moves one of the packet's ends, for which there is room.
+    pub fn change_ends(&mut self, state: &mut State, first: First) -> Result<(), Halt> {
+        let pkt = self.pkt;
+        match first {
+            First::Behead(by) => {
+                state.at_least = state.at_least.max(by + SHORTEST);
+                // What goes off the front is seen again if the program makes room.
+                let mut at = state.front.bytes;
+                for (_, bytes) in halves(0, (by - state.front.bytes).max(0) as u32) {
+                    let pointer = Abs::Packet { place: Place::at(at), epoch: state.epoch };
+                    let value = self.load(state, pointer, 0, bytes)?;
+                    state.front.memory.slots.insert(at, (bytes, value));
+                    at += i64::from(bytes);
+                }
+                let off = by - state.front.bytes;
+                if off > 0 {
+                    let len = self.build().int(off as u64, Type::U32);
+                    self.push1(Op::Skip { pkt, len }, Type::BOOL);
+                }
+                self.shift_front(state, -by);
+                state.front.bytes = (state.front.bytes - by).max(0);
+                state.at_least -= by;
+            }
+            First::Shorten(by) => {
+                let len = self.push1(Op::Len { pkt }, Type::U32);
+                let len = self.binary(BinOp::Sub, Num::of(len, 32), Num::known(by as u64), 32);
+                if state.front.bytes > SHORTEST {
+                    return refuse("shortens a packet behind headers that were put in front");
+                }
+                let len = self.value(len, 32);
+                self.push1(Op::Trim { pkt, len }, Type::BOOL);
+                state.at_least = (state.at_least - by).max(SHORTEST);
+            }
+        }
+        state.epoch += 1;
+        self.version += 1;
+        Ok(())
+    }
+
+    /// Moves what is known of bytes in front.
+    fn shift_front(&mut self, state: &mut State, by: i64) {
+        let slots = std::mem::take(&mut state.front.memory.slots);
+        state.front.memory.slots = slots
+            .into_iter()
+            .map(|(at, slot)| (at + by, slot))
+            .filter(|(at, _)| *at >= -256)
+            .collect();
+    }
+
+    /// A comparison with a known number, as a condition.
+    pub fn equals(&mut self, num: Num, known: u64) -> Cond {
+        self.compare(CmpOp::Eq, false, num, Num::known(known), 64)
+    }
+}
+
+/// Registers behind a call.
+fn done(state: &mut State, result: Abs) {
+    state.regs[1..6].fill(Abs::Nothing);
+    state.regs[0] = result;
+}
+
+/// A format of C as one of αIR, with bits and signs of its arguments.
+fn format(text: &str) -> Result<(String, Vec<(u32, bool)>), Halt> {
+    let (mut made, mut widths) = (String::new(), Vec::new());
+    let mut rest = text.trim_end_matches('\n').chars().peekable();
+    while let Some(c) = rest.next() {
+        if c != '%' {
+            made.push(c);
+            continue;
+        }
+        let mut bits = 32;
+        loop {
+            match rest.next() {
+                Some('%') => made.push('%'),
+                Some('l' | 'z') => {
+                    bits = 64;
+                    continue;
+                }
+                Some('h') => {
+                    bits = if bits == 16 { 8 } else { 16 };
+                    continue;
+                }
+                Some('0'..='9' | '#' | '-' | '.') => continue,
+                Some(kind @ ('d' | 'i' | 'u' | 'x' | 'X' | 'c')) => {
+                    made.push_str("{}");
+                    widths.push((bits, matches!(kind, 'd' | 'i')));
+                }
+                other => {
+                    let other = other.map_or(String::new(), String::from);
+                    return refuse(format!("prints `%{other}`"));
+                }
+            }
+            break;
+        }
+    }
+    Ok((made, widths))
+}

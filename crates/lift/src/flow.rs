@@ -1,0 +1,281 @@
+//! Where control goes: successors, where ways meet again, and which registers are read later.
+//!
+//! Where ways meet is the nearest post-dominator (Cooper, Harvey and Kennedy, "A Simple, Fast
+//! Dominance Algorithm", on the graph turned round). Each function of the stream is a graph of its
+//! own that ends in one virtual node.
+
+use std::collections::BTreeSet;
+
+use nicforge_isa::ebpf::Insn;
+use nicforge_isa::ebpf::insn::{LDDW, SOURCE_REGISTER, class};
+
+use crate::helpers;
+
+/// `exit`, and a call of a helper or function.
+pub const EXIT: u8 = 0x95;
+pub const CALL: u8 = 0x85;
+
+/// What is known of every instruction before the walk.
+pub struct Flow {
+    /// Where the ways of a branch meet again; `None` is the function's end.
+    pub meet: Vec<Option<usize>>,
+    /// Registers that are read later before they are written, a bit each.
+    pub live: Vec<u16>,
+    /// Place in an order in which control goes on but for jumps back.
+    rank: Vec<usize>,
+    next: Vec<[Option<usize>; 2]>,
+    returns: Vec<bool>,
+}
+
+/// Where a jump goes, if the instruction is one.
+pub fn target(insns: &[Insn], at: usize) -> Option<usize> {
+    let insn = insns[at];
+    let by = match insn.code {
+        EXIT | CALL => return None,
+        0x06 => i64::from(insn.imm),
+        code if matches!(code & 7, class::JMP | class::JMP32) => i64::from(insn.off),
+        _ => return None,
+    };
+    usize::try_from(at as i64 + 1 + by).ok()
+}
+
+/// Whether an instruction only jumps.
+pub fn jumps(insn: Insn) -> bool {
+    matches!(insn.code, 0x05 | 0x06)
+}
+
+fn successors(insns: &[Insn], at: usize) -> [Option<usize>; 2] {
+    match insns[at] {
+        insn if insn.code == EXIT => [None, None],
+        insn if jumps(insn) => [target(insns, at), None],
+        insn if insn.code == LDDW => [Some(at + 2), None],
+        _ => [Some(at + 1), target(insns, at)],
+    }
+}
+
+impl Flow {
+    /// # Errors
+    /// A jump that leaves the program.
+    pub fn of(insns: &[Insn]) -> Result<Flow, String> {
+        for at in 0..insns.len() {
+            let out = successors(insns, at).into_iter().flatten().find(|to| *to >= insns.len());
+            // The second half of a wide instruction is never reached.
+            let half = at > 0 && insns[at - 1].code == LDDW;
+            if out.is_some() && !half {
+                return Err(format!("instruction {at} goes out of the program"));
+            }
+        }
+        let next: Vec<_> = (0..insns.len()).map(|at| successors(insns, at)).collect();
+        let (rank, returns) = (rank(&next), returns(insns));
+        Ok(Flow { meet: meet(insns), live: live(insns), rank, next, returns })
+    }
+
+    /// The first instruction that two ways share before they come to one of `until`.
+    pub fn shared(&self, ways: [usize; 2], until: &[usize]) -> Option<usize> {
+        let [a, b] = ways.map(|way| self.ahead(way, until));
+        let both = a.intersection(&b).copied();
+        both.filter(|at| !self.returns[*at]).min_by_key(|at| self.rank[*at])
+    }
+
+    /// Everything ahead of an instruction, with it, up to `until`.
+    fn ahead(&self, from: usize, until: &[usize]) -> BTreeSet<usize> {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![from];
+        while let Some(at) = open.pop() {
+            if at >= self.next.len() || until.contains(&at) || !seen.insert(at) {
+                continue;
+            }
+            let on = self.next[at].into_iter().flatten();
+            open.extend(on.filter(|to| self.rank.get(*to) > Some(&self.rank[at])));
+        }
+        seen
+    }
+
+    /// Sorts instructions by how soon control comes to them.
+    pub fn sort(&self, list: &mut [usize]) {
+        list.sort_by_key(|at| self.rank.get(*at).copied().unwrap_or(usize::MAX));
+    }
+}
+
+/// An order in which every jump that is not back goes to a later place.
+fn rank(next: &[[Option<usize>; 2]]) -> Vec<usize> {
+    let mut order = Vec::new();
+    let mut seen = vec![false; next.len()];
+    for root in 0..next.len() {
+        let mut stack = vec![(root, 0)];
+        if std::mem::replace(&mut seen[root], true) {
+            continue;
+        }
+        while let Some((at, nth)) = stack.pop() {
+            match next[at].get(nth) {
+                None => order.push(at),
+                Some(to) => {
+                    stack.push((at, nth + 1));
+                    if let Some(to) = to.filter(|to| *to < next.len())
+                        && !std::mem::replace(&mut seen[to], true)
+                    {
+                        stack.push((to, 0));
+                    }
+                }
+            }
+        }
+    }
+    let mut rank = vec![0; next.len()];
+    order.iter().rev().enumerate().for_each(|(place, at)| rank[*at] = place);
+    rank
+}
+
+/// Instructions of the function that the program begins with from which nothing is left but to say
+/// what was decided. Each way does so itself, so ways do not meet there.
+fn returns(insns: &[Insn]) -> Vec<bool> {
+    let mut own = vec![false; insns.len()];
+    let mut open = vec![0];
+    while let Some(at) = open.pop() {
+        if at < insns.len() && !std::mem::replace(&mut own[at], true) {
+            open.extend(successors(insns, at).into_iter().flatten());
+        }
+    }
+    let copies = |insn: Insn| matches!(insn.code, 0xb7 | 0xbf | 0xb4 | 0xbc);
+    let straight = |from: usize| {
+        let mut at = from;
+        for _ in 0..6 {
+            match insns.get(at) {
+                Some(insn) if insn.code == EXIT => return true,
+                Some(insn) if jumps(*insn) => at = target(insns, at).unwrap_or(insns.len()),
+                Some(insn) if copies(*insn) => at += 1,
+                _ => return false,
+            }
+        }
+        false
+    };
+    (0..insns.len()).map(|at| own[at] && straight(at)).collect()
+}
+
+/// Nearest post-dominators, but for ways that only return; with them where nothing else ends.
+fn meet(insns: &[Insn]) -> Vec<Option<usize>> {
+    let end = insns.len();
+    let all = post_dominators(insns, &vec![false; end]);
+    let found = post_dominators(insns, &returns(insns));
+    let one = |(found, all): (Option<usize>, Option<usize>)| found.or(all).filter(|at| *at < end);
+    found.into_iter().zip(all).map(one).collect()
+}
+
+/// Nearest post-dominators without ways to instructions that only return. The number behind the
+/// last instruction is the end, `None` a way without end.
+fn post_dominators(insns: &[Insn], returns: &[bool]) -> Vec<Option<usize>> {
+    let end = insns.len();
+    let successors = |insns: &[Insn], at: usize| {
+        let next = successors(insns, at);
+        let goes = |to: &usize| !returns.get(*to).is_some_and(|returns| *returns);
+        if next.iter().flatten().any(goes) { next.map(|to| to.filter(goes)) } else { next }
+    };
+    let mut before: Vec<Vec<usize>> = vec![Vec::new(); end + 1];
+    for at in 0..end {
+        let next: Vec<usize> =
+            successors(insns, at).into_iter().flatten().filter(|to| *to < end).collect();
+        if next.is_empty() {
+            before[end].push(at);
+        }
+        next.into_iter().for_each(|to| before[to].push(at));
+    }
+    // Nodes behind others come first: an order after which all of them were left, from the end.
+    let mut rank = vec![usize::MAX; end + 1];
+    let mut order = Vec::new();
+    let mut seen = vec![false; end + 1];
+    let mut stack = vec![(end, 0)];
+    seen[end] = true;
+    while let Some((node, next)) = stack.pop() {
+        if let Some(&to) = before[node].get(next) {
+            stack.push((node, next + 1));
+            if !seen[to] {
+                seen[to] = true;
+                stack.push((to, 0));
+            }
+        } else {
+            rank[node] = order.len();
+            order.push(node);
+        }
+    }
+    let mut found: Vec<Option<usize>> = vec![None; end + 1];
+    found[end] = Some(end);
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for &node in order.iter().rev().skip(1) {
+            let mut meets: Option<usize> = None;
+            let next = successors(insns, node).into_iter().flatten().filter(|to| *to < end);
+            let next: Vec<usize> = next.collect();
+            let next = if next.is_empty() { vec![end] } else { next };
+            for to in next.into_iter().filter(|to| found[*to].is_some()) {
+                meets = Some(meets.map_or(to, |other| common(&found, &rank, other, to)));
+            }
+            if found[node] != meets {
+                found[node] = meets;
+                changed = true;
+            }
+        }
+    }
+    found.truncate(end);
+    found
+}
+
+fn common(found: &[Option<usize>], rank: &[usize], mut a: usize, mut b: usize) -> usize {
+    while a != b {
+        while rank[a] < rank[b] {
+            a = found[a].unwrap_or(b);
+        }
+        while rank[b] < rank[a] {
+            b = found[b].unwrap_or(a);
+        }
+    }
+    a
+}
+
+/// Registers that an instruction reads and writes; calls of functions read what these read.
+fn touched(insn: Insn, callee: u16) -> (u16, u16) {
+    let (dst, src) = (1 << insn.dst.min(10), 1 << insn.src.min(10));
+    let second = if insn.code & SOURCE_REGISTER != 0 { src } else { 0 };
+    match insn.code & 7 {
+        class::LD => (0, dst),
+        class::LDX => (src, dst),
+        class::ST => (dst, 0),
+        class::STX => {
+            let compares = insn.code & 0xe0 == 0xc0 && insn.imm & 0xff == 0xf1;
+            (dst | src | u16::from(compares), 0)
+        }
+        class::ALU | class::ALU64 => match insn.code & 0xf0 {
+            0xb0 => (second, dst),
+            0x80 | 0xd0 => (dst, dst),
+            _ => (dst | second, dst),
+        },
+        _ => match insn.code {
+            EXIT => (1, 0),
+            0x05 | 0x06 => (0, 0),
+            CALL if insn.src == 0 => (helpers::reads(insn.imm), 0x3f),
+            CALL => (callee & 0x3e, 0x3f),
+            _ => (dst | second, 0),
+        },
+    }
+}
+
+fn live(insns: &[Insn]) -> Vec<u16> {
+    let mut live = vec![0u16; insns.len()];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for at in (0..insns.len()).rev() {
+            let insn = insns[at];
+            let after = successors(insns, at).into_iter().flatten();
+            let after = after.filter_map(|to| live.get(to)).fold(0, |all, one| all | one);
+            let callee = usize::try_from(at as i64 + 1 + i64::from(insn.imm)).ok();
+            let callee = callee.and_then(|to| live.get(to)).copied().unwrap_or(0);
+            let (reads, writes) = touched(insn, callee);
+            let before = reads | after & !writes;
+            if before != live[at] {
+                live[at] = before;
+                changed = true;
+            }
+        }
+    }
+    live
+}

@@ -1,0 +1,402 @@
+//! Where two ways meet again: numbers that differ become results of the `if`, pointers that differ
+//! in numbers alone become pointers with such results in them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use nicforge_ir::{BlockId, InstId, Op, Type, Value, ValueDef, ValueId};
+
+use crate::emit::Cond;
+use crate::error::Halt;
+use crate::state::{Lookup, Memory, State, Target};
+use crate::value::{Abs, Num, Place};
+use crate::walk::Lifter;
+
+/// One of two ways: what is known at its end, and the region that ends there, unless it ended.
+pub struct Way {
+    pub state: State,
+    pub region: Option<BlockId>,
+}
+
+/// What both ways give the instruction behind them.
+struct Meeting<'l, 'a> {
+    lifter: &'l mut Lifter<'a>,
+    inst: InstId,
+    /// Name of the meeting, for what cannot be one.
+    name: usize,
+    /// Values from this one on were made in a region and are not seen outside.
+    inner: u32,
+    numbers: Vec<(Num, Num, u32)>,
+    raw: Vec<(ValueId, ValueId)>,
+    known: HashMap<(Num, Num), Num>,
+    /// Results in the order in which regions yield them.
+    order: Vec<Yielded>,
+    sides: [BTreeMap<u32, Lookup>; 2],
+    regions: [Option<BlockId>; 2],
+    lookups: BTreeMap<u32, Lookup>,
+    pairs: HashMap<(Option<u32>, Option<u32>), u32>,
+}
+
+#[derive(Clone, Copy)]
+enum Yielded {
+    Number(usize),
+    Raw(usize),
+}
+
+impl Lifter<'_> {
+    /// Ends both regions and says what is known behind them.
+    ///
+    /// # Errors
+    /// The ways must be kept apart.
+    pub fn meet(
+        &mut self,
+        inst: InstId,
+        name: usize,
+        live: u16,
+        inner: u32,
+        mut ways: [Way; 2],
+    ) -> Result<State, Halt> {
+        let (a, b) = (&ways[0].state, &ways[1].state);
+        let apart = a.front.bytes != b.front.bytes
+            || a.epoch != b.epoch
+            || a.frames.len() != b.frames.len()
+            || a.frames.iter().zip(&b.frames).any(|(a, b)| a.back != b.back);
+        if apart {
+            return Err(Halt::Split(name));
+        }
+        self.settle(&mut ways)?;
+        let [a, b] = ways;
+        let mut meeting = Meeting {
+            inst,
+            name,
+            inner,
+            numbers: Vec::new(),
+            raw: Vec::new(),
+            known: HashMap::new(),
+            order: Vec::new(),
+            regions: [a.region, b.region],
+            sides: [a.state.lookups.clone(), b.state.lookups.clone()],
+            lookups: BTreeMap::new(),
+            pairs: HashMap::new(),
+            lifter: self,
+        };
+        let state = meeting.state(a.state, b.state, live)?;
+        let Meeting { numbers, raw, order, .. } = meeting;
+        for (region, first) in [(a.region, true), (b.region, false)] {
+            let Some(region) = region else { continue };
+            self.at = region;
+            let one = |lifter: &mut Self, yielded: &Yielded| match yielded {
+                Yielded::Number(at) => {
+                    let (a, b, bits) = numbers[*at];
+                    lifter.value(if first { a } else { b }, bits)
+                }
+                Yielded::Raw(at) => {
+                    if first {
+                        raw[*at].0
+                    } else {
+                        raw[*at].1
+                    }
+                }
+            };
+            let values = order.iter().map(|yielded| one(self, yielded)).collect();
+            self.build().push0(Op::Yield(values));
+        }
+        Ok(state)
+    }
+
+    /// Writes back what only one way changed, or what both cannot give on.
+    fn settle(&mut self, ways: &mut [Way; 2]) -> Result<(), Halt> {
+        let dirty = |way: &Way| -> BTreeSet<u32> {
+            way.state.lookups.iter().filter(|(_, l)| l.dirty).map(|(id, _)| *id).collect()
+        };
+        let all: BTreeSet<u32> = dirty(&ways[0]).union(&dirty(&ways[1])).copied().collect();
+        for id in all {
+            // An entry that is not there must not be written.
+            let there = |l: &Lookup| l.dirty || l.hit == Cond::Known(true);
+            let both = ways.iter().all(|way| {
+                let found = way.state.lookups.get(&id);
+                found.is_some_and(|l| l.value.is_some() && !l.stale && there(l))
+            });
+            let same = both && ways[0].state.lookups[&id].key == ways[1].state.lookups[&id].key;
+            if !same {
+                for way in ways.iter_mut() {
+                    if let Some(region) = way.region {
+                        self.at = region;
+                        self.flush(&mut way.state, id)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Meeting<'_, '_> {
+    fn result(&mut self, ty: Type) -> ValueId {
+        let body = &mut self.lifter.body;
+        let number = body.insts[self.inst].results.len() as u32;
+        let def = ValueDef::Result(self.inst, number);
+        let id = body.values.push(Value { ty, name: None, def });
+        body.insts[self.inst].results.push(id);
+        id
+    }
+
+    fn number(&mut self, a: Num, b: Num) -> Num {
+        if a == b && a.id.is_none_or(|id| id.as_u32() < self.inner) {
+            return a;
+        }
+        if let Some(known) = self.known.get(&(a, b)) {
+            return *known;
+        }
+        let (lo, hi) = (a.lo.min(b.lo), a.hi.max(b.hi));
+        let outer = a.id.is_some_and(|id| id.as_u32() < self.inner) && a.id == b.id;
+        let found = if outer {
+            // One value of which the ways know different ranges.
+            Num { id: a.id, lo, hi }
+        } else {
+            let bits = self.lifter.bits(a).max(self.lifter.bits(b));
+            self.order.push(Yielded::Number(self.numbers.len()));
+            self.numbers.push((a, b, bits));
+            Num { id: Some(self.result(Type::u(bits as u8))), lo, hi }
+        };
+        self.known.insert((a, b), found);
+        found
+    }
+
+    fn raw(&mut self, a: ValueId, b: ValueId) -> ValueId {
+        if a == b && a.as_u32() < self.inner {
+            return a;
+        }
+        if let Some(at) = self.raw.iter().position(|pair| *pair == (a, b)) {
+            let body = &self.lifter.body;
+            let nth = self.order.iter().position(|y| matches!(y, Yielded::Raw(r) if *r == at));
+            return body.insts[self.inst].results[nth.unwrap_or(0)];
+        }
+        self.order.push(Yielded::Raw(self.raw.len()));
+        self.raw.push((a, b));
+        let ty = self.lifter.body.ty(a);
+        self.result(ty)
+    }
+
+    fn cond(&mut self, a: Cond, b: Cond) -> Cond {
+        let num = |cond| match cond {
+            Cond::Known(known) => Num::known(known.into()),
+            Cond::Value(id) => Num::of(id, 1),
+        };
+        if let (Cond::Known(a), Cond::Known(b)) = (a, b)
+            && a == b
+        {
+            return Cond::Known(a);
+        }
+        let (a, b) = (num(a), num(b));
+        if a == b && a.id.is_some_and(|id| id.as_u32() < self.inner) {
+            return a.id.map_or(Cond::Known(false), Cond::Value);
+        }
+        self.order.push(Yielded::Number(self.numbers.len()));
+        self.numbers.push((a, b, 1));
+        Cond::Value(self.result(Type::BOOL))
+    }
+
+    fn place(&mut self, a: Place, b: Place) -> Option<Place> {
+        match (a.var, b.var) {
+            (None, None) if a.off == b.off => Some(a),
+            (Some(x), Some(y)) if a.off == b.off => {
+                Some(Place { off: a.off, var: Some(self.number(x, y)) })
+            }
+            // The part that differs varies.
+            (x, y) => {
+                let base = a.off.min(b.off);
+                let mut part = |at: i64, var: Option<Num>, side: usize| {
+                    let more = Num::known((at - base) as u64);
+                    let Some(var) = var else { return Some(more) };
+                    if at != base {
+                        self.lifter.at = self.regions[side]?;
+                    }
+                    Some(self.lifter.add(var, more))
+                };
+                let (x, y) = (part(a.off, x, 0)?, part(b.off, y, 1)?);
+                Some(Place { off: base, var: Some(self.number(x, y)) })
+            }
+        }
+    }
+
+    fn abs(&mut self, a: Abs, b: Abs) -> Abs {
+        let mixed = Abs::Mixed(self.name);
+        match (a, b) {
+            (Abs::Num(x), Abs::Num(y)) => Abs::Num(self.number(x, y)),
+            (Abs::Packet { place: p, epoch: e }, Abs::Packet { place: q, epoch: f }) if e == f => {
+                self.place(p, q).map_or(mixed, |place| Abs::Packet { place, epoch: e })
+            }
+            (Abs::Stack { frame: f, place: p }, Abs::Stack { frame: g, place: q }) if f == g => {
+                self.place(p, q).map_or(mixed, |place| Abs::Stack { frame: f, place })
+            }
+            (Abs::Constant { map: m, place: p }, Abs::Constant { map: n, place: q }) if m == n => {
+                self.place(p, q).map_or(mixed, |place| Abs::Constant { map: m, place })
+            }
+            (Abs::Value { lookup: l, place: p }, Abs::Value { lookup: m, place: q }) => {
+                let pair = self.lookup(Some(l), Some(m));
+                let place = self.place(p, q);
+                pair.zip(place).map_or(mixed, |(lookup, place)| Abs::Value { lookup, place })
+            }
+            (Abs::Value { lookup, place }, Abs::Num(num)) if num == Num::known(0) => {
+                self.lookup(Some(lookup), None).map_or(mixed, |lookup| Abs::Value { lookup, place })
+            }
+            (Abs::Num(num), Abs::Value { lookup, place }) if num == Num::known(0) => {
+                self.lookup(None, Some(lookup)).map_or(mixed, |lookup| Abs::Value { lookup, place })
+            }
+            (Abs::Mixed(_), _) => a,
+            (_, Abs::Mixed(_)) => b,
+            (Abs::Nothing, Abs::Nothing) => Abs::Nothing,
+            (one, Abs::Nothing) => self.unread(one, true),
+            (Abs::Nothing, one) => self.unread(one, false),
+            _ if a == b => a,
+            _ => mixed,
+        }
+    }
+
+    /// What only one way wrote, and the other never reads.
+    fn unread(&mut self, one: Abs, first: bool) -> Abs {
+        let zero = Num::known(0);
+        let mut number =
+            |num: Num| if first { self.number(num, zero) } else { self.number(zero, num) };
+        let mut place = |place: Place| Place { var: place.var.map(&mut number), ..place };
+        match one {
+            Abs::Num(num) => Abs::Num(number(num)),
+            Abs::Packet { place: at, epoch } => Abs::Packet { place: place(at), epoch },
+            Abs::Stack { frame, place: at } => Abs::Stack { frame, place: place(at) },
+            Abs::Constant { map, place: at } => Abs::Constant { map, place: place(at) },
+            Abs::Value { lookup, place: at } => {
+                let place = place(at);
+                let both = self.sides.iter().all(|side| side.contains_key(&lookup));
+                let other = both.then_some(lookup);
+                let found = if first {
+                    self.lookup(Some(lookup), other)
+                } else {
+                    self.lookup(other, Some(lookup))
+                };
+                found.map_or(Abs::Mixed(self.name), |lookup| Abs::Value { lookup, place })
+            }
+            other => other,
+        }
+    }
+
+    /// One lookup for what two ways found in one map; `None` is null.
+    fn lookup(&mut self, a: Option<u32>, b: Option<u32>) -> Option<u32> {
+        if let Some(known) = self.pairs.get(&(a, b)) {
+            return Some(*known);
+        }
+        let of = |side: &BTreeMap<u32, Lookup>, id: Option<u32>| match id {
+            Some(id) => side.get(&id).cloned().map(Some),
+            None => Some(None),
+        };
+        let (x, y) = (of(&self.sides[0], a)?, of(&self.sides[1], b)?);
+        let found = match (x, y) {
+            (Some(x), Some(y)) if x.map == y.map => {
+                let found = self.both(x, y);
+                // Each writes back what was changed through it.
+                Lookup { dirty: found.dirty && a == b, ..found }
+            }
+            (Some(x), None) => self.or_null(x, true)?,
+            (None, Some(y)) => self.or_null(y, false)?,
+            _ => return None,
+        };
+        let id = if a == b { a? } else { self.lifter.fresh() };
+        self.lookups.insert(id, found);
+        self.pairs.insert((a, b), id);
+        Some(id)
+    }
+
+    fn both(&mut self, x: Lookup, y: Lookup) -> Lookup {
+        let same = x.parts == y.parts
+            && x.parts.iter().all(|part| part.id.is_none_or(|id| id.as_u32() < self.inner));
+        let key = self.raw(x.key, y.key);
+        let value = x.value.zip(y.value).map(|(a, b)| self.raw(a, b));
+        Lookup {
+            map: x.map,
+            key,
+            parts: if same { x.parts } else { Vec::new() },
+            hit: self.cond(x.hit, y.hit),
+            dirty: (x.dirty || y.dirty) && value.is_some(),
+            value,
+            stale: x.stale || y.stale,
+        }
+    }
+
+    /// What one way found and the other did not look for; its key is made on the other way too.
+    fn or_null(&mut self, found: Lookup, first: bool) -> Option<Lookup> {
+        let null = Cond::Known(false);
+        let hit = if first { self.cond(found.hit, null) } else { self.cond(null, found.hit) };
+        if found.key.as_u32() < self.inner {
+            return Some(Lookup { hit, parts: Vec::new(), dirty: false, ..found });
+        }
+        let (region, ty) = (self.lifter.opposite(self.inst, first), self.lifter.body.ty(found.key));
+        self.lifter.at = region;
+        let zero = self.lifter.push1(Op::Zero, ty);
+        let key = if first { self.raw(found.key, zero) } else { self.raw(zero, found.key) };
+        Some(Lookup { key, hit, parts: Vec::new(), value: None, dirty: false, ..found })
+    }
+
+    fn memory(&mut self, a: &Memory, b: &Memory) -> Memory {
+        let mut joined = Memory::default();
+        for (off, (size, x)) in &a.slots {
+            let over = b.overlapping(*off, *size);
+            let abs = match b.exact(*off, *size) {
+                Some(y) => self.abs(*x, y),
+                None if over.is_empty() => self.abs(*x, Abs::Nothing),
+                // Divided differently.
+                None => Abs::Mixed(self.name),
+            };
+            joined.slots.insert(*off, (*size, abs));
+        }
+        for (off, (size, y)) in &b.slots {
+            let over = a.overlapping(*off, *size);
+            if over.is_empty() {
+                let abs = self.abs(Abs::Nothing, *y);
+                joined.slots.insert(*off, (*size, abs));
+            }
+        }
+        joined
+    }
+
+    fn state(&mut self, a: State, b: State, live: u16) -> Result<State, Halt> {
+        let mut joined = a.clone();
+        for (at, slot) in joined.regs.iter_mut().enumerate() {
+            let read = |state: &State| {
+                let live = match state.next.constant() {
+                    Some(next) => self.lifter.live(&[next as usize]),
+                    None => live,
+                };
+                if live >> at & 1 != 0 || at == 10 { state.regs[at] } else { Abs::Nothing }
+            };
+            let (x, y) = (read(&a), read(&b));
+            *slot = self.abs(x, y);
+        }
+        for (at, frame) in joined.frames.iter_mut().enumerate() {
+            frame.memory = self.memory(&a.frames[at].memory, &b.frames[at].memory);
+            for (nth, slot) in frame.saved.iter_mut().enumerate() {
+                *slot = self.abs(a.frames[at].saved[nth], b.frames[at].saved[nth]);
+            }
+        }
+        joined.front.memory = self.memory(&a.front.memory, &b.front.memory);
+        joined.next = self.number(a.next, b.next);
+        joined.at_least = a.at_least.min(b.at_least);
+        joined.redirect = match (a.redirect, b.redirect) {
+            (Some(Target::Port(x)), Some(Target::Port(y))) => Some(Target::Port(self.number(x, y))),
+            (x, None) if x.is_none() => None,
+            // Whoever was not redirected says so by its verdict.
+            (Some(Target::Port(x)), None) => Some(Target::Port(self.number(x, Num::known(0)))),
+            (None, Some(Target::Port(y))) => Some(Target::Port(self.number(Num::known(0), y))),
+            (x, y) if x == y => x,
+            (x, None) | (None, x) => x,
+            _ => return Err(Halt::Split(self.name)),
+        };
+        // Dirty entries that no register points to must still be written.
+        let shared: Vec<u32> = self.sides[0].keys().copied().collect();
+        for id in shared {
+            if self.sides[1].contains_key(&id) {
+                self.lookup(Some(id), Some(id));
+            }
+        }
+        joined.lookups = std::mem::take(&mut self.lookups);
+        Ok(joined)
+    }
+}

@@ -1,0 +1,505 @@
+//! Maps as tables: a pointer into a map value is a table, a key and a place.
+//!
+//! What a lookup read is kept as a value of αIR and changed there; it is written back before
+//! anybody else could see the entry, and when the packet leaves.
+
+use nicforge_ir::{BinOp, CommuteOp, Op, Span, Table, TableKind, Type, ValueId};
+use nicforge_isa::object::map_type_name;
+
+use crate::emit::Cond;
+use crate::error::{Halt, refuse};
+use crate::layout::{Leaf, Node, Step, divide, identifier, project};
+use crate::state::{Lookup, State};
+use crate::value::{Abs, Num, Place};
+use crate::walk::{Known, Lifter};
+
+/// Numbers of map types in the kernel's interface.
+pub mod kind {
+    pub const HASH: u32 = 1;
+    pub const ARRAY: u32 = 2;
+    pub const PERCPU_HASH: u32 = 5;
+    pub const PERCPU_ARRAY: u32 = 6;
+    pub const LRU_HASH: u32 = 9;
+    pub const LRU_PERCPU_HASH: u32 = 10;
+    pub const LPM_TRIE: u32 = 11;
+    pub const DEVMAP: u32 = 14;
+    pub const CPUMAP: u32 = 16;
+    pub const XSKMAP: u32 = 17;
+    pub const DEVMAP_HASH: u32 = 25;
+}
+
+/// Bytes of the prefix length that keys of LPM tries begin with.
+const PREFIX: u32 = 4;
+/// Bytes of a key or value at most.
+const MOST_BYTES: u32 = 1 << 16;
+
+/// The kind of table that a map becomes.
+fn table_kind(kind: u32) -> Option<TableKind> {
+    Some(match kind {
+        kind::HASH | kind::PERCPU_HASH => TableKind::Hash,
+        kind::ARRAY | kind::PERCPU_ARRAY => TableKind::Array,
+        kind::LRU_HASH | kind::LRU_PERCPU_HASH => TableKind::Lru,
+        kind::LPM_TRIE => TableKind::Lpm,
+        // Entries that nobody set are absent there.
+        kind::DEVMAP | kind::DEVMAP_HASH | kind::CPUMAP | kind::XSKMAP => TableKind::Hash,
+        _ => return None,
+    })
+}
+
+impl Lifter<'_> {
+    /// Name of a map for messages.
+    pub fn map_name(&self, map: usize) -> &str {
+        self.object.maps.get(map).map_or("?", |map| &map.name)
+    }
+
+    /// Number of a map's type.
+    pub fn map_kind(&self, map: usize) -> u32 {
+        self.object.maps.get(map).and_then(|map| map.kind).unwrap_or(kind::ARRAY)
+    }
+
+    /// The table of a map.
+    pub fn table(&mut self, index: usize) -> Result<Known, Halt> {
+        if let Some(known) = self.tables.get(&index) {
+            return Ok(known.clone());
+        }
+        let Some(map) = self.object.maps.get(index) else {
+            return refuse("a map that is not there");
+        };
+        let number = map.kind.unwrap_or(kind::ARRAY);
+        let Some(kind) = table_kind(number) else {
+            let ty = map_type_name(number);
+            return refuse(format!("map `{}` is of type {ty}, which is no table", map.name));
+        };
+        let skipped = if kind == TableKind::Lpm { PREFIX } else { 0 };
+        let key_size = map.key_size.saturating_sub(skipped);
+        let sizes = [key_size, map.value_size];
+        if sizes.iter().any(|size| *size == 0 || *size > MOST_BYTES) || map.max_entries == 0 {
+            return refuse(format!("map `{}` has no sizes, or very large ones", map.name));
+        }
+        let shapes = self.object.shapes.get(index);
+        let name = identifier(map.name.trim_start_matches('.'));
+        let key_shape = shapes.and_then(|s| s.key.as_ref()).filter(|_| skipped == 0);
+        let value_shape = shapes.and_then(|s| s.value.as_ref());
+        let program = &mut self.program;
+        let (key, key_node) = if kind == TableKind::Array {
+            (Type::U32, Node::Int(4))
+        } else {
+            divide(program, &format!("{name}_key"), key_size, key_shape)
+        };
+        let (value, value_node) =
+            divide(program, &format!("{name}_value"), map.value_size, value_shape);
+        let table = program.tables.push(Table {
+            name,
+            kind,
+            key,
+            key_big_endian: false,
+            value,
+            capacity: map.max_entries,
+            buf: None,
+            max_replicas: None,
+            by_number: false,
+            shared: false,
+            span: Span::default(),
+        });
+        let known = Known { table, key: key_node, value: value_node };
+        self.tables.insert(index, known.clone());
+        Ok(known)
+    }
+
+    /// A lookup by number; global data needs no lookup in the program.
+    fn entry(&mut self, state: &mut State, lookup: u32) -> Result<Lookup, Halt> {
+        if let Some(found) = state.lookups.get(&lookup) {
+            return Ok(found.clone());
+        }
+        let map = (u32::MAX - lookup) as usize;
+        if map >= self.object.maps.len() {
+            return refuse("uses a map value whose lookup is not known");
+        }
+        self.table(map)?;
+        let key = self.build().int(0, Type::U32);
+        let found = Lookup {
+            map,
+            key,
+            parts: Vec::new(),
+            hit: Cond::Known(true),
+            value: None,
+            dirty: false,
+            stale: false,
+        };
+        state.lookups.insert(lookup, found.clone());
+        Ok(found)
+    }
+
+    /// A key or value made of memory: the value, and the numbers in it.
+    pub fn gather(
+        &mut self,
+        state: &mut State,
+        pointer: Abs,
+        skip: i64,
+        ty: Type,
+        node: &Node,
+    ) -> Result<(ValueId, Vec<Num>), Halt> {
+        let mut parts = Vec::new();
+        if let Node::Int(size) = node {
+            let num = self.load(state, pointer, skip, *size)?;
+            let num = self.num(num)?;
+            return Ok((self.value(num, 8 * size), vec![num]));
+        }
+        let mut whole = self.push1(Op::Zero, ty);
+        for leaf in node.all() {
+            let num = self.load(state, pointer, skip + leaf.off, leaf.size)?;
+            let num = self.num(num)?;
+            parts.push(num);
+            if num != Num::known(0) {
+                whole = self.put(whole, &leaf, None, num)?;
+            }
+        }
+        Ok((whole, parts))
+    }
+
+    fn path(&mut self, leaf: &Leaf, var: Option<Num>) -> Vec<nicforge_ir::Proj> {
+        let path = leaf.path.clone();
+        project(&path, |step| match step {
+            Step::Varying { base, size } => {
+                let var = var.unwrap_or(Num::known(0));
+                let index = self.binary(BinOp::Div, var, Num::known(size.into()), 64);
+                let index = self.binary(BinOp::Add, index, Num::known(base as u32 as u64), 32);
+                self.value(index, 32)
+            }
+            Step::Element(index) | Step::Member(index) => self.build().int(index.into(), Type::U32),
+        })
+    }
+
+    fn put(
+        &mut self,
+        agg: ValueId,
+        leaf: &Leaf,
+        var: Option<Num>,
+        num: Num,
+    ) -> Result<ValueId, Halt> {
+        let value = self.value(num, 8 * leaf.size);
+        if leaf.path.is_empty() {
+            return Ok(value);
+        }
+        let path = self.path(leaf, var);
+        let ty = self.body.ty(agg);
+        Ok(self.push1(Op::Set { agg, path, value }, ty))
+    }
+
+    pub fn part(&mut self, agg: ValueId, leaf: &Leaf, var: Option<Num>) -> Num {
+        if leaf.path.is_empty() {
+            return Num::of(agg, 8 * leaf.size);
+        }
+        let path = self.path(leaf, var);
+        let ty = Type::u(8 * leaf.size as u8);
+        Num::of(self.push1(Op::Get { agg, path }, ty), 8 * leaf.size)
+    }
+
+    fn leaves(&self, map: usize, node: &Node, place: Place, bytes: u32) -> Result<Vec<Leaf>, Halt> {
+        let varying = place.var.map(|var| (self.stride(var), var.hi));
+        node.leaves(place.off, bytes, varying).ok_or_else(|| {
+            let name = self.map_name(map);
+            let how = if varying.is_some() { "at a varying place in" } else { "beyond" };
+            Halt::Refused(format!("uses {bytes} bytes {how} a value of map `{name}`"))
+        })
+    }
+
+    /// The value of an entry as it is now.
+    fn current(&mut self, state: &mut State, id: u32) -> Result<ValueId, Halt> {
+        let found = self.entry(state, id)?;
+        if let Some(value) = found.value {
+            return Ok(value);
+        }
+        self.flush_map(state, found.map, Some(id))?;
+        let table = self.table(found.map)?.table;
+        let ty = self.program.tables[table].value;
+        let op = Op::Lookup { table, key: found.key };
+        let (_, value) = self.build().push2(op, Type::BOOL, ty);
+        if let Some(found) = state.lookups.get_mut(&id) {
+            found.value = Some(value);
+        }
+        Ok(value)
+    }
+
+    pub fn load_entry(
+        &mut self,
+        state: &mut State,
+        id: u32,
+        place: Place,
+        bytes: u32,
+    ) -> Result<Num, Halt> {
+        let found = self.entry(state, id)?;
+        let node = self.table(found.map)?.value;
+        let leaves = self.leaves(found.map, &node, place, bytes)?;
+        let agg = self.current(state, id)?;
+        let mut parts = Vec::new();
+        for leaf in leaves {
+            let whole = self.part(agg, &leaf, place.var);
+            let from = (place.off - leaf.off).max(0) as u32;
+            let to = (place.off + i64::from(bytes) - leaf.off).min(leaf.size.into()) as u32;
+            let piece = self.piece(whole, from, to - from);
+            parts.push((piece, (leaf.off - place.off).max(0) as u32));
+        }
+        Ok(self.combine(&parts, bytes))
+    }
+
+    pub fn store_entry(
+        &mut self,
+        state: &mut State,
+        id: u32,
+        place: Place,
+        bytes: u32,
+        num: Num,
+    ) -> Result<(), Halt> {
+        let found = self.entry(state, id)?;
+        if found.stale {
+            let name = self.map_name(found.map);
+            return refuse(format!(
+                "writes through a pointer into map `{name}` after keys of it were changed"
+            ));
+        }
+        let node = self.table(found.map)?.value;
+        let leaves = self.leaves(found.map, &node, place, bytes)?;
+        self.flush_map(state, found.map, Some(id))?;
+        let mut agg = self.current(state, id)?;
+        for leaf in leaves {
+            let from = (place.off - leaf.off).max(0) as u32;
+            let to = (place.off + i64::from(bytes) - leaf.off).min(leaf.size.into()) as u32;
+            let piece = self.piece(num, (leaf.off - place.off).max(0) as u32, to - from);
+            let new = if to - from == leaf.size {
+                piece
+            } else {
+                let old = self.part(agg, &leaf, place.var);
+                let mut parts = vec![(piece, from)];
+                if from > 0 {
+                    parts.push((self.piece(old, 0, from), 0));
+                }
+                if to < leaf.size {
+                    parts.push((self.piece(old, to, leaf.size - to), to));
+                }
+                self.combine(&parts, leaf.size)
+            };
+            agg = self.put(agg, &leaf, place.var, new)?;
+        }
+        for (other, lookup) in &mut state.lookups {
+            if lookup.map == found.map && *other != id {
+                // Perhaps the same entry.
+                lookup.value = None;
+            }
+        }
+        if let Some(found) = state.lookups.get_mut(&id) {
+            found.value = Some(agg);
+            found.dirty = true;
+        }
+        Ok(())
+    }
+
+    /// Adds to a number of an entry without reading it, where that is one op of αIR.
+    pub fn count(
+        &mut self,
+        state: &mut State,
+        id: u32,
+        place: Place,
+        bytes: u32,
+        amount: Num,
+    ) -> Result<bool, Halt> {
+        let found = self.entry(state, id)?;
+        let node = self.table(found.map)?.value;
+        let leaves = self.leaves(found.map, &node, place, bytes)?;
+        let [leaf] = &leaves[..] else { return Ok(false) };
+        let whole = leaf.off == place.off && leaf.size == bytes;
+        if !whole || place.var.is_some() || found.stale {
+            return Ok(false);
+        }
+        self.flush_map(state, found.map, None)?;
+        let known = self.table(found.map)?;
+        let path = self.path(leaf, None);
+        let amount = self.value(amount, 8 * bytes);
+        let (table, key) = (known.table, found.key);
+        self.build().push0(Op::Commute { op: CommuteOp::Add, table, key, path, amount });
+        forget(state, found.map);
+        Ok(true)
+    }
+
+    /// Writes an entry back if it was changed.
+    pub fn flush(&mut self, state: &mut State, id: u32) -> Result<(), Halt> {
+        let Some(found) = state.lookups.get_mut(&id).filter(|found| found.dirty) else {
+            return Ok(());
+        };
+        found.dirty = false;
+        let (map, key, value) = (found.map, found.key, found.value);
+        let table = self.table(map)?.table;
+        if let Some(value) = value {
+            self.push1(Op::Update { table, key, value }, Type::BOOL);
+        }
+        Ok(())
+    }
+
+    /// Writes back what was changed in a map, but for one lookup.
+    pub fn flush_map(
+        &mut self,
+        state: &mut State,
+        map: usize,
+        but: Option<u32>,
+    ) -> Result<(), Halt> {
+        let of = state.lookups.iter().filter(|(id, l)| l.map == map && Some(**id) != but);
+        let ids: Vec<u32> = of.map(|(id, _)| *id).collect();
+        ids.into_iter().try_for_each(|id| self.flush(state, id))
+    }
+
+    /// Writes back everything.
+    pub fn flush_all(&mut self, state: &mut State) -> Result<(), Halt> {
+        let ids: Vec<u32> = state.lookups.keys().copied().collect();
+        ids.into_iter().try_for_each(|id| self.flush(state, id))
+    }
+
+    /// The key that a pointer points to, as the map's table has it.
+    fn key(
+        &mut self,
+        state: &mut State,
+        map: usize,
+        pointer: Abs,
+    ) -> Result<(ValueId, Vec<Num>), Halt> {
+        let known = self.table(map)?;
+        let ty = self.program.tables[known.table].key;
+        if self.map_kind(map) != kind::LPM_TRIE {
+            return self.gather(state, pointer, 0, ty, &known.key);
+        }
+        let prefix = self.load(state, pointer, 0, PREFIX)?;
+        let prefix = self.num(prefix)?;
+        if prefix.lo < u64::from(8 * known.key.size()) {
+            let name = self.map_name(map);
+            return refuse(format!("looks in map `{name}` for less than a whole address"));
+        }
+        self.gather(state, pointer, PREFIX.into(), ty, &known.key)
+    }
+
+    /// `bpf_map_lookup_elem`.
+    pub fn lookup(&mut self, state: &mut State, map: usize, key: Abs) -> Result<Abs, Halt> {
+        let (key, parts) = self.key(state, map, key)?;
+        let same = |l: &Lookup| l.map == map && !l.stale && !parts.is_empty() && l.parts == parts;
+        if let Some((id, _)) = state.lookups.iter().find(|(_, found)| same(found)) {
+            return Ok(Abs::Value { lookup: *id, place: Place::at(0) });
+        }
+        self.flush_map(state, map, None)?;
+        let table = self.table(map)?.table;
+        let ty = self.program.tables[table].value;
+        let (hit, value) = self.build().push2(Op::Lookup { table, key }, Type::BOOL, ty);
+        let array = self.program.tables[table].kind == TableKind::Array;
+        let capacity = u64::from(self.program.tables[table].capacity);
+        let inside = array && parts.first().is_some_and(|index| index.hi < capacity);
+        let hit = if inside { Cond::Known(true) } else { Cond::Value(hit) };
+        let id = self.fresh();
+        let found = Lookup { map, key, parts, hit, value: Some(value), dirty: false, stale: false };
+        state.lookups.insert(id, found);
+        Ok(Abs::Value { lookup: id, place: Place::at(0) })
+    }
+
+    /// `bpf_map_update_elem`: 0, or the error.
+    pub fn update(
+        &mut self,
+        state: &mut State,
+        map: usize,
+        [key, value, flags]: [Abs; 3],
+    ) -> Result<Num, Halt> {
+        let known = self.table(map)?;
+        let kind = self.program.tables[known.table].kind;
+        if kind == TableKind::Lpm {
+            let name = self.map_name(map);
+            return refuse(format!("changes keys of map `{name}`, an LPM trie"));
+        }
+        let flags = self.num(flags)?;
+        let Some(flags) = flags.constant().filter(|flags| *flags <= 2) else {
+            return refuse("updates a map with flags that are not known");
+        };
+        let (key, _) = self.key(state, map, key)?;
+        let ty = self.program.tables[known.table].value;
+        let (value, _) = self.gather(state, value, 0, ty, &known.value)?;
+        self.before_change(state, map)?;
+        let table = known.table;
+        let put = |lifter: &mut Self| {
+            let ok = lifter.push1(Op::Update { table, key, value }, Type::BOOL);
+            let (zero, full) = (Num::known(0), Num::known(-7i64 as u64));
+            lifter.select(Cond::Value(ok), zero, full)
+        };
+        if flags == 0 {
+            return Ok(put(self));
+        }
+        // Only if the key is absent (1), or there (2).
+        let cond = self.push1(Op::Contains { table, key }, Type::BOOL);
+        let error = Num::known(if flags == 1 { -17i64 as u64 } else { -2i64 as u64 });
+        let goes = if flags == 1 { self.negate(Cond::Value(cond)) } else { Cond::Value(cond) };
+        self.either(goes, put, error)
+    }
+
+    /// What `then` gives where the condition holds, else a number.
+    fn either(
+        &mut self,
+        cond: Cond,
+        then: impl FnOnce(&mut Self) -> Num,
+        other: Num,
+    ) -> Result<Num, Halt> {
+        let Cond::Value(cond) = cond else { return refuse("a condition that is decided") };
+        let outside = self.at;
+        let (inside, beside) = (self.build().new_block(), self.build().new_block());
+        self.at = inside;
+        let found = then(self);
+        let bits = self.bits(found).max(self.bits(other));
+        let found = self.value(found, bits);
+        self.build().push0(Op::Yield(vec![found]));
+        self.at = beside;
+        let other = self.value(other, bits);
+        self.build().push0(Op::Yield(vec![other]));
+        self.at = outside;
+        let op = Op::If { cond, likely: None, then: inside, other: beside };
+        Ok(Num::of(self.push1(op, Type::u(bits as u8)), bits))
+    }
+
+    /// `bpf_map_delete_elem`: 0, or the error.
+    pub fn delete(&mut self, state: &mut State, map: usize, key: Abs) -> Result<Num, Halt> {
+        let known = self.table(map)?;
+        if !self.program.tables[known.table].kind.takes_inserts() {
+            let name = self.map_name(map);
+            return refuse(format!("deletes keys of map `{name}`, which nobody can"));
+        }
+        let (key, _) = self.key(state, map, key)?;
+        self.before_change(state, map)?;
+        let existed = self.push1(Op::Delete { table: known.table, key }, Type::BOOL);
+        Ok(self.select(Cond::Value(existed), Num::known(0), Num::known(-2i64 as u64)))
+    }
+
+    /// Keys of a map are about to change: pointers into it keep what they see, but may no longer
+    /// write. Entries of arrays stay where they are.
+    fn before_change(&mut self, state: &mut State, map: usize) -> Result<(), Halt> {
+        let table = self.table(map)?.table;
+        if self.program.tables[table].kind == TableKind::Array {
+            self.flush_map(state, map, None)?;
+            forget(state, map);
+            return Ok(());
+        }
+        let ids: Vec<u32> =
+            state.lookups.iter().filter(|(_, l)| l.map == map).map(|(id, _)| *id).collect();
+        for id in &ids {
+            self.current(state, *id)?;
+        }
+        self.flush_map(state, map, None)?;
+        for id in ids {
+            if let Some(found) = state.lookups.get_mut(&id) {
+                found.stale = true;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The lookup that stands for global data: numbers above those of lookups that programs make.
+pub fn global(map: usize) -> u32 {
+    u32::MAX - map as u32
+}
+
+/// What was read of a map is no longer what is there.
+fn forget(state: &mut State, map: usize) {
+    for found in state.lookups.values_mut().filter(|found| found.map == map) {
+        found.value = None;
+    }
+}

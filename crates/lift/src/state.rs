@@ -1,0 +1,171 @@
+//! Everything known at one place of the program.
+
+use std::collections::BTreeMap;
+
+use nicforge_ir::ValueId;
+
+use crate::emit::Cond;
+use crate::value::{Abs, Num};
+
+/// Bytes whose places are constants: stack frames, and headers put in front of the packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    pub slots: BTreeMap<i64, (u32, Abs)>,
+}
+
+impl Memory {
+    /// What was stored at exactly these bytes.
+    pub fn exact(&self, off: i64, bytes: u32) -> Option<Abs> {
+        self.slots.get(&off).filter(|(size, _)| *size == bytes).map(|(_, abs)| *abs)
+    }
+
+    /// Slots that share bytes with these.
+    pub fn overlapping(&self, off: i64, bytes: u32) -> Vec<(i64, u32, Abs)> {
+        let near = self.slots.range(off.saturating_sub(8)..off.saturating_add(bytes.into()));
+        let near = near.map(|(at, (size, abs))| (*at, *size, *abs));
+        near.filter(|(at, size, _)| at + i64::from(*size) > off).collect()
+    }
+}
+
+/// The frame of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Where the caller goes on.
+    pub back: usize,
+    /// Registers 6 to 10 of the caller.
+    pub saved: [Abs; 5],
+    pub memory: Memory,
+}
+
+/// What a lookup found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    pub map: usize,
+    pub key: ValueId,
+    /// Numbers of the key, to know one that was asked for before.
+    pub parts: Vec<Num>,
+    pub hit: Cond,
+    /// The entry's value as it is now, where it was read.
+    pub value: Option<ValueId>,
+    /// `value` is not in the table yet.
+    pub dirty: bool,
+    /// The key may have been deleted or replaced since.
+    pub stale: bool,
+}
+
+/// Where a redirected packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    Port(Num),
+    /// To the host side: another processor, or a socket.
+    Stack,
+    Host,
+}
+
+/// Bytes in front of the unread rest: those below `bytes` are part of the packet, those before
+/// them at negative places were once and are seen again if the program makes room.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Front {
+    pub bytes: i64,
+    pub memory: Memory,
+}
+
+#[derive(Clone, Debug)]
+pub struct State {
+    pub regs: [Abs; 11],
+    pub frames: Vec<Frame>,
+    pub lookups: BTreeMap<u32, Lookup>,
+    pub redirect: Option<Target>,
+    /// Bytes the packet has at least, with those in front.
+    pub at_least: i64,
+    pub front: Front,
+    /// How often the packet's ends moved.
+    pub epoch: u32,
+    /// Where the program goes on, of a few places.
+    pub next: Num,
+    /// What this way does first.
+    pub first: Option<First>,
+}
+
+/// A change of the packet's ends, on the way on which it succeeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    /// Bytes taken off the front.
+    Behead(i64),
+    /// Bytes taken off the end.
+    Shorten(i64),
+}
+
+impl State {
+    /// As a program begins.
+    pub fn start() -> State {
+        let mut regs = [Abs::Nothing; 11];
+        regs[1] = Abs::Context(0);
+        regs[10] = Abs::Stack { frame: 0, place: crate::value::Place::at(0) };
+        let frame = Frame { back: 0, saved: [Abs::Nothing; 5], memory: Memory::default() };
+        State {
+            regs,
+            frames: vec![frame],
+            lookups: BTreeMap::new(),
+            redirect: None,
+            at_least: 0,
+            front: Front::default(),
+            epoch: 0,
+            next: Num::known(0),
+            first: None,
+        }
+    }
+
+    /// Every place that holds something.
+    pub fn each(&mut self, visit: &mut impl FnMut(&mut Abs)) {
+        self.regs.iter_mut().for_each(&mut *visit);
+        for frame in &mut self.frames {
+            frame.saved.iter_mut().for_each(&mut *visit);
+            frame.memory.slots.values_mut().for_each(|(_, abs)| visit(abs));
+        }
+        self.front.memory.slots.values_mut().for_each(|(_, abs)| visit(abs));
+    }
+
+    /// Narrows what is known of a value of αIR, wherever it is.
+    pub fn narrow(&mut self, id: ValueId, lo: u64, hi: u64) {
+        let one = |num: &mut Num| {
+            if num.id == Some(id) {
+                let (lo, hi) = (num.lo.max(lo), num.hi.min(hi));
+                // Ways that nothing takes keep what they had.
+                if lo <= hi {
+                    *num = Num::within(id, lo, hi);
+                }
+            }
+        };
+        self.each(&mut |abs| match abs {
+            Abs::Num(num) => one(num),
+            Abs::Packet { place, .. }
+            | Abs::Stack { place, .. }
+            | Abs::Value { place, .. }
+            | Abs::Constant { place, .. } => {
+                if let Some(num) = &mut place.var {
+                    one(num);
+                    if let Some(known) = num.constant() {
+                        place.off = place.off.wrapping_add(known as i64);
+                        place.var = None;
+                    }
+                }
+            }
+            _ => {}
+        });
+    }
+
+    /// A lookup turned out to have found something, or nothing.
+    pub fn found(&mut self, lookup: u32, hit: bool) {
+        if let Some(found) = self.lookups.get_mut(&lookup) {
+            found.hit = Cond::Known(hit);
+        }
+        if !hit {
+            self.each(&mut |abs| {
+                if matches!(abs, Abs::Value { lookup: one, .. } if *one == lookup) {
+                    *abs = Abs::known(0);
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! How a program ends: what it returned, as what becomes of the packet.
+
+use nicforge_ir::{
+    Direction, DropReason, Event, EventId, Op, Param, ReasonId, Span, Type, ValueId,
+};
+
+use crate::calls::XDP_REDIRECT;
+use crate::emit::Cond;
+use crate::error::{Halt, refuse};
+use crate::memory::halves;
+use crate::state::{State, Target};
+use crate::value::{Abs, Place};
+use crate::walk::Lifter;
+
+const XDP_ABORTED: u64 = 0;
+const XDP_DROP: u64 = 1;
+const XDP_PASS: u64 = 2;
+const XDP_TX: u64 = 3;
+
+impl Lifter<'_> {
+    /// Ends the handler.
+    pub fn verdict(&mut self, state: &mut State) -> Result<(), Halt> {
+        let returned = self.cut(state.regs[0], 4)?;
+        self.flush_all(state)?;
+        let all = [XDP_DROP, XDP_PASS, XDP_TX, XDP_REDIRECT];
+        let mut left: Vec<u64> =
+            all.into_iter().filter(|v| (returned.lo..=returned.hi).contains(v)).collect();
+        // Whatever else it is, the kernel takes it for aborted.
+        if returned.lo == XDP_ABORTED || returned.hi > XDP_REDIRECT {
+            left.push(XDP_ABORTED);
+        }
+        let last = left.pop().unwrap_or(XDP_ABORTED);
+        for verdict in left {
+            let Cond::Value(cond) = self.equals(returned, verdict) else { continue };
+            let outside = self.at;
+            let (then, other) = (self.build().new_block(), self.build().new_block());
+            self.build().push0(Op::If { cond, likely: None, then, other });
+            self.at = then;
+            self.leave_by(state, verdict)?;
+            self.at = other;
+            self.build().push0(Op::Yield(Vec::new()));
+            self.at = outside;
+        }
+        self.leave_by(state, last)
+    }
+
+    fn leave_by(&mut self, state: &mut State, verdict: u64) -> Result<(), Halt> {
+        let pkt = self.pkt;
+        match (verdict, state.redirect) {
+            (XDP_PASS, _) => self.leave_for(state, "stack_recv", None)?,
+            (XDP_TX, _) => {
+                let port = self.push1(Op::InPort { pkt }, Type::U32);
+                self.leave_for(state, "net_send", Some(port))?;
+            }
+            (XDP_REDIRECT, Some(Target::Port(port))) => {
+                let most = port.constant().filter(|port| *port < 256).unwrap_or(1) as u32;
+                self.program.ports = self.program.ports.max(most + 1);
+                let port = self.value(port, 32);
+                self.leave_for(state, "net_send", Some(port))?;
+            }
+            (XDP_REDIRECT, Some(Target::Stack)) => self.leave_for(state, "stack_recv", None)?,
+            (XDP_REDIRECT, Some(Target::Host)) => self.leave_for(state, "host_recv", None)?,
+            (other, _) => {
+                let text = match other {
+                    XDP_DROP => "XDP_DROP",
+                    XDP_REDIRECT => "XDP_REDIRECT without a target",
+                    _ => "XDP_ABORTED",
+                };
+                let reason = self.reason(text);
+                self.build().drop(pkt, reason);
+            }
+        }
+        self.build().push0(Op::Return(Vec::new()));
+        Ok(())
+    }
+
+    fn reason(&mut self, text: &str) -> ReasonId {
+        let known = self.program.reasons.iter().find(|(_, reason)| reason.text == text);
+        let known = known.map(|(id, _)| id);
+        known.unwrap_or_else(|| {
+            self.program.reasons.push(DropReason { text: text.to_string(), span: Span::default() })
+        })
+    }
+
+    fn leave_for(
+        &mut self,
+        state: &mut State,
+        event: &str,
+        port: Option<ValueId>,
+    ) -> Result<(), Halt> {
+        self.emit_front(state)?;
+        let event = self.event(event);
+        let args = std::iter::once(self.pkt).chain(port).collect();
+        self.build().push0(Op::Generate { event, args });
+        Ok(())
+    }
+
+    /// Writes the headers that were put in front.
+    fn emit_front(&mut self, state: &mut State) -> Result<(), Halt> {
+        let (pkt, bytes) = (self.pkt, state.front.bytes);
+        let mut at = 0;
+        while at < bytes {
+            let memory = &state.front.memory;
+            let next = memory.slots.range(at..).next().map_or(bytes, |(next, _)| *next);
+            let mut sizes: Vec<u32> = match memory.slots.get(&at) {
+                Some((size, _)) if at + i64::from(*size) <= bytes => vec![*size],
+                Some(_) => halves(0, (bytes - at) as u32).into_iter().map(|(_, s)| s).collect(),
+                None => {
+                    let gap = next.min(bytes) - at;
+                    halves(0, gap as u32).into_iter().map(|(_, size)| size).collect()
+                }
+            };
+            sizes.truncate(64);
+            for size in sizes {
+                let pointer = Abs::Packet { place: Place::at(at), epoch: state.epoch };
+                let value = self.load(state, pointer, 0, size)?;
+                let Abs::Num(num) = value else { return refuse("puts a pointer into the packet") };
+                let value = self.value(num, 8 * size);
+                self.build().push0(Op::Emit { pkt, value });
+                at += i64::from(size);
+            }
+        }
+        Ok(())
+    }
+
+    /// An event that leaves.
+    fn event(&mut self, name: &str) -> EventId {
+        if let Some(known) = self.program.event_named(name) {
+            return known;
+        }
+        let param = |name: &str, ty| Param { name: name.to_string(), ty, borrowed: false };
+        let mut params = vec![param("pkt", Type::Packet)];
+        if name == "net_send" {
+            params.push(param("port", Type::U32));
+        }
+        let event = Event { name: name.to_string(), direction: Direction::Out, params, zeros: 0 };
+        self.program.events.push(event)
+    }
+}

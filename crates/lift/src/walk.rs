@@ -1,0 +1,547 @@
+//! The walk: follows the program as a processor would, with what is known instead of what is, and
+//! writes αIR as it goes.
+//!
+//! A branch that is not decided becomes an `if`; both ways are followed to the first instruction
+//! that they share, or to where all ways meet, and what they know is [joined](crate::join). Where
+//! ways end at different places, the place is a number like others, and a choice by it follows.
+//! What cannot be joined is found only when it is read; then everything begins again with the ways
+//! of one branch more kept apart (the program behind it is written twice), so the walk ends. Loops
+//! are followed trip by trip. [`MOST_STEPS`] bounds all of it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use nicforge_ir::{BlockId, Body, InstId, Op, Program, Span, TableId, ValueId};
+use nicforge_isa::ebpf::Insn;
+use nicforge_isa::ebpf::insn::{LDDW, SOURCE_REGISTER, class, width};
+use nicforge_isa::object::{Object, PSEUDO_MAP, PSEUDO_VALUE};
+
+use crate::emit::{Cond, low};
+use crate::error::{Halt, refuse};
+use crate::flow::{CALL, EXIT, Flow, jumps, target};
+use crate::join::Way;
+use crate::layout::Node;
+use crate::lines::Lines;
+use crate::maps::global;
+use crate::state::{Frame, Memory, State};
+use crate::value::{Abs, Num, Place};
+
+/// Instructions followed at most, ways and trips counted one by one.
+pub const MOST_STEPS: u32 = 400_000;
+/// Regions within regions at most, which bounds the thread's stack.
+const MOST_DEPTH: u32 = 1500;
+/// Functions within functions at most, as in the kernel.
+const MOST_FRAMES: usize = 8;
+
+/// Where a walk ends before the program does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stops {
+    /// Instructions that it does not follow; one behind the last is the function's end.
+    pub at: Vec<usize>,
+    /// Number of frames there.
+    pub depth: usize,
+    /// The branch whose ways meet there.
+    pub name: usize,
+}
+
+impl Stops {
+    /// None: the walk goes on until the packet left.
+    pub fn never() -> Stops {
+        Stops { at: Vec::new(), depth: usize::MAX, name: usize::MAX }
+    }
+
+    fn contain(&self, at: usize, depth: usize) -> bool {
+        self.depth == depth && self.at.contains(&at)
+    }
+}
+
+/// How a walk ended.
+pub enum Ended {
+    /// The packet left on all ways.
+    Left,
+    Here(Box<State>),
+}
+
+/// A table of the program with how its bytes are divided.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub table: TableId,
+    pub key: Node,
+    pub value: Node,
+}
+
+pub struct Lifter<'a> {
+    pub object: &'a Object,
+    pub insns: &'a [Insn],
+    pub flow: &'a Flow,
+    pub lines: &'a Lines,
+    pub program: Program,
+    pub body: Body,
+    /// The region that is being written.
+    pub at: BlockId,
+    pub span: Span,
+    pub pkt: ValueId,
+    pub tables: BTreeMap<usize, Known>,
+    /// Constant arrays by map, element's bytes and first byte.
+    pub arrays: HashMap<(usize, u32, i64), nicforge_ir::ConstId>,
+    /// Values that are packet bytes, by which a value of more bytes can be read at once.
+    pub bytes: HashMap<ValueId, crate::bytes::Bytes>,
+    /// How often the packet was changed.
+    pub version: u32,
+    /// Meetings that are none.
+    pub apart: &'a BTreeSet<usize>,
+    /// The instruction that is followed.
+    pub here: usize,
+    steps: u32,
+    depth: u32,
+    lookups: u32,
+}
+
+impl<'a> Lifter<'a> {
+    pub fn new(
+        object: &'a Object,
+        insns: &'a [Insn],
+        (flow, lines): (&'a Flow, &'a Lines),
+        apart: &'a BTreeSet<usize>,
+        program: Program,
+    ) -> Lifter<'a> {
+        let mut body = Body::default();
+        let mut builder = nicforge_ir::BodyBuilder::new(&mut body);
+        let at = builder.current();
+        let pkt = builder.param(at, nicforge_ir::Type::Packet, Some("pkt"));
+        Lifter {
+            object,
+            insns,
+            flow,
+            lines,
+            program,
+            body,
+            at,
+            span: Span::default(),
+            pkt,
+            tables: BTreeMap::new(),
+            arrays: HashMap::new(),
+            bytes: HashMap::new(),
+            version: 0,
+            apart,
+            here: 0,
+            steps: 0,
+            depth: 0,
+            lookups: 0,
+        }
+    }
+
+    /// A number for a lookup.
+    pub fn fresh(&mut self) -> u32 {
+        self.lookups += 1;
+        self.lookups
+    }
+
+    /// The other region of an `if`.
+    pub fn opposite(&self, inst: InstId, first: bool) -> BlockId {
+        match self.body.insts[inst].op {
+            Op::If { then, other, .. } => {
+                if first {
+                    other
+                } else {
+                    then
+                }
+            }
+            _ => self.at,
+        }
+    }
+
+    /// Follows the program from an instruction on.
+    pub fn walk(&mut self, from: usize, mut state: State, stops: &Stops) -> Result<Ended, Halt> {
+        let mut at = from;
+        if let Some(first) = state.first.take() {
+            self.change_ends(&mut state, first)?;
+        }
+        loop {
+            let depth = state.frames.len();
+            if stops.contain(at, depth) {
+                state.next = Num::known(at as u64);
+                return Ok(Ended::Here(Box::new(state)));
+            }
+            self.steps += 1;
+            if self.steps > MOST_STEPS {
+                return refuse(format!("more than {MOST_STEPS} steps on all ways and trips"));
+            }
+            let Some(&insn) = self.insns.get(at) else {
+                return refuse("control leaves the program");
+            };
+            self.here = at;
+            self.span = self.lines.span(at);
+            match insn.code {
+                EXIT if depth == 1 => {
+                    self.verdict(&mut state)?;
+                    return Ok(Ended::Left);
+                }
+                EXIT => {
+                    let end = self.insns.len();
+                    if stops.contain(end, depth) {
+                        state.next = Num::known(end as u64);
+                        return Ok(Ended::Here(Box::new(state)));
+                    }
+                    at = leave(&mut state);
+                }
+                CALL if insn.src == 0 => match self.helper(insn.imm, &mut state)? {
+                    None => at += 1,
+                    Some(Fork { cond, fails }) => {
+                        let ways = [(at + 1, state), (at + 1, fails)];
+                        match self.fork(cond, ways, self.asked(at + 1), stops)? {
+                            Next::At(to, next) => (at, state) = (to, *next),
+                            Next::Ended(ended) => return Ok(ended),
+                        }
+                    }
+                },
+                CALL if insn.src == 1 => at = enter(at, insn, &mut state)?,
+                CALL => return refuse("calls a function of the kernel (kfunc)"),
+                _ if jumps(insn) => at = target(self.insns, at).unwrap_or(usize::MAX),
+                code if matches!(code & 7, class::JMP | class::JMP32) => {
+                    match self.branch(at, state, stops)? {
+                        Next::At(to, next) => (at, state) = (to, *next),
+                        Next::Ended(ended) => return Ok(ended),
+                    }
+                }
+                _ => {
+                    self.straight(insn, at, &mut state)?;
+                    at += if insn.code == LDDW { 2 } else { 1 };
+                }
+            }
+        }
+    }
+
+    /// Instructions that neither jump nor call.
+    fn straight(&mut self, insn: Insn, at: usize, state: &mut State) -> Result<(), Halt> {
+        let (dst, src) = (usize::from(insn.dst.min(10)), usize::from(insn.src.min(10)));
+        let off = i64::from(insn.off);
+        match insn.code & 7 {
+            class::LD if insn.code == LDDW => state.regs[dst] = self.wide(insn, at)?,
+            class::LD => {
+                return refuse("loads through the old packet instructions (ld_abs, ld_ind)");
+            }
+            class::LDX => {
+                let bytes = width(insn.code) as u32;
+                let pointer = self.read(state.regs[src])?;
+                let found = self.load(state, pointer, off, bytes)?;
+                state.regs[dst] = if insn.code & 0xe0 == 0x80 {
+                    let num = self.num(found)?;
+                    Abs::Num(self.extend(num, 8 * bytes, 64))
+                } else {
+                    found
+                };
+            }
+            class::ST => {
+                let pointer = self.read(state.regs[dst])?;
+                let value = Abs::known(insn.imm as i64 as u64);
+                self.store(state, pointer, off, width(insn.code) as u32, value)?;
+            }
+            class::STX if insn.code & 0xe0 == 0xc0 => self.atomic(insn, state)?,
+            class::STX => {
+                let pointer = self.read(state.regs[dst])?;
+                let value = state.regs[src];
+                self.store(state, pointer, off, width(insn.code) as u32, value)?;
+            }
+            _ => {
+                let second = if insn.code & SOURCE_REGISTER != 0 && insn.code & 0xf0 != 0xd0 {
+                    state.regs[src]
+                } else {
+                    Abs::known(insn.imm as i64 as u64)
+                };
+                state.regs[dst] = self.arithmetic(state, insn, state.regs[dst], second)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wide(&mut self, insn: Insn, at: usize) -> Result<Abs, Halt> {
+        let high = self.insns.get(at + 1).map_or(0, |next| next.imm);
+        let index = insn.imm as u32 as usize;
+        Ok(match insn.src {
+            0 => Abs::known(u64::from(insn.imm as u32) | u64::from(high as u32) << 32),
+            PSEUDO_MAP => Abs::Map(index),
+            PSEUDO_VALUE => {
+                let Some(map) = self.object.maps.get(index) else {
+                    return refuse("refers to data that is not there");
+                };
+                let place = Place::at(high.into());
+                // What loaders initialise and programs leave alone is constant too.
+                if map.constant || map.data.iter().any(|byte| *byte != 0) {
+                    Abs::Constant { map: index, place }
+                } else {
+                    Abs::Value { lookup: global(index), place }
+                }
+            }
+            _ => return refuse("loads an address that only the kernel knows"),
+        })
+    }
+
+    /// What a register holds, for whoever reads it.
+    pub fn read(&self, abs: Abs) -> Result<Abs, Halt> {
+        match abs {
+            Abs::Mixed(meeting) => Err(Halt::Split(meeting)),
+            Abs::Unusable(what) => refuse(format!("uses {what}")),
+            Abs::Nothing => refuse("reads a register that was never written"),
+            abs => Ok(abs),
+        }
+    }
+
+    /// A number that is read.
+    pub fn num(&self, abs: Abs) -> Result<Num, Halt> {
+        match self.read(abs)? {
+            Abs::Num(num) => Ok(num),
+            other => refuse(format!("takes {} for a number", other.kind())),
+        }
+    }
+
+    fn branch(&mut self, at: usize, state: State, stops: &Stops) -> Result<Next, Halt> {
+        let insn = self.insns[at];
+        let to = target(self.insns, at).unwrap_or(usize::MAX);
+        let mut state = state;
+        let cond = match self.condition(insn, &mut state)? {
+            Cond::Known(known) => {
+                let next = if known { to } else { at + 1 };
+                return Ok(Next::At(next, Box::new(state)));
+            }
+            Cond::Value(id) => id,
+        };
+        let ways =
+            [(to, self.refine(&state, insn, true)), (at + 1, self.refine(&state, insn, false))];
+        self.fork(cond, ways, Some(at), stops)
+    }
+
+    /// The branch that asks for what a helper returned, if it comes next.
+    fn asked(&self, from: usize) -> Option<usize> {
+        let asks = |at: &usize| matches!(self.insns[*at].code & 7, class::JMP | class::JMP32);
+        let found = (from..self.insns.len().min(from + 16)).find(asks)?;
+        (!jumps(self.insns[found]) && !matches!(self.insns[found].code, EXIT | CALL))
+            .then_some(found)
+    }
+
+    /// Follows two ways that part now and meet where the ways of branch `like` do.
+    fn fork(
+        &mut self,
+        cond: ValueId,
+        ways: [(usize, State); 2],
+        like: Option<usize>,
+        outer: &Stops,
+    ) -> Result<Next, Halt> {
+        let inner = self.stops([ways[0].0, ways[1].0], ways[0].1.frames.len(), like, outer);
+        self.depth += 1;
+        if self.depth > MOST_DEPTH {
+            return refuse(format!("more than {MOST_DEPTH} branches within each other"));
+        }
+        let next = if inner.at.is_empty() {
+            self.apart(cond, ways)
+        } else {
+            let found = self.together(cond, ways, &inner)?;
+            self.go_on(found, inner, outer)
+        };
+        self.depth -= 1;
+        next
+    }
+
+    /// Where two ways meet: at the first instruction that they share, or where all ways do.
+    fn stops(&self, ways: [usize; 2], depth: usize, like: Option<usize>, outer: &Stops) -> Stops {
+        let Some(name) = like.filter(|like| !self.apart.contains(like)) else {
+            return outer.clone();
+        };
+        let mut at = match self.flow.meet[name] {
+            Some(meet) if !self.only_returns(meet, depth) => vec![meet],
+            None if depth > 1 => vec![self.insns.len()],
+            _ if outer.depth == depth || outer.at.is_empty() => outer.at.clone(),
+            _ => return outer.clone(),
+        };
+        // Whoever is around goes on where it said.
+        if outer.depth == depth {
+            at.extend(&outer.at);
+        }
+        at.extend(self.flow.shared(ways, &at));
+        self.flow.sort(&mut at);
+        at.dedup();
+        if at == outer.at { outer.clone() } else { Stops { at, depth, name } }
+    }
+
+    /// Goes on where two ways met: at one of a few places, the first of which may lead to others.
+    fn go_on(&mut self, ended: Ended, mut inner: Stops, outer: &Stops) -> Result<Next, Halt> {
+        let Ended::Here(mut state) = ended else { return Ok(Next::Ended(Ended::Left)) };
+        loop {
+            let left = |stops: &Stops| stops.at.iter().all(|at| outer.contain(*at, stops.depth));
+            let known = match inner.at[..] {
+                [only] => Some(only),
+                _ => state.next.constant().map(|at| at as usize),
+            };
+            if let Some(at) = known {
+                state.next = Num::known(at as u64);
+                if outer.contain(at, inner.depth) {
+                    return Ok(Next::Ended(Ended::Here(state)));
+                }
+                let end = at == self.insns.len();
+                let at = if end { leave(&mut state) } else { at };
+                return Ok(Next::At(at, state));
+            }
+            if left(&inner) {
+                return Ok(Next::Ended(Ended::Here(state)));
+            }
+            let first = inner.at.remove(0);
+            if outer.contain(first, inner.depth) {
+                // Somebody around goes on there; it must not be passed.
+                inner.at.push(first);
+                continue;
+            }
+            let cond = match self.equals(state.next, first as u64) {
+                Cond::Value(cond) => cond,
+                Cond::Known(false) => continue,
+                Cond::Known(true) => return Ok(Next::At(first, state)),
+            };
+            let mut other = (*state).clone();
+            other.first = None;
+            let (then, stay) = (self.build().new_block(), self.build().new_block());
+            let (outside, span) = (self.at, self.span);
+            let mark = self.body.values.len() as u32;
+            let inst = self.build().push0(Op::If { cond, likely: None, then, other: stay });
+            self.at = then;
+            let ended = self.walk(first, *state, &inner)?;
+            (self.at, self.span) = (outside, span);
+            let stays = Way { state: other, region: Some(stay) };
+            let ways = match ended {
+                Ended::Here(state) => [Way { state: *state, region: Some(then) }, stays],
+                Ended::Left => [Way { state: stays.state.clone(), region: None }, stays],
+            };
+            let live = self.live(&inner.at);
+            state = Box::new(self.meet(inst, inner.name, live, mark, ways)?);
+            self.at = outside;
+        }
+    }
+
+    /// Registers that are read behind any of these places.
+    pub fn live(&self, places: &[usize]) -> u16 {
+        // Behind a function only its result is read.
+        places.iter().fold(0, |all, at| all | self.flow.live.get(*at).copied().unwrap_or(1))
+    }
+
+    /// Ways that never meet: the shorter one in a region, the other behind it.
+    fn apart(&mut self, cond: ValueId, ways: [(usize, State); 2]) -> Result<Next, Halt> {
+        let [(to, taken), (next, not)] = ways;
+        let first = self.reach(to) <= self.reach(next);
+        let cond = if first { Cond::Value(cond) } else { self.negate(Cond::Value(cond)) };
+        let Cond::Value(cond) = cond else { return refuse("a branch that is decided") };
+        let ((short, inside), (long, behind)) =
+            if first { ((to, taken), (next, not)) } else { ((next, not), (to, taken)) };
+        let (outside, span) = (self.at, self.span);
+        let (then, other) = (self.build().new_block(), self.build().new_block());
+        self.build().push0(Op::If { cond, likely: None, then, other });
+        self.at = then;
+        self.walk(short, inside, &Stops::never())?;
+        (self.at, self.span) = (other, span);
+        self.build().push0(Op::Yield(Vec::new()));
+        self.at = outside;
+        Ok(Next::At(long, Box::new(behind)))
+    }
+
+    /// Ways that meet.
+    fn together(
+        &mut self,
+        cond: ValueId,
+        ways: [(usize, State); 2],
+        inner: &Stops,
+    ) -> Result<Ended, Halt> {
+        let [(to, taken), (next, not)] = ways;
+        let (outside, span) = (self.at, self.span);
+        let mark = self.body.values.len() as u32;
+        let (then, other) = (self.build().new_block(), self.build().new_block());
+        let inst = self.build().push0(Op::If { cond, likely: None, then, other });
+        self.at = then;
+        let a = self.walk(to, taken, inner)?;
+        (self.at, self.span) = (other, span);
+        let b = self.walk(next, not, inner)?;
+        let (a, b) = match (a, b) {
+            (Ended::Left, Ended::Left) => {
+                self.at = outside;
+                self.build().push0(Op::Return(Vec::new()));
+                return Ok(Ended::Left);
+            }
+            (Ended::Here(a), Ended::Left) => {
+                (Way { state: (*a).clone(), region: Some(then) }, Way { state: *a, region: None })
+            }
+            (Ended::Left, Ended::Here(b)) => {
+                (Way { state: (*b).clone(), region: None }, Way { state: *b, region: Some(other) })
+            }
+            (Ended::Here(a), Ended::Here(b)) => {
+                (Way { state: *a, region: Some(then) }, Way { state: *b, region: Some(other) })
+            }
+        };
+        let live = self.live(&inner.at);
+        let state = self.meet(inst, inner.name, live, mark, [a, b])?;
+        self.at = outside;
+        Ok(Ended::Here(Box::new(state)))
+    }
+
+    /// Whether nothing is left but to say what was decided: each way says so itself.
+    fn only_returns(&self, from: usize, depth: usize) -> bool {
+        let returns = |insn: &Insn| insn.code == EXIT;
+        let copies = |insn: &Insn| matches!(insn.code, 0xb7 | 0xbf | 0xb4 | 0xbc);
+        let end = self.insns[from..].iter().take(4).find(|insn| !copies(insn));
+        depth == 1 && end.is_some_and(returns)
+    }
+
+    /// How many instructions can be reached from one, up to a limit.
+    fn reach(&self, from: usize) -> usize {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![from];
+        while let Some(at) = open.pop().filter(|_| seen.len() < 400) {
+            if at >= self.insns.len() || !seen.insert(at) {
+                continue;
+            }
+            let insn = self.insns[at];
+            open.extend(target(self.insns, at));
+            if insn.code != EXIT && !jumps(insn) {
+                open.push(at + if insn.code == LDDW { 2 } else { 1 });
+            }
+        }
+        seen.len()
+    }
+
+    /// Mask of a number that `bytes` bytes hold.
+    pub fn cut(&mut self, abs: Abs, bytes: u32) -> Result<Num, Halt> {
+        let num = self.num(abs)?;
+        debug_assert!(low(8 * bytes) > 0);
+        Ok(self.truncate(num, 8 * bytes))
+    }
+}
+
+/// A call that may fail, which decides how the program goes on.
+pub struct Fork {
+    /// It succeeds.
+    pub cond: ValueId,
+    /// What is known where it fails.
+    pub fails: State,
+}
+
+/// What comes behind a branch.
+enum Next {
+    At(usize, Box<State>),
+    Ended(Ended),
+}
+
+fn enter(at: usize, insn: Insn, state: &mut State) -> Result<usize, Halt> {
+    if state.frames.len() >= MOST_FRAMES {
+        return refuse(format!("calls functions more than {MOST_FRAMES} deep"));
+    }
+    let mut saved = [Abs::Nothing; 5];
+    saved.copy_from_slice(&state.regs[6..11]);
+    let frame = state.frames.len();
+    state.frames.push(Frame { back: at + 1, saved, memory: Memory::default() });
+    state.regs[6..10].fill(Abs::Nothing);
+    state.regs[10] = Abs::Stack { frame, place: Place::at(0) };
+    usize::try_from(at as i64 + 1 + i64::from(insn.imm))
+        .map_err(|_| Halt::Refused("calls something before the program".to_string()))
+}
+
+/// Back to the caller: where it goes on.
+fn leave(state: &mut State) -> usize {
+    let Some(frame) = state.frames.pop() else { return usize::MAX };
+    state.regs[1..6].fill(Abs::Nothing);
+    state.regs[6..11].copy_from_slice(&frame.saved);
+    frame.back
+}
