@@ -90,7 +90,7 @@ pub enum TargetsAction {
 }
 
 /// A program and how to compile it.
-#[derive(Clone, ClapArgs)]
+#[derive(Clone, Default, ClapArgs)]
 pub struct Source {
     /// C source, an XDP object (FILE.o or FILE.o:SECTION), .air text, or a folder with a source of
     /// the same name

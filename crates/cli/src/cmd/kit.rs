@@ -52,13 +52,7 @@ pub fn run(args: &Kit) -> Result<(), Failure> {
 /// Writes one program's folder; gives its name.
 fn one(chosen: &Chosen, target: &str, path: &Path, kit: &Path) -> Result<String, Failure> {
     let runtime = Runtime::unpack()?;
-    let source = Source {
-        program: path.into(),
-        define: vec![],
-        include: vec![],
-        with: vec![],
-        function: None,
-    };
+    let source = Source { program: path.into(), ..Source::default() };
     let (loaded, subject) = by_target::pair(&source, &chosen.target, &runtime)?;
     let events = events::captures(&Inputs::default(), &loaded.program, &loaded.path)?;
     let entries = events::tables(&Inputs::default(), &loaded.program, &loaded.path)?;
@@ -90,13 +84,7 @@ fn build(
     else {
         return Err(Failure::usage("the folder or program has a name that no command takes"));
     };
-    let source = Source {
-        program: path.into(),
-        define: vec![],
-        include: vec![],
-        with: vec![],
-        function: None,
-    };
+    let source = Source { program: path.into(), ..Source::default() };
     let loaded = program::load(&source.on(&chosen.target), runtime)?;
     chosen.backend.build(&chosen.target, &args, &loaded, runtime)
 }

@@ -92,8 +92,7 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
 
 fn of_program(name: &str, path: &Path, targets: &[Target]) -> Result<Vec<Cell>, Failure> {
     let runtime = Runtime::unpack()?;
-    let source =
-        Source { program: path.to_path_buf(), define: vec![], include: vec![], with: vec![] };
+    let source = Source { program: path.to_path_buf(), ..Source::default() };
     let cell = |target: &str, accepted| Cell {
         program: name.to_string(),
         target: target.to_string(),

@@ -230,8 +230,7 @@ pub fn load(name: &str) -> Result<Verified<Program>, Failure> {
     // Programs are in C, but for one that is cut by hand.
     let named = |end: &str| dir.path().join(Path::new(&format!("{name}.{end}")));
     let file = Some(named("air")).filter(|path| path.is_file()).unwrap_or_else(|| named("c"));
-    let source =
-        Source { program: file, define: vec![], include: vec![], with: vec![], function: None };
+    let source = Source { program: file, ..Source::default() };
     Ok(program::load(&source, &runtime)?.program)
 }
 

@@ -120,13 +120,7 @@ impl Place {
         }
         let source = dir.join("program.c");
         std::fs::write(&source, &made.stdout).map_err(|e| Failure::environment(e.to_string()))?;
-        let source = Source {
-            program: source,
-            define: Vec::new(),
-            include: Vec::new(),
-            with: Vec::new(),
-            function: None,
-        };
+        let source = Source { program: source, ..Source::default() };
         Ok(program::load(&source, &self.runtime)?.program)
     }
 }

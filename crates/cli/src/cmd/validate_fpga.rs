@@ -80,16 +80,7 @@ fn load(name: &str, text: &str, runtime: &Runtime) -> Result<Loaded, Failure> {
     let path = dir.path().join(format!("{name}.c"));
     std::fs::write(&path, text)
         .map_err(|e| Failure::environment(format!("{}: {e}", path.display())))?;
-    program::load(
-        &Source {
-            program: path,
-            define: Vec::new(),
-            include: Vec::new(),
-            with: Vec::new(),
-            function: None,
-        },
-        runtime,
-    )
+    program::load(&Source { program: path, ..Source::default() }, runtime)
 }
 
 /// The program of a row, and how many engines, if the row says so.

@@ -19,13 +19,7 @@ pub fn prepare(
     inputs: &Inputs,
     folder: &Path,
 ) -> Result<(Requests, Vec<String>), Failure> {
-    let source = Source {
-        program: path.to_path_buf(),
-        define: Vec::new(),
-        include: Vec::new(),
-        with: Vec::new(),
-        function: None,
-    };
+    let source = Source { program: path.to_path_buf(), ..Source::default() };
     let loaded = load(&source, &Runtime::unpack()?)?;
     out::notes(&loaded.warnings);
     let program = lower(&loaded.program)?;
