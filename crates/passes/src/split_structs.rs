@@ -357,6 +357,12 @@ impl Splitter {
                     *agg = field;
                     body.insts[inst].op = op;
                 }
+                done.push(inst);
+                // A struct that was a member of another one.
+                if self.values.contains(&results[0]) {
+                    done.extend(self.source(body, results[0], span));
+                }
+                return;
             }
             Op::Set { agg, path, value } if self.values.contains(&results[0]) => {
                 let (mut fields, Proj::Field(at)) = (self.fields[agg].clone(), path[0]) else {
