@@ -45,6 +45,8 @@
 #pragma clang diagnostic ignored "-Wtautological-constant-out-of-range-compare"
 #else
 #pragma GCC diagnostic ignored "-Wbool-compare"
+// Lengths on ways that are never taken.
+#pragma GCC diagnostic ignored "-Wstringop-overflow"
 #pragma GCC diagnostic ignored "-Woverflow"
 #pragma GCC diagnostic ignored "-Wpacked-not-aligned"
 #endif
