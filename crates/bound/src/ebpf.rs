@@ -71,7 +71,7 @@ struct Front<'a> {
     graph: Graph,
     regs: Vec<Slot>,
     temp: Slot,
-    /// Where the packet is to begin or end, and its other end.
+    /// Begin or end that the packet is to have, and its other end.
     moved: [Slot; 2],
     layout: Layout,
     /// Registers 6 to 10 of each caller.
@@ -101,12 +101,12 @@ pub fn graph(program: &Program, maps: &[Map]) -> Result<Graph, EbpfError> {
     Ok(front.graph)
 }
 
-/// Whether a map holds maps (an array or a hash map of them).
+/// Map of maps (an array or a hash map of them), or not.
 pub fn of_maps(map: &Map) -> bool {
     matches!(map.kind, Some(12 | 13))
 }
 
-/// What a bound of this program rests on besides its instructions, in words.
+/// Assumptions that a bound of this program rests on besides its instructions, in words.
 pub fn presumed(program: &Program) -> Vec<&'static str> {
     let mut list = Vec::new();
     if Layout::of(&program.section) == Ok(context::SKB) {

@@ -276,7 +276,7 @@ impl Values<'_> {
         match self.body.def_op(cond) {
             Some(Op::Un(UnOp::Not, inner)) => self.cut(range, value, *inner, !truth, depth - 1),
             Some(Op::Cmp(op, a, b)) => {
-                let op = if truth { *op } else { negated(*op) };
+                let op = if truth { *op } else { op.inverse() };
                 if self.same(*a, value) {
                     cut_by(range, op, self.range(*b, depth - 1))
                 } else if self.same(*b, value) {
@@ -352,17 +352,6 @@ fn cut_by(range: Range, op: CmpOp, other: Range) -> Range {
         CmpOp::Ge => (range.0.max(other.0), range.1),
         CmpOp::Eq => (range.0.max(other.0), range.1.min(other.1)),
         CmpOp::Ne => range,
-    }
-}
-
-fn negated(op: CmpOp) -> CmpOp {
-    match op {
-        CmpOp::Eq => CmpOp::Ne,
-        CmpOp::Ne => CmpOp::Eq,
-        CmpOp::Lt => CmpOp::Ge,
-        CmpOp::Le => CmpOp::Gt,
-        CmpOp::Gt => CmpOp::Le,
-        CmpOp::Ge => CmpOp::Lt,
     }
 }
 

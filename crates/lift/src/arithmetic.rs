@@ -195,7 +195,7 @@ impl Lifter<'_> {
             }
             (Abs::PacketEnd { off, epoch }, Abs::Packet { place, .. }) => {
                 alive(state, epoch)?;
-                self.against_end(state, turned(op), place.plus(off.wrapping_neg()))
+                self.against_end(state, op.mirrored(), place.plus(off.wrapping_neg()))
             }
             (Abs::Packet { .. } | Abs::PacketEnd { .. }, _) => {
                 let (x, y) = (self.position(state, a)?, self.position(state, b)?);
@@ -253,7 +253,7 @@ impl Lifter<'_> {
         let mut state = state.clone();
         let (a, b) = operands(insn, &state);
         let Some((op, signed)) = comparison(insn) else { return state };
-        let op = if taken { op } else { opposite(op) };
+        let op = if taken { op } else { op.inverse() };
         let bits = if insn.code & 7 == class::JMP32 { 32 } else { 64 };
         match (a, b) {
             (Abs::Num(x), Abs::Num(y)) => {
@@ -261,7 +261,7 @@ impl Lifter<'_> {
                 let most = if signed { half } else { crate::emit::low(bits) };
                 if x.hi <= most && y.hi <= most {
                     bound(&mut state, x, op, y);
-                    bound(&mut state, y, turned(op), x);
+                    bound(&mut state, y, op.mirrored(), x);
                 }
             }
             (Abs::Value { lookup, .. }, Abs::Num(_)) => {
@@ -271,7 +271,7 @@ impl Lifter<'_> {
                 at_least(&mut state, op, place, off);
             }
             (Abs::PacketEnd { off, .. }, Abs::Packet { place, .. }) => {
-                at_least(&mut state, turned(op), place, off);
+                at_least(&mut state, op.mirrored(), place, off);
             }
             _ => {}
         }
@@ -335,27 +335,4 @@ fn comparison(insn: Insn) -> Option<(CmpOp, bool)> {
         0xd0 => (CmpOp::Le, true),
         _ => return None,
     })
-}
-
-/// The comparison with its operands exchanged.
-fn turned(op: CmpOp) -> CmpOp {
-    match op {
-        CmpOp::Lt => CmpOp::Gt,
-        CmpOp::Le => CmpOp::Ge,
-        CmpOp::Gt => CmpOp::Lt,
-        CmpOp::Ge => CmpOp::Le,
-        same => same,
-    }
-}
-
-/// The comparison that holds where this one does not.
-fn opposite(op: CmpOp) -> CmpOp {
-    match op {
-        CmpOp::Eq => CmpOp::Ne,
-        CmpOp::Ne => CmpOp::Eq,
-        CmpOp::Lt => CmpOp::Ge,
-        CmpOp::Le => CmpOp::Gt,
-        CmpOp::Gt => CmpOp::Le,
-        CmpOp::Ge => CmpOp::Lt,
-    }
 }

@@ -1,6 +1,6 @@
-//! What programs are given: the context of XDP and of tc programs, as the kernel lays it out.
+//! Contexts that XDP and tc programs are given, as the kernel lays them out.
 
-/// Where members of a context are.
+/// Offsets of a context's members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     pub data: u64,

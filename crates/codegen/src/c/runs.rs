@@ -240,7 +240,7 @@ fn stop(trips: &Trips<'_>, exit: &Exit<'_>) -> Option<Stop> {
         (_, Some(Affine { slope: 1, at })) => (op.mirrored(), at, *a),
         _ => return None,
     };
-    let op = if exit.holds { op } else { opposite(op) };
+    let op = if exit.holds { op } else { op.inverse() };
     let wide = trips.body.ty(limit).bits() == Some(64);
     if !trips.stays(limit) || (wide && op == CmpOp::Gt) {
         return None;
@@ -250,17 +250,6 @@ fn stop(trips: &Trips<'_>, exit: &Exit<'_>) -> Option<Stop> {
         CmpOp::Gt => Some(Stop { limit, from: counts - 1, exactly: false }),
         CmpOp::Eq => Some(Stop { limit, from: counts, exactly: true }),
         CmpOp::Ne | CmpOp::Lt | CmpOp::Le => None,
-    }
-}
-
-fn opposite(op: CmpOp) -> CmpOp {
-    match op {
-        CmpOp::Eq => CmpOp::Ne,
-        CmpOp::Ne => CmpOp::Eq,
-        CmpOp::Lt => CmpOp::Ge,
-        CmpOp::Ge => CmpOp::Lt,
-        CmpOp::Le => CmpOp::Gt,
-        CmpOp::Gt => CmpOp::Le,
     }
 }
 

@@ -138,4 +138,16 @@ impl CmpOp {
             CmpOp::Eq | CmpOp::Ne => self,
         }
     }
+
+    /// The comparison that holds where this one does not.
+    pub fn inverse(self) -> CmpOp {
+        match self {
+            CmpOp::Eq => CmpOp::Ne,
+            CmpOp::Ne => CmpOp::Eq,
+            CmpOp::Lt => CmpOp::Ge,
+            CmpOp::Le => CmpOp::Gt,
+            CmpOp::Gt => CmpOp::Le,
+            CmpOp::Ge => CmpOp::Lt,
+        }
+    }
 }

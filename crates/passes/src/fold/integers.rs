@@ -12,18 +12,6 @@ fn commutes(op: BinOp) -> bool {
     matches!(op, BinOp::Add | BinOp::Mul | BinOp::And | BinOp::Or | BinOp::Xor)
 }
 
-/// The comparison that holds when this one does not.
-fn inverse(op: CmpOp) -> CmpOp {
-    match op {
-        CmpOp::Eq => CmpOp::Ne,
-        CmpOp::Ne => CmpOp::Eq,
-        CmpOp::Lt => CmpOp::Ge,
-        CmpOp::Le => CmpOp::Gt,
-        CmpOp::Gt => CmpOp::Le,
-        CmpOp::Ge => CmpOp::Lt,
-    }
-}
-
 impl Folder<'_> {
     fn width(&self, value: ValueId) -> Option<(u8, bool)> {
         match self.body.ty(value) {
@@ -213,7 +201,7 @@ impl Folder<'_> {
         match self.body.def_op(a) {
             Some(&Op::Un(inner, x)) if inner == op && op.undoes_itself() => Some(Simpler::Value(x)),
             Some(&Op::Cmp(cmp, x, y)) if op == UnOp::Not => {
-                Some(Simpler::Op(Op::Cmp(inverse(cmp), x, y)))
+                Some(Simpler::Op(Op::Cmp(cmp.inverse(), x, y)))
             }
             _ => None,
         }
