@@ -101,7 +101,8 @@ ip link set lo up
 export PATH="$(dirname "$NICFORGE"):$PATH"
 "$PYTHON" -m distributed.cli.dask_scheduler --host 127.0.0.1 --port 8786 --no-dashboard > scheduler.log 2>&1 & SCHEDULER=$!
 "$PYTHON" -m distributed.cli.dask_worker 127.0.0.1:8786 --nthreads 2 --no-nanny --no-dashboard > worker.log 2>&1 & WORKER=$!
-trap 'kill $WORKER $SCHEDULER; wait' EXIT
+# Not asked to end: a worker whose scheduler ends beside it can wait for that for ever.
+trap 'kill -KILL $WORKER $SCHEDULER; wait' EXIT
 "$NICFORGE" sweep s.toml -o cluster --python "$PYTHON" --scheduler 127.0.0.1:8786
 "#,
     );
