@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Bars of the FPGA target: packets through generated designs, in simulated cycles, and area, with published figures beside.
+"""Bars of the FPGA target: packets through generated designs, in simulated cycles, and area, with
+published figures beside.
 
     bench/fpga.py [--nicforge PATH] [--packets N] [--json]
 
-Cycles are exact: the design is simulated with streams that never wait, so results are the same on every machine. A packet
-of 64 bytes (60 and the checksum) takes 6.72 ns of 100 Gbit/s Ethernet, 1.68 cycles at 250 MHz. Only the simulator's own speed
-is time, that of the processor. Area is that of docs/validation/fpga_yosys.csv, where yosys has been run.
-Published: Ringleader (NSDI'23) and the generated design of Alkali (NSDI'25, section 6) for join-shortest-queue steering, HAL
-(ISCA'24) for the load balancer.
+Cycles are exact: the design is simulated with streams that never wait, so results are the same on
+every machine. A packet of 64 bytes (60 and the checksum) takes 6.72 ns of 100 Gbit/s Ethernet, 1.68
+cycles at 250 MHz. Only the simulator's own speed is time, that of the processor. Area is that of
+docs/validation/fpga_yosys.csv, where yosys has been run. Published: Ringleader (NSDI'23) and the
+generated design of Alkali (NSDI'25, section 6) for join-shortest-queue steering, HAL (ISCA'24) for
+the load balancer.
 """
 
 import argparse
@@ -25,9 +27,18 @@ ROOT = Path(__file__).resolve().parent.parent
 CLOCK = 250e6
 PROGRAMS = ["l2_forward", "firewall", "nat", "conn_limiter", "jsq_steering"]
 # Programs that are no bar: their examples' own traffic, whose packets have several beats.
-OWN_TRAFFIC = ["quic_lb", "vxlan_gw", "flow_stats", "l4lb", "dns_cache", "kv_cache", "tcp_rx_offload", "rpc_reassembly"]
-# Programs in which the next packet of the same entry waits. Packets of 64 bytes show it of which nothing comes but they:
-# of flows that nobody opened, and segments out of order.
+OWN_TRAFFIC = [
+    "quic_lb",
+    "vxlan_gw",
+    "flow_stats",
+    "l4lb",
+    "dns_cache",
+    "kv_cache",
+    "tcp_rx_offload",
+    "rpc_reassembly",
+]
+# Programs in which the next packet of the same entry waits. Packets of 64 bytes show it of which
+# nothing comes but they: of flows that nobody opened, and segments out of order.
 MEETING = ["tcp_rx_offload", "rpc_reassembly"]
 # Published: Gbit/s by size of packets, and what else. Other programs are to keep up with the line.
 PUBLISHED = {"jsq_steering": ({64: 64, 128: 100}, "64 ns Ringleader, 84 ns generated; 10,000 LUTs")}
@@ -50,7 +61,8 @@ def checksum(data):
 
 
 def frame(size, flow):
-    """A UDP packet from inside to outside, of `size` bytes with the checksum of the Ethernet frame."""
+    """A UDP packet from inside to outside, of `size` bytes with the checksum of the Ethernet
+    frame."""
     length = size - 4 - 14
     source, destination = 0x0A000000 | flow & 0xFFFF, 0xC6336407
     header = struct.pack(">BBHHHBBHII", 0x45, 0, length, 0, 0x4000, 64, 17, 0, source, destination)
@@ -70,7 +82,8 @@ def segment(flow):
 
 
 def call(channel):
-    """A segment of two bytes of an RPC's message, 64 bytes, that another one should have come before."""
+    """A segment of two bytes of an RPC's message, 64 bytes, that another one should have come
+    before."""
     data = frame(64, 7)
     return data[:34] + struct.pack(">HHHHIIIIH", 1024, 7000, 26, 0, channel, 1, 2, 100, 0)
 
@@ -108,13 +121,22 @@ def measure(nicforge, program, size, traffic, packets):
     frames = [frame(size, flow) for flow in flows]
     if program == "jsq_steering":
         # Packets for one service are one flow: its number is the destination's last four bits.
-        frames = [data[:5] + bytes([flow & 15]) + data[6:] for data, flow in zip(frames, flows, strict=True)]
+        frames = [
+            data[:5] + bytes([flow & 15]) + data[6:]
+            for data, flow in zip(frames, flows, strict=True)
+        ]
     result = run(nicforge, program, frames)
     cycles = result["cycles_per_event"]
     # On the wire preamble and gap count.
     bits = (size + 20) * 8
     return {
-        **{"program": program, "traffic": traffic, "bytes": size, "cycles": cycles, "mpps": CLOCK / cycles / 1e6},
+        **{
+            "program": program,
+            "traffic": traffic,
+            "bytes": size,
+            "cycles": cycles,
+            "mpps": CLOCK / cycles / 1e6,
+        },
         **{"gbps": bits * CLOCK / cycles / 1e9, "line_rate": cycles <= bits / 100e9 * CLOCK},
         "latency_ns": result["latency_cycles"]["least"] * 4,
     }
@@ -127,15 +149,27 @@ def met(nicforge, program, traffic, packets):
     # The last one leaves, which is when the others are done.
     result = run(nicforge, program, [*frames, frame(64, 7)])
     cycles = result["cycles_per_event"]
-    return {"program": program, "traffic": traffic, "bytes": 64, "cycles": cycles, "mpps": CLOCK / cycles / 1e6}
+    return {
+        "program": program,
+        "traffic": traffic,
+        "bytes": 64,
+        "cycles": cycles,
+        "mpps": CLOCK / cycles / 1e6,
+    }
 
 
 def own(nicforge, program):
-    """Cycles of a packet of the example's own traffic, and the beats of 64 bytes that it takes on the way in and out."""
+    """Cycles of a packet of the example's own traffic, and the beats of 64 bytes that it takes on
+    the way in and out."""
     result = run(nicforge, program)
     events = result["events"]
     beats = {f"beats_{way}": result["beats"][way] / events for way in ("in", "out")}
-    return {"program": program, "cycles": result["cycles_per_event"], **beats, "waits_in": result["waits"]["in"]}
+    return {
+        "program": program,
+        "cycles": result["cycles_per_event"],
+        **beats,
+        "waits_in": result["waits"]["in"],
+    }
 
 
 def simulated(nicforge, packets=100_000):
@@ -153,13 +187,17 @@ def simulated(nicforge, packets=100_000):
 
 
 def show(rows, meeting, own_traffic, known, speed):
-    print("program       traffic           cycles  Mpps   Gbit/s  line rate  latency  LUTs (yosys)  published")
+    print(
+        "program       traffic           cycles  Mpps   Gbit/s  line rate  latency  LUTs (yosys)  published"
+    )
     for row in rows:
         rates, more = PUBLISHED.get(row["program"], ({}, ""))
         area = known.get(row["program"])
         luts = str(int(area["lut_sites"]) + int(area["lut_memory"])) if area else "-"
         rate = rates.get(row["bytes"])
-        beside = f"{rate} Gbit/s ({'met' if row['gbps'] >= rate else 'missed'}); {more}" if rate else "-"
+        beside = (
+            f"{rate} Gbit/s ({'met' if row['gbps'] >= rate else 'missed'}); {more}" if rate else "-"
+        )
         print(
             f"{row['program']:13} {row['traffic']:13}{row['bytes']:4}  {row['cycles']:6.2f}  {row['mpps']:5.1f}  "
             f"{row['gbps']:6.1f}  {'met' if row['line_rate'] else 'missed':9}  {row['latency_ns']:4} ns  {luts:>12}  {beside}"
@@ -172,8 +210,12 @@ def show(rows, meeting, own_traffic, known, speed):
         area = known.get(row["program"])
         luts = str(int(area["lut_sites"]) + int(area["lut_memory"])) if area else "-"
         beats = f"{row['beats_in']:8.2f}  {row['beats_out']:9.2f}"
-        print(f"{row['program']:13} {row['cycles']:6.2f}  {beats}  {row['waits_in']:26}  {luts:>12}")
-    print(f"\nsimulator: {speed:,.0f} packets of l2_forward a second of one core; bar: {LEAST_SIMULATED:,}")
+        print(
+            f"{row['program']:13} {row['cycles']:6.2f}  {beats}  {row['waits_in']:26}  {luts:>12}"
+        )
+    print(
+        f"\nsimulator: {speed:,.0f} packets of l2_forward a second of one core; bar: {LEAST_SIMULATED:,}"
+    )
     balancer = known.get("nf_balance")
     if balancer:
         print("\nload balancer (yosys)  ours    bar                 published")

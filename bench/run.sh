@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Generated against hand-written programs: behaviour, instructions and time per packet; then the UDP echo on DPDK, the queue
-# between NIC and host, and the bars of the FPGA target (fpga.py).
-# Arguments: [--json] [PROGRAM]... With programs named only those of the first part run, and with --json it and the last.
+# Generated against hand-written programs: behaviour, instructions and time per packet; then the UDP
+# echo on DPDK, the queue between NIC and host, and the bars of the FPGA target (fpga.py).
+# Arguments: [--json] [PROGRAM]... With programs named only those of the first part run, and with
+# --json it and the last.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh

@@ -1,7 +1,8 @@
 """Packets and captures for the examples' traffic scripts: plain Python, no dependencies.
 
-Addresses are strings; every function returns bytes. Checksums are filled in. Captures are written with `Traffic`, whose
-clock the scripts advance themselves, so that the same script always writes the same files.
+Addresses are strings; every function returns bytes. Checksums are filled in. Captures are written
+with `Traffic`, whose clock the scripts advance themselves, so that the same script always writes
+the same files.
 """
 
 import ipaddress
@@ -87,7 +88,10 @@ SYN, ACK, FIN, RST, PSH = 0x02, 0x10, 0x01, 0x04, 0x08
 def tcp(src, dst, sport, dport, flags, seq=0, ack=0, payload=b"", window=65535, options=b""):
     """A TCP segment (RFC 9293) between two IP addresses."""
     offset = 5 + len(options) // 4
-    head = struct.pack("!HHIIBBHHH", sport, dport, seq, ack, offset << 4, flags, window, 0, 0) + options
+    head = (
+        struct.pack("!HHIIBBHHH", sport, dport, seq, ack, offset << 4, flags, window, 0, 0)
+        + options
+    )
     total = checksum(_pseudo(src, dst, 6, len(head) + len(payload)) + head + payload)
     return head[:16] + struct.pack("!H", total) + head[18:] + payload
 
@@ -100,11 +104,13 @@ def icmp(kind, code, identifier, sequence, payload=b""):
 
 
 class Traffic:
-    """The captures of one example, a frame at a time, all ports on one clock that never stands still.
+    """The captures of one example, a frame at a time, all ports on one clock that never stands
+    still.
 
-    Each frame comes with its fate: what the script's author expects the program to do with it. `--fates` prints the list,
-    which the tests compare with what the program does. A fate lists the outputs in order, with "; " between: what `sent`,
-    `host`, `message` and `dma` below give, `stack` (unchanged), `drop REASON`; or `nothing`.
+    Each frame comes with its fate: what the script's author expects the program to do with it.
+    `--fates` prints the list, which the tests compare with what the program does. A fate lists the
+    outputs in order, with "; " between: what `sent`, `host`, `message` and `dma` below give,
+    `stack` (unchanged), `drop REASON`; or `nothing`.
     """
 
     def __init__(self, script):
@@ -126,7 +132,8 @@ class Traffic:
         self.add(message, fate, "host", after_ns)
 
     def write(self):
-        """Writes traffic.pcap for port 0, traffic.PORT.pcap for the others, traffic.host.pcap for the host side."""
+        """Writes traffic.pcap for port 0, traffic.PORT.pcap for the others, traffic.host.pcap for
+        the host side."""
         for port, frames in self.frames.items():
             name = "traffic.pcap" if port == 0 else f"traffic.{port}.pcap"
             # Nanosecond time stamps, link type Ethernet.
@@ -158,7 +165,8 @@ def toml(value):
 
 
 def nf_hash(seed, value):
-    """What nf_hash(seed, value) gives for the bytes of a value: CRC-32C, mixed (see docs/language.md)."""
+    """What nf_hash(seed, value) gives for the bytes of a value: CRC-32C, mixed (see
+    docs/language.md)."""
     crc = 0xFFFFFFFF
     for byte in struct.pack("<I", seed) + value:
         crc ^= byte
@@ -201,13 +209,15 @@ def pad(frame):
 
 
 def malformed(frame, count=8):
-    """Prefixes of a frame that end inside its headers, from 14 bytes (the least the kernel takes) on."""
+    """Prefixes of a frame that end inside its headers, from 14 bytes (the least the kernel takes)
+    on."""
     lengths = range(14, len(frame), max(1, (len(frame) - 14) // count))
     return [frame[:length] for length in lengths]
 
 
 def interleave(rng, threads, at_once=40):
-    """The items of several lists in random order, each list's own order kept, up to `at_once` lists side by side."""
+    """The items of several lists in random order, each list's own order kept, up to `at_once` lists
+    side by side."""
     threads = [list(thread) for thread in threads if thread]
     while threads:
         thread = rng.choice(threads[:at_once])

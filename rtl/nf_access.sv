@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_access: bytes at any place of a memory of lines, for engines. One request at a time, in pieces of up to 64 bytes.
+// nf_access: bytes at any place of a memory of lines, for engines. One request at a time, in pieces
+// of up to 64 bytes.
 //
-//   op 0 read:   `length` bytes (at most BYTES) from byte `from` behind line `line` of memory `mem`, to `r_value`
+//   op 0 read:   `length` bytes (at most BYTES) from byte `from` behind line `line` of memory
+//                `mem`, to `r_value`
 //   op 1 write:  the first `length` bytes of `w_value` to there
-//   op 2 sum:    `r_sum` is `sum` with those bytes added as 16-bit words in network order (ones-complement, folded)
+//   op 2 sum:    `r_sum` is `sum` with those bytes added as 16-bit words in network order
+//                (ones-complement, folded)
 //   op 3 copy:   those bytes to byte `to` behind line `to_line` of memory `to_mem`
 //
-// `req` is held with its operands until `done`, one cycle; results are valid in that cycle. Latency: reads take 6 cycles a piece,
-// writes 3, copies 9. Throughput: one request at a time. A write or read that others use the port for waits (`w_stall`, `r_stall`).
-// Reset: ends a request; what a write or copy has not written by then stays as it was.
+// `req` is held with its operands until `done`, one cycle; results are valid in that cycle.
+// Latency: reads take 6 cycles a piece, writes 3, copies 9. Throughput: one request at a time. A
+// write or read that others use the port for waits (`w_stall`, `r_stall`). Reset: ends a request;
+// what a write or copy has not written by then stays as it was.
 `default_nettype none
 module nf_access #(
     parameter integer BYTES = 64,  // a multiple of 64
@@ -44,7 +48,8 @@ module nf_access #(
     input  wire                w_stall
 );
   localparam logic [1:0] READ = 2'd0, WRITE = 2'd1, SUM = 2'd2, COPY = 2'd3;
-  localparam logic [2:0] IDLE = 3'd0, FIRST = 3'd1, SECOND = 3'd2, WAIT = 3'd3, GOT = 3'd4, PUT = 3'd5, PUT_NEXT = 3'd6,
+  localparam logic [2:0] IDLE = 3'd0, FIRST = 3'd1, SECOND = 3'd2, WAIT = 3'd3, GOT = 3'd4,
+      PUT = 3'd5, PUT_NEXT = 3'd6,
       DONE = 3'd7;
   logic [2:0] state;
   logic [15:0] at;  // bytes done
@@ -129,10 +134,12 @@ module nf_access #(
     // `first_in` marks when the first line is on the port.
     if (first_in) low <= r_data;
     if (second_in) piece <= cut;
-    if (state == GOT && op == READ) r_value <= r_value | ({{(8 * BYTES - 512) {1'b0}}, piece} << {pieces, 9'd0});
+    if (state == GOT && op == READ) r_value <= r_value
+        | ({{(8 * BYTES - 512) {1'b0}}, piece} << {pieces, 9'd0});
     if (state == GOT && op == SUM) r_sum <= added;
     if (state == GOT && !more && op == SUM) r_sum <= fold(fold(added));
-    if ((state == GOT && more) || (state == PUT_NEXT && more && (!w_stall || !w_en))) at <= at + 16'd64;
+    if ((state == GOT && more) || (state == PUT_NEXT && more && (!w_stall || !w_en))) at <= at
+        + 16'd64;
   end
 
   logic first_1, first_in, second_1, second_in;

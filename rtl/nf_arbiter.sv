@@ -1,10 +1,11 @@
 // Arbiter: several packet streams into one, whole packets, in turn.
 //
-// The input after the one served last goes first (round robin), so no input waits for more than one packet of each other. A choice is
-// kept from the first word offered to the last word taken, also while the receiver stalls, as AXI4-Stream wants it.
+// The input after the one served last goes first (round robin), so no input waits for more than one
+// packet of each other. A choice is kept from the first word offered to the last word taken, also
+// while the receiver stalls, as AXI4-Stream wants it.
 //
-// Ports       s_*: PORTS inputs side by side (input i in bits i of valid, ready, last and WIDTH bits of data), m_*: the output,
-//             `m_port`: which input it is.
+// Ports       s_*: PORTS inputs side by side (input i in bits i of valid, ready, last and WIDTH
+//             bits of data), m_*: the output, `m_port`: which input it is.
 // Latency     0 cycles (a multiplexer); put nf_skid behind where the path is too long.
 // Throughput  one word a cycle, no gap between packets.
 // Reset       synchronous; forgets a packet that is half through: reset the senders with it.

@@ -1,13 +1,17 @@
 // AXI4-Lite registers: control words that the host writes and reads, statistics that it reads.
 //
-// Words of 32 bits. Control word i is at address 4 * i and keeps what was written (byte strobes count); `written` pulses for it. Statistics
-// word i is at 4 * (CONTROL + i) and is sampled when its address is taken; 64-bit counters are two words, low first: reading the low word
-// keeps the high one for the next read, if STATUS words are declared in pairs with PAIRS = 1, so that both belong together.
-// Addresses outside, and writes to statistics, are answered with SLVERR and change nothing. Addresses need not be aligned: the
-// two low bits are ignored, as the bus wants it of 32-bit registers.
+// Words of 32 bits. Control word i is at address 4 * i and keeps what was written (byte strobes
+// count); `written` pulses for it. Statistics word i is at 4 * (CONTROL + i) and is sampled when
+// its address is taken; 64-bit counters are two words, low first: reading the low word keeps the
+// high one for the next read, if STATUS words are declared in pairs with PAIRS = 1, so that both
+// belong together. Addresses outside, and writes to statistics, are answered with SLVERR and change
+// nothing. Addresses need not be aligned: the two low bits are ignored, as the bus wants it of
+// 32-bit registers.
 //
-// Ports       s_axil_*: the bus (one outstanding read and one write), `control`: all control words, `status`: all statistics.
-// Latency     a read is answered the cycle after its address, a write the cycle after address and data are both there.
+// Ports       s_axil_*: the bus (one outstanding read and one write), `control`: all control words,
+//             `status`: all statistics.
+// Latency     a read is answered the cycle after its address, a write the cycle after address and
+//             data are both there.
 // Throughput  one read and one write every two cycles.
 // Reset       synchronous; control words take INITIAL.
 `default_nettype none
@@ -16,8 +20,10 @@ module nf_axil_registers #(
     parameter STATUS = 4,
     parameter PAIRS = 0,
     parameter [CONTROL*32-1:0] INITIAL = 0,
-    parameter [CONTROL-1:0] READABLE = ~0,   // control words that can be read back; others read as zero and cost less
-    parameter STROBES = 1,      // 0: control words are written whole, whatever the strobes, which costs less
+    // control words that can be read back; others read as zero and cost less
+    parameter [CONTROL-1:0] READABLE = ~0,
+    // 0: control words are written whole, whatever the strobes, which costs less
+    parameter STROBES = 1,
     parameter ADDRESS = $clog2(CONTROL + STATUS) + 2
 ) (
     input  wire                   clk,
@@ -70,7 +76,8 @@ module nf_axil_registers #(
         for (i = 0; i < CONTROL; i = i + 1) begin
             for (b = 0; b < 4; b = b + 1) begin
                 if (rst) control[i*32 + b*8 +: 8] <= INITIAL[i*32 + b*8 +: 8];
-                else if (write_to[i] && (STROBES == 0 || s_axil_wstrb[b])) control[i*32 + b*8 +: 8] <= s_axil_wdata[b*8 +: 8];
+                else if (write_to[i] && (STROBES == 0 || s_axil_wstrb[b])) control[i*32
+                    + b*8 +: 8] <= s_axil_wdata[b*8 +: 8];
             end
         end
     end

@@ -1,11 +1,12 @@
 // Sides of flows: 1024 buckets, each on the NIC or on the host, moved without reordering a flow.
 //
-// A bucket is ten bits of the folded flow. Software says where each is wanted (and chooses so that those on the NIC carry no more than
-// the threshold). A bucket moves with the first packet that comes `drain` after the one before it, when the old side has
-// sent all it had; before, its packets only stamp the time. Times are in units of 1024 cycles, 14 bits.
+// A bucket is ten bits of the folded flow. Software says where each is wanted (and chooses so that
+// those on the NIC carry no more than the threshold). A bucket moves with the first packet that
+// comes `drain` after the one before it, when the old side has sent all it had; before, its packets
+// only stamp the time. Times are in units of 1024 cycles, 14 bits.
 //
-// Ports       b_flow: of the packet at stage b of nf_balance_rewrite; e_*: the same packet at e. `host`: where it goes, at e.
-//             w_*: where a bucket is wanted.
+// Ports       b_flow: of the packet at stage b of nf_balance_rewrite; e_*: the same packet at e.
+//             `host`: where it goes, at e. w_*: where a bucket is wanted.
 // Latency     3 cycles from b to e.
 // Throughput  one packet a cycle; the state of a bucket is forwarded to a packet right behind.
 // Reset       does not change sides, which start on the NIC.
@@ -45,8 +46,9 @@ module nf_balance_flows (
     logic             d_next, d_written, written_side, written_stamped, at_once;
     wire  [13:0]      now = cycles[23:10];
 
-    // At d: where the packet will go. The one right before may be of the same bucket (`d_next`: it is at e and writes now), or the one before
-    // that (`d_written`: it wrote when the state was read). Nothing was quiet since then, so the side changes only if `drain` is zero.
+    // At d: where the packet will go. The one right before may be of the same bucket (`d_next`: it
+    // is at e and writes now), or the one before that (`d_written`: it wrote when the state was
+    // read). Nothing was quiet since then, so the side changes only if `drain` is zero.
     wire e_stamped = e_side != e_wanted;
     wire write = advance && e_first;
     wire [13:0] quiet = now - d_state[13:0];

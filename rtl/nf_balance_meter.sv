@@ -1,18 +1,24 @@
-// Decides packet by packet what stays on the NIC side, by the bytes that came: the load balancer's traffic monitor and meter.
+// Decides packet by packet what stays on the NIC side, by the bytes that came: the load balancer's
+// traffic monitor and meter.
 //
-// One account in bytes with 12 bits behind the point. A packet stays if the account is not below zero when its first word comes; what stays
-// is taken off word by word, so a packet's length need not be known before. What is put on differs:
+// One account in bytes with 12 bits behind the point. A packet stays if the account is not below
+// zero when its first word comes; what stays is taken off word by word, so a packet's length need
+// not be known before. What is put on differs:
 //
-//     mode 0, window        at the end of every window the account is set to `credit` (the published hardware)
+//     mode 0, window        at the end of every window the account is set to `credit` (the
+//                           published hardware)
 //     mode 1, token bucket  `rate` every cycle, up to `burst`
 //     mode 2, proportional  `share` of all eligible bytes, up to `burst`
 //     mode 3, flow-affine   the account is not asked; `flow_host` says where the packet's flow is
 //
-// Bytes are those on the wire: 24 more a packet for preamble, checksum and gap. Fragments go to the host in modes 0 to 2, since
-// all parts of a packet must meet again. `route` overrides everything: 1 all to the NIC, 2 all to the host. What a word puts on and takes off
-// counts one cycle later, so the packet right behind is judged without it; words of the two cycles around the end of a window are not charged.
+// Bytes are those on the wire: 24 more a packet for preamble, checksum and gap. Fragments go to the
+// host in modes 0 to 2, since all parts of a packet must meet again. `route` overrides everything:
+// 1 all to the NIC, 2 all to the host. What a word puts on and takes off counts one cycle later, so
+// the packet right behind is judged without it; words of the two cycles around the end of a window
+// are not charged.
 //
-// Ports       c_*: the word at stage c of nf_balance_rewrite, e_*: the word at e; `divert` answers in the same cycle.
+// Ports       c_*: the word at stage c of nf_balance_rewrite, e_*: the word at e; `divert` answers
+//             in the same cycle.
 // Latency     2 cycles from c to e.
 // Throughput  one word a cycle.
 // Reset       synchronous; an account of -1 byte, so a rate of zero keeps nothing.
@@ -56,7 +62,8 @@ module nf_balance_meter (
     logic [20:0]             d_earned;
     logic signed [WIDTH-1:0] e_put, e_net;
     wire  [7:0]              c_wire = {1'b0, c_bytes} + (c_first ? 8'd24 : 8'd0);
-    wire  signed [WIDTH-1:0] put = full ? 0 : mode == PROPORTIONAL ? $signed({{(WIDTH - 21){1'b0}}, d_earned})
+    wire  signed [WIDTH-1:0] put = full ? 0 : mode == PROPORTIONAL
+        ? $signed({{(WIDTH - 21){1'b0}}, d_earned})
         : mode == TOKENS ? $signed({{(WIDTH - 20){1'b0}}, rate}) : 0;
     always_ff @(posedge clk) begin
         if (advance) begin
@@ -79,7 +86,8 @@ module nf_balance_meter (
     assign diverted = e_first ? divert : diverting;
 
     wire step = advance && e_word;
-    // What a cycle without a word puts on, or the end of a window: tokens (20 bits), credit (above the point), nothing.
+    // What a cycle without a word puts on, or the end of a window: tokens (20 bits), credit (above
+    // the point), nothing.
     logic [11:0] idle_low;
     logic [7:0]  idle_both;
     logic [15:0] idle_high;
@@ -99,7 +107,8 @@ module nf_balance_meter (
         if (step && e_first) diverting <= divert;
     end
 
-    // Bytes of this window; those of the word before are added, so the word of the cycle in which a window ends begins the next one.
+    // Bytes of this window; those of the word before are added, so the word of the cycle in which a
+    // window ends begins the next one.
     logic [7:0]  late;
     logic [29:0] seen;
     wire  [8:0]  low = {1'b0, seen[7:0] & {8{!ended}}} + {1'b0, late};

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_byte_store: byte strings of a table's entries in a pipe: lines of 64 bytes, which the deparser reads and writes one a cycle, and the host
-// while the deparser has nothing to do.
+// nf_byte_store: byte strings of a table's entries in a pipe: lines of 64 bytes, which the deparser
+// reads and writes one a cycle, and the host while the deparser has nothing to do.
 //
-// Latency: what the deparser reads is there two cycles later; a command of the host waits until the deparser has been idle for eight
-// cycles and takes four. Throughput: a line read and one written each cycle. Reset: ends the host's command; bytes stay as they are.
+// Latency: what the deparser reads is there two cycles later; a command of the host waits until the
+// deparser has been idle for eight cycles and takes four. Throughput: a line read and one written
+// each cycle. Reset: ends the host's command; bytes stay as they are.
 `default_nettype none
 module nf_byte_store #(
     parameter integer LINES = 1024,

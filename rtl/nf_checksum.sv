@@ -1,11 +1,12 @@
 // Internet checksum (RFC 1071) over chosen bytes of a stream's packets.
 //
-// Bytes count if their bit in `s_keep` is set; the others are zero to the sum. Byte 0 of a word is the high half of a 16-bit word, so
-// a range that starts at an odd byte gives a sum with its halves exchanged. An adder tree in two stages, then the running sum, then
-// folding. What is to come into the sum besides (a pseudo header) goes into `s_start`, taken with the packet's last word.
+// Bytes count if their bit in `s_keep` is set; the others are zero to the sum. Byte 0 of a word is
+// the high half of a 16-bit word, so a range that starts at an odd byte gives a sum with its halves
+// exchanged. An adder tree in two stages, then the running sum, then folding. What is to come into
+// the sum besides (a pseudo header) goes into `s_start`, taken with the packet's last word.
 //
-// Ports       s_*: words of a packet, always taken. m_*: one pulse a packet with the complement of the sum: over data that
-//             hold a right checksum it is zero.
+// Ports       s_*: words of a packet, always taken. m_*: one pulse a packet with the complement of
+//             the sum: over data that hold a right checksum it is zero.
 // Latency     4 cycles from the last word.
 // Throughput  one word a cycle, packets back to back.
 // Reset       drops what is under way; the next word is a packet's first.
@@ -47,11 +48,13 @@ module nf_checksum #(
     integer h;
     always_comb begin
         total_next = 0;
-        for (h = 0; h < GROUPS; h = h + 1) total_next = total_next + {{GROUPS{1'b0}}, partial[h*19 +: 19]};
+        for (h = 0; h < GROUPS; h = h + 1) total_next = total_next
+            + {{GROUPS{1'b0}}, partial[h*19 +: 19]};
     end
 
     // Packets of at most 2^12 words: the running sum stays below 2^32 and folds in two steps.
-    wire [31:0] sum = (first ? 32'd0 : running) + {{(13 - GROUPS){1'b0}}, total} + {16'd0, last_2 ? start_total : 16'd0};
+    wire [31:0] sum = (first ? 32'd0 : running) + {{(13 - GROUPS){1'b0}}, total}
+        + {16'd0, last_2 ? start_total : 16'd0};
     wire [16:0] once = {1'b0, folded[31:16]} + {1'b0, folded[15:0]};
     wire [15:0] twice = once[15:0] + {15'd0, once[16]};
 

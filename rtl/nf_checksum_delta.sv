@@ -1,4 +1,5 @@
-// The difference that replacing WORDS 16-bit words makes: the folded sum of all ~old + new (RFC 1624), for nf_checksum_update.
+// The difference that replacing WORDS 16-bit words makes: the folded sum of all ~old + new (RFC
+// 1624), for nf_checksum_update.
 //
 // Ports       s_old, s_new: the words before and after, in the same order; m_delta: the difference.
 // Latency     1 cycle.

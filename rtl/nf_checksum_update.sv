@@ -1,8 +1,10 @@
-// Incremental update of an Internet checksum (RFC 1624, equation 3): HC' = ~(~HC + ~m + m') over all 16-bit words that change.
+// Incremental update of an Internet checksum (RFC 1624, equation 3): HC' = ~(~HC + ~m + m') over
+// all 16-bit words that change.
 //
-// The words' difference, the sum of ~m + m' folded to 16 bits, often is a constant of the configuration (nf_balance uses it so); then only `s_delta` changes
-// with the packet. nf_checksum_delta makes it from words. With `s_udp` a checksum of zero means "none" and stays zero, and a
-// result of zero is written as 0xffff, which means the same number.
+// The words' difference, the sum of ~m + m' folded to 16 bits, often is a constant of the
+// configuration (nf_balance uses it so); then only `s_delta` changes with the packet.
+// nf_checksum_delta makes it from words. With `s_udp` a checksum of zero means "none" and stays
+// zero, and a result of zero is written as 0xffff, which means the same number.
 //
 // Ports       s_*: checksum field and difference, m_*: new field.
 // Latency     1 cycle.

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_control: tables and counters for the host, behind 32-bit AXI4-Lite. `registers.json` beside a generated design names what
-// depends on the program.
+// nf_control: tables and counters for the host, behind 32-bit AXI4-Lite. `registers.json` beside a
+// generated design names what depends on the program.
 //
-//   0x0000 "NFC1"   0x0004 tables   0x0008 counters   0x000c 1 once all tables are empty after a reset
-//   0x0010 table    0x0014 command: writing starts it    0x0018 status: bit 0 busy, bit 1 ok
-//   0x001c index    0x0020 detail (length of a prefix, priority)
-//   0x0100 counters, 0x0400 key, 0x0800 mask, 0x1000 value: words, least significant first
-// Commands are the tables' ops (nf_table_array); 8 and 9 read and write line `index` of a table's byte strings in `value`. After
-// a command the same registers hold what it gave.
+//   0x0000 "NFC1"   0x0004 tables   0x0008 counters   0x000c 1 once all tables are empty after a
+//   reset 0x0010 table    0x0014 command: writing starts it    0x0018 status: bit 0 busy, bit 1 ok
+//   0x001c index    0x0020 detail (length of a prefix, priority) 0x0100 counters, 0x0400 key,
+//   0x0800 mask, 0x1000 value: words, least significant first
+// Commands are the tables' ops (nf_table_array); 8 and 9 read and write line `index` of a table's
+// byte strings in `value`. After a command the same registers hold what it gave.
 //
-// With HELD a table's t_r_value stays as it is until the next command: reading the value registers gives it, so nothing is copied and
-// what was written there before the command cannot be read.
+// With HELD a table's t_r_value stays as it is until the next command: reading the value registers
+// gives it, so nothing is copied and what was written there before the command cannot be read.
 //
-// Latency: a command waits until no event is being handled. Throughput: a register access in three cycles.
+// Latency: a command waits until no event is being handled. Throughput: a register access in three
+// cycles.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_control #(

@@ -1,11 +1,14 @@
 // Counters in block memory: add an amount to one of many, every cycle, also to the same one.
 //
-// Read-modify-write in three cycles (read, add, write). An add to a counter that is still under way uses the sum that is about to
-// be written instead of the memory's word. The host reads between adds: a read goes through the same pipeline with an amount of
-// zero, and with `r_clear` it writes zero back, so that no add is lost between reading and clearing. Sums wrap.
+// Read-modify-write in three cycles (read, add, write). An add to a counter that is still under way
+// uses the sum that is about to be written instead of the memory's word. The host reads between
+// adds: a read goes through the same pipeline with an amount of zero, and with `r_clear` it writes
+// zero back, so that no add is lost between reading and clearing. Sums wrap.
 //
-// Ports       s_*: add, always taken. r_*: read request, taken when no add comes in that cycle (`r_ready`); q_*: its answer.
-// Latency     an add is in memory after 3 cycles; an answer comes 2 cycles after its request was taken.
+// Ports       s_*: add, always taken. r_*: read request, taken when no add comes in that cycle
+//             (`r_ready`); q_*: its answer.
+// Latency     an add is in memory after 3 cycles; an answer comes 2 cycles after its request was
+//             taken.
 // Throughput  one add or read a cycle.
 // Reset       drops what is under way; the memory keeps its sums, which start at zero.
 `default_nettype none
@@ -45,7 +48,8 @@ module nf_counters #(
     initial for (i = 0; i < COUNTERS; i = i + 1) memory[i] = 0;
 `endif
 
-    // The add stage's word: the sum written last if it is the same counter's, else what the write in the reading cycle stored, else memory.
+    // The add stage's word: the sum written last if it is the same counter's, else what the write
+    // in the reading cycle stored, else memory.
     wire [WIDTH-1:0] now = writing && written_index == index ? written : forward ? forwarded : word;
     wire [WIDTH-1:0] sum = clearing ? {WIDTH{1'b0}} : now + {{(WIDTH - AMOUNT){1'b0}}, amount};
 

@@ -1,7 +1,8 @@
 // CRC-32C (Castagnoli, reflected) of a key of fixed size, as a tree of exclusive-ors.
 //
-// Every bit of the remainder is a fixed exclusive-or of key bits; the loop below runs at elaboration only. The initial value is all
-// ones and the result is complemented, so `crc` of the ASCII digits 1 to 9 is e3069283. Byte 0 of the key (bits 7 to 0) goes first.
+// Every bit of the remainder is a fixed exclusive-or of key bits; the loop below runs at
+// elaboration only. The initial value is all ones and the result is complemented, so `crc` of the
+// ASCII digits 1 to 9 is e3069283. Byte 0 of the key (bits 7 to 0) goes first.
 //
 // Ports       s_*: key, m_*: remainder.
 // Latency     1 cycle.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_divider: quotient or remainder of 64-bit magnitudes, one bit a cycle (restoring division). A divisor of zero gives quotient 0 and
-// the dividend as remainder. `req` is held with its operands until `done`, one cycle, in which the results are valid.
+// nf_divider: quotient or remainder of 64-bit magnitudes, one bit a cycle (restoring division). A
+// divisor of zero gives quotient 0 and the dividend as remainder. `req` is held with its operands
+// until `done`, one cycle, in which the results are valid.
 //
 // Latency: 65 cycles. Throughput: one division in 66 cycles. Reset: ends a division.
 `default_nettype none

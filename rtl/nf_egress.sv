@@ -1,30 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_egress: the deparser. A command becomes a packet on the network stream or on the host stream: the first `c_hlen` bytes of
-// `c_hdr`, then `c_rest` bytes of memory from byte `c_from` behind line `c_line`, moved to where the header ends.
+// nf_egress: the deparser. A command becomes a packet on the network stream or on the host stream:
+// the first `c_hlen` bytes of `c_hdr`, then `c_rest` bytes of memory from byte `c_from` behind line
+// `c_line`, moved to where the header ends.
 //
-// The two parts are rarely aligned: with d = (from - hlen) mod 64 every beat is made of the end of one line and the start of the
-// next, so one line is read for each beat and the one before is kept. Only a packet whose first beat needs two lines takes a
-// cycle more (`prime`). Payload goes from the buffer to the stream and nowhere else.
+// The two parts are rarely aligned: with d = (from - hlen) mod 64 every beat is made of the end of
+// one line and the start of the next, so one line is read for each beat and the one before is kept.
+// Only a packet whose first beat needs two lines takes a cycle more (`prime`). Payload goes from
+// the buffer to the stream and nowhere else.
 //
-// h_axis_tuser says what a packet to the host is: [7:0] the kind, [15:8] the port, [47:32] its bytes, [127:64] `c_addr`; beside the stream
-// and not in front of it, since a beat more for each packet would halve the rate of small ones. For the same reason a header of at most
-// 8 bytes in front of a packet to the host (kind 2) is there instead of `c_addr`, [51:48] being its bytes, and the stream has the rest.
-// Kinds: 0 send, 1 to the operating system (both on the network stream), 2 packet, 3 message, 4 DMA write, 5 log.
+// h_axis_tuser says what a packet to the host is: [7:0] the kind, [15:8] the port, [47:32] its
+// bytes, [127:64] `c_addr`; beside the stream and not in front of it, since a beat more for each
+// packet would halve the rate of small ones. For the same reason a header of at most 8 bytes in
+// front of a packet to the host (kind 2) is there instead of `c_addr`, [51:48] being its bytes, and
+// the stream has the rest. Kinds: 0 send, 1 to the operating system (both on the network stream), 2
+// packet, 3 message, 4 DMA write, 5 log.
 //
-// A command with `c_store` sends nothing: it writes what would be sent into lines of memory number `c_to_mem` from `c_to_line` on, beat by
-// beat, but for the first `c_port` bytes of the header (below 64), which stand for those that are in the first line already. What it writes is
-// there for the commands behind it.
+// A command with `c_store` sends nothing: it writes what would be sent into lines of memory number
+// `c_to_mem` from `c_to_line` on, beat by beat, but for the first `c_port` bytes of the header
+// (below 64), which stand for those that are in the first line already. What it writes is there for
+// the commands behind it.
 //
 // Bytes of a beat without its bit of `keep` are of no meaning.
-// Latency: five cycles from command to beat. Throughput: a beat each cycle. When a stream waits, so does everything.
-// The slot of the packet is given back with its last line, if the command says so; a silent command only gives it back.
+// Latency: five cycles from command to beat. Throughput: a beat each cycle. When a stream waits, so
+// does everything. The slot of the packet is given back with its last line, if the command says so;
+// a silent command only gives it back.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_egress #(
     parameter integer HB = 64,  // most bytes of a header
-    // 0: the payload is moved to where the header ends; 1: all commands have it there, so `c_from` and `c_hlen` (0 if the header is
-    // beside the stream) differ by whole lines; 2: and none has a header in the stream
+    // 0: the payload is moved to where the header ends; 1: all commands have it there, so `c_from`
+    // and `c_hlen` (0 if the header is beside the stream) differ by whole lines; 2: and none has a
+    // header in the stream
     parameter integer ALIGNED = 0,
     parameter integer SW = 5,
     parameter integer AW = 10
@@ -86,7 +93,8 @@ module nf_egress #(
   localparam integer HW = $clog2(64 * HL + 1);
   localparam integer ROOM = 16;
 
-  // ---- a command, and what follows from it for all its beats ----------------------------------------------
+  // ---- a command, and what follows from it for all its beats
+  // ----------------------------------------------
   logic taken, n_valid, to_host, n_silent, n_free, n_prime, n_one_line, n_any, first;
   logic [7:0] n_kind, n_port;
   logic [63:0] n_addr, c_hdr_low;
@@ -103,7 +111,8 @@ module nf_egress #(
   // A short header to the host is beside the stream.
   logic i_beside;
   logic [15:0] i_hlen, i_end, i_total;
-  // The byte in memory that the first byte of the stream would be, with the header in front and without; up to the next line.
+  // The byte in memory that the first byte of the stream would be, with the header in front and
+  // without; up to the next line.
   logic [5:0] i_shift;
   logic signed [16:0] i_source, i_up, i_up_beside;
   assign c_hdr_low = 64'(c_hdr);
@@ -115,7 +124,8 @@ module nf_egress #(
   assign i_source = $signed({1'b0, c_from}) - $signed({1'b0, c_hlen});
   assign i_up = $signed({1'b0, c_from}) - $signed({1'b0, c_hlen}) + 17'sd63;
   assign i_up_beside = $signed({1'b0, c_from}) + 17'sd63;
-  // Whether that is one beat. Where payload is moved a header's length comes late: both answers are there before it is known which counts.
+  // Whether that is one beat. Where payload is moved a header's length comes late: both answers are
+  // there before it is known which counts.
   logic i_one_beat;
   generate
     if (ALIGNED == 0) begin : g_one_beat
@@ -131,7 +141,8 @@ module nf_egress #(
     end
   endgenerate
 
-  // ---- beat by beat --------------------------------------------------------------------------------------
+  // ---- beat by beat
+  // --------------------------------------------------------------------------------------
   logic primed;
   logic [15:0] left;  // of this beat and those behind it
   logic [HW-1:0] header_left;
@@ -141,11 +152,13 @@ module nf_egress #(
   logic [11:0] wanted;
   assign is_prime = n_prime && first && !n_one_line && !primed;
   assign as_previous = n_prime && first && n_one_line;
-  assign reads = !n_silent && n_any && (is_prime || as_previous || (line_now >= first_line && line_now <= last_line));
+  assign reads = !n_silent && n_any
+      && (is_prime || as_previous || (line_now >= first_line && line_now <= last_line));
   assign wanted = is_prime || as_previous ? first_line : line_now;
   assign is_last = n_silent || (!is_prime && last_beat);
 
-  // Nothing is read before what was stored is there. The packet buffer, memory 0, is never stored into.
+  // Nothing is read before what was stored is there. The packet buffer, memory 0, is never stored
+  // into.
   logic s_store, s_store_1, storing;
   assign storing = n_mem != 4'd0 && ((v_1 && s_store_1) || (v_2 && s_store));
 
@@ -199,14 +212,17 @@ module nf_egress #(
     end
   end
 
-  // ---- two cycles while memory answers -------------------------------------------------------------------
+  // ---- two cycles while memory answers
+  // -------------------------------------------------------------------
   logic [CW-1:0] step, step_1, step_2;
   logic v_1, v_2;
   logic [6:0] keep_count, header_count;
   assign keep_count = left > 16'd64 ? 7'd64 : left[6:0];
   assign header_count = HL > 1 && header_left > HW'(64) ? 7'd64 : header_left[6:0];
-  assign step = {header[511:0], header_count, keep_count, shift, is_prime || n_silent || n_store, reads, as_previous, is_last, to_host,
-                 n_addr, n_side, total, n_port, n_kind, n_store, is_prime, n_to_mem, n_to_line, n_skip};
+  assign step = {header[511:0], header_count, keep_count, shift, is_prime || n_silent || n_store,
+      reads, as_previous, is_last, to_host,
+                 n_addr, n_side, total, n_port, n_kind, n_store, is_prime, n_to_mem, n_to_line,
+                     n_skip};
   assign s_store_1 = step_1[AW+11];
   always_ff @(posedge clk) begin
     step_1 <= step;
@@ -224,14 +240,16 @@ module nf_egress #(
   logic [3:0] s_to_mem;
   logic [5:0] s_skip;
   logic [AW-1:0] s_to_line;
-  assign {s_header, s_hcount, s_kcount, s_shift, s_prime, s_reads, s_as_previous, s_last, s_host, s_user,
+  assign {s_header, s_hcount, s_kcount, s_shift, s_prime, s_reads, s_as_previous, s_last, s_host,
+      s_user,
           s_store, s_only_reads, s_to_mem, s_to_line, s_skip} = step_2;
 
   logic [511:0] previous, moved, merged;
   logic [1023:0] pair;
   logic [63:0] keep, from_header;
   assign pair = {r_data, s_as_previous ? r_data : previous};
-  assign moved = ALIGNED != 0 || (s_shift == 6'd0 && !s_as_previous) ? r_data : 512'(pair >> {s_shift, 3'b000});
+  assign moved = ALIGNED != 0 || (s_shift == 6'd0 && !s_as_previous) ? r_data
+      : 512'(pair >> {s_shift, 3'b000});
   assign keep = s_kcount[6] ? {64{1'b1}} : ~({64{1'b1}} << s_kcount[5:0]);
   assign from_header = s_hcount[6] ? {64{1'b1}} : ~({64{1'b1}} << s_hcount[5:0]);
   integer b;
@@ -247,7 +265,8 @@ module nf_egress #(
   assign w_data = merged;
   assign w_keep = keep & ({64{1'b1}} << s_skip);
 
-  // ---- out -----------------------------------------------------------------------------------------------
+  // ---- out
+  // -----------------------------------------------------------------------------------------------
   logic put, q_valid, q_take, q_host, unused_room;
   logic [4:0] used;
   logic [511:0] q_data;

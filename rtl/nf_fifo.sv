@@ -1,11 +1,13 @@
 // Stream FIFO in block or distributed memory.
 //
-// A word is whatever the stream carries in one transfer, usually {tuser, tlast, tkeep, tdata}. The memory is read into a register
-// (`m_data`), as block memory wants it, so the queue holds DEPTH words in memory and one more at its output. With PACKETS = 1 a
-// packet appears at the output only when its last word is inside, so that what follows never waits inside a packet; a packet
-// longer than DEPTH words would then wait for ever, which is avoided by letting a full queue go out early.
+// A word is whatever the stream carries in one transfer, usually {tuser, tlast, tkeep, tdata}. The
+// memory is read into a register (`m_data`), as block memory wants it, so the queue holds DEPTH
+// words in memory and one more at its output. With PACKETS = 1 a packet appears at the output only
+// when its last word is inside, so that what follows never waits inside a packet; a packet longer
+// than DEPTH words would then wait for ever, which is avoided by letting a full queue go out early.
 //
-// Ports       s_*: in, m_*: out, both valid/ready. s_last is used only with PACKETS = 1. `level`: words inside.
+// Ports       s_*: in, m_*: out, both valid/ready. s_last is used only with PACKETS = 1. `level`:
+//             words inside.
 // Latency     2 cycles from s to m when empty.
 // Throughput  one word a cycle, also when full or empty.
 // Reset       synchronous; empties the queue, memory keeps its old words unseen.

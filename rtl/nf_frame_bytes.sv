@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_frame_bytes: bytes of a frame in the packet buffer from any place on, for what a program reads where a pipe's window may not reach; with
-// one slot and a wider `to`, those of a table's byte strings.
+// nf_frame_bytes: bytes of a frame in the packet buffer from any place on, for what a program reads
+// where a pipe's window may not reach; with one slot and a wider `to`, those of a table's byte
+// strings.
 //
-// A copy of the buffer in two banks, lines of even and of odd number, so that a line and the next one are read at once. `bytes` has
-// the byte at `to` lowest; those behind the frame's end are of no meaning.
+// A copy of the buffer in two banks, lines of even and of odd number, so that a line and the next
+// one are read at once. `bytes` has the byte at `to` lowest; those behind the frame's end are of no
+// meaning.
 //
-// Latency: five cycles from `slot` and `to` to the bytes; a frame may be asked about from the cycle in which its descriptor can be taken,
-// and a line from the cycle behind its `w_en`.
-// Throughput: a line written and a question each cycle. Reset: there is none; answers on their way come.
+// Latency: five cycles from `slot` and `to` to the bytes; a frame may be asked about from the cycle
+// in which its descriptor can be taken, and a line from the cycle behind its `w_en`. Throughput: a
+// line written and a question each cycle. Reset: there is none; answers on their way come.
 `default_nettype none
 module nf_frame_bytes #(
     parameter integer SLOTS = 32,

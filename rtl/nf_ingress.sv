@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_ingress: frames from a stream into slots of the packet buffer, and one descriptor for every whole frame.
+// nf_ingress: frames from a stream into slots of the packet buffer, and one descriptor for every
+// whole frame.
 //
-// A frame's beats are written to a slot as they come. With the last one its descriptor is queued: slot, length, port, time and
-// seed at its first beat, and the first WIN_LINES * 64 bytes of the frame (the header window). Frames that are marked as bad,
-// shorter than MIN_BYTES or longer than MAX_BYTES are dropped whole and counted, and their slot is used again.
+// A frame's beats are written to a slot as they come. With the last one its descriptor is queued:
+// slot, length, port, time and seed at its first beat, and the first WIN_LINES * 64 bytes of the
+// frame (the header window). Frames that are marked as bad, shorter than MIN_BYTES or longer than
+// MAX_BYTES are dropped whole and counted, and their slot is used again.
 //
-// s_axis_tuser: [7:0] port, [8] the frame is bad (CRC, truncated), [9] a message of the host side instead of a frame.
-// Latency: one cycle from the last beat to the descriptor. Throughput: a beat each cycle, so a packet of 64 bytes each cycle.
-// No free slot: with DROP_WHEN_FULL = 0 the stream waits; with 1 (beside a MAC, which cannot wait) whole frames are dropped
-// and counted.
+// s_axis_tuser: [7:0] port, [8] the frame is bad (CRC, truncated), [9] a message of the host side
+// instead of a frame. Latency: one cycle from the last beat to the descriptor. Throughput: a beat
+// each cycle, so a packet of 64 bytes each cycle. No free slot: with DROP_WHEN_FULL = 0 the stream
+// waits; with 1 (beside a MAC, which cannot wait) whole frames are dropped and counted.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_ingress #(
@@ -86,14 +88,16 @@ module nf_ingress #(
   integer i;
   always_comb begin
     bytes = 7'd0;
-    for (i = 0; i < 64; i = i + 1) bytes = bytes | ({7{s_axis_tkeep[i] && (i == 63 || !s_axis_tkeep[i==63?63 : i+1])}} & 7'(i + 1));
+    for (i = 0; i < 64; i = i + 1) bytes = bytes
+        | ({7{s_axis_tkeep[i] && (i == 63 || !s_axis_tkeep[i==63?63 : i+1])}} & 7'(i + 1));
   end
   assign length = {{(10 - LW) {1'b0}}, line, 6'd0} + {9'd0, bytes};
 
   assign bad = s_axis_tuser[8];
   // By the bit of a beat's keep that tells, not by its number of bytes, which is there later.
   assign is_short = !is_host && line == '0 && !s_axis_tkeep[MIN_BYTES-1];
-  assign is_long = too_long || line > LW'(LONG_LINE) || (line == LW'(LONG_LINE) && s_axis_tkeep[LONG_BYTE]);
+  assign is_long = too_long || line > LW'(LONG_LINE)
+      || (line == LW'(LONG_LINE) && s_axis_tkeep[LONG_BYTE]);
   assign good = last && !skip_now && !bad && !is_short && !is_long;
 
   assign w_en = beat && !skip_now && !too_long;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_line_banks: nf_line_ram of any number of lines, as memories of BANK lines and one of what remains. Synthesis makes a memory of up to 32,768
-// lines of block memories side by side, and a larger one whose lines are no power of two of as small pieces as the remainder needs, with the
+// nf_line_banks: nf_line_ram of any number of lines, as memories of BANK lines and one of what
+// remains. Synthesis makes a memory of up to 32,768 lines of block memories side by side, and a
+// larger one whose lines are no power of two of as small pieces as the remainder needs, with the
 // choice between all of them (yosys: 16,400 LUTs for 263,168 lines).
 //
-// Latency: what is read in one cycle is on `r_data` two cycles later. Throughput: one read and one write each cycle. Bytes of a line are
-// written where `w_keep` is set. A read of the line that is written in the same cycle gives the old bytes. Contents survive a reset.
+// Latency: what is read in one cycle is on `r_data` two cycles later. Throughput: one read and one
+// write each cycle. Bytes of a line are written where `w_keep` is set. A read of the line that is
+// written in the same cycle gives the old bytes. Contents survive a reset.
 `default_nettype none
 module nf_line_banks #(
     parameter integer LINES = 1024,
@@ -38,7 +40,8 @@ module nf_line_banks #(
       wire [SW-1:0] w_line = SW'(w_addr);
       wire [SW-1:0] r_line = SW'(r_addr);
       for (b = 0; b < 64; b = b + 1) begin : g_byte
-        always_ff @(posedge clk) if (w_en && w_bank == i && w_keep[b]) mem[w_line][8*b+:8] <= w_data[8*b+:8];
+        always_ff @(posedge clk) if (w_en && w_bank == i && w_keep[b]) mem[w_line][8*b+:8] <=
+            w_data[8*b+:8];
       end
       always_ff @(posedge clk) if (r_en) read[512*i+:512] <= mem[r_line];
     end

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_line_ram: memory of lines of 64 bytes, one write and one read port; block RAM, or UltraRAM where it is large.
+// nf_line_ram: memory of lines of 64 bytes, one write and one read port; block RAM, or UltraRAM
+// where it is large.
 //
-// Latency: what is read in one cycle is on `r_data` two cycles later (with the memory's output register). Throughput: one
-// read and one write each cycle. Bytes of a line are written where `w_keep` is set. A read of the line that is written in the
-// same cycle gives the old bytes. Contents survive a reset.
+// Latency: what is read in one cycle is on `r_data` two cycles later (with the memory's output
+// register). Throughput: one read and one write each cycle. Bytes of a line are written where
+// `w_keep` is set. A read of the line that is written in the same cycle gives the old bytes.
+// Contents survive a reset.
 `default_nettype none
 module nf_line_ram #(
     parameter integer LINES = 1024,

@@ -1,15 +1,19 @@
 // Longest-prefix match as a trie in block memory, STRIDE key bits a level.
 //
-// A level is a memory of nodes of 2^STRIDE entries {has value, has child, child, value}. A lookup reads one entry a level: the key's next
-// bits choose the entry in the node its parent named; the value of the deepest entry that has one is the answer. A prefix whose
-// length is no multiple of STRIDE is written into all entries it covers (controlled prefix expansion, Srinivasan and Varghese 1999).
-// The host keeps the trie and writes entries; a child is written before the entry that names it, so lookups always see a whole trie.
+// A level is a memory of nodes of 2^STRIDE entries {has value, has child, child, value}. A lookup
+// reads one entry a level: the key's next bits choose the entry in the node its parent named; the
+// value of the deepest entry that has one is the answer. A prefix whose length is no multiple of
+// STRIDE is written into all entries it covers (controlled prefix expansion, Srinivasan and
+// Varghese 1999). The host keeps the trie and writes entries; a child is written before the entry
+// that names it, so lookups always see a whole trie.
 //
-// Ports       s_*: lookup, always taken, m_*: answer. w_*: writes one entry at {node, key bits} of level `w_level`.
+// Ports       s_*: lookup, always taken, m_*: answer. w_*: writes one entry at {node, key bits} of
+//             level `w_level`.
 // Latency     2 cycles a level: 8 for IPv4 with a stride of 8.
 // Throughput  one lookup and one write a cycle.
 // Memory      LEVELS * NODES * 2^STRIDE * (VALUE + 2 + node bits) bits; level 0 has one node.
-// Reset       drops lookups under way. Memories are not cleared by it but start empty; the host clears level 0 to forget all.
+// Reset       drops lookups under way. Memories are not cleared by it but start empty; the host
+//             clears level 0 to forget all.
 `default_nettype none
 module nf_lpm #(
     parameter KEY = 32,
@@ -66,7 +70,8 @@ module nf_lpm #(
         for (l = 0; l < LEVELS; l = l + 1) begin : level
             logic [ENTRY-1:0] memory [0:(1 << ((l == 0 ? 0 : NODE) + STRIDE))-1];
             logic [ENTRY-1:0] entry;
-            logic             valid_read, valid_out, descending_read, descending_out, hit_read, hit_out;
+            logic             valid_read, valid_out, descending_read, descending_out, hit_read,
+                hit_out;
             logic [VALUE-1:0] value_read, value_out;
             logic [NODE-1:0]  node_out;
             logic [WIDE-1:0]  key_read, key_out;
@@ -83,7 +88,8 @@ module nf_lpm #(
 `endif
 
             always_ff @(posedge clk) begin
-                if (here) memory[w_entry[ADDRESS-1:0]] <= {w_has_value, w_has_child, w_child, w_value};
+                if (here) memory[w_entry[ADDRESS-1:0]] <=
+                    {w_has_value, w_has_child, w_child, w_value};
                 entry <= memory[place[ADDRESS-1:0]];
             end
 
@@ -112,7 +118,8 @@ module nf_lpm #(
         end
     endgenerate
 
-    wire unused = &{descending[LEVELS], node[LEVELS*NODE +: NODE], key[LEVELS*WIDE +: WIDE], w_entry};
+    wire unused = &{descending[LEVELS], node[LEVELS*NODE +: NODE], key[LEVELS*WIDE +: WIDE],
+        w_entry};
     assign m_valid = valid[LEVELS];
     assign m_hit = hit[LEVELS];
     assign m_value = value[LEVELS*VALUE +: VALUE];

@@ -1,7 +1,8 @@
 // Exact order of use of a few entries: which one was used longest ago.
 //
-// A matrix of bits (Maruyama 1976): bit (i, j) says that entry i was used after entry j. A use sets row i and clears column i.
-// The oldest entry is the one whose row is empty. Only half of the matrix is kept, since (j, i) is the opposite of (i, j).
+// A matrix of bits (Maruyama 1976): bit (i, j) says that entry i was used after entry j. A use sets
+// row i and clears column i. The oldest entry is the one whose row is empty. Only half of the
+// matrix is kept, since (j, i) is the opposite of (i, j).
 //
 // Ports       s_*: an entry is used now; `oldest`: what to evict next.
 // Latency     1 cycle from a use to `oldest`.

@@ -1,9 +1,12 @@
-// A generated design between the two streams of one 100G MAC: what is received goes through it, what it sends is transmitted.
+// A generated design between the two streams of one 100G MAC: what is received goes through it,
+// what it sends is transmitted.
 //
-// A MAC's receive stream cannot wait. Words go through a queue; if a packet's first word finds less room than a whole packet may need, the packet is
-// dropped whole and counted, and so is the rest of a packet whose words find the queue full. The receiver marks bad frames with tuser[0] in their last
-// word; the design drops those. What the design hands to the operating system or the host is not sent; it is taken and counted.
-// Time is cycles times 4 ns (250 MHz). Wire `axil` to nothing or to a debug core: tables are then as after reset.
+// A MAC's receive stream cannot wait. Words go through a queue; if a packet's first word finds less
+// room than a whole packet may need, the packet is dropped whole and counted, and so is the rest of
+// a packet whose words find the queue full. The receiver marks bad frames with tuser[0] in their
+// last word; the design drops those. What the design hands to the operating system or the host is
+// not sent; it is taken and counted. Time is cycles times 4 ns (250 MHz). Wire `axil` to nothing or
+// to a debug core: tables are then as after reset.
 //
 // Ports       rx_*: from the MAC (no ready), tx_*: to the MAC, stat_*: pulses.
 // Latency     2 cycles more than the design's.
@@ -56,8 +59,10 @@ module nf_mac_loopback #(
     wire          q_tvalid, q_tready;
     nf_fifo #(.WIDTH(578), .DEPTH(DEPTH)) queue (
         .clk(clk), .rst(rst),
-        .s_data({rx_tuser, rx_tlast, rx_tkeep, rx_tdata}), .s_last(rx_tlast), .s_valid(rx_tvalid && !drop), .s_ready(queue_ready),
-        .m_data({q_tuser, q_tlast, q_tkeep, q_tdata}), .m_valid(q_tvalid), .m_ready(q_tready), .level(level)
+        .s_data({rx_tuser, rx_tlast, rx_tkeep, rx_tdata}), .s_last(rx_tlast),
+        .s_valid(rx_tvalid && !drop), .s_ready(queue_ready),
+        .m_data({q_tuser, q_tlast, q_tkeep, q_tdata}), .m_valid(q_tvalid), .m_ready(q_tready),
+        .level(level)
     );
 
     logic [63:0] time_ns;
@@ -79,19 +84,25 @@ module nf_mac_loopback #(
     wire [31:0]  axil_rdata;
     nf_top #(.DROP_WHEN_FULL(0)) design_ (
         .clk(clk), .rst(rst), .time_ns(time_ns), .seed(time_ns),
-        .s_axis_tdata(q_tdata), .s_axis_tkeep(q_tkeep), .s_axis_tlast(q_tlast), .s_axis_tvalid(q_tvalid), .s_axis_tready(q_tready),
+        .s_axis_tdata(q_tdata), .s_axis_tkeep(q_tkeep), .s_axis_tlast(q_tlast),
+        .s_axis_tvalid(q_tvalid), .s_axis_tready(q_tready),
         .s_axis_tuser({7'b0, q_tuser, 8'd0}),
-        .m_axis_tdata(m_tdata), .m_axis_tkeep(m_tkeep), .m_axis_tlast(m_tlast), .m_axis_tvalid(m_tvalid),
+        .m_axis_tdata(m_tdata), .m_axis_tkeep(m_tkeep), .m_axis_tlast(m_tlast),
+        .m_axis_tvalid(m_tvalid),
         .m_axis_tready(!to_port || tx_tready), .m_axis_tuser(m_tuser),
-        .h_axis_tdata(h_tdata), .h_axis_tkeep(h_tkeep), .h_axis_tuser(h_tuser), .h_axis_tlast(h_tlast), .h_axis_tvalid(h_tvalid), .h_axis_tready(1'b1),
+        .h_axis_tdata(h_tdata), .h_axis_tkeep(h_tkeep), .h_axis_tuser(h_tuser),
+        .h_axis_tlast(h_tlast), .h_axis_tvalid(h_tvalid), .h_axis_tready(1'b1),
         .s_axil_awaddr(16'd0), .s_axil_awvalid(1'b0), .s_axil_awready(axil_awready),
-        .s_axil_wdata(32'd0), .s_axil_wstrb(4'd0), .s_axil_wvalid(1'b0), .s_axil_wready(axil_wready),
+        .s_axil_wdata(32'd0), .s_axil_wstrb(4'd0), .s_axil_wvalid(1'b0),
+        .s_axil_wready(axil_wready),
         .s_axil_bresp(axil_bresp), .s_axil_bvalid(axil_bvalid), .s_axil_bready(1'b1),
         .s_axil_araddr(16'd0), .s_axil_arvalid(1'b0), .s_axil_arready(axil_arready),
-        .s_axil_rdata(axil_rdata), .s_axil_rresp(axil_rresp), .s_axil_rvalid(axil_rvalid), .s_axil_rready(1'b1),
+        .s_axil_rdata(axil_rdata), .s_axil_rresp(axil_rresp), .s_axil_rvalid(axil_rvalid),
+        .s_axil_rready(1'b1),
         .rec_valid(rec_valid), .rec_kind(rec_kind), .rec_data(rec_data)
     );
-    wire unused = &{full, h_tdata, h_tkeep, h_tuser, rec_valid, rec_kind, rec_data, axil_awready, axil_wready, axil_bvalid, axil_arready,
+    wire unused = &{full, h_tdata, h_tkeep, h_tuser, rec_valid, rec_kind, rec_data, axil_awready,
+        axil_wready, axil_bvalid, axil_arready,
         axil_rvalid, axil_bresp, axil_rresp, axil_rdata, m_tuser[7:0]};
 
     assign tx_tdata = m_tdata;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_patch: bytes that a program overwrote at places of a frame that only the packet says, put into the lines of its payload on their way from
-// the packet buffer to the deparser.
+// nf_patch: bytes that a program overwrote at places of a frame that only the packet says, put into
+// the lines of its payload on their way from the packet buffer to the deparser.
 //
-// Patches come with the deparser's command: how many bytes, at which place of the frame, the first byte lowest. Where two overlap the later
-// one counts. Latency: none; what is read is answered two cycles later, as the packet buffer does. Throughput: a line each cycle. Reset:
-// there is none; without a command nothing is read.
+// Patches come with the deparser's command: how many bytes, at which place of the frame, the first
+// byte lowest. Where two overlap the later one counts. Latency: none; what is read is answered two
+// cycles later, as the packet buffer does. Throughput: a line each cycle. Reset: there is none;
+// without a command nothing is read.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_patch #(
@@ -17,11 +18,13 @@ module nf_patch #(
     parameter integer PW = 7 + 16 + 8 * BYTES
 ) (
     input  wire                 clk,
-    // a command is taken: {bytes of it that count, place, bytes} for each patch, the first one lowest
+    // a command is taken: {bytes of it that count, place, bytes} for each patch, the first one
+    // lowest
     input  wire                 c_take,
     input  wire  [      SW-1:0] c_slot,
     input  wire  [COUNT*PW-1:0] c_patch,
-    // the line that is read, and its bytes two cycles later, as they are in the buffer and as they are now
+    // the line that is read, and its bytes two cycles later, as they are in the buffer and as they
+    // are now
     input  wire  [      AW-1:0] r_addr,
     input  wire  [       511:0] r_data,
     output logic [       511:0] data
@@ -33,7 +36,8 @@ module nf_patch #(
   assign base = LW'(c_slot * LINES);
   always_ff @(posedge clk) if (c_take) patch <= c_patch;
 
-  // Each patch as it lies in any line, and which of these bytes are in the line that is read and which in the one before.
+  // Each patch as it lies in any line, and which of these bytes are in the line that is read and
+  // which in the one before.
   logic [512*COUNT-1:0] moved, moved_1;
   logic [64*COUNT-1:0] here, behind, here_1, behind_1;
   logic [COUNT-1:0] first, second, first_1, second_1;
@@ -79,7 +83,8 @@ module nf_patch #(
     {moved_1, here_1, behind_1, first_1, second_1} <= {moved, here, behind, first, second};
     {over_2, take_2} <= {over, take};
   end
-  always_comb for (k = 0; k < 64; k = k + 1) data[8*k+:8] = take_2[k] ? over_2[8*k+:8] : r_data[8*k+:8];
+  always_comb for (k = 0; k < 64; k = k + 1) data[8*k+:8] = take_2[k] ? over_2[8*k+:8]
+      : r_data[8*k+:8];
 endmodule
 /* verilator lint_on UNUSEDSIGNAL */
 `default_nettype wire

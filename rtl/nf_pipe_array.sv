@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_pipe_array: a table whose keys are numbers, for pipelines: one lookup and one change every cycle, also of the same entry.
+// nf_pipe_array: a table whose keys are numbers, for pipelines: one lookup and one change every
+// cycle, also of the same entry.
 //
-// A lookup enters with `k_valid`; three cycles later `c_hit` (the number is below CAPACITY) and `c_value` are what the table holds
-// then. APART cycles later the entry may be written (`w_write`, `w_value`), or, where APART is 0, as long as no other lookup comes out.
-// Lookups on their way take over what the two changes before theirs wrote (forwarding); none of the same entry may come out in between,
-// which nf_pipe_lock sees to.
+// A lookup enters with `k_valid`; three cycles later `c_hit` (the number is below CAPACITY) and
+// `c_value` are what the table holds then. APART cycles later the entry may be written (`w_write`,
+// `w_value`), or, where APART is 0, as long as no other lookup comes out. Lookups on their way take
+// over what the two changes before theirs wrote (forwarding); none of the same entry may come out
+// in between, which nf_pipe_lock sees to.
 //
-// h_: the host's operations as nf_table_array defines them, while no lookup is on its way; KEPT is the EXTRA there, whose
-// bits VALUE includes; without it found entries' indices are not said.
-// Latency: 3 cycles. Throughput: one a cycle. After a reset `ready` stays low until all entries are zero, CAPACITY cycles.
+// h_: the host's operations as nf_table_array defines them, while no lookup is on its way; KEPT is
+// the EXTRA there, whose bits VALUE includes; without it found entries' indices are not said.
+// Latency: 3 cycles. Throughput: one a cycle. After a reset `ready` stays low until all entries are
+// zero, CAPACITY cycles.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_pipe_array #(
@@ -102,7 +105,8 @@ module nf_pipe_array #(
     if (v2) begin
       at3 <= at2;
       c_hit <= in2;
-      c_value <= ({VALUE{by_now && !w_delete}} & w_value) | ({VALUE{by_past}} & p_value) | ({VALUE{by_read}} & read);
+      c_value <= ({VALUE{by_now && !w_delete}} & w_value) | ({VALUE{by_past}} & p_value)
+          | ({VALUE{by_read}} & read);
     end
     if (rst) {v1, v2} <= 2'b00;
     else {v1, v2} <= {k_valid || ask, v1};

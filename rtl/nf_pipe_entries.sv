@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_pipe_entries: an array for pipelines: lookups of PORTS numbers and changes of all of these entries every cycle.
+// nf_pipe_entries: an array for pipelines: lookups of PORTS numbers and changes of all of these
+// entries every cycle.
 //
-// Lookups enter together with `k_valid`, and three cycles later `c_hit` (the number is below CAPACITY) and `c_value` are what the table
-// holds then, port by port. APART cycles later each port's entry may be written (its bit of `w_write`, with its own `w_value`), or, where
-// APART is 0, as long as no other lookup comes out. Ports may ask for the same entry, of which then one at most writes it. Lookups on their way take over
-// what the two changes before theirs wrote (forwarding); none of the same entries may come out in between, which nf_pipe_lock sees to.
+// Lookups enter together with `k_valid`, and three cycles later `c_hit` (the number is below
+// CAPACITY) and `c_value` are what the table holds then, port by port. APART cycles later each
+// port's entry may be written (its bit of `w_write`, with its own `w_value`), or, where APART is 0,
+// as long as no other lookup comes out. Ports may ask for the same entry, of which then one at most
+// writes it. Lookups on their way take over what the two changes before theirs wrote (forwarding);
+// none of the same entries may come out in between, which nf_pipe_lock sees to.
 //
-// A memory takes one change a cycle, so each port that changes entries (WRITTEN) has one of its own, with a copy for each port that reads. An entry is the
-// exclusive or of what all of them hold under its number (LaForest et al., 2012). A port that changes an entry has read it, so it knows what the others hold: it
-// writes what makes the new value of them, and nothing needs to remember who wrote last. WRITTEN * PORTS memories of the array's size.
+// A memory takes one change a cycle, so each port that changes entries (WRITTEN) has one of its
+// own, with a copy for each port that reads. An entry is the exclusive or of what all of them hold
+// under its number (LaForest et al., 2012). A port that changes an entry has read it, so it knows
+// what the others hold: it writes what makes the new value of them, and nothing needs to remember
+// who wrote last. WRITTEN * PORTS memories of the array's size.
 //
-// h_: the host's operations as nf_table_array defines them, while no lookup is on its way; KEPT is the EXTRA there, whose
-// bits VALUE includes; without it found entries' indices are not said.
-// Latency: 3 cycles. Throughput: one a cycle. After a reset `ready` stays low until all entries are zero, CAPACITY cycles.
+// h_: the host's operations as nf_table_array defines them, while no lookup is on its way; KEPT is
+// the EXTRA there, whose bits VALUE includes; without it found entries' indices are not said.
+// Latency: 3 cycles. Throughput: one a cycle. After a reset `ready` stays low until all entries are
+// zero, CAPACITY cycles.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_pipe_entries #(
@@ -49,7 +55,8 @@ module nf_pipe_entries #(
     output logic [           31:0] n_evicted
 );
   localparam integer A = CAPACITY > 1 ? $clog2(CAPACITY) : 1;
-  localparam integer PAST = 1 + A + VALUE;  // {it may be changed, number, what the other memories hold}
+  // {it may be changed, number, what the other memories hold}
+  localparam integer PAST = 1 + A + VALUE;
 
   // The host changes entries by the first port that does.
   function integer first(input [PORTS-1:0] of);
@@ -75,10 +82,12 @@ module nf_pipe_entries #(
   localparam [VALUE-1:0] STAY = KEPT > 0 ? ~({VALUE{1'b1}} >> KEPT) : '0;
   wire h_write = KEPT > 0 && h_op == 4'd4;
   wire by_index = h_op == 4'd6 || h_write;
-  wire [VALUE-1:0] h_new = h_op == 4'd2 ? '0 : h_op == 4'd1 ? (h_value & ~STAY) | (c_value[VALUE*HOST+:VALUE] & STAY) : h_value;
+  wire [VALUE-1:0] h_new = h_op == 4'd2 ? '0 : h_op == 4'd1
+      ? (h_value & ~STAY) | (c_value[VALUE*HOST+:VALUE] & STAY) : h_value;
   assign c_room = c_hit;
 
-  // ---- changes: of each port the number, the value, and what its own memory gets ---------------------------
+  // ---- changes: of each port the number, the value, and what its own memory gets
+  // ---------------------------
   logic [PORTS-1:0] change, p_change;
   logic [PORTS*A-1:0] at_w, p_at;
   logic [PORTS*VALUE-1:0] value, p_value, part, p_part;
@@ -90,7 +99,8 @@ module nf_pipe_entries #(
   genvar p, w;
   generate
     for (p = 0; p < PORTS; p = p + 1) begin : g_port
-      // ---- a lookup ----------------------------------------------------------------------------------------
+      // ---- a lookup
+      // ----------------------------------------------------------------------------------------
       logic [KEY-1:0] key_in;
       logic [A-1:0] at1, at2, at3;
       logic in1, in2;
@@ -101,7 +111,8 @@ module nf_pipe_entries #(
           logic [VALUE-1:0] mem[0:CAPACITY-1];
           logic [VALUE-1:0] q;
           always_ff @(posedge clk) begin
-            if (change[w] || state == CLEAR) mem[state==CLEAR?sweep : at_w[A*w+:A]] <= state == CLEAR ? '0 : part[VALUE*w+:VALUE];
+            if (change[w] || state == CLEAR) mem[state==CLEAR?sweep : at_w[A*w+:A]] <=
+                state == CLEAR ? '0 : part[VALUE*w+:VALUE];
             q <= mem[at1];
           end
           assign read[VALUE*w+:VALUE] = q;
@@ -110,7 +121,8 @@ module nf_pipe_entries #(
         end
       end
 
-      // ---- forwarding: at most one port changed the entry in a cycle ------------------------------------------
+      // ---- forwarding: at most one port changed the entry in a cycle
+      // ------------------------------------------
       logic [PORTS-1:0] by_now, by_past;
       logic [VALUE-1:0] found, own, mine;
       integer m;
@@ -123,8 +135,10 @@ module nf_pipe_entries #(
         for (m = 0; m < PORTS; m = m + 1) found = found ^ read[VALUE*m+:VALUE];
         found = found & {VALUE{in2 && by_now == '0 && by_past == '0}};
         for (m = 0; m < PORTS; m = m + 1)
-          found = found | ({VALUE{by_now[m]}} & value[VALUE*m+:VALUE]) | ({VALUE{by_past[m] && by_now == '0}} & p_value[VALUE*m+:VALUE]);
-        own = by_now[p] ? part[VALUE*p+:VALUE] : by_past[p] ? p_part[VALUE*p+:VALUE] : read[VALUE*p+:VALUE];
+          found = found | ({VALUE{by_now[m]}} & value[VALUE*m+:VALUE])
+              | ({VALUE{by_past[m] && by_now == '0}} & p_value[VALUE*m+:VALUE]);
+        own = by_now[p] ? part[VALUE*p+:VALUE] : by_past[p] ? p_part[VALUE*p+:VALUE]
+            : read[VALUE*p+:VALUE];
       end
       always_ff @(posedge clk) begin
         {at1, in1} <= {A'(key_in), key_in < KEY'(CAPACITY)};
@@ -138,7 +152,8 @@ module nf_pipe_entries #(
         if (rst) c_hit[p] <= 1'b0;
       end
 
-      // ---- the entry that may be changed -----------------------------------------------------------------------
+      // ---- the entry that may be changed
+      // -----------------------------------------------------------------------
       wire hit_w;
       wire [VALUE-1:0] rest;
       if (!WRITTEN[p]) begin : g_never
@@ -147,10 +162,12 @@ module nf_pipe_entries #(
         assign {hit_w, at_w[A*p+:A], rest} = {c_hit[p], at3, c_value[VALUE*p+:VALUE] ^ mine};
       end else begin : g_apart
         logic [APART*PAST-1:0] past;
-        always_ff @(posedge clk) past <= (APART * PAST)'({past, c_hit[p] && !rst, at3, c_value[VALUE*p+:VALUE] ^ mine});
+        always_ff @(posedge clk) past <=
+            (APART * PAST)'({past, c_hit[p] && !rst, at3, c_value[VALUE*p+:VALUE] ^ mine});
         assign {hit_w, at_w[A*p+:A], rest} = past[APART*PAST-1-:PAST];
       end
-      assign change[p] = hit_w && (act ? p == HOST && (h_op == 4'd1 || h_op == 4'd2 || h_write) : w_write[p] || w_delete[p]);
+      assign change[p] = hit_w && (act ? p == HOST && (h_op == 4'd1 || h_op == 4'd2 || h_write)
+          : w_write[p] || w_delete[p]);
       assign value[VALUE*p+:VALUE] = act ? h_new : w_delete[p] ? '0 : w_value[VALUE*p+:VALUE];
       assign part[VALUE*p+:VALUE] = value[VALUE*p+:VALUE] ^ rest;
     end
@@ -160,7 +177,8 @@ module nf_pipe_entries #(
     if (rst) {v1, v2} <= 2'b00;
     else {v1, v2} <= {k_valid || ask, v1};
 
-  // ---- the host, and clearing --------------------------------------------------------------------------------
+  // ---- the host, and clearing
+  // --------------------------------------------------------------------------------
   always_ff @(posedge clk) begin
     if (rst) begin
       state <= CLEAR;

@@ -1,28 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_pipe_hash: exact match for pipelines: lookups of PORTS keys and one change every cycle, also of the same key.
+// nf_pipe_hash: exact match for pipelines: lookups of PORTS keys and one change every cycle, also
+// of the same key.
 //
-// d-left hashing (Broder and Mitzenmacher, 2001) with two sides of four ways: a key has a row on each side, and a new one goes to the
-// row with fewer entries, else to a stash of 8. There are at least twice as many places as entries, so the stash is hardly used.
+// d-left hashing (Broder and Mitzenmacher, 2001) with two sides of four ways: a key has a row on
+// each side, and a new one goes to the row with fewer entries, else to a stash of 8. There are at
+// least twice as many places as entries, so the stash is hardly used.
 //
-// Keys enter together with `k_valid`; five cycles later `c_hit`, `c_value` and `c_room` are what the table holds then, key by key. In
-// that cycle the entry of one key may be written (its bit of `w_write`, with `w_value`) or deleted (`w_delete`). Nothing waits for anything: a lookup on its way compares its key and rows with those of the
-// last four changes (forwarding), so the next lookup of the same key sees what this one wrote. Each port has the rows for itself
+// Keys enter together with `k_valid`; five cycles later `c_hit`, `c_value` and `c_room` are what
+// the table holds then, key by key. In that cycle the entry of one key may be written (its bit of
+// `w_write`, with `w_value`) or deleted (`w_delete`). Nothing waits for anything: a lookup on its
+// way compares its key and rows with those of the last four changes (forwarding), so the next
+// lookup of the same key sees what this one wrote. Each port has the rows for itself
 // (nf_pipe_hash_port), with values where VALUED says so; port 0 always has them.
 //
-// Refusal: `c_room` is low when the key is not there and the table has CAPACITY entries, or no place for it. With LRU, which has one
-// port, it never is: a new key without a place takes that of the entry of its first row that was not used for longest, which is counted.
-// A use is what writes the entry, or finds it with `w_used`. There is no stash then.
+// Refusal: `c_room` is low when the key is not there and the table has CAPACITY entries, or no
+// place for it. With LRU, which has one port, it never is: a new key without a place takes that of
+// the entry of its first row that was not used for longest, which is counted. A use is what writes
+// the entry, or finds it with `w_used`. There is no stash then.
 //
-// Entries may be changed later than they are shown: as long as no other lookup comes out, or, with APART, that many cycles later, while
-// others are. None of a key with a row in common may be among these, which nf_pipe_lock sees to; what becomes of the last places of the
-// table and of the stash is not known yet then, so `c_room` takes it that those on their way which may be put there are.
+// Entries may be changed later than they are shown: as long as no other lookup comes out, or, with
+// APART, that many cycles later, while others are. None of a key with a row in common may be among
+// these, which nf_pipe_lock sees to; what becomes of the last places of the table and of the stash
+// is not known yet then, so `c_room` takes it that those on their way which may be put there are.
 //
-// `c_place` is the number of the entry's place, or of the place where a new one would be put: {row, way}, behind them the stash. An entry
-// stays where it is. Of the upper KEPT bits of values the host's update (1) leaves what there is, its write (4) does not.
+// `c_place` is the number of the entry's place, or of the place where a new one would be put: {row,
+// way}, behind them the stash. An entry stays where it is. Of the upper KEPT bits of values the
+// host's update (1) leaves what there is, its write (4) does not.
 //
 // h_: the host's operations as nf_table_array defines them, while no lookup is on its way.
-// Latency: 5 cycles. Throughput: one a cycle. After a reset `ready` stays low until all rows are empty.
+// Latency: 5 cycles. Throughput: one a cycle. After a reset `ready` stays low until all rows are
+// empty.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_pipe_hash #(
@@ -85,11 +93,14 @@ module nf_pipe_hash #(
     endcase
   endfunction
   function [1:0] oldest(input [5:0] order);
-    oldest = order[2:0] == 3'b000 ? 2'd0 : order[0] && order[4:3] == 2'b00 ? 2'd1 : order[1] && order[3] && !order[5] ? 2'd2 : 2'd3;
+    oldest = order[2:0] == 3'b000 ? 2'd0 : order[0] && order[4:3] == 2'b00 ? 2'd1
+        : order[1] && order[3] && !order[5] ? 2'd2 : 2'd3;
   endfunction
 
-  // ---- the host's operations, and clearing ---------------------------------------------------------------
-  localparam logic [2:0] CLEAR = 3'd0, IDLE = 3'd1, ASK = 3'd2, WAIT = 3'd3, ACT = 3'd4, SCAN = 3'd5, SEE = 3'd6, END = 3'd7;
+  // ---- the host's operations, and clearing
+  // ---------------------------------------------------------------
+  localparam logic [2:0] CLEAR = 3'd0, IDLE = 3'd1, ASK = 3'd2, WAIT = 3'd3, ACT = 3'd4,
+      SCAN = 3'd5, SEE = 3'd6, END = 3'd7;
   logic [2:0] state;
   logic [R:0] sweep;
   logic [4:0] waited;
@@ -102,7 +113,8 @@ module nf_pipe_hash #(
   assign h_done = state == END;
   assign scanning = state == SCAN || state == SEE;
 
-  // ---- ports ---------------------------------------------------------------------------------------------
+  // ---- ports
+  // ---------------------------------------------------------------------------------------------
   logic v1, v2, v3, v4, change, alive;
   wire [PORTS-1:0] write, delete, has_place;
   wire [PORTS*KEY-1:0] keys;
@@ -186,12 +198,15 @@ module nf_pipe_hash #(
       assign places[PLACE*g+:PLACE] = c_hit[g] ? place5 : new_place;
       assign c_place[32*g+:32] = place_number(places[PLACE*g+:PLACE]);
       assign c_room[g] = c_hit[g] || LRU != 0 || (has_place[g] && !full);
-      assign write[g] = act ? g == 0 && ((h_op == 4'd1 && room_w[g]) || (KEPT > 0 && h_op == 4'd4 && hit_w[g])) : w_write[g] && room_w[g];
+      assign write[g] = act ? g == 0
+          && ((h_op == 4'd1 && room_w[g]) || (KEPT > 0 && h_op == 4'd4 && hit_w[g]))
+          : w_write[g] && room_w[g];
       assign delete[g] = (act ? g == 0 && h_op == 4'd2 : w_delete[g]) && hit_w[g];
     end
   endgenerate
 
-  // ---- from an entry to its change -------------------------------------------------------------------------
+  // ---- from an entry to its change
+  // -------------------------------------------------------------------------
   generate
     if (APART == 0) begin : g_now
       assign {hit_w, room_w, has_w, keys_w, places_w, orders_a_w, orders_b_w} =
@@ -210,7 +225,8 @@ module nf_pipe_hash #(
         new_past <= rst ? '0 : APART'({new_past, k5 && c_hit != {PORTS{1'b1}}});
         stash_past <= rst ? '0 : APART'({stash_past, k5 && (c_hit | frees) != {PORTS{1'b1}}});
       end
-      assign {hit_w, room_w, has_w, keys_w, places_w, orders_a_w, orders_b_w} = past[APART*HELD-1-:HELD];
+      assign {hit_w, room_w, has_w, keys_w, places_w, orders_a_w,
+          orders_b_w} = past[APART*HELD-1-:HELD];
       assign stash_taken = stash_past != '0;
       localparam integer MORE = $clog2(APART + 1);
       logic [MORE-1:0] more;
@@ -223,7 +239,8 @@ module nf_pipe_hash #(
     end
   endgenerate
 
-  // ---- the change of this cycle --------------------------------------------------------------------------
+  // ---- the change of this cycle
+  // --------------------------------------------------------------------------
   logic insert, evict, removes;
   logic [COUNT-1:0] count;
   integer c;
@@ -241,7 +258,8 @@ module nf_pipe_hash #(
   assign evict = (write & ~hit_w & ~has_w) != '0;
   assign removes = delete != '0;
   localparam [VALUE-1:0] STAY = KEPT > 0 ? ~({VALUE{1'b1}} >> KEPT) : '0;
-  assign value = !act ? w_value : h_op == 4'd1 ? (h_value & ~STAY) | (c_value[VALUE-1:0] & STAY) : h_value;
+  assign value = !act ? w_value : h_op == 4'd1 ? (h_value & ~STAY) | (c_value[VALUE-1:0] & STAY)
+      : h_value;
   // Written or found: used. Order of the row of the entry's place, this way newest.
   assign touch = {LRU != 0 && (alive || (w_used && hit_w[0] && !act)), place[R+2], place[R-1:0],
                   touched(place[R+2] ? orders_b_w[5:0] : orders_a_w[5:0], place[R+1:R])};
@@ -252,7 +270,8 @@ module nf_pipe_hash #(
     {past_2, past_3} <= {past_1, past_2};
     touch_1 <= touch;
     {touch_2, touch_3} <= {touch_1, touch_2};
-    if (rst) {past_1[CHANGE-1], past_2[CHANGE-1], past_3[CHANGE-1], touch_1[TOUCH-1], touch_2[TOUCH-1], touch_3[TOUCH-1]} <= '0;
+    if (rst) {past_1[CHANGE-1], past_2[CHANGE-1], past_3[CHANGE-1], touch_1[TOUCH-1],
+        touch_2[TOUCH-1], touch_3[TOUCH-1]} <= '0;
     if (rst) {v1, v2, v3, v4} <= 4'b0000;
     else {v1, v2, v3, v4} <= {k_valid || ask, v1, v2, v3};
     if (rst || state == CLEAR) begin
@@ -262,7 +281,8 @@ module nf_pipe_hash #(
     end else begin
       if (insert && !evict) begin
         count <= count + 1'b1;
-        for (n = 0; n <= APART; n = n + 1) near[n] <= n + 1 >= CAPACITY || count >= COUNT'(CAPACITY - 1 - n);
+        for (n = 0; n <= APART; n = n + 1) near[n] <= n + 1 >= CAPACITY
+            || count >= COUNT'(CAPACITY - 1 - n);
       end else if (removes) begin
         count <= count - 1'b1;
         for (n = 0; n <= APART; n = n + 1) near[n] <= n >= CAPACITY || count > COUNT'(CAPACITY - n);
@@ -271,12 +291,14 @@ module nf_pipe_hash #(
     end
   end
 
-  // ---- the stash -----------------------------------------------------------------------------------------
+  // ---- the stash
+  // -----------------------------------------------------------------------------------------
   integer s, f;
   always_ff @(posedge clk)
     for (s = 0; s < STASH; s = s + 1)
       if (rst) stash[ENTRY*s+ENTRY-1] <= 1'b0;
-      else if (change && place[PLACE-1] && place[R+2:R] == 3'(s)) stash[ENTRY*s+:ENTRY] <= {alive, key, value};
+      else if (change && place[PLACE-1] && place[R+2:R] == 3'(s)) stash[ENTRY*s+:ENTRY] <=
+          {alive, key, value};
   always_comb begin
     stash_first = 3'd0;
     for (f = STASH - 1; f >= 0; f = f - 1) begin
@@ -296,7 +318,8 @@ module nf_pipe_hash #(
   endgenerate
 `endif
 
-  // The host: a lookup of its own, or rows one behind the other. Number of an entry: {row, way}, behind them the stash.
+  // The host: a lookup of its own, or rows one behind the other. Number of an entry: {row, way},
+  // behind them the stash.
   logic [2:0] seen;
   logic any;
   integer e;
@@ -305,7 +328,8 @@ module nf_pipe_hash #(
     seen = 3'd0;
     for (e = 7; e >= 0; e = e - 1)
       // Behind the stash, which is one row, there is nothing.
-      if (3'(e) >= scan_from && (scan_row[R] ? stash_used[e] && scan_row[R-1:0] == '0 : row_q[ENTRY*e+ENTRY-1])) begin
+      if (3'(e) >= scan_from && (scan_row[R] ? stash_used[e] && scan_row[R-1:0] == '0
+          : row_q[ENTRY*e+ENTRY-1])) begin
         any  = 1'b1;
         seen = 3'(e);
       end
@@ -347,7 +371,8 @@ module nf_pipe_hash #(
         SEE:
         if (any) begin
           h_ok <= 1'b1;
-          {h_r_key, h_r_value} <= scan_row[R] ? stash[ENTRY*seen+:KEY+VALUE] : row_q[ENTRY*seen+:KEY+VALUE];
+          {h_r_key, h_r_value} <= scan_row[R] ? stash[ENTRY*seen+:KEY+VALUE]
+              : row_q[ENTRY*seen+:KEY+VALUE];
           h_r_index <= 32'({scan_row, seen});
           state <= END;
         end else begin

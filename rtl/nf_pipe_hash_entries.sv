@@ -1,26 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_pipe_hash_entries: exact match for pipelines: lookups of PORTS keys and changes of all of these entries every cycle.
+// nf_pipe_hash_entries: exact match for pipelines: lookups of PORTS keys and changes of all of
+// these entries every cycle.
 //
-// Keys enter together with `k_valid`, and five cycles later `c_hit`, `c_value` and `c_room` are what the table holds then, port by port.
-// APART cycles later (at least PORTS - 1; there are two PORTS or more) each port's entry may be written (its bit of `w_write`, with its own `w_value`)
-// or deleted (`w_delete`). Ports may be given the same key, whose entry then at most one of them changes. Lookups on their way take over what is changed under their key (forwarding);
-// none of a key with a row in common may come out in between, which nf_pipe_lock sees to.
+// Keys enter together with `k_valid`, and five cycles later `c_hit`, `c_value` and `c_room` are
+// what the table holds then, port by port. APART cycles later (at least PORTS - 1; there are two
+// PORTS or more) each port's entry may be written (its bit of `w_write`, with its own `w_value`) or
+// deleted (`w_delete`). Ports may be given the same key, whose entry then at most one of them
+// changes. Lookups on their way take over what is changed under their key (forwarding); none of a
+// key with a row in common may come out in between, which nf_pipe_lock sees to.
 //
-// Two sides of four ways, as in nf_pipe_hash, without a stash. A memory takes one change a cycle, so each port that changes entries
-// (WRITTEN) has one of its own, with a copy for each port that reads. An entry is the exclusive or of what all of them hold (LaForest et al.,
-// 2012), and an empty place is zero. Each writer has one copy more, by which it finds what its own memory holds at the place that it is going to change.
+// Two sides of four ways, as in nf_pipe_hash, without a stash. A memory takes one change a cycle,
+// so each port that changes entries (WRITTEN) has one of its own, with a copy for each port that
+// reads. An entry is the exclusive or of what all of them hold (LaForest et al., 2012), and an
+// empty place is zero. Each writer has one copy more, by which it finds what its own memory holds
+// at the place that it is going to change.
 //
-// A new entry's place is found beside the lookup, whether or not it is needed: one port after the other takes one that none before it takes, nor
-// others on their way, a cycle each. `c_room` is low where the key is not there and CAPACITY leaves no room, or the key's two rows have
-// no place beside those of the ports before; entries that others on their way may yet add are counted as if they had been.
+// A new entry's place is found beside the lookup, whether or not it is needed: one port after the
+// other takes one that none before it takes, nor others on their way, a cycle each. `c_room` is low
+// where the key is not there and CAPACITY leaves no room, or the key's two rows have no place
+// beside those of the ports before; entries that others on their way may yet add are counted as if
+// they had been.
 //
-// With KEPT, PORTS - 1 cycles behind `c_hit`, `c_place` is the number {row, way} of each entry's place, or of the one where a new one would be put;
-// ports with the same key have the same place, so whichever of them makes the entry puts it there. Of the upper KEPT bits of values the host's
+// With KEPT, PORTS - 1 cycles behind `c_hit`, `c_place` is the number {row, way} of each entry's
+// place, or of the one where a new one would be put; ports with the same key have the same place,
+// so whichever of them makes the entry puts it there. Of the upper KEPT bits of values the host's
 // update (1) leaves what there is, its write (4) does not.
 //
 // h_: the host's operations as nf_table_array defines them, while no lookup is on its way.
-// Latency: 5 cycles. Throughput: one a cycle. After a reset `ready` stays low until all rows are empty.
+// Latency: 5 cycles. Throughput: one a cycle. After a reset `ready` stays low until all rows are
+// empty.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_pipe_hash_entries #(
@@ -110,8 +119,10 @@ module nf_pipe_hash_entries #(
     end
   endfunction
 
-  // ---- the host's operations, and clearing ---------------------------------------------------------------
-  localparam logic [2:0] CLEAR = 3'd0, IDLE = 3'd1, ASK = 3'd2, WAIT = 3'd3, ACT = 3'd4, SCAN = 3'd5, SEE = 3'd6, END = 3'd7;
+  // ---- the host's operations, and clearing
+  // ---------------------------------------------------------------
+  localparam logic [2:0] CLEAR = 3'd0, IDLE = 3'd1, ASK = 3'd2, WAIT = 3'd3, ACT = 3'd4,
+      SCAN = 3'd5, SEE = 3'd6, END = 3'd7;
   logic [2:0] state;
   logic [PLACE-1:0] sweep;
   logic [4:0] waited;
@@ -125,31 +136,36 @@ module nf_pipe_hash_entries #(
   assign h_done = state == END;
   assign n_evicted = '0;
 
-  // ---- changes: of each port whether its memory is written, where, and what with ---------------------------
+  // ---- changes: of each port whether its memory is written, where, and what with
+  // ---------------------------
   wire [PORTS-1:0] change, hit_w, inserts, removes;
   wire [PORTS*PLACE-1:0] place_w;
   wire [PORTS*ENTRY-1:0] part;
   wire [PORTS*KEY-1:0] keys_w;
   wire [PORTS*(VALUE+1)-1:0] fresh;  // {it is there, value}
-  // Places of those that may have been changed since rows were read that are in stage 3, but for the newest.
+  // Places of those that may have been changed since rows were read that are in stage 3, but for
+  // the newest.
   wire [4*PORTS-1:0] kept_valid;
   wire [4*PORTS*PLACE-1:0] kept_places;
-  // The last port's place is found in the cycle in which those behind look for what is taken, if APART is the least. They look at it a cycle
-  // later, and have compared rows before.
+  // The last port's place is found in the cycle in which those behind look for what is taken, if
+  // APART is the least. They look at it a cycle later, and have compared rows before.
   localparam integer NEWEST = APART == PORTS - 1 && WRITTEN[PORTS-1] ? PORTS - 1 : PORTS;
   wire [PLACE:0] newest;  // {it may be changed, place}
   wire [PORTS*R-1:0] near_a, near_b;  // rows of the nearest of those, whose places take a while
   logic v1, v2, v3, v4, v5;  // a packet's lookup, not the host's
   always_ff @(posedge clk) {v1, v2, v3, v4, v5} <= rst ? 5'd0 : {k_valid, v1, v2, v3, v4};
   logic any4, any3, any2, any1;
-  always_ff @(posedge clk) {any1, any2, any3, any4} <= rst ? 4'd0 : {k_valid || ask, any1, any2, any3};
+  always_ff @(posedge clk) {any1, any2, any3, any4} <= rst ? 4'd0
+      : {k_valid || ask, any1, any2, any3};
 
-  // ---- lookups ---------------------------------------------------------------------------------------------
+  // ---- lookups
+  // ---------------------------------------------------------------------------------------------
   wire [PORTS*8-1:0] used_begin;
   wire [PORTS*R-1:0] begin_a, begin_b, rows_a, rows_b;
   wire [PORTS*3-1:0] ways5;
   wire [PORTS*KEY-1:0] keys3, keys5;
-  logic [COUNT-1:0] available;  // places that CAPACITY leaves, less those that lookups on their way may take
+  // places that CAPACITY leaves, less those that lookups on their way may take
+  logic [COUNT-1:0] available;
   genvar p, w, g;
   generate
     for (p = 0; p < PORTS; p = p + 1) begin : g_port
@@ -158,7 +174,8 @@ module nf_pipe_hash_entries #(
       assign key_in = ask ? h_key : k_key[KEY*p+:KEY];
       assign read_a = state == SCAN || state == SEE ? scan_row[R-1:0] : a1;
       assign read_b = state == SCAN || state == SEE ? scan_row[R-1:0] : b1;
-      // Stage 1: rows, by memory. Stage 2: what they make together. Stage 3: who has the key. Stage 4: one of them.
+      // Stage 1: rows, by memory. Stage 2: what they make together. Stage 3: who has the key. Stage
+      // 4: one of them.
       logic [8*ENTRY-1:0] whole, row3;
       wire [PORTS*8*ENTRY-1:0] read;
       for (w = 0; w < PORTS; w = w + 1) begin : g_memory
@@ -168,7 +185,8 @@ module nf_pipe_hash_entries #(
             logic [ENTRY-1:0] q;
             always_ff @(posedge clk) begin
               if (state == CLEAR || (change[w] && place_w[PLACE*w+R+:3] == 3'(g)))
-                mem[state==CLEAR?sweep[R-1:0] : place_w[PLACE*w+:R]] <= state == CLEAR ? '0 : part[ENTRY*w+:ENTRY];
+                mem[state==CLEAR?sweep[R-1:0] : place_w[PLACE*w+:R]] <= state == CLEAR ? '0
+                    : part[ENTRY*w+:ENTRY];
               q <= mem[g<4?read_a : read_b];
             end
             assign read[ENTRY*(8*w+g)+:ENTRY] = q;
@@ -188,11 +206,13 @@ module nf_pipe_hash_entries #(
       logic [7:0] same4, used4, kept, kept4, used;
       logic [2*PORTS-1:0] near;  // by side and port: the same row
       logic newest_a4, newest_b4, newest_here;
-      assign newest_here = NEWEST < PORTS && newest[PLACE] && (newest[PLACE-1] ? newest_b4 : newest_a4);
+      assign newest_here = NEWEST < PORTS && newest[PLACE]
+          && (newest[PLACE-1] ? newest_b4 : newest_a4);
       logic [8*VALUE-1:0] values4;
       logic [VALUE-1:0] found;
       logic [2:0] way, way5;
-      // What was changed under the key since its rows were read, by stage: {that, it is there, way, value}.
+      // What was changed under the key since its rows were read, by stage: {that, it is there, way,
+      // value}.
       localparam integer LATER = 5 + VALUE;
       logic [LATER-1:0] later1, later2, later3, later4, now1, now2, now3, now4;
       assign later1 = '0;
@@ -201,10 +221,14 @@ module nf_pipe_hash_entries #(
         {now1, now2, now3, now4} = {later1, later2, later3, later4};
         for (c = 0; c < PORTS; c = c + 1)
           if (change[c]) begin
-            if (keys_w[KEY*c+:KEY] == key1) now1 = {1'b1, fresh[(VALUE+1)*c+VALUE], place_w[PLACE*c+R+:3], fresh[(VALUE+1)*c+:VALUE]};
-            if (keys_w[KEY*c+:KEY] == key2) now2 = {1'b1, fresh[(VALUE+1)*c+VALUE], place_w[PLACE*c+R+:3], fresh[(VALUE+1)*c+:VALUE]};
-            if (keys_w[KEY*c+:KEY] == key3) now3 = {1'b1, fresh[(VALUE+1)*c+VALUE], place_w[PLACE*c+R+:3], fresh[(VALUE+1)*c+:VALUE]};
-            if (keys_w[KEY*c+:KEY] == key4) now4 = {1'b1, fresh[(VALUE+1)*c+VALUE], place_w[PLACE*c+R+:3], fresh[(VALUE+1)*c+:VALUE]};
+            if (keys_w[KEY*c+:KEY] == key1) now1 = {1'b1, fresh[(VALUE+1)*c+VALUE],
+                place_w[PLACE*c+R+:3], fresh[(VALUE+1)*c+:VALUE]};
+            if (keys_w[KEY*c+:KEY] == key2) now2 = {1'b1, fresh[(VALUE+1)*c+VALUE],
+                place_w[PLACE*c+R+:3], fresh[(VALUE+1)*c+:VALUE]};
+            if (keys_w[KEY*c+:KEY] == key3) now3 = {1'b1, fresh[(VALUE+1)*c+VALUE],
+                place_w[PLACE*c+R+:3], fresh[(VALUE+1)*c+:VALUE]};
+            if (keys_w[KEY*c+:KEY] == key4) now4 = {1'b1, fresh[(VALUE+1)*c+VALUE],
+                place_w[PLACE*c+R+:3], fresh[(VALUE+1)*c+:VALUE]};
           end
         for (c = 0; c < PORTS; c = c + 1) begin
           near[c] = near_a[R*c+:R] == a3;
@@ -213,8 +237,10 @@ module nf_pipe_hash_entries #(
         // Places that those on their way took when the rows were read, needed or not.
         kept = '0;
         for (t = 4 * PORTS - 1; t >= 0; t = t - 1)
-          kept = kept | ({8{kept_valid[t] && (t < PORTS ? (kept_places[PLACE*t+R+2] ? near[PORTS+t%PORTS] : near[t%PORTS])
-              : kept_places[PLACE*t+:R] == (kept_places[PLACE*t+R+2] ? b3 : a3))}} & (8'd1 << kept_places[PLACE*t+R+:3]));
+          kept = kept | ({8{kept_valid[t]
+              && (t < PORTS ? (kept_places[PLACE*t+R+2] ? near[PORTS+t%PORTS] : near[t%PORTS])
+              : kept_places[PLACE*t+:R] == (kept_places[PLACE*t+R+2] ? b3 : a3))}}
+                  & (8'd1 << kept_places[PLACE*t+R+:3]));
       end
       always_comb begin
         found = '0;
@@ -256,18 +282,21 @@ module nf_pipe_hash_entries #(
       assign {rows_a[R*p+:R], rows_b[R*p+:R], keys5[KEY*p+:KEY]} = {a5, b5, key5};
       assign keys3[KEY*p+:KEY] = key3;
 
-      // ---- room beside the new entries of the ports before --------------------------------------------------
+      // ---- room beside the new entries of the ports before
+      // --------------------------------------------------
       logic [MANY-1:0] earlier;
       logic free5;
       always_comb earlier = ones(~c_hit & WRITTEN & PORTS'((1 << p) - 1));
       // The newest one's is none of those that are used, unless its rows are full.
       localparam [3:0] BEFORE = 4'(ones(WRITTEN & PORTS'((1 << p) - 1)));
-      always_ff @(posedge clk) if (any4) free5 <= newest_here ? zeros(used4 | kept4) > BEFORE + 4'd1 : zeros(used4 | kept4) > BEFORE;
+      always_ff @(posedge clk) if (any4) free5 <= newest_here
+          ? zeros(used4 | kept4) > BEFORE + 4'd1 : zeros(used4 | kept4) > BEFORE;
       assign c_room[p] = c_hit[p] || (available > COUNT'(earlier) && !available[COUNT-1] && free5);
     end
   endgenerate
 
-  // ---- what was shown before -----------------------------------------------------------------------------------
+  // ---- what was shown before
+  // -----------------------------------------------------------------------------------
   localparam integer SHOWN = PORTS * (4 + 2 * R + KEY + VALUE);
   localparam integer ROWS_B = PORTS * (KEY + VALUE);
   localparam integer ROWS_A = ROWS_B + PORTS * R;
@@ -283,14 +312,16 @@ module nf_pipe_hash_entries #(
   assign near_a = shown[SHOWN*(APART-1)+ROWS_A+:PORTS*R];
   assign near_b = shown[SHOWN*(APART-1)+ROWS_B+:PORTS*R];
 
-  // ---- places: in step s, the first beside stage 4, port s takes one, and those behind it keep from that -----------
+  // ---- places: in step s, the first beside stage 4, port s takes one, and those behind it keep
+  // from that -----------
   logic [(PORTS-1)*PORTS*8-1:0] used_past;
   logic [(PORTS-1)*PORTS*3-1:0] taken_past;
   wire [PORTS*PORTS*8-1:0] used_all = {used_past, used_begin};
   wire [PORTS*PORTS*3-1:0] taken_all = {taken_past, {PORTS * 3{1'b0}}};
   wire [PORTS*3-1:0] taken_now;  // by the port whose turn it is
   genvar s;
-  // Where places are told: by port, which ports before it that take places have its key. The lowest: in step 0.
+  // Where places are told: by port, which ports before it that take places have its key. The
+  // lowest: in step 0.
   wire [PORTS*PORTS*PORTS-1:0] same_keys;
   generate
     if (KEPT > 0) begin : g_same_keys
@@ -299,7 +330,8 @@ module nf_pipe_hash_entries #(
       always_ff @(posedge clk) begin
         same_past <= same_past << PORTS * PORTS;
         for (x = 0; x < PORTS; x = x + 1)
-          for (y = 0; y < PORTS; y = y + 1) same_past[PORTS*x+y] <= y < x && WRITTEN[y] && keys3[KEY*x+:KEY] == keys3[KEY*y+:KEY];
+          for (y = 0; y < PORTS; y = y + 1) same_past[PORTS*x+y] <= y < x && WRITTEN[y]
+              && keys3[KEY*x+:KEY] == keys3[KEY*y+:KEY];
       end
       assign same_keys = same_past;
     end else begin : g_no_same_keys
@@ -315,22 +347,27 @@ module nf_pipe_hash_entries #(
         assign {a, b} = {shown[SHOWN*(s-1)+ROWS_A+:PORTS*R], shown[SHOWN*(s-1)+ROWS_B+:PORTS*R]};
       end
       // One with the key of a port before takes what that one took.
-      wire [2:0] taken = same_keys[PORTS*(PORTS*s+s)+:PORTS] != '0 ? taken_all[3*(PORTS*s+s)+:3] : free_way(used_all[8*(PORTS*s+s)+:8]);
+      wire [2:0] taken = same_keys[PORTS*(PORTS*s+s)+:PORTS] != '0 ? taken_all[3*(PORTS*s+s)+:3]
+          : free_way(used_all[8*(PORTS*s+s)+:8]);
       assign taken_now[3*s+:3] = taken;
       for (p = 0; p < PORTS && s < PORTS - 1; p = p + 1) begin : g_port
         wire same = taken[2] ? b[R*s+:R] == b[R*p+:R] : a[R*s+:R] == a[R*p+:R];
         always_ff @(posedge clk) begin
-          used_past[8*(PORTS*s+p)+:8] <= used_all[8*(PORTS*s+p)+:8] | (WRITTEN[s] && p > s && same ? 8'd1 << taken : 8'd0);
-          taken_past[3*(PORTS*s+p)+:3] <= p == s || same_keys[PORTS*(PORTS*s+p)+s] ? taken : taken_all[3*(PORTS*s+p)+:3];
+          used_past[8*(PORTS*s+p)+:8] <= used_all[8*(PORTS*s+p)+:8]
+              | (WRITTEN[s] && p > s && same ? 8'd1 << taken : 8'd0);
+          taken_past[3*(PORTS*s+p)+:3] <= p == s || same_keys[PORTS*(PORTS*s+p)+s] ? taken
+              : taken_all[3*(PORTS*s+p)+:3];
         end
       end
     end
   endgenerate
 
   localparam [VALUE-1:0] STAY = KEPT > 0 ? ~({VALUE{1'b1}} >> KEPT) : '0;
-  wire [VALUE-1:0] host_value = h_op == 4'd1 ? (h_value & ~STAY) | (c_value[VALUE*HOST+:VALUE] & STAY) : h_value;
+  wire [VALUE-1:0] host_value = h_op == 4'd1
+      ? (h_value & ~STAY) | (c_value[VALUE*HOST+:VALUE] & STAY) : h_value;
 
-  // ---- what each writer's own memory holds at its place, and the change ---------------------------------------
+  // ---- what each writer's own memory holds at its place, and the change
+  // ---------------------------------------
   localparam integer LAST = PORTS - 2;  // cycles from what is shown to its ports' places
   generate
     for (p = 0; p < PORTS; p = p + 1) begin : g_change
@@ -368,7 +405,8 @@ module nf_pipe_hash_entries #(
         logic [ENTRY-1:0] q;
         wire [ENTRY-1:0] rest, rest_w;
         always_ff @(posedge clk) begin
-          if (state == CLEAR || change[p]) mem[state==CLEAR?sweep : place_w[PLACE*p+:PLACE]] <= state == CLEAR ? '0 : part[ENTRY*p+:ENTRY];
+          if (state == CLEAR || change[p]) mem[state==CLEAR?sweep : place_w[PLACE*p+:PLACE]] <=
+              state == CLEAR ? '0 : part[ENTRY*p+:ENTRY];
           q <= mem[place];
         end
         localparam integer READ = SHOWN * (LAST + 1);
@@ -382,15 +420,18 @@ module nf_pipe_hash_entries #(
           always_ff @(posedge clk) rests <= (WAITS * ENTRY)'({rests, rest});
           assign rest_w = rests[WAITS*ENTRY-1-:ENTRY];
         end
-        wire writes = act ? p == HOST && ((h_op == 4'd1 && c_room[p]) || (KEPT > 0 && h_op == 4'd4 && hit_w[p])) : w_write[p];
+        wire writes = act ? p == HOST
+            && ((h_op == 4'd1 && c_room[p]) || (KEPT > 0 && h_op == 4'd4 && hit_w[p])) : w_write[p];
         assign hit_w[p] = shown[SHOWN*APART+HITS+p];
         assign keys_w[KEY*p+:KEY] = shown[SHOWN*APART+PORTS*VALUE+KEY*p+:KEY];
         assign removes[p] = (act ? p == HOST && h_op == 4'd2 : w_delete[p]) && hit_w[p];
         assign inserts[p] = writes && !hit_w[p];
         assign change[p] = writes || removes[p];
-        assign fresh[(VALUE+1)*p+:VALUE+1] = {VALUE + 1{writes}} & {1'b1, act ? host_value : w_value[VALUE*p+:VALUE]};
+        assign fresh[(VALUE+1)*p+:VALUE+1] = {VALUE + 1{writes}}
+            & {1'b1, act ? host_value : w_value[VALUE*p+:VALUE]};
         assign part[ENTRY*p+:ENTRY] = rest_w ^ {
-            fresh[(VALUE+1)*p+VALUE], {KEY{writes}} & keys_w[KEY*p+:KEY], fresh[(VALUE+1)*p+:VALUE]};
+            fresh[(VALUE+1)*p+VALUE], {KEY{writes}} & keys_w[KEY*p+:KEY],
+                fresh[(VALUE+1)*p+:VALUE]};
       end else begin : g_reader
         assign {change[p], hit_w[p], inserts[p], removes[p]} = 4'd0;
         assign place_w[PLACE*p+:PLACE] = '0;
@@ -411,7 +452,8 @@ module nf_pipe_hash_entries #(
     end
   endgenerate
 
-  // ---- how many more there may be --------------------------------------------------------------------------------
+  // ---- how many more there may be
+  // --------------------------------------------------------------------------------
   logic [COUNT-1:0] back;
   always_ff @(posedge clk)
     if (rst || state == CLEAR) begin
@@ -419,7 +461,8 @@ module nf_pipe_hash_entries #(
       back <= '0;
     end else begin
       available <= available + back - (v5 ? COUNT'(ones(~c_hit & WRITTEN)) : '0);
-      back <= (v_past[APART-1] ? COUNT'(ones(~hit_w & WRITTEN)) : '0) + COUNT'(ones(removes)) - COUNT'(ones(inserts));
+      back <= (v_past[APART-1] ? COUNT'(ones(~hit_w & WRITTEN)) : '0)
+          + COUNT'(ones(removes)) - COUNT'(ones(inserts));
     end
 
   // The host: a lookup of its own, or rows one behind the other. Number of an entry: {row, way}.

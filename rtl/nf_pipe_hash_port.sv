@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_pipe_hash_port: a lookup port of nf_pipe_hash: a copy of the table's rows, and the way of a key to its entry.
+// nf_pipe_hash_port: a lookup port of nf_pipe_hash: a copy of the table's rows, and the way of a
+// key to its entry.
 //
-//   stage 0  the key is hashed                    3  the way that has the key is chosen, or the place in the stash
+//   stage 0  the key is hashed                    3  the way that has the key is chosen, or the
+//   place in the stash
 //         1  both rows are read                   4  changes since the rows were read are put in (forwarding)
 //         2  every way's key is compared          5  the entry is shown, and where a new one would go; in this stage it may be changed
-// Changes come from the table: `n_` is what is changed in this cycle, by each port's entry, `p_` in the three cycles before, the last
-// one lowest. Whether this key or its rows are concerned is found out in stage 3, for the last change beside the program's logic, which
-// decides on `n_write` and `n_delete` late in the cycle; behind those there are two levels of logic. Where a new entry goes is found without
-// the last change too: another place is taken if that change took the first. So the emptier row (d-left) is that of a cycle before.
-// Without VALUED rows have no values, and the port gives none.
-// With LRU there is an order of use beside every row: bit (i, j), i < j, says that way i was used after way j.
+// Changes come from the table: `n_` is what is changed in this cycle, by each port's entry, `p_` in
+// the three cycles before, the last one lowest. Whether this key or its rows are concerned is found
+// out in stage 3, for the last change beside the program's logic, which decides on `n_write` and
+// `n_delete` late in the cycle; behind those there are two levels of logic. Where a new entry goes
+// is found without the last change too: another place is taken if that change took the first. So
+// the emptier row (d-left) is that of a cycle before. Without VALUED rows have no values, and the
+// port gives none. With LRU there is an order of use beside every row: bit (i, j), i < j, says that
+// way i was used after way j.
 //
-// Latency: 5 cycles. Throughput: one a cycle. `v4` says that there is a key in stage 4; the one in stage 5 stays until then.
+// Latency: 5 cycles. Throughput: one a cycle. `v4` says that there is a key in stage 4; the one in
+// stage 5 stays until then.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_pipe_hash_port #(
@@ -72,7 +77,8 @@ module nf_pipe_hash_port #(
     for (i = 0; i < R; i = i + 1) row_of[i] = ^(of & (side ? H3[(R+i)*KEY+:KEY] : H3[i*KEY+:KEY]));
   endfunction
 
-  // ---- stages 0 and 1: rows ------------------------------------------------------------------------------
+  // ---- stages 0 and 1: rows
+  // ------------------------------------------------------------------------------
   logic [KEY-1:0] key1, key2, key3, key4;
   logic [R-1:0] a1, a2, a3, a4, b1, b2, b3, b4, read_a, read_b;
   assign read_a = scanning ? scan_row : a1;
@@ -100,7 +106,8 @@ module nf_pipe_hash_port #(
     end
   endgenerate
 
-  // ---- stage 2: who has the key --------------------------------------------------------------------------
+  // ---- stage 2: who has the key
+  // --------------------------------------------------------------------------
   logic [7:0] same3, used3;  // of both rows, the second one's above
   logic [8*VALUE-1:0] values3;
   logic [STASH-1:0] stashed3;
@@ -113,7 +120,8 @@ module nf_pipe_hash_port #(
       stashed3[i] <= LRU == 0 && stash[WHOLE*i+WHOLE-1] && stash[WHOLE*i+VALUE+:KEY] == key2;
   end
 
-  // ---- stage 3: one of them ------------------------------------------------------------------------------
+  // ---- stage 3: one of them
+  // ------------------------------------------------------------------------------
   logic [VALUE-1:0] value3;
   logic [2:0] way3, stash3;
   integer j;
@@ -141,8 +149,9 @@ module nf_pipe_hash_port #(
     used4 <= used3;
   end
 
-  // ---- what changes are about: this key, a way of its rows --------------------------------------------------
-  // A way of rows `a` and `b` by a bit, 4 for `b`, if the place is one of theirs.
+  // ---- what changes are about: this key, a way of its rows
+  // -------------------------------------------------- A way of rows `a` and `b` by a bit, 4 for
+  // `b`, if the place is one of theirs.
   function [7:0] way_in(input [PLACE-1:0] at, input [R-1:0] a, input [R-1:0] b);
     way_in = {7'd0, !at[PLACE-1] && at[R-1:0] == (at[R+2] ? b : a)} << at[R+2:R];
   endfunction
@@ -169,7 +178,8 @@ module nf_pipe_hash_port #(
   integer c, d;
   always_comb begin
     late_way = '0;
-    for (c = 0; c < PORTS; c = c + 1) late_way = late_way | ({8{n_write[c] || n_delete[c]}} & n_way3[8*c+:8]);
+    for (c = 0; c < PORTS; c = c + 1) late_way = late_way
+        | ({8{n_write[c] || n_delete[c]}} & n_way3[8*c+:8]);
   end
   always_ff @(posedge clk) begin
     past_same[1] <= |((n_write | n_delete) & n_same3);
@@ -180,8 +190,9 @@ module nf_pipe_hash_port #(
     end
   end
 
-  // ---- stage 4: what changed since the rows were read ----------------------------------------------------
-  // First what is known at the start of the cycle: changes of the three cycles before, the oldest first.
+  // ---- stage 4: what changed since the rows were read
+  // ---------------------------------------------------- First what is known at the start of the
+  // cycle: changes of the three cycles before, the oldest first.
   logic hit_past, gone;
   logic [VALUE-1:0] value_past;
   logic [PLACE-1:0] place_past;
@@ -193,7 +204,8 @@ module nf_pipe_hash_port #(
     place_past = place4;
     used_past = used4;
     for (p = 3; p >= 1; p = p - 1) begin
-      // An entry of a table with LRU is gone if another was put where it is: where it was last put, or found.
+      // An entry of a table with LRU is gone if another was put where it is: where it was last put,
+      // or found.
       gone = past_place(p) == place4;
       for (r = 3; r > p; r = r - 1) if (past_same[r]) gone = past_place(p) == past_place(r);
       if (past_same[p]) begin
@@ -204,9 +216,11 @@ module nf_pipe_hash_port #(
       used_past = (used_past & ~past_way[p]) | ({8{past_alive[p]}} & past_way[p]);
     end
   end
-  // A place for a new entry: the first free way of the row with fewer entries, on the left when equal. And another, the last free way of all.
+  // A place for a new entry: the first free way of the row with fewer entries, on the left when
+  // equal. And another, the last free way of all.
   function [3:0] first(input [3:0] used);
-    first = {!used[3] && used[2:0] == 3'b111, !used[2] && used[1:0] == 2'b11, !used[1] && used[0], !used[0]};
+    first = {!used[3] && used[2:0] == 3'b111, !used[2] && used[1:0] == 2'b11, !used[1] && used[0],
+        !used[0]};
   endfunction
   // At least one, two, three, all of four.
   function [3:0] at_least(input [3:0] of);
@@ -266,17 +280,20 @@ module nf_pipe_hash_port #(
     if (v4) begin
       {key5, a5, b5} <= {key4, a4, b4};
       hit5 <= writes || (hit_past && !deletes && !overwrites);
-      value5 <= VALUED == 0 || deletes || (!writes && (!hit_past || overwrites)) ? '0 : writes ? m_value : value_past;
+      value5 <= VALUED == 0 || deletes || (!writes && (!hit_past || overwrites)) ? '0 : writes
+          ? m_value : value_past;
       place5 <= writes ? n_place : place_past;
       free5 <= takes ? two_free : one_free || leaves != '0;
       // Full rows have room where the change of this cycle makes it.
       if (takes) new5 <= place_two;
       else if (one_free) new5 <= place_one;
-      else new5 <= {leaves[7:4] != '0, leaves[7] || leaves[6] || leaves[3] || leaves[2], leaves[7] || leaves[5] || leaves[3] || leaves[1]};
+      else new5 <= {leaves[7:4] != '0, leaves[7] || leaves[6] || leaves[3] || leaves[2],
+          leaves[7] || leaves[5] || leaves[3] || leaves[1]};
     end
   end
 
-  // ---- order of use --------------------------------------------------------------------------------------
+  // ---- order of use
+  // --------------------------------------------------------------------------------------
   generate
     if (LRU != 0) begin : g_order
       logic [5:0] order_a[0:(1<<R)-1];

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_pipe_lock: says which packets of a pipe wait because an earlier one may still change what they are about to read.
+// nf_pipe_lock: says which packets of a pipe wait because an earlier one may still change what they
+// are about to read.
 //
-// A table whose entries are changed APART cycles after they are read must not be read meanwhile where it will be changed. Packets
-// stand in the pipe's gate, a stage in front of the table, as long as one that left it at most APART cycles ago has an entry in the
-// same place: of arrays the same number (in the same part), of tables that hash a row of either side, so that two new entries never
-// choose the same way of a row either. All others leave one behind the other. Ports of an array have parts of it, or, with SHARED, all of it.
+// A table whose entries are changed APART cycles after they are read must not be read meanwhile
+// where it will be changed. Packets stand in the pipe's gate, a stage in front of the table, as
+// long as one that left it at most APART cycles ago has an entry in the same place: of arrays the
+// same number (in the same part), of tables that hash a row of either side, so that two new entries
+// never choose the same way of a row either. All others leave one behind the other. Ports of an
+// array have parts of it, or, with SHARED, all of it.
 //
-// `k_key` is the keys of the packet that comes to the gate next, two stages in front of it where they are hashed, else one; `k_used` says
-// of which of them entries may be asked for, and `k_changed` changed: who only reads waits for nobody but those that change, and nobody
-// for him. `hold` says that it and all behind stay where they are, `sent` that the packet in the gate leaves. What is compared with what is
-// known a cycle ahead, so `waits` comes from registers.
+// `k_key` is the keys of the packet that comes to the gate next, two stages in front of it where
+// they are hashed, else one; `k_used` says of which of them entries may be asked for, and
+// `k_changed` changed: who only reads waits for nobody but those that change, and nobody for him.
+// `hold` says that it and all behind stay where they are, `sent` that the packet in the gate
+// leaves. What is compared with what is known a cycle ahead, so `waits` comes from registers.
 //
-// Latency: none beside the gate's stage, and the one in which keys are hashed. Throughput: a packet a cycle, of the same place one in
-// APART + 1. Reset: nobody waits.
+// Latency: none beside the gate's stage, and the one in which keys are hashed. Throughput: a packet
+// a cycle, of the same place one in APART + 1. Reset: nobody waits.
 `default_nettype none
 module nf_pipe_lock #(
     parameter integer KEY = 32,
@@ -57,14 +61,16 @@ module nf_pipe_lock #(
       end
     end
     if (HASHED != 0) begin : g_stage
-      always_ff @(posedge clk) if (!hold) {tags_next, used_next, changed_next} <= {tags, k_used, k_changed};
+      always_ff @(posedge clk) if (!hold) {tags_next, used_next, changed_next} <=
+          {tags, k_used, k_changed};
     end else begin : g_no_stage
       assign {tags_next, used_next, changed_next} = {tags, k_used, k_changed};
     end
   endgenerate
 
   // Every port's row with every port's, side by side; parts of an array are apart.
-  function meet(input [TAG-1:0] a, input [TAG-1:0] b, input [PORTS-1:0] a_used, input [PORTS-1:0] b_changed);
+  function meet(input [TAG-1:0] a, input [TAG-1:0] b, input [PORTS-1:0] a_used,
+      input [PORTS-1:0] b_changed);
     integer x, y, s;
     begin
       meet = 1'b0;
@@ -72,7 +78,8 @@ module nf_pipe_lock #(
         for (y = 0; y < PORTS; y = y + 1)
           for (s = 0; s < SIDES; s = s + 1)
             if (HASHED != 0 || SHARED != 0 || x == y)
-              meet = meet || (a_used[x] && b_changed[y] && a[R*(SIDES*x+s)+:R] == b[R*(SIDES*y+s)+:R]);
+              meet = meet || (a_used[x] && b_changed[y]
+                  && a[R*(SIDES*x+s)+:R] == b[R*(SIDES*y+s)+:R]);
     end
   endfunction
 
@@ -91,7 +98,8 @@ module nf_pipe_lock #(
       changed_before[PORTS*c+:PORTS] <= changed_before[PORTS*(c-1)+:PORTS];
       if (!hold)
         meets[c] <= sent_before[c-1] && !rst
-            && meet(tags_next, tags_before[TAG*(c-1)+:TAG], used_next, changed_before[PORTS*(c-1)+:PORTS]);
+            && meet(tags_next, tags_before[TAG*(c-1)+:TAG], used_next,
+                changed_before[PORTS*(c-1)+:PORTS]);
       else meets[c] <= meets[c-1] && !rst;
     end
   end

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_pipe_lpm: longest prefix match for pipelines: one lookup every cycle, filled by the host entry by entry.
+// nf_pipe_lpm: longest prefix match for pipelines: one lookup every cycle, filled by the host entry
+// by entry.
 //
-// A trie in block memory, STRIDE key bits a level, a cycle a level: the entry that a level's memory shows names the node of the next
-// one, which is that memory's address with no logic between. An entry is {has child, child, has prefix, rank, prefix}: the longest
-// prefix that ends on this level and covers it (controlled prefix expansion, Srinivasan and Varghese 1999), and by how many bits it
-// reaches into the level. The last prefix on the way down is the answer; `list` has its value. Prefixes count from the first byte's
-// most significant bit.
+// A trie in block memory, STRIDE key bits a level, a cycle a level: the entry that a level's memory
+// shows names the node of the next one, which is that memory's address with no logic between. An
+// entry is {has child, child, has prefix, rank, prefix}: the longest prefix that ends on this level
+// and covers it (controlled prefix expansion, Srinivasan and Varghese 1999), and by how many bits
+// it reaches into the level. The last prefix on the way down is the answer; `list` has its value.
+// Prefixes count from the first byte's most significant bit.
 //
-// The host's operations are nf_table_array's, `h_detail` being a prefix's length, while no lookup is on its way. Each looks through
-// `list` first. A new prefix gets the nodes it lacks on its way and is written into the entries it covers where none longer is.
-// One that is deleted is replaced there by the next longer one of its level, and nodes that only it used go back to their level's
-// free nodes. There are never more nodes on a level than prefixes, so a table with room in `list` has room for the prefix.
+// The host's operations are nf_table_array's, `h_detail` being a prefix's length, while no lookup
+// is on its way. Each looks through `list` first. A new prefix gets the nodes it lacks on its way
+// and is written into the entries it covers where none longer is. One that is deleted is replaced
+// there by the next longer one of its level, and nodes that only it used go back to their level's
+// free nodes. There are never more nodes on a level than prefixes, so a table with room in `list`
+// has room for the prefix.
 //
-// Latency: LEVELS + 2 cycles, 10 for IPv4. Throughput: one a cycle. Operations of the host: a cycle for every prefix, and
-// up to some 210 for IPv4 (seven new nodes of 22, 16 entries of 3).
+// Latency: LEVELS + 2 cycles, 10 for IPv4. Throughput: one a cycle. Operations of the host: a cycle
+// for every prefix, and up to some 210 for IPv4 (seven new nodes of 22, 16 entries of 3).
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_pipe_lpm #(
@@ -44,7 +48,8 @@ module nf_pipe_lpm #(
     output logic [     31:0] h_r_detail,
     output logic [     31:0] h_r_index
 );
-  localparam integer N = CAPACITY > 1 ? $clog2(CAPACITY) : 1;  // bits of a node's and a prefix's number
+  // bits of a node's and a prefix's number
+  localparam integer N = CAPACITY > 1 ? $clog2(CAPACITY) : 1;
   localparam integer LENGTH = $clog2(KEY + 1);
   localparam integer LEVEL = $clog2(LEVELS + 1);
   localparam integer RANK = $clog2(STRIDE + 1);
@@ -52,7 +57,8 @@ module nf_pipe_lpm #(
   localparam integer HAS = N + RANK, CHILD = N + RANK + 1;  // places in an entry
   localparam integer ROW = 1 + LENGTH + KEY + VALUE;
   localparam integer SPAN = 1 << STRIDE;  // entries of a node
-  localparam logic [3:0] CLEAR = 4'd0, IDLE = 4'd1, ASK = 4'd2, WAIT = 4'd3, SCAN = 4'd4, JUDGE = 4'd5, READ = 4'd6, LOOK = 4'd7,
+  localparam logic [3:0] CLEAR = 4'd0, IDLE = 4'd1, ASK = 4'd2, WAIT = 4'd3, SCAN = 4'd4,
+      JUDGE = 4'd5, READ = 4'd6, LOOK = 4'd7,
       POP = 4'd8, POPPED = 4'd9, WIPE = 4'd10, LINK = 4'd11, END = 4'd12, SHOW = 4'd13;
   localparam logic [3:0] FIND = 4'd0, UPDATE = 4'd1, DELETE = 4'd2, NEXT = 4'd6;
 
@@ -72,14 +78,16 @@ module nf_pipe_lpm #(
 
   logic [3:0] state;
 
-  // ---- levels: a memory each -------------------------------------------------------------------------------
+  // ---- levels: a memory each
+  // -------------------------------------------------------------------------------
   logic w_en, trie_of_host;
   logic [LEVEL-1:0] w_level;
   logic [N-1:0] w_node, r_node;
   logic [STRIDE-1:0] w_digit, r_digit;
   logic [ENTRY-1:0] w_entry;
   wire [LEVELS*ENTRY-1:0] q;
-  // Slice l of these belongs to the lookup that enters level l: whether it gets there, and what it has found above.
+  // Slice l of these belongs to the lookup that enters level l: whether it gets there, and what it
+  // has found above.
   wire [LEVELS:0] enters, found;
   wire [(LEVELS+1)*N-1:0] best;
   wire [(LEVELS+1)*KEY-1:0] path;
@@ -122,7 +130,8 @@ module nf_pipe_lpm #(
     end
   endgenerate
 
-  // ---- prefixes and their values ---------------------------------------------------------------------------
+  // ---- prefixes and their values
+  // ---------------------------------------------------------------------------
   logic [ROW-1:0] list[0:CAPACITY-1];
   logic [ROW-1:0] row;
   logic list_w, hit;
@@ -138,7 +147,8 @@ module nf_pipe_lpm #(
     c_value <= hit ? row[VALUE-1:0] : '0;
   end
 
-  // ---- the host: what it names, compared with every row ----------------------------------------------------
+  // ---- the host: what it names, compared with every row
+  // ----------------------------------------------------
   logic [KEY-1:0] prefix;
   logic [LENGTH-1:0] length;
   logic [LEVEL-1:0] target;
@@ -168,7 +178,8 @@ module nf_pipe_lpm #(
     if (shared > target) shared = target;
   end
 
-  // ---- nodes that nobody uses: from `fresh` on never, others in a chain through their first entries ---------
+  // ---- nodes that nobody uses: from `fresh` on never, others in a chain through their first
+  // entries ---------
   logic [LEVELS*N-1:0] heads;
   logic [LEVELS*(N+1)-1:0] fresh;
   logic [LEVELS-1:0] chained;
@@ -236,7 +247,8 @@ module nf_pipe_lpm #(
         w_entry = {1'b0, head, chained_here, {RANK + N{1'b0}}};
       end else if (is_target) begin
         w_en = inserting ? !now_has || now_rank <= rank : now_has && now_best == number;
-        w_entry = {now_has_child, now_child, inserting || longer, inserting ? rank : longer_rank, inserting ? number : longer_number};
+        w_entry = {now_has_child, now_child, inserting || longer, inserting ? rank : longer_rank,
+            inserting ? number : longer_number};
       end else if (!inserting && at_keep) begin
         w_en = 1'b1;
         w_entry = {1'b0, now_child, now[HAS:0]};
@@ -256,7 +268,8 @@ module nf_pipe_lpm #(
     endcase
   end
 
-  assign list_w = state == JUDGE && (any ? inserting || h_op == DELETE : inserting && (free_any || top != (N + 1)'(CAPACITY)));
+  assign list_w = state == JUDGE
+      && (any ? inserting || h_op == DELETE : inserting && (free_any || top != (N + 1)'(CAPACITY)));
   assign list_at = any ? number : free_any ? free : N'(top);
   assign list_d = {inserting, length, prefix, h_value};
 
@@ -277,7 +290,8 @@ module nf_pipe_lpm #(
     its_value <= row_value;
     common <= '0;
     for (e = 0; e < LEVELS; e = e + 1)
-      if (&(same_digit | ~(({{LEVELS - 1{1'b0}}, 1'b1} << (e + 1)) - 1'b1))) common <= LEVEL'(e + 1);
+      if (&(same_digit | ~(({{LEVELS - 1{1'b0}}, 1'b1} << (e + 1)) - 1'b1))) common <=
+          LEVEL'(e + 1);
     if (seen && is_used && (h_op == NEXT ? !any : is_same)) begin
       any <= 1'b1;
       number <= N'(place);
@@ -292,7 +306,8 @@ module nf_pipe_lpm #(
     end
     if (seen && is_used && !is_same) begin
       if (shared > keep) keep <= shared;
-      if (covers && its_level == target && its_length < length && (!longer || RANK'(its_length - STRIDE * its_level) >= longer_rank)) begin
+      if (covers && its_level == target && its_length < length
+          && (!longer || RANK'(its_length - STRIDE * its_level) >= longer_rank)) begin
         longer <= 1'b1;
         longer_number <= N'(place);
         longer_rank <= RANK'(its_length - STRIDE * its_level);
@@ -326,7 +341,8 @@ module nf_pipe_lpm #(
           target <= level_of(LENGTH'(h_detail));
           rank <= RANK'(LENGTH'(h_detail) - STRIDE * level_of(LENGTH'(h_detail)));
           if (h_req)
-            state <= h_op == FIND ? ASK : h_detail > KEY && h_op != NEXT ? END : h_op == NEXT && h_index >= 32'(top) ? END : SCAN;
+            state <= h_op == FIND ? ASK : h_detail > KEY && h_op != NEXT ? END
+                : h_op == NEXT && h_index >= 32'(top) ? END : SCAN;
         end
         ASK: state <= WAIT;
         WAIT: begin

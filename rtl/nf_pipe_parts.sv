@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_pipe_parts: an array for pipelines whose entries lie in PARTS memories: a lookup and a change of each part every cycle.
+// nf_pipe_parts: an array for pipelines whose entries lie in PARTS memories: a lookup and a change
+// of each part every cycle.
 //
-// Part p has the entries from number FROM[p] on, up to the next part's; the first begins at 0, the last ends at CAPACITY. Keys enter together
-// with `k_valid`, the first part's lowest, each one of its own part's numbers, and three cycles later `c_hit` and `c_value` are what the
-// table holds then (nf_pipe_array). A key beyond CAPACITY belongs to the last part, which does not have it. In that cycle, or APART
-// cycles later as nf_pipe_array has it, each part's entry may be written with its own `w_value`.
+// Part p has the entries from number FROM[p] on, up to the next part's; the first begins at 0, the
+// last ends at CAPACITY. Keys enter together with `k_valid`, the first part's lowest, each one of
+// its own part's numbers, and three cycles later `c_hit` and `c_value` are what the table holds
+// then (nf_pipe_array). A key beyond CAPACITY belongs to the last part, which does not have it. In
+// that cycle, or APART cycles later as nf_pipe_array has it, each part's entry may be written with
+// its own `w_value`.
 //
-// h_: the host's operations as nf_table_array defines them, over all parts, while no lookup is on its way; KEPT is the EXTRA there.
-// Latency: 3 cycles. Throughput: one a cycle. After a reset `ready` stays low until all entries are zero.
+// h_: the host's operations as nf_table_array defines them, over all parts, while no lookup is on
+// its way; KEPT is the EXTRA there. Latency: 3 cycles. Throughput: one a cycle. After a reset
+// `ready` stays low until all entries are zero.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_pipe_parts #(
@@ -43,7 +47,8 @@ module nf_pipe_parts #(
     output logic [           31:0] h_r_index,
     output logic [           31:0] n_evicted
 );
-  // The number the host means, and the part that has it. Results stay until the next operation ends.
+  // The number the host means, and the part that has it. Results stay until the next operation
+  // ends.
   localparam integer W = KEY > 32 ? KEY : 32;
   logic [W-1:0] number;
   wire [PARTS-1:0] mine, done, ok, is_ready;

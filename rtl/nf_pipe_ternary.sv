@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_pipe_ternary: value-and-mask match for pipelines: one lookup every cycle, filled by the host row by row.
+// nf_pipe_ternary: value-and-mask match for pipelines: one lookup every cycle, filled by the host
+// row by row.
 //
-// Every row's key and mask are in registers, and a lookup is compared with all of them at once. Rows stand in the order in which they
-// win, the highest priority first and of equal ones the first that was set, so the first row that matches is the answer. It is found by
-// a tree of 16 to one, a cycle a level; its number is the address of its value in a memory. A row costs 2 * KEY flip-flops and some
-// KEY * 2/3 LUTs: meant for up to some hundred rows.
+// Every row's key and mask are in registers, and a lookup is compared with all of them at once.
+// Rows stand in the order in which they win, the highest priority first and of equal ones the first
+// that was set, so the first row that matches is the answer. It is found by a tree of 16 to one, a
+// cycle a level; its number is the address of its value in a memory. A row costs 2 * KEY flip-flops
+// and some KEY * 2/3 LUTs: meant for up to some hundred rows.
 //
-// The host's operations are nf_table_array's, `h_mask` and `h_detail` being a row's mask and its priority, while no lookup is on its way;
-// find and peek want the very row. They go through a copy of the rows in a memory: where a new row belongs those behind it move down by one, and a row that is deleted is
-// closed up by those behind it.
+// The host's operations are nf_table_array's, `h_mask` and `h_detail` being a row's mask and its
+// priority, while no lookup is on its way; find and peek want the very row. They go through a copy
+// of the rows in a memory: where a new row belongs those behind it move down by one, and a row that
+// is deleted is closed up by those behind it.
 //
-// Latency: 3 + LEVELS cycles, 4 up to 16 rows, 5 up to 256, 6 up to 4096. Throughput: one a cycle. Operations of the host: a cycle for
-// each row, two for each that moves, and some 5. Reset: no rows.
+// Latency: 3 + LEVELS cycles, 4 up to 16 rows, 5 up to 256, 6 up to 4096. Throughput: one a cycle.
+// Operations of the host: a cycle for each row, two for each that moves, and some 5. Reset: no
+// rows.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_pipe_ternary #(
@@ -46,7 +50,8 @@ module nf_pipe_ternary #(
   localparam integer A = CAPACITY > 1 ? $clog2(CAPACITY) : 1;
   localparam integer N = 4 * LEVELS;  // bits of a place in the tree
   localparam integer ROW = 2 * KEY + 32 + VALUE;
-  localparam logic [2:0] IDLE = 3'd0, SCAN = 3'd1, JUDGE = 3'd2, TAKE = 3'd3, PUT = 3'd4, WRITE = 3'd5, SHOW = 3'd6, END = 3'd7;
+  localparam logic [2:0] IDLE = 3'd0, SCAN = 3'd1, JUDGE = 3'd2, TAKE = 3'd3, PUT = 3'd4,
+      WRITE = 3'd5, SHOW = 3'd6, END = 3'd7;
   logic [2:0] state;
   logic [A:0] count, at, looked, place;
   logic looking, found, w_en, update, delete;
@@ -58,7 +63,8 @@ module nf_pipe_ternary #(
   logic [VALUE-1:0] row_value;
   logic same;
 
-  // ---- lookups: every row at once, then the first of those that match -----------------------------------------
+  // ---- lookups: every row at once, then the first of those that match
+  // -----------------------------------------
   logic [KEY-1:0] key1;
   wire [(1<<N)-1:0] match;
   always_ff @(posedge clk) key1 <= k_key;
@@ -126,7 +132,8 @@ module nf_pipe_ternary #(
   assign c_hit = hit_q;
   assign c_value = hit_q ? value_q : '0;
 
-  // ---- the host -----------------------------------------------------------------------------------------------
+  // ---- the host
+  // -----------------------------------------------------------------------------------------------
   assign ready = 1'b1;
   assign h_done = state == END;
   assign update = h_op == 4'd1;

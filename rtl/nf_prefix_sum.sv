@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_prefix_sum: what the bytes of a frame in the packet buffer add up to, from byte START up to any place: for checksums of payload,
-// which passes a pipe by.
+// nf_prefix_sum: what the bytes of a frame in the packet buffer add up to, from byte START up to
+// any place: for checksums of payload, which passes a pipe by.
 //
-// The lines of a frame are added up as they are written, and in front of each line is noted what all before it are. A question is
-// answered from that and from the line in which its place lies, of which there is a copy here. `even` and `odd` are the sums of the
-// bytes at even and at odd places of the frame (nf_line_sum).
+// The lines of a frame are added up as they are written, and in front of each line is noted what
+// all before it are. A question is answered from that and from the line in which its place lies, of
+// which there is a copy here. `even` and `odd` are the sums of the bytes at even and at odd places
+// of the frame (nf_line_sum).
 //
-// Latency: seven cycles from `slot` and `to` to the sums; a frame may be asked about from the cycle in which its descriptor can be
-// taken. Throughput: a line written and a question each cycle. No place is answered for that the frame does not have. Reset: a frame's
-// first line begins anew; answers on their way come nevertheless.
+// Latency: seven cycles from `slot` and `to` to the sums; a frame may be asked about from the cycle
+// in which its descriptor can be taken. Throughput: a line written and a question each cycle. No
+// place is answered for that the frame does not have. Reset: a frame's first line begins anew;
+// answers on their way come nevertheless.
 `default_nettype none
 module nf_prefix_sum #(
     parameter integer SLOTS = 32,
@@ -33,7 +35,8 @@ module nf_prefix_sum #(
   localparam integer FIRST_LINE = START / 64, FIRST_BYTE = START % 64;
   logic [35:0] prefix[0:SLOTS*LINES-1];
 
-  // ---- lines come in ---------------------------------------------------------------------------------------
+  // ---- lines come in
+  // ---------------------------------------------------------------------------------------
   logic [9:0] next_line, w_line;
   logic [63:0] w_keep;
   logic [12:0] w_even, w_odd;
@@ -66,8 +69,9 @@ module nf_prefix_sum #(
     end
   end
 
-  // ---- questions -------------------------------------------------------------------------------------------
-  // The line of the last byte that counts; nothing before the frame's first byte.
+  // ---- questions
+  // ------------------------------------------------------------------------------------------- The
+  // line of the last byte that counts; nothing before the frame's first byte.
   logic [15:0] last;
   logic [9:0] r_line;
   logic [AW-1:0] r_base, r_addr, r_addr_2, r_addr_3;
@@ -114,7 +118,8 @@ module nf_prefix_sum #(
     r_partly_2 <= r_partly;
     // 3: which of its bytes
     r_addr_3 <= r_addr_2;
-    for (k = 0; k < 64; k = k + 1) r_keep[k] <= (r_whole_2 || (r_partly_2 && k >= FIRST_BYTE)) && 6'(k) <= r_last_2;
+    for (k = 0; k < 64; k = k + 1) r_keep[k] <= (r_whole_2 || (r_partly_2 && k >= FIRST_BYTE))
+        && 6'(k) <= r_last_2;
     // 4 to 6: added up, with what is before the line
     found_1 <= prefix[r_addr_3];
     found_2 <= found_1;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_queue: a small queue in distributed memory; the oldest word is on the output without being asked for.
+// nf_queue: a small queue in distributed memory; the oldest word is on the output without being
+// asked for.
 //
-// Latency: a word can be taken in the cycle after it was put in. Throughput: one word in and one out each cycle.
-// Reset empties it. `room` is low when it is full; a word offered then is not taken.
+// Latency: a word can be taken in the cycle after it was put in. Throughput: one word in and one
+// out each cycle. Reset empties it. `room` is low when it is full; a word offered then is not
+// taken.
 `default_nettype none
 module nf_queue #(
     parameter integer WIDTH = 8,

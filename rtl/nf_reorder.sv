@@ -1,11 +1,13 @@
 // Reorder buffer: what went to several replicas comes out in the order in which it was given out.
 //
-// Whoever gives a packet to a replica takes a ticket; the replica returns its result with the ticket, at any time and in any
-// order, or returns it with `s_skip` if nothing is to come out (a dropped packet). Tickets are given out only while their place in
-// the buffer is free, so results always find room. A result returned twice, or without a ticket, is the user's mistake and is
+// Whoever gives a packet to a replica takes a ticket; the replica returns its result with the
+// ticket, at any time and in any order, or returns it with `s_skip` if nothing is to come out (a
+// dropped packet). Tickets are given out only while their place in the buffer is free, so results
+// always find room. A result returned twice, or without a ticket, is the user's mistake and is
 // ignored if its place is not waiting.
 //
-// Ports       t_*: tickets, s_*: results, always taken, m_*: results in order. `waiting`: tickets out or results inside.
+// Ports       t_*: tickets, s_*: results, always taken, m_*: results in order. `waiting`: tickets
+//             out or results inside.
 // Latency     2 cycles from a result that is next to its output.
 // Throughput  one a cycle; a skipped place costs a cycle as well.
 // Reset       synchronous; forgets all tickets.

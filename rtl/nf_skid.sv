@@ -1,7 +1,8 @@
 // Skid buffer: cuts the paths of valid, data and ready between two halves of a stream.
 //
-// Two registers. Words go through `m_data`; the word that comes in the cycle in which the receiver stops finds room in `spare`,
-// so `s_ready` can be a register that knows nothing of `m_ready` in the same cycle.
+// Two registers. Words go through `m_data`; the word that comes in the cycle in which the receiver
+// stops finds room in `spare`, so `s_ready` can be a register that knows nothing of `m_ready` in
+// the same cycle.
 //
 // Ports       s_*: in, m_*: out, valid/ready. All outputs are registers.
 // Latency     1 cycle.

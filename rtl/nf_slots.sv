@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_slots: which slots of the packet buffer are free. After a reset all are; they are given out in turn and taken back in any
-// order. Latency: a slot given back can be taken in the next cycle. Throughput: one given out and one taken back each cycle.
+// nf_slots: which slots of the packet buffer are free. After a reset all are; they are given out in
+// turn and taken back in any order. Latency: a slot given back can be taken in the next cycle.
+// Throughput: one given out and one taken back each cycle.
 `default_nettype none
 module nf_slots #(
     parameter integer SLOTS = 32,  // a power of two

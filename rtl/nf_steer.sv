@@ -1,8 +1,8 @@
 // Steering demultiplexer: each packet of one stream to one of several.
 //
-// `s_port` counts on a packet's first word and is kept for the rest. A packet for an output that does not exist is taken in and
-// dropped whole, with one pulse of `dropped`. A packet whose output stalls holds up all behind it; where outputs are to be
-// independent, put nf_fifo behind each.
+// `s_port` counts on a packet's first word and is kept for the rest. A packet for an output that
+// does not exist is taken in and dropped whole, with one pulse of `dropped`. A packet whose output
+// stalls holds up all behind it; where outputs are to be independent, put nf_fifo behind each.
 //
 // Ports       s_*: in, m_*: PORTS outputs, which share `m_data` and `m_last`.
 // Latency     0 cycles (valid and ready are gates, data are wires).

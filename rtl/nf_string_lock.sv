@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_string_lock: says which packets of a pipe wait because bytes of a string that they may read are still on their way into it.
+// nf_string_lock: says which packets of a pipe wait because bytes of a string that they may read
+// are still on their way into it.
 //
-// The deparser puts bytes into strings, in the order of packets, when these leave, and streams that wait make it late by any time. So nothing
-// is scheduled: a packet that may store is noted under its slot of the packet buffer when it passes the pipe's gate, and forgotten when
-// the deparser gives the slot back, which is with the last line of the last thing it leads to. One that may read stands in the gate as long as
-// one before it is noted under the same key, and all behind it. Keys are compared by a hash of T bits, so one packet in 2^T also
-// waits for one of another key. Where keys are not known in front of the gate all are given the same.
+// The deparser puts bytes into strings, in the order of packets, when these leave, and streams that
+// wait make it late by any time. So nothing is scheduled: a packet that may store is noted under
+// its slot of the packet buffer when it passes the pipe's gate, and forgotten when the deparser
+// gives the slot back, which is with the last line of the last thing it leads to. One that may read
+// stands in the gate as long as one before it is noted under the same key, and all behind it. Keys
+// are compared by a hash of T bits, so one packet in 2^T also waits for one of another key. Where
+// keys are not known in front of the gate all are given the same.
 //
-// `k_` is the packet that comes to the gate next, two stages in front of it: its keys, and under which of these it may read or store; `slot` is
-// that of the packet in the gate, `hold` says that it stays, `sent` that it leaves. `waits` comes from a register.
+// `k_` is the packet that comes to the gate next, two stages in front of it: its keys, and under
+// which of these it may read or store; `slot` is that of the packet in the gate, `hold` says that
+// it stays, `sent` that it leaves. `waits` comes from a register.
 //
-// Stores of the slot that is given back are in memory three cycles later; a table behind the gate answers after more than that.
-// Latency: none beside the gate's stage and the two in front of it. Throughput: a packet a cycle. Reset: nobody waits, nothing is noted.
+// Stores of the slot that is given back are in memory three cycles later; a table behind the gate
+// answers after more than that. Latency: none beside the gate's stage and the two in front of it.
+// Throughput: a packet a cycle. Reset: nobody waits, nothing is noted.
 `default_nettype none
 module nf_string_lock #(
     parameter integer KEY = 32,
@@ -54,7 +59,8 @@ module nf_string_lock #(
       wire here = sent && slot == s;
       assign is_done[s] = done && done_slot == s;
       assign meets_next[s] = here ? meet(tags_next, reads_next, tags_here, stores_here)
-          : !is_done[s] && meet(tags_next, reads_next, noted_tags[TAGS*s+:TAGS], noted[PORTS*s+:PORTS]);
+          : !is_done[s] && meet(tags_next, reads_next, noted_tags[TAGS*s+:TAGS],
+              noted[PORTS*s+:PORTS]);
       always_ff @(posedge clk) begin
         if (rst || is_done[s]) noted[PORTS*s+:PORTS] <= '0;
         else if (here) noted[PORTS*s+:PORTS] <= stores_here;
@@ -65,7 +71,8 @@ module nf_string_lock #(
   assign meets_still = meets & ~is_done;
 
   // Each key that is read with each that is stored under.
-  function meet(input [TAGS-1:0] a, input [PORTS-1:0] a_reads, input [TAGS-1:0] b, input [PORTS-1:0] b_stores);
+  function meet(input [TAGS-1:0] a, input [PORTS-1:0] a_reads, input [TAGS-1:0] b,
+      input [PORTS-1:0] b_stores);
     integer x, y;
     begin
       meet = 1'b0;

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_table_array: a table whose keys are numbers 0 .. CAPACITY-1 and whose entries always exist; zero after a reset.
+// nf_table_array: a table whose keys are numbers 0 .. CAPACITY-1 and whose entries always exist;
+// zero after a reset.
 //
-// All tables of engines have this interface. `req` is held with its operands until `done`, one cycle, in which results are valid:
+// All tables of engines have this interface. `req` is held with its operands until `done`, one
+// cycle, in which results are valid:
 //   op 0 find:    `ok` if there is an entry for `key`; then `r_value`, `r_index`, else zero
-//   op 1 update:  inserts or overwrites; `ok` unless refused. The EXTRA top bits of an entry that is there stay
+//   op 1 update:  inserts or overwrites; `ok` unless refused. The EXTRA top bits of an entry that
+//                 is there stay
 //   op 2 delete:  `ok` if there was one (here: it becomes zero)
 //   op 3 ensure:  like find, but makes an entry of zeroes where there is none; not `ok` if refused
 //   op 4 write:   the whole of entry `index`
 //   op 5 peek:    like find, without being a use
-//   op 6 next:    the first entry at `index` or behind: `ok`, `r_index`, `r_key`, `r_mask`, `r_detail`, `r_value`
+//   op 6 next:    the first entry at `index` or behind: `ok`, `r_index`, `r_key`, `r_mask`,
+//                 `r_detail`, `r_value`
 // `detail` is the length of a prefix or a priority, and `mask` belongs to ternary tables.
 //
-// Latency: 3 cycles. Throughput: one operation in 3 cycles. After a reset `ready` stays low until all entries are zero, CAPACITY cycles.
+// Latency: 3 cycles. Throughput: one operation in 3 cycles. After a reset `ready` stays low until
+// all entries are zero, CAPACITY cycles.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_table_array #(
@@ -66,11 +71,13 @@ module nf_table_array #(
   assign r_detail = '0;
   assign n_evicted = '0;
 
-  assign w_en = state == CLEAR || (state == ACT && in_range && (op == 4'd1 || op == 4'd2 || op == 4'd4));
+  assign w_en = state == CLEAR
+      || (state == ACT && in_range && (op == 4'd1 || op == 4'd2 || op == 4'd4));
   assign w_at = state == CLEAR ? sweep : at;
   generate
     if (EXTRA > 0) begin : g_extra
-      assign w_data = state == CLEAR || op == 4'd2 ? '0 : op == 4'd4 ? value : {read[W-1:VALUE], value[VALUE-1:0]};
+      assign w_data = state == CLEAR || op == 4'd2 ? '0 : op == 4'd4 ? value
+          : {read[W-1:VALUE], value[VALUE-1:0]};
     end else begin : g_plain
       assign w_data = state == CLEAR || op == 4'd2 ? '0 : value;
     end

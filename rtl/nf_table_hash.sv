@@ -2,15 +2,18 @@
 //
 // nf_table_hash: exact match for engines. Interface: see nf_table_array.
 //
-// Entries stay where they were put, so that byte strings beside them need not move. Buckets are chains: `head` names a bucket's
-// first entry, `next` the one behind each. Deleted entries go on a list through `next` and are used again first. The table takes
-// exactly CAPACITY entries, whatever their keys, and refuses the next one; with LRU it evicts the entry that was used longest ago
+// Entries stay where they were put, so that byte strings beside them need not move. Buckets are
+// chains: `head` names a bucket's first entry, `next` the one behind each. Deleted entries go on a
+// list through `next` and are used again first. The table takes exactly CAPACITY entries, whatever
+// their keys, and refuses the next one; with LRU it evicts the entry that was used longest ago
 // instead: a list in order of use runs through `older` and `newer`.
 //
-// The bucket is H3 of the key: bit i is the parity of the key under mask i of H3 (Carter and Wegman, 1979).
+// The bucket is H3 of the key: bit i is the parity of the key under mask i of H3 (Carter and
+// Wegman, 1979).
 //
-// Latency: 4 cycles for a hit on the first entry of a chain, one more for every entry before it; an update that inserts 6, with an
-// eviction some 12. Throughput: one operation at a time. After a reset `ready` stays low until all buckets are empty.
+// Latency: 4 cycles for a hit on the first entry of a chain, one more for every entry before it; an
+// update that inserts 6, with an eviction some 12. Throughput: one operation at a time. After a
+// reset `ready` stays low until all buckets are empty.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_table_hash #(
@@ -47,9 +50,12 @@ module nf_table_hash #(
   localparam integer BUCKETS = 1 << B;
   // Bits that an update of an entry leaves as they are.
   localparam [W-1:0] KEPT = {W{EXTRA > 0}} << VALUE;
-  localparam logic [3:0] UPDATE = 4'd1, DELETE = 4'd2, ENSURE = 4'd3, WRITE = 4'd4, PEEK = 4'd5, NEXT = 4'd6;
-  localparam logic [3:0] CLEAR = 4'd0, IDLE = 4'd1, HEAD = 4'd2, LOOK = 4'd3, HIT = 4'd4, MISS = 4'd5, FREE = 4'd6,
-      TAKE = 4'd7, FILL = 4'd8, LIFT = 4'd9, FRONT = 4'd10, OLDEST = 4'd11, VICTIM = 4'd12, SCAN = 4'd13, SEEN = 4'd14,
+  localparam logic [3:0] UPDATE = 4'd1, DELETE = 4'd2, ENSURE = 4'd3, WRITE = 4'd4, PEEK = 4'd5,
+      NEXT = 4'd6;
+  localparam logic [3:0] CLEAR = 4'd0, IDLE = 4'd1, HEAD = 4'd2, LOOK = 4'd3, HIT = 4'd4,
+      MISS = 4'd5, FREE = 4'd6,
+      TAKE = 4'd7, FILL = 4'd8, LIFT = 4'd9, FRONT = 4'd10, OLDEST = 4'd11, VICTIM = 4'd12,
+          SCAN = 4'd13, SEEN = 4'd14,
       DONE = 4'd15;
   logic [3:0] state;
 
@@ -64,7 +70,8 @@ module nf_table_hash #(
   logic [A-1:0] cur, prior, free_first, e_at;
   logic has_before, free_any, evicting, lifting, for_insert;
 
-  // ---- memories: one read port and one write port each ---------------------------------------------------
+  // ---- memories: one read port and one write port each
+  // ---------------------------------------------------
   logic [A:0] head[0:BUCKETS-1];
   logic [A:0] next[0:CAPACITY-1];
   logic [KEY-1:0] keys[0:CAPACITY-1];
@@ -101,7 +108,8 @@ module nf_table_hash #(
     if (live_w) live[live_wa] <= live_d;
   end
 
-  // ---- order of use --------------------------------------------------------------------------------------
+  // ---- order of use
+  // --------------------------------------------------------------------------------------
   logic [A-1:0] newest, oldest, newer_q, older_q;
   logic newer_w, older_w;
   logic [A-1:0] newer_wa, older_wa, newer_d, older_d;
@@ -324,7 +332,8 @@ module nf_table_hash #(
             state <= SEEN;
           end else state <= DONE;
         end
-        // An eviction: the oldest entry's key leads to its chain, in which it is looked for by number.
+        // An eviction: the oldest entry's key leads to its chain, in which it is looked for by
+        // number.
         OLDEST: begin
           evicting <= 1'b1;
           has_before <= 1'b0;

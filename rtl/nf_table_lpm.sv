@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_table_lpm: longest prefix match for engines, filled from outside. Interface: see nf_table_array; `detail` is a prefix's length.
+// nf_table_lpm: longest prefix match for engines, filled from outside. Interface: see
+// nf_table_array; `detail` is a prefix's length.
 //
-// One hash table holds all prefixes, with their length in front of the key. A search tries the lengths that are there, longest
-// first. Prefixes count from the first byte's most significant bit.
+// One hash table holds all prefixes, with their length in front of the key. A search tries the
+// lengths that are there, longest first. Prefixes count from the first byte's most significant bit.
 //
-// Latency: a cycle for each length, and a search of nf_table_hash for each length that was ever set. Throughput: one operation
-// at a time. After a reset `ready` stays low until the hash table is empty.
+// Latency: a cycle for each length, and a search of nf_table_hash for each length that was ever
+// set. Throughput: one operation at a time. After a reset `ready` stays low until the hash table is
+// empty.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_table_lpm #(
@@ -55,7 +57,8 @@ module nf_table_lpm #(
       prefix[b] = key[b] && 16'(8 * (b / 8) + 7 - b % 8) < used;
 
   assign i_req = is_find ? asking : req;
-  assign done  = is_find ? (asking && i_done && (i_ok || length == 16'd0)) || (searching && !asking && length == 16'd0 && !there[0])
+  assign done  = is_find ? (asking && i_done && (i_ok || length == 16'd0))
+      || (searching && !asking && length == 16'd0 && !there[0])
                          : i_done;
   assign ok = i_ok && (!is_find || asking);
   assign r_key = i_r_key[KEY-1:0];

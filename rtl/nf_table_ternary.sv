@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_table_ternary: value-and-mask match for engines, filled from outside. Interface: see nf_table_array; `detail` is the priority.
+// nf_table_ternary: value-and-mask match for engines, filled from outside. Interface: see
+// nf_table_array; `detail` is the priority.
 //
-// Rows are in the order in which they were set, and every search looks at all of them: the highest priority wins, then the first
-// one set. A row that is deleted is closed up by those behind it.
+// Rows are in the order in which they were set, and every search looks at all of them: the highest
+// priority wins, then the first one set. A row that is deleted is closed up by those behind it.
 //
-// Latency: a cycle for each row, and 4. Throughput: one operation at a time. Reset: no rows. nf_ternary looks at all rows at once, in logic.
+// Latency: a cycle for each row, and 4. Throughput: one operation at a time. Reset: no rows.
+// nf_ternary looks at all rows at once, in logic.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_table_ternary #(
@@ -37,7 +39,8 @@ module nf_table_ternary #(
 );
   localparam integer A = CAPACITY > 1 ? $clog2(CAPACITY) : 1;
   localparam integer ROW = 2 * KEY + 32 + W;
-  localparam logic [2:0] IDLE = 3'd0, SCAN = 3'd1, END = 3'd2, READ = 3'd3, WRITE = 3'd4, CLOSE = 3'd5, MOVE = 3'd6, DONE = 3'd7;
+  localparam logic [2:0] IDLE = 3'd0, SCAN = 3'd1, END = 3'd2, READ = 3'd3, WRITE = 3'd4,
+      CLOSE = 3'd5, MOVE = 3'd6, DONE = 3'd7;
   logic [2:0] state;
   logic [ROW-1:0] rows[0:CAPACITY-1];
   logic [ROW-1:0] row_q, w_row;

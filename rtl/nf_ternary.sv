@@ -1,10 +1,12 @@
 // Ternary table (TCAM) in registers: the first entry whose masked key equals the looked-up key.
 //
-// An entry matches if it is in use and (key ^ entry) & mask is zero; the lowest index wins, so the index is the priority. With all
-// mask bits one it is an exact-match CAM. Every entry costs KEY * 2 flip-flops and a comparator: meant for up to some hundred entries.
+// An entry matches if it is in use and (key ^ entry) & mask is zero; the lowest index wins, so the
+// index is the priority. With all mask bits one it is an exact-match CAM. Every entry costs KEY * 2
+// flip-flops and a comparator: meant for up to some hundred entries.
 //
-// Ports       s_*: lookup, always taken; m_*: answer with `m_hit`, `m_index` (undefined without a hit) and `m_value`.
-//             w_*: writes entry `w_index`; `w_use` = 0 removes it. Lookups see a write from the next cycle on.
+// Ports       s_*: lookup, always taken; m_*: answer with `m_hit`, `m_index` (undefined without a
+//             hit) and `m_value`. w_*: writes entry `w_index`; `w_use` = 0 removes it. Lookups see
+//             a write from the next cycle on.
 // Latency     2 cycles: comparators, then the choice and the value.
 // Throughput  one lookup and one write a cycle.
 // Reset       synchronous; empties the table.
@@ -35,8 +37,8 @@ module nf_ternary #(
     logic [ENTRIES-1:0]       used;
     logic [ENTRIES-1:0]       match;
     logic                     asked;
-    // Values are written a cycle after keys, as they are read a cycle after keys: a write between the two cycles of a lookup does
-    // not give it the value of another key.
+    // Values are written a cycle after keys, as they are read a cycle after keys: a write between
+    // the two cycles of a lookup does not give it the value of another key.
     logic                     late;
     logic [INDEX-1:0]         late_index;
     logic [VALUE-1:0]         late_value;

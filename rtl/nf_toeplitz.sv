@@ -1,7 +1,8 @@
-// Toeplitz hash, as receive-side scaling uses it: exclusive-or of the 32-bit windows of a secret at the input's one bits.
+// Toeplitz hash, as receive-side scaling uses it: exclusive-or of the 32-bit windows of a secret at
+// the input's one bits.
 //
-// Input and secret are in network order: bit IN-1 of `s_input` is the first. `secret` may change at run time; a lookup under way then
-// mixes both.
+// Input and secret are in network order: bit IN-1 of `s_input` is the first. `secret` may change at
+// run time; a lookup under way then mixes both.
 //
 // Ports       s_*: input, m_*: hash.
 // Latency     2 cycles: groups of 16 input bits, then all groups.

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Fetches Debian's DPDK for arm64, which target bluefield2 links statically, into a folder of its own: nothing is installed and no
-# foreign architecture is added to this machine. Done once; $NICFORGE_ARM64 says where (env.sh has the default).
+# Fetches Debian's DPDK for arm64, which target bluefield2 links statically, into a folder of its
+# own: nothing is installed and no foreign architecture is added to this machine. Done once;
+# $NICFORGE_ARM64 says where (env.sh has the default).
 #
-# apt downloads from where this machine's packages come from and checks signatures, with lists and a cache of its own;
-# 13 MB of lists, 13 MB of packages, 75 MB unpacked.
+# apt downloads from where this machine's packages come from and checks signatures, with lists and a
+# cache of its own; 13 MB of lists, 13 MB of packages, 75 MB unpacked.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -22,7 +23,8 @@ options=(
     -o Debug::NoLocking=1
 )
 apt-get "${options[@]}" update >/dev/null
-(cd "$work/debs" && apt-get "${options[@]}" download libdpdk-dev libnuma-dev libfdt-dev libbsd-dev libmd-dev >/dev/null)
+(cd "$work/debs" && apt-get "${options[@]}" download libdpdk-dev libnuma-dev libfdt-dev \
+    libbsd-dev libmd-dev >/dev/null)
 for package in "$work"/debs/*.deb; do
     dpkg -x "$package" "$root"
 done

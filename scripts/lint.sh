@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Format and lint of everything that is not Rust: C by clang-format, Python by ruff (in a virtual environment of its own).
-# With --fix, formats instead of complaining.
+# Format and lint of everything that is not Rust: C by clang-format, Python by ruff (in a virtual
+# environment of its own). With --fix, formats instead of complaining.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fix=${1:-}
@@ -22,3 +22,4 @@ else
     "$venv/bin/ruff" format -q --check .
     "$venv/bin/ruff" check -q .
 fi
+python3 scripts/columns.py

@@ -35,7 +35,9 @@ def listed(crate: str) -> list[dict]:
     command = ["cargo", "mutants", "--list", "--json", "-p", f"nicforge-{crate}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        fail(f"`{' '.join(command)}` failed; `cargo install --locked cargo-mutants` installs it\n{done.stderr}")
+        fail(
+            f"`{' '.join(command)}` failed; `cargo install --locked cargo-mutants` installs it\n{done.stderr}"
+        )
     return json.loads(done.stdout)
 
 
@@ -49,7 +51,8 @@ def made(source: str, span: dict, replacement: str) -> str:
 
 
 def finish(command: list[str], folder: Path, limit: float) -> tuple[int | None, str]:
-    """Runs a command; gives its status, none if it took longer than `limit` seconds, and its output."""
+    """Runs a command; gives its status, none if it took longer than `limit` seconds, and its
+    output."""
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -68,7 +71,8 @@ def finish(command: list[str], folder: Path, limit: float) -> tuple[int | None, 
 
 
 def tried(mutant: dict, folder: Path, limit: float) -> str:
-    """Makes one mistake, runs the tests of its crate and takes it back; `found`, `missed` or `no build`."""
+    """Makes one mistake, runs the tests of its crate and takes it back; `found`, `missed` or `no
+    build`."""
     path = folder / mutant["file"]
     right = path.read_text()
     path.write_text(made(right, mutant["span"], mutant["replacement"]))
@@ -95,10 +99,16 @@ def wilson(found: int, count: int) -> tuple[float, float]:
 
 def copy(folder: Path) -> None:
     """Brings the files of the repository, as they are now, into a folder of their own."""
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    names = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
+    ).stdout
     for name in names.decode().split("\0"):
         source, to = ROOT / name, folder / name
-        if name and source.is_file() and not (to.is_file() and to.read_bytes() == source.read_bytes()):
+        if (
+            name
+            and source.is_file()
+            and not (to.is_file() and to.read_bytes() == source.read_bytes())
+        ):
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, to)
             shutil.copymode(source, to)
@@ -108,7 +118,9 @@ def report(crates: list[str], results: dict[str, dict]) -> None:
     """Prints the share found by crate, and what no test found."""
     print(f"{'crate':10} {'found':>6} {'of':>5} {'share':>7}  95 % interval")
     for crate in crates:
-        own = [one for one in results.values() if one["crate"] == crate and one["result"] != "no build"]
+        own = [
+            one for one in results.values() if one["crate"] == crate and one["result"] != "no build"
+        ]
         found = sum(one["result"] == "found" for one in own)
         low, high = wilson(found, len(own))
         share = found / len(own) if own else 0
@@ -120,11 +132,15 @@ def report(crates: list[str], results: dict[str, dict]) -> None:
 
 def main() -> None:
     """Samples, tries and reports."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("crates", nargs="+", help="names without `nicforge-`")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=75, help="mistakes in each crate")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="end behind so many minutes")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="end behind so many minutes"
+    )
     given = parser.parse_args()
     began = time.monotonic()
     work = ROOT / "target" / "mutants"
@@ -137,9 +153,14 @@ def main() -> None:
     chosen = []
     for crate in given.crates:
         mutants = listed(crate)
-        sample = random.Random(f"{given.seed} {crate}").sample(mutants, min(given.count, len(mutants)))
+        sample = random.Random(f"{given.seed} {crate}").sample(
+            mutants, min(given.count, len(mutants))
+        )
         chosen += [(number, crate, mutant) for number, mutant in enumerate(sample)]
-    print(f"seed {given.seed}: {len(chosen)} mistakes, results in {state.relative_to(ROOT)}", flush=True)
+    print(
+        f"seed {given.seed}: {len(chosen)} mistakes, results in {state.relative_to(ROOT)}",
+        flush=True,
+    )
     # All crates in turn, so that an early end leaves something for each.
     for _, crate, mutant in sorted(chosen, key=lambda one: (one[0], given.crates.index(one[1]))):
         if mutant["name"] in results:
@@ -153,7 +174,14 @@ def main() -> None:
         with state.open("a") as file:
             file.write(json.dumps(one) + "\n")
         print(f"{result:8} {time.monotonic() - start:5.0f} s  {mutant['name']}", flush=True)
-    report(given.crates, {mutant["name"]: results[mutant["name"]] for _, _, mutant in chosen if mutant["name"] in results})
+    report(
+        given.crates,
+        {
+            mutant["name"]: results[mutant["name"]]
+            for _, _, mutant in chosen
+            if mutant["name"] in results
+        },
+    )
 
 
 if __name__ == "__main__":

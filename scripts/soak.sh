@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# The long runs, by hand or at night: random programs without end in sight, then fuzzing. SOAK_PROGRAMS sets how many
-# programs (default 20000), SOAK_FUZZ_SECONDS how long each fuzz target runs (default 600).
+# The long runs, by hand or at night: random programs without end in sight, then fuzzing.
+# SOAK_PROGRAMS sets how many programs (default 20000), SOAK_FUZZ_SECONDS how long each fuzz target
+# runs (default 600).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
 export NICFORGE_RANDOM_PROGRAMS=${SOAK_PROGRAMS:-20000}
-as_root env "PATH=$PATH" NICFORGE_PLANS=all cargo test --release -p nicforge-tests --test simulated --test plans -- --nocapture
-as_root env "PATH=$PATH" cargo test --release -p nicforge-tests --test random_programs -- --nocapture
+as_root env "PATH=$PATH" NICFORGE_PLANS=all cargo test --release -p nicforge-tests --test \
+    simulated --test plans -- --nocapture
+as_root env "PATH=$PATH" cargo test --release -p nicforge-tests --test random_programs -- \
+    --nocapture
 
 # What the Python tests leave to this place.
 as_root env "PATH=$PATH" cargo build -q -p nicforge-cli
-as_root env "PATH=$PATH" NICFORGE="$PWD/target/debug/nicforge" "$NICFORGE_PYTHON/bin/pytest" -q -m soak -p no:cacheprovider python/tests rtl/tests
+as_root env "PATH=$PATH" NICFORGE="$PWD/target/debug/nicforge" "$NICFORGE_PYTHON/bin/pytest" -q \
+    -m soak -p no:cacheprovider python/tests rtl/tests
 
 # Published figures of caches and queues beside ours.
 cargo test -q -p nicforge-cli --test flow -- --ignored
@@ -25,40 +29,53 @@ for version in 16 15 14; do
     named=$(mktemp -d)
     ln -s "$(command -v "clang-$version")" "$named/clang-19"
     for example in conn_limiter dns_cache firewall flow_stats kv_cache l2_forward nat; do
-        as_root env "PATH=$named:$PATH" target/release/nicforge verify "examples/$example" --target xdp
+        as_root env "PATH=$named:$PATH" target/release/nicforge verify "examples/$example" \
+            --target xdp
     done
     rm -r "$named"
 done
 
-# Generated C programs as plain C and on the targets. It goes on where the last run ended: the state file has the next seed. A
-# failing program is made small by a reducer of our own (tests/src/reduce.rs); `cvise` is not needed.
+# Generated C programs as plain C and on the targets. It goes on where the last run ended: the state
+# file has the next seed. A failing program is made small by a reducer of our own
+# (tests/src/reduce.rs); `cvise` is not needed.
+targets=xdp,host,agilio-cx,pspin,liquidio/4,panic/4,dpdk/25,u280/100
+targets+=,plan:liquidio/20,plan:agilio-cx/20,plan:pspin/40,plan:panic/20,plan:dpdk/80
 as_root env "PATH=$PATH" NICFORGE_RANDOM_STATE="${SOAK_STATE:-target/generated.state}" \
-    NICFORGE_RANDOM_TARGETS="${SOAK_TARGETS:-xdp,host,agilio-cx,pspin,liquidio/4,panic/4,dpdk/25,plan:liquidio/20,plan:agilio-cx/20,plan:pspin/40,plan:panic/20,plan:dpdk/80,u280/100}" \
+    NICFORGE_RANDOM_TARGETS="${SOAK_TARGETS:-$targets}" \
     cargo test --release -p nicforge-tests --test generated -- --nocapture
 
-# Generated handlers for sPIN NICs: as code of this computer, on simulated cores, and behind the datapath in hardware.
-NICFORGE_RANDOM_HANDLERS=$((NICFORGE_RANDOM_PROGRAMS / 40)) cargo test --release -p nicforge-cli --test spin_generated -- --nocapture
+# Generated handlers for sPIN NICs: as code of this computer, on simulated cores, and behind the
+# datapath in hardware.
+NICFORGE_RANDOM_HANDLERS=$((NICFORGE_RANDOM_PROGRAMS / 40)) cargo test --release -p nicforge-cli \
+    --test spin_generated -- --nocapture
 
 # Random programs as hardware.
-NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p nicforge-tests --test fpga random -- --nocapture
-NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p nicforge-tests --test fpga_chains -- --nocapture
+NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p \
+    nicforge-tests --test fpga random -- --nocapture
+NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p \
+    nicforge-tests --test fpga_chains -- --nocapture
 
 # A million packets through the sPIN datapath in hardware, each compared.
-as_root env "PATH=$PATH" cargo test --release -p nicforge-run --test spin_datapath -- --ignored --nocapture
+as_root env "PATH=$PATH" cargo test --release -p nicforge-run --test spin_datapath -- --ignored \
+    --nocapture
 
 # Objects, instructions and listings with random damage, by a plain loop that needs no cargo-fuzz.
 export NICFORGE_FUZZ_SECONDS=${SOAK_FUZZ_SECONDS:-600} NICFORGE_FUZZ_SEED=${SOAK_SEED:-$RANDOM}
 cargo test --release -p nicforge-bound --test garbage -- --nocapture
-# The RV32 core against qemu on a tenth of the programs, instruction by instruction, and damaged code and files.
-NICFORGE_RV32_PROGRAMS=$((NICFORGE_RANDOM_PROGRAMS / 10)) cargo test --release -p nicforge-isa --test rv32 -- --nocapture
+# The RV32 core against qemu on a tenth of the programs, instruction by instruction, and damaged
+# code and files.
+NICFORGE_RV32_PROGRAMS=$((NICFORGE_RANDOM_PROGRAMS / 10)) cargo test --release -p nicforge-isa \
+    --test rv32 -- --nocapture
 
 if ! cargo fuzz --version >/dev/null 2>&1; then
-    echo "fuzzing left out: cargo-fuzz is missing; \`rustup toolchain install nightly && cargo install cargo-fuzz\`" >&2
+    echo "fuzzing left out: cargo-fuzz is missing;" \
+        "\`rustup toolchain install nightly && cargo install cargo-fuzz\`" >&2
     exit 0
 fi
 # What the tests replay is where fuzzing starts.
 seeds=tests/corpus
-mkdir -p fuzz/corpus/{air,pcap,tables,spec,plan,object,ebpf,nfp,rv32,rv32_elf,spin_match,spin_image,balance,netlist}
+fuzzed=(air pcap tables spec plan object ebpf nfp rv32 rv32_elf spin_match spin_image balance netlist)
+mkdir -p "${fuzzed[@]/#/fuzz/corpus/}"
 cp crates/ir/src/text/*.air crates/passes/tests/fixtures/*.air fuzz/corpus/air/
 cp $seeds/pcap/* fuzz/corpus/pcap/
 cp $seeds/tables/* fuzz/corpus/tables/
@@ -68,6 +85,6 @@ cp $seeds/netlist/* fuzz/corpus/netlist/
 for profile in crates/balance/profiles/*.toml; do
     { printf '\1'; cat "$profile"; } >"fuzz/corpus/balance/$(basename "$profile")"
 done
-for target in air pcap tables spec plan object ebpf nfp rv32 rv32_elf spin_match spin_image balance netlist; do
+for target in "${fuzzed[@]}"; do
     cargo +nightly fuzz run "$target" -- -max_total_time="${SOAK_FUZZ_SECONDS:-600}" -max_len=65536
 done

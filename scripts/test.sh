@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything CI runs; with `check` what a person runs before each commit: format, lint, unit tests,
-# text fixtures and one run in the kernel. Builds come first; then tests run several at a time, and a
-# table at the end says what each took and how many tests ran and were skipped.
+# text fixtures and one run in the kernel. Builds come first; then tests run several at a time, and
+# a table at the end says what each took and how many tests ran and were skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -29,7 +29,8 @@ step "format of C and Python" scripts/lint.sh
 step "lint" cargo clippy -q --workspace --all-targets -- -D warnings
 if [ "$tier" = check ]; then
     step "build" build --workspace --lib --bins
-    step "build of fixtures" build -p nicforge-frontend -p nicforge-passes -p nicforge-codegen --test fixtures
+    step "build of fixtures" build -p nicforge-frontend -p nicforge-passes -p nicforge-codegen \
+        --test fixtures
     step "build of the command" cargo build -q -p nicforge-cli
     jobs=("kernel=$PWD:$target/debug/nicforge run examples/nf_chain/nf_chain.c --target xdp")
 else
@@ -40,5 +41,6 @@ else
         "flow programs=$PWD:$NICFORGE_PYTHON/bin/pytest -q -n 2 -p no:cacheprovider python/tests"
     )
 fi
-as_root env NICFORGE="$target/debug/nicforge" "$python" scripts/tests.py "$logs" "$messages" "${jobs[@]}"
+as_root env NICFORGE="$target/debug/nicforge" "$python" scripts/tests.py "$logs" "$messages" \
+    "${jobs[@]}"
 echo "== all of it: $((SECONDS - began)) s"

@@ -21,7 +21,16 @@ import sys
 import time
 
 # Jobs that take minutes go first, so that none of them is what all wait for at the end.
-LONG = ("hardware library", "flow programs", "cli-flow", "tests-fpga", "tests-plans", "cli-spin", "run-spin", "cli-hardware")
+LONG = (
+    "hardware library",
+    "flow programs",
+    "cli-flow",
+    "tests-fpga",
+    "tests-plans",
+    "cli-spin",
+    "run-spin",
+    "cli-hardware",
+)
 # The closing lines of libtest and of pytest.
 RUST = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.M)
 PYTEST = re.compile(r"^(?=.*\d+ (?:passed|failed|skipped))(?:=+ )?(.*) in [\d.]+s", re.M)
@@ -33,7 +42,9 @@ LIMIT = 60 * float(os.environ.get("NICFORGE_JOB_MINUTES", "40"))
 
 def kill(process, out):
     """Ends a job and what it started; says before what was running."""
-    table = subprocess.run(["ps", "-eo", "pid,ppid,sess,stat,etimes,args"], capture_output=True, text=True)
+    table = subprocess.run(
+        ["ps", "-eo", "pid,ppid,sess,stat,etimes,args"], capture_output=True, text=True
+    )
     rows = [line.split(None, 5) for line in table.stdout.splitlines()[1:]]
     family = {str(process.pid)}
     # Parents stand before their children, except where numbers began again.
@@ -102,7 +113,11 @@ def rust_jobs(messages):
     for line in pathlib.Path(messages).read_text().splitlines():
         message = json.loads(line) if line.startswith("{") else {}
         program = message.get("executable")
-        if message.get("reason") != "compiler-artifact" or not program or not message["profile"]["test"]:
+        if (
+            message.get("reason") != "compiler-artifact"
+            or not program
+            or not message["profile"]["test"]
+        ):
             continue
         folder = pathlib.Path(message["manifest_path"]).parent
         target = message["target"]
@@ -132,7 +147,10 @@ def main():
                 print(text[-20000:], flush=True)
     print(f"\n{'step':34} {'seconds':>8} {'passed':>7} {'skipped':>8}")
     for job in sorted(jobs, key=lambda job: -job.seconds):
-        print(f"{job.name:34} {job.seconds:8.1f} {job.passed:7} {job.skipped:8}" + ("" if job.ok else "  FAILED"))
+        print(
+            f"{job.name:34} {job.seconds:8.1f} {job.passed:7} {job.skipped:8}"
+            + ("" if job.ok else "  FAILED")
+        )
     total = [sum(getattr(job, what) for job in jobs) for what in ("passed", "failed", "skipped")]
     print("\n{} passed, {} failed, {} skipped".format(*total))
     sys.exit(0 if all(job.ok for job in jobs) else 1)

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """A memcached client for the binary protocol over UDP.
 
-No packaged client does binary GETs over UDP: pymemcache speaks text over TCP, and libmemcached over UDP only sends quiet
-SETs, which it does not expect to be answered. So this is one, written from memcached's documents protocol-binary (header
-of 24 bytes) and protocol.txt (frame header of 8 bytes before each datagram), with nothing of the programs it is used
-against.
+No packaged client does binary GETs over UDP: pymemcache speaks text over TCP, and libmemcached over
+UDP only sends quiet SETs, which it does not expect to be answered. So this is one, written from
+memcached's documents protocol-binary (header of 24 bytes) and protocol.txt (frame header of 8 bytes
+before each datagram), with nothing of the programs it is used against.
 
     memcached_client.py ADDRESS PORT
 
 Reads one request as JSON per line: {"op": "get"|"set"|"add"|"delete"|"version", "key": TEXT, "value": TEXT, "flags": N}.
-Answers with a line each: {"status": N, "value": TEXT, "flags": N}, or {"error": WHY}, whose cause can be `timeout`.
+Answers with a line each: {"status": N, "value": TEXT, "flags": N}, or {"error": WHY}, whose cause
+can be `timeout`.
 """
 
 import json
@@ -32,7 +33,9 @@ def request_bytes(request, number):
     value = request.get("value", "").encode()
     body = extras + key + value
     opcode = OPCODES[request["op"]]
-    header = HEADER.pack(0x80, opcode, len(key), len(extras), 0, 0, len(body), 0xC0DE0000 + number, 0)
+    header = HEADER.pack(
+        0x80, opcode, len(key), len(extras), 0, 0, len(body), 0xC0DE0000 + number, 0
+    )
     return FRAME.pack(number, 0, 1, 0) + header + body
 
 
@@ -43,8 +46,8 @@ def answer(datagram, request, number):
     frame = FRAME.unpack_from(datagram)
     if frame != (number, 0, 1, 0):
         raise ValueError(f"frame header {frame}")
-    magic, opcode, key_length, extras_length, data_type, status, body_length, opaque, _cas = HEADER.unpack_from(
-        datagram, FRAME.size
+    magic, opcode, key_length, extras_length, data_type, status, body_length, opaque, _cas = (
+        HEADER.unpack_from(datagram, FRAME.size)
     )
     if (magic, opcode, data_type) != (0x81, OPCODES[request["op"]], 0):
         raise ValueError(f"magic {magic:#x}, opcode {opcode:#x}, data type {data_type}")

@@ -1,4 +1,5 @@
-"""UDP echo as a flow program: what comes to port 7 goes back. Prints the C; `bench --bin dpdk echo` measures it.
+"""UDP echo as a flow program: what comes to port 7 goes back. Prints the C; `bench --bin dpdk echo`
+measures it.
 
 python3 bench/flow/echo.py
 """
@@ -11,7 +12,8 @@ from nicforge.flow import Drop, Element, FromNet, In, Out, Program, Reply, packe
 
 
 class Echo(Element):
-    """Exchanges Ethernet and IPv4 addresses and UDP ports. Sums of fields that change places stay what they are."""
+    """Exchanges Ethernet and IPv4 addresses and UDP ports. Sums of fields that change places stay
+    what they are."""
 
     inp = In(pkt=packet)
     out = Out(packet)
@@ -20,7 +22,8 @@ class Echo(Element):
         struct nf_eth eth;
         struct nf_ipv4 ip;
         struct nf_udp udp;
-        if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.ihl != 5 ||
+        if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) ||
+            !nf_extract(pkt, &ip) || ip.ihl != 5 ||
             ip.protocol != NF_IP_UDP || (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0 ||
             !nf_extract(pkt, &udp) || udp.dport != nf_htons(7)) {
             other(pkt);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * A load balancer's director and merger as an XDP developer writes them for one mode (MODE: 0 window, 1 token bucket, 2
- * proportional) and for what the packets of the benchmark are: IPv4 and IPv6, TCP and UDP, with or without a VLAN tag.
- * Maps have the layout of the director it is compared with, so that both can be set up alike.
+ * A load balancer's director and merger as an XDP developer writes them for one mode (MODE: 0
+ * window, 1 token bucket, 2 proportional) and for what the packets of the benchmark are: IPv4 and
+ * IPv6, TCP and UDP, with or without a VLAN tag. Maps have the layout of the director it is
+ * compared with, so that both can be set up alike.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -118,7 +119,8 @@ static __always_inline __u32 mix(__u32 hash, __u32 word)
 }
 
 /* The side of a flow: both addresses are `words` words from `source`. */
-static __always_inline bool flow_stays(const __u32 *source, int words, const __u32 *ports, __u8 protocol, __u64 bytes)
+static __always_inline bool flow_stays(const __u32 *source, int words, const __u32 *ports,
+                                       __u8 protocol, __u64 bytes)
 {
     __u32 hash = protocol + 0x9e3779b9;
 

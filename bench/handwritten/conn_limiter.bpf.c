@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * conn_limiter by hand: at most LIMIT open TCP connections per source address, from their SYN to the first FIN
- * or RST of either side.
+ * conn_limiter by hand: at most LIMIT open TCP connections per source address, from their SYN to
+ * the first FIN or RST of either side.
  */
 #include "common.h"
 

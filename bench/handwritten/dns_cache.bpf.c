@@ -59,8 +59,9 @@ int nf_net_recv(struct xdp_md *ctx)
     struct query *q = data;
 
     if ((void *)(q + 1) > end || q->eth.h_proto != bpf_htons(ETH_P_IP) || q->ip.ihl != 5 ||
-        (q->ip.frag_off & bpf_htons(0x3fff)) || q->ip.protocol != IPPROTO_UDP || q->udp.dest != bpf_htons(53) ||
-        (q->flags & bpf_htons(0xf800)) || q->questions != bpf_htons(1) || q->answers)
+        (q->ip.frag_off & bpf_htons(0x3fff)) || q->ip.protocol != IPPROTO_UDP ||
+        q->udp.dest != bpf_htons(53) || (q->flags & bpf_htons(0xf800)) ||
+        q->questions != bpf_htons(1) || q->answers)
         return pass();
 
     struct name name __attribute__((aligned(8))) = {0};

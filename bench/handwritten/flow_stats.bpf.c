@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * flow_stats by hand: a count-min sketch of packets per flow, and exact counts for flows it finds heavy.
+ * flow_stats by hand: a count-min sketch of packets per flow, and exact counts for flows it finds
+ * heavy.
  */
 #include "common.h"
 
@@ -59,7 +60,8 @@ int nf_net_recv(struct xdp_md *ctx)
     struct flow flow = {.src = ip->saddr, .dst = ip->daddr, .protocol = ip->protocol};
     /* Fragments count by address: only the first has ports. */
     if (!(ip->frag_off & bpf_htons(0x3fff)) && ip->ihl == 5 &&
-        (ip->protocol == IPPROTO_TCP || ip->protocol == IPPROTO_UDP) && (void *)(&l4->dest + 1) <= end) {
+        (ip->protocol == IPPROTO_TCP || ip->protocol == IPPROTO_UDP) &&
+        (void *)(&l4->dest + 1) <= end) {
         flow.sport = l4->source;
         flow.dport = l4->dest;
     }

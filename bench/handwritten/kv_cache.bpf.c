@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * kv_cache by hand: GETs and SETs of memcached's binary protocol over UDP, answered in the frame they came in. What
- * stays as it came is not written again.
+ * kv_cache by hand: GETs and SETs of memcached's binary protocol over UDP, answered in the frame
+ * they came in. What stays as it came is not written again.
  */
 #include "common.h"
 
@@ -52,8 +52,10 @@ struct {
 
 COUNTERS(1, 1);
 
-/* Turns the request into an answer with a body of so many bytes; null if the frame cannot have that length. */
-static __always_inline struct request *answer(struct xdp_md *ctx, __u32 length, __u32 extras, __u32 body, __u16 status)
+/* Turns the request into an answer with a body of so many bytes; null if the frame cannot have that
+ * length. */
+static __always_inline struct request *answer(struct xdp_md *ctx, __u32 length, __u32 extras,
+                                              __u32 body, __u16 status)
 {
     if (bpf_xdp_adjust_tail(ctx, (int)(sizeof(struct request) + body) - (int)length))
         return 0;
@@ -94,19 +96,22 @@ int nf_net_recv(struct xdp_md *ctx)
 
     if ((void *)(r + 1) > end || r->eth.h_proto != bpf_htons(ETH_P_IP) || r->ip.ihl != 5 ||
         (r->ip.frag_off & bpf_htons(0x3fff)) || r->ip.protocol != IPPROTO_UDP ||
-        r->udp.dest != bpf_htons(MEMCACHED_PORT) || r->datagrams != bpf_htons(1) || r->magic != 0x80 || r->data_type)
+        r->udp.dest != bpf_htons(MEMCACHED_PORT) || r->datagrams != bpf_htons(1) ||
+        r->magic != 0x80 || r->data_type)
         return pass();
     __u64 frame = end - data;
     asm volatile("" : "+r"(frame));
     __u64 key_length = bpf_ntohs(r->key_length);
     __u32 body = bpf_ntohl(r->body_length), extras = r->extras_length;
-    if (key_length == 0 || key_length > KEY_BYTES || body > frame - sizeof(*r) || key_length + extras > body)
+    if (key_length == 0 || key_length > KEY_BYTES || body > frame - sizeof(*r) ||
+        key_length + extras > body)
         return pass();
     struct key key __attribute__((aligned(8))) = {0};
     key.length = key_length;
     /* The helper wants to see the bounds of the very number that it gets. */
     asm volatile("" : "+r"(key_length));
-    if (key_length - 1 >= KEY_BYTES || bpf_xdp_load_bytes(ctx, sizeof(*r) + extras, key.b, key_length))
+    if (key_length - 1 >= KEY_BYTES ||
+        bpf_xdp_load_bytes(ctx, sizeof(*r) + extras, key.b, key_length))
         return pass();
 
     if (r->opcode == GET) {
@@ -121,19 +126,22 @@ int nf_net_recv(struct xdp_md *ctx)
             return XDP_ABORTED;
         *(__be32 *)(r + 1) = item->flags;
         asm volatile("" : "+r"(length));
-        if (length - 1 < VALUE_BYTES && bpf_xdp_store_bytes(ctx, sizeof(*r) + sizeof(item->flags), item->b, length))
+        if (length - 1 < VALUE_BYTES &&
+            bpf_xdp_store_bytes(ctx, sizeof(*r) + sizeof(item->flags), item->b, length))
             return XDP_ABORTED;
         return send_back();
     }
     __be32 *set = (void *)(r + 1);
     __u64 length = body - extras - key_length;
-    if (r->opcode != SET || extras != 8 || length > VALUE_BYTES || r->cas || (void *)(set + 2) > end || set[1]) {
+    if (r->opcode != SET || extras != 8 || length > VALUE_BYTES || r->cas ||
+        (void *)(set + 2) > end || set[1]) {
         bpf_map_delete_elem(&items, &key);
         return pass();
     }
     struct item item __attribute__((aligned(8))) = {.flags = set[0], .length = length};
     asm volatile("" : "+r"(length));
-    if (length - 1 < VALUE_BYTES && bpf_xdp_load_bytes(ctx, sizeof(*r) + extras + key_length, item.b, length))
+    if (length - 1 < VALUE_BYTES &&
+        bpf_xdp_load_bytes(ctx, sizeof(*r) + extras + key_length, item.b, length))
         return XDP_ABORTED;
     __u16 status = 0;
     if (bpf_map_update_elem(&items, &key, &item, BPF_ANY)) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * l2_forward by hand: every frame goes back where it came from, with the Ethernet addresses swapped.
+ * l2_forward by hand: every frame goes back where it came from, with the Ethernet addresses
+ * swapped.
  */
 #include "common.h"
 

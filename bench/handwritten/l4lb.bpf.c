@@ -128,7 +128,8 @@ int nf_net_recv(struct xdp_md *ctx)
     } else {
         return pass();
     }
-    if ((void *)(&l4->dest + 1) > end || (key.protocol != IPPROTO_TCP && key.protocol != IPPROTO_UDP))
+    if ((void *)(&l4->dest + 1) > end ||
+        (key.protocol != IPPROTO_TCP && key.protocol != IPPROTO_UDP))
         return pass();
 
     __u64 delta;
@@ -144,7 +145,8 @@ int nf_net_recv(struct xdp_md *ctx)
         if (chosen) {
             at = chosen->backend;
         } else {
-            struct service_key wanted = {.address = dst, .port = key.port, .protocol = key.protocol};
+            struct service_key wanted = {
+                .address = dst, .port = key.port, .protocol = key.protocol};
             struct service *service = bpf_map_lookup_elem(&services, &wanted);
             if (!service)
                 return pass();

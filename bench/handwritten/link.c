@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * link.c - what an entry costs in a queue between two threads: runtime/host/nf_link.h against a copy ring by hand.
- * Arguments: CPUs of producer and consumer. Prints bytes, and ns of processor time per entry, in and out, of ours and
- * by hand: best of several runs, which take turns.
+ * link.c - what an entry costs in a queue between two threads: runtime/host/nf_link.h against a
+ * copy ring by hand. Arguments: CPUs of producer and consumer. Prints bytes, and ns of processor
+ * time per entry, in and out, of ours and by hand: best of several runs, which take turns.
  */
 #define _GNU_SOURCE
 #include "nf_link_far.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * nf_chain by hand: a stateful firewall, a connection limiter and a load balancer, one behind the other.
+ * nf_chain by hand: a stateful firewall, a connection limiter and a load balancer, one behind the
+ * other.
  */
 #include <stddef.h>
 
@@ -152,7 +153,8 @@ int nf_net_recv(struct xdp_md *ctx)
     if (!fresh && !opens)
         return drop(5);
 
-    /* Limiter: counts connections from their SYN to the first FIN or RST. One that went idle is still counted. */
+    /* Limiter: counts connections from their SYN to the first FIN or RST. One that went idle is
+     * still counted. */
     bool counted = connection && !connection->fin_seen;
     struct service *service = NULL;
     if (opens && !counted) {

@@ -103,13 +103,15 @@ static __always_inline int unwrap(struct xdp_md *ctx, const struct self *self)
 {
     struct outer *outer = (void *)(long)ctx->data;
     void *end = (void *)(long)ctx->data_end;
-    if ((void *)&outer->vxlan > end || outer->eth.h_proto != bpf_htons(ETH_P_IP) || outer->ip.protocol != IPPROTO_UDP ||
-        outer->ip.ihl != 5 || (outer->ip.frag_off & bpf_htons(0x3fff)) || outer->ip.daddr != self->address ||
+    if ((void *)&outer->vxlan > end || outer->eth.h_proto != bpf_htons(ETH_P_IP) ||
+        outer->ip.protocol != IPPROTO_UDP || outer->ip.ihl != 5 ||
+        (outer->ip.frag_off & bpf_htons(0x3fff)) || outer->ip.daddr != self->address ||
         outer->udp.dest != bpf_htons(VXLAN_PORT))
         return pass();
     if ((void *)(outer + 1) > end || !(outer->vxlan.flags & 0x08))
         return drop(2);
-    if (*(__u16 *)outer->vxlan.vni != *(const __u16 *)self->vni || outer->vxlan.vni[2] != self->vni[2])
+    if (*(__u16 *)outer->vxlan.vni != *(const __u16 *)self->vni ||
+        outer->vxlan.vni[2] != self->vni[2])
         return drop(3);
     if ((void *)(outer + 1) + sizeof(struct ethhdr) > end)
         return drop(4);

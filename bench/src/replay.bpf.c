@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * replay.bpf.c - runs another program on the packets of a capture, one after the other, over and over.
+ * replay.bpf.c - runs another program on the packets of a capture, one after the other, over and
+ * over.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -33,7 +34,8 @@ struct {
     __type(value, __u32[2]);
 } position SEC(".maps");
 
-/* Where frames start: first as the last program left it, then as the first one of this run found it. */
+/* Where frames start: first as the last program left it, then as the first one of this run found
+ * it. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);
@@ -41,8 +43,8 @@ struct {
     __type(value, __u64[2]);
 } starts SEC(".maps");
 
-/* Bytes from the frame's start to where the run's first frame started. The verifier lets no arithmetic see a packet's
- * address, but a map may hold it. */
+/* Bytes from the frame's start to where the run's first frame started. The verifier lets no
+ * arithmetic see a packet's address, but a map may hold it. */
 static __always_inline int moved(struct xdp_md *ctx)
 {
     __u32 zero = 0;
@@ -71,10 +73,12 @@ int replay(struct xdp_md *ctx)
     __u64 length = frame->length;
     if (length > LARGEST_FRAME)
         length = 0;
-    /* Without this, clang makes one comparison of both bounds, of which the verifier sees only the upper one. */
+    /* Without this, clang makes one comparison of both bounds, of which the verifier sees only the
+     * upper one. */
     asm volatile("" : "+r"(length));
     int shift = moved(ctx);
-    if (length < 1 || bpf_xdp_adjust_tail(ctx, (int)length + shift - (int)bpf_xdp_get_buff_len(ctx)) ||
+    if (length < 1 ||
+        bpf_xdp_adjust_tail(ctx, (int)length + shift - (int)bpf_xdp_get_buff_len(ctx)) ||
         bpf_xdp_adjust_head(ctx, shift) || bpf_xdp_store_bytes(ctx, 0, frame->bytes, length))
         return XDP_ABORTED;
     bpf_tail_call(ctx, &measured, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * conn_limiter: at most LIMIT open TCP connections per source address, from their SYN to the first FIN or RST of either
- * side. Port 0 faces the clients, port 1 the servers; all else passes.
+ * conn_limiter: at most LIMIT open TCP connections per source address, from their SYN to the first
+ * FIN or RST of either side. Port 0 faces the clients, port 1 the servers; all else passes.
  */
 #include <nicforge.h>
 

@@ -1,5 +1,5 @@
-"""Clients that open and close TCP connections through conn_limiter, some too many; writes traffic.pcap (from the clients)
-and traffic.1.pcap (from the servers).
+"""Clients that open and close TCP connections through conn_limiter, some too many; writes
+traffic.pcap (from the clients) and traffic.1.pcap (from the servers).
 """
 
 import pathlib
@@ -38,7 +38,8 @@ connections, sources = set(), {}
 
 
 def fate(frame, side, client, sport, flags):
-    """What should become of a frame with such a segment, and what the limiter should remember of it."""
+    """What should become of a frame with such a segment, and what the limiter should remember of
+    it."""
     key, out = (client, sport), sent(1 - side, frame)
     if side == CLIENTS and flags & (SYN | ACK) == SYN and key not in connections:
         if sources.get(client, 0) >= LIMIT:
@@ -58,12 +59,18 @@ def segment(side, client, sport, flags, payload=b"", options=b"", fragment=0):
     ports = (sport, PORT) if side == CLIENTS else (PORT, sport)
     body = tcp(*ends, *ports, flags, rng.randrange(1 << 32), rng.randrange(1 << 32), payload)
     return pad(
-        ethernet("02:00:00:00:00:01", "02:00:00:00:01:01", 0x0800, ipv4(*ends, 6, body, options=options, fragment=fragment))
+        ethernet(
+            "02:00:00:00:00:01",
+            "02:00:00:00:01:01",
+            0x0800,
+            ipv4(*ends, 6, body, options=options, fragment=fragment),
+        )
     )
 
 
 def connection(client, sport, end):
-    """(side, client, port, flags) of each segment; `end` says who closes: a side, with FIN or RST, or nobody."""
+    """(side, client, port, flags) of each segment; `end` says who closes: a side, with FIN or RST,
+    or nobody."""
     out = [(CLIENTS, client, sport, SYN)]
     if rng.randrange(8) == 0:
         out.append((CLIENTS, client, sport, SYN))  # sent again: the same connection
@@ -79,7 +86,10 @@ def connection(client, sport, end):
 
 
 ENDS = [(CLIENTS, FIN | ACK), (SERVERS, FIN | ACK), (CLIENTS, RST), (SERVERS, RST | ACK), None]
-threads = [connection(f"10.0.0.{rng.randrange(1, 12)}", 20000 + i, ENDS[i % 5 if i % 3 else 0]) for i in range(200)]
+threads = [
+    connection(f"10.0.0.{rng.randrange(1, 12)}", 20000 + i, ENDS[i % 5 if i % 3 else 0])
+    for i in range(200)
+]
 # Refused at first, then again when others have closed.
 threads += [connection("10.0.9.9", 30000 + i % 20, ENDS[i % 4]) for i in range(60)]
 for i, (side, client, sport, flags) in enumerate(interleave(rng, threads)):
@@ -98,8 +108,18 @@ for i in range(1100):
 for side in [CLIENTS, SERVERS] * 8:
     for frame in [
         ethernet("ff:ff:ff:ff:ff:ff", "02:00:00:00:01:01", 0x0806, bytes(28)),
-        ethernet("02:00:00:00:00:01", "02:00:00:00:01:01", 0x86DD, ipv6("2001:db8::1", "2001:db8::2", 17, bytes(8))),
-        ethernet("02:00:00:00:00:01", "02:00:00:00:01:01", 0x8100, vlan(5, 0x0800, segment(side, "10.0.0.1", 1, SYN)[14:])),
+        ethernet(
+            "02:00:00:00:00:01",
+            "02:00:00:00:01:01",
+            0x86DD,
+            ipv6("2001:db8::1", "2001:db8::2", 17, bytes(8)),
+        ),
+        ethernet(
+            "02:00:00:00:00:01",
+            "02:00:00:00:01:01",
+            0x8100,
+            vlan(5, 0x0800, segment(side, "10.0.0.1", 1, SYN)[14:]),
+        ),
         ethernet(
             "02:00:00:00:00:01",
             "02:00:00:00:01:01",
@@ -110,8 +130,14 @@ for side in [CLIENTS, SERVERS] * 8:
     ]:
         traffic.add(frame, sent(1 - side, frame), side)
     # A header length that cannot be, and options that are not all there.
-    traffic.add(change(segment(side, "10.0.0.1", 5, SYN), 14, b"\x44"), "drop no whole TCP header", side)
-    traffic.add(change(segment(side, "10.0.0.1", 5, SYN), 14, b"\x4f"), "drop no whole TCP header", side)
+    traffic.add(
+        change(segment(side, "10.0.0.1", 5, SYN), 14, b"\x44"), "drop no whole TCP header", side
+    )
+    traffic.add(
+        change(segment(side, "10.0.0.1", 5, SYN), 14, b"\x4f"), "drop no whole TCP header", side
+    )
 for frame in malformed(segment(CLIENTS, "10.0.0.1", 5, ACK)[:54], 40):
-    traffic.add(frame, "drop shorter than an IPv4 header" if len(frame) < 34 else "drop no whole TCP header")
+    traffic.add(
+        frame, "drop shorter than an IPv4 header" if len(frame) < 34 else "drop no whole TCP header"
+    )
 traffic.write()

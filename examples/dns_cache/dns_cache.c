@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * dns_cache: answers DNS queries (RFC 1035) of type A from a table; all others go to the operating system's resolver.
+ * dns_cache: answers DNS queries (RFC 1035) of type A from a table; all others go to the operating
+ * system's resolver.
  */
 #include <nicforge.h>
 
@@ -57,9 +58,10 @@ void net_recv(nf_pkt pkt)
     struct nf_udp udp;
     struct dns dns;
 
-    if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.ihl != 5 ||
-        (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0 || ip.protocol != NF_IP_UDP ||
-        !nf_extract(pkt, &udp) || udp.dport != nf_htons(53) || !nf_extract(pkt, &dns)) {
+    if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) ||
+        ip.ihl != 5 || (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0 ||
+        ip.protocol != NF_IP_UDP || !nf_extract(pkt, &udp) || udp.dport != nf_htons(53) ||
+        !nf_extract(pkt, &dns)) {
         to_stack(pkt);
         return;
     }

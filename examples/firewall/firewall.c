@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * firewall: a stateful firewall. Hosts inside (port 0) may talk to anyone; from outside (port 1) come only answers, and
- * what the rules allow: a source prefix for a service (protocol and port).
+ * firewall: a stateful firewall. Hosts inside (port 0) may talk to anyone; from outside (port 1)
+ * come only answers, and what the rules allow: a source prefix for a service (protocol and port).
  */
 #include <nicforge.h>
 

@@ -1,7 +1,8 @@
-"""What self-tests of flow programs share: a network namespace without a name, with a veth pair in it.
+"""What self-tests of flow programs share: a network namespace without a name, with a veth pair in
+it.
 
-nf0 is the program's end and has no address, so whatever answers from there is the program; `client` is ours. Everything ends
-with the processes in it.
+nf0 is the program's end and has no address, so whatever answers from there is the program; `client`
+is ours. Everything ends with the processes in it.
 """
 
 import json
@@ -22,10 +23,17 @@ ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 
 def again(script: pathlib.Path, tools: list[str], *arguments: str) -> int:
     """Runs a script in a namespace of its own; 3 if something is missing here."""
-    missing = [tool for tool in (*tools, "ip", "ethtool", "unshare", "setpriv") if shutil.which(tool) is None]
+    missing = [
+        tool
+        for tool in (*tools, "ip", "ethtool", "unshare", "setpriv")
+        if shutil.which(tool) is None
+    ]
     if os.geteuid() != 0 or missing:
         why = f"`{missing[0]}` is not installed" if missing else "it makes network namespaces"
-        print(f"error: the self-test cannot run here: {why}; run it as root after scripts/bootstrap.sh", file=sys.stderr)
+        print(
+            f"error: the self-test cannot run here: {why}; run it as root after scripts/bootstrap.sh",
+            file=sys.stderr,
+        )
         return 3
     return subprocess.call(["unshare", "--net", sys.executable, str(script), *arguments])
 
@@ -39,22 +47,40 @@ def network() -> None:
         _call("ip", "link", "set", end, "addrgenmode", "none")
         _call("ip", "link", "set", end, "up")
     _call("ip", "address", "add", f"{OURS}/24", "dev", "client")
-    _call("ip", "neighbour", "add", ADDRESS, "lladdr", link("nf0")["address"], "dev", "client", "nud", "permanent")
+    _call(
+        "ip",
+        "neighbour",
+        "add",
+        ADDRESS,
+        "lladdr",
+        link("nf0")["address"],
+        "dev",
+        "client",
+        "nud",
+        "permanent",
+    )
 
 
 def listen(place: pathlib.Path) -> subprocess.Popen:
-    """A program on our end: veth takes what its peer's program sends back at once only if it has one too."""
+    """A program on our end: veth takes what its peer's program sends back at once only if it has
+    one too."""
     source = place / "listen.c"
-    source.write_text("#include <nicforge.h>\nNF_PORTS(1);\nvoid net_recv(nf_pkt pkt) { nf_pass(pkt); }\n")
+    source.write_text(
+        "#include <nicforge.h>\nNF_PORTS(1);\nvoid net_recv(nf_pkt pkt) { nf_pass(pkt); }\n"
+    )
     words = [find(), "run", str(source), "--target", "xdp", "--dev", "client"]
-    process = subprocess.Popen([*ENDS_WITH_US, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [*ENDS_WITH_US, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     until_attached("client")
     return process
 
 
 def link(name: str) -> dict:
     """What `ip` says about an interface."""
-    told = subprocess.run(["ip", "-json", "link", "show", name], check=True, capture_output=True, text=True)
+    told = subprocess.run(
+        ["ip", "-json", "link", "show", name], check=True, capture_output=True, text=True
+    )
     return json.loads(told.stdout)[0]
 
 

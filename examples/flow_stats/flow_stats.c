@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * flow_stats: packets per flow in a count-min sketch (Cormode and Muthukrishnan 2005), and exact counts from then on
- * for flows that it estimates to be heavy. All frames pass unchanged to the other port.
+ * flow_stats: packets per flow in a count-min sketch (Cormode and Muthukrishnan 2005), and exact
+ * counts from then on for flows that it estimates to be heavy. All frames pass unchanged to the
+ * other port.
  */
 #include <nicforge.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * icmp_echo: answers pings (RFC 792) on the NIC. Everything else goes to the operating system, also pings to a group:
- * an answer must not come from a broadcast or multicast address (RFC 1122, 3.2.2.6).
+ * icmp_echo: answers pings (RFC 792) on the NIC. Everything else goes to the operating system, also
+ * pings to a group: an answer must not come from a broadcast or multicast address (RFC
+ * 1122, 3.2.2.6).
  */
 #include <nicforge.h>
 
@@ -47,7 +48,8 @@ void net_recv(nf_pkt pkt)
         return;
     }
 
-    /* Behind the message may be Ethernet padding; if it is cut short, the operating system shall judge it. */
+    /* Behind the message may be Ethernet padding; if it is cut short, the operating system shall
+     * judge it. */
     uint32_t length = nf_ntohs(ip.length);
     uint32_t headers = sizeof(struct nf_ipv4) + sizeof(struct nf_icmp);
     if (length < headers || length - headers > nf_len(pkt)) {
@@ -63,12 +65,14 @@ void net_recv(nf_pkt pkt)
     nf_be32 address = ip.src;
     ip.src = ip.dst;
     ip.dst = address;
-    /* Addresses changed places, which leaves the IPv4 checksum as it is. Time to live and ICMP type are each the high
-     * byte of a word; the low bytes stay, so they count as zero. */
-    ip.csum = nf_csum_replace16(ip.csum, nf_htons((uint16_t)(ip.ttl << 8)), NF_HTONS(REPLY_TTL << 8));
+    /* Addresses changed places, which leaves the IPv4 checksum as it is. Time to live and ICMP type
+     * are each the high byte of a word; the low bytes stay, so they count as zero. */
+    ip.csum =
+        nf_csum_replace16(ip.csum, nf_htons((uint16_t)(ip.ttl << 8)), NF_HTONS(REPLY_TTL << 8));
     ip.ttl = REPLY_TTL;
     icmp.type = NF_ICMP_ECHO_REPLY;
-    icmp.csum = nf_csum_replace16(icmp.csum, NF_HTONS(NF_ICMP_ECHO << 8), NF_HTONS(NF_ICMP_ECHO_REPLY << 8));
+    icmp.csum = nf_csum_replace16(icmp.csum, NF_HTONS(NF_ICMP_ECHO << 8),
+                                  NF_HTONS(NF_ICMP_ECHO_REPLY << 8));
 
     nf_emit(pkt, &eth);
     nf_emit(pkt, &ip);

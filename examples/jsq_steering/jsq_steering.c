@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * jsq_steering: join the shortest queue. Each request goes to the host core with the fewest requests outstanding; the
- * host says when one is done. The core's number travels in front of the frame.
+ * jsq_steering: join the shortest queue. Each request goes to the host core with the fewest
+ * requests outstanding; the host says when one is done. The core's number travels in front of the
+ * frame.
  */
 #include <nicforge.h>
 

@@ -1,5 +1,5 @@
-"""Requests to sixteen services and the hosts' word when one is done, for jsq_steering; writes traffic.pcap and
-traffic.host.pcap.
+"""Requests to sixteen services and the hosts' word when one is done, for jsq_steering; writes
+traffic.pcap and traffic.host.pcap.
 """
 
 import pathlib
@@ -23,7 +23,9 @@ def request(frame):
     load = outstanding[service]
     core = load.index(min(load))
     load[core] += 1
-    traffic.add(frame, host(struct.pack("<II", core, service) + frame), after_ns=rng.randrange(200, 3_000))
+    traffic.add(
+        frame, host(struct.pack("<II", core, service) + frame), after_ns=rng.randrange(200, 3_000)
+    )
 
 
 def done(service, core):
@@ -35,8 +37,16 @@ def done(service, core):
 
 def frame_for(service):
     to = f"02:00:00:00:00:{rng.randrange(16) << 4 | service:02x}"
-    datagram = udp("10.0.0.1", "10.1.0.1", rng.randrange(1024, 65536), 9000, rng.randbytes(rng.randrange(0, 60)))
-    return pad(ethernet(to, "02:00:00:00:01:01", 0x0800, ipv4("10.0.0.1", "10.1.0.1", 17, datagram)))
+    datagram = udp(
+        "10.0.0.1",
+        "10.1.0.1",
+        rng.randrange(1024, 65536),
+        9000,
+        rng.randbytes(rng.randrange(0, 60)),
+    )
+    return pad(
+        ethernet(to, "02:00:00:00:01:01", 0x0800, ipv4("10.0.0.1", "10.1.0.1", 17, datagram))
+    )
 
 
 # Services of different popularity; cores finish in random order, so queues grow uneven.

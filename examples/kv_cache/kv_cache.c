@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * kv_cache: memcached (binary protocol over UDP) for small items that do not expire: SET and GET of keys up to 32 and
- * values up to 64 bytes are answered here. All else, also a GET that finds nothing, goes to the operating system, where
- * a full memcached listens; a request of this form that might change an item there removes it here.
+ * kv_cache: memcached (binary protocol over UDP) for small items that do not expire: SET and GET of
+ * keys up to 32 and values up to 64 bytes are answered here. All else, also a GET that finds
+ * nothing, goes to the operating system, where a full memcached listens; a request of this form
+ * that might change an item there removes it here.
  */
 #include <nicforge.h>
 
@@ -73,9 +74,10 @@ void net_recv(nf_pkt pkt)
     struct frame frame;
     struct binary request;
 
-    if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.ihl != 5 ||
-        (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0 || ip.protocol != NF_IP_UDP ||
-        !nf_extract(pkt, &udp) || udp.dport != nf_htons(MEMCACHED_PORT) || !nf_extract(pkt, &frame) ||
+    if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) ||
+        ip.ihl != 5 || (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0 ||
+        ip.protocol != NF_IP_UDP || !nf_extract(pkt, &udp) ||
+        udp.dport != nf_htons(MEMCACHED_PORT) || !nf_extract(pkt, &frame) ||
         frame.datagrams != nf_htons(1) || !nf_extract(pkt, &request) || request.magic != 0x80 ||
         request.data_type != 0) {
         to_stack(pkt);
@@ -84,7 +86,8 @@ void net_recv(nf_pkt pkt)
     uint32_t key_length = nf_ntohs(request.key_length);
     uint32_t body = nf_ntohl(request.body_length);
     uint32_t extras = request.extras_length;
-    if (key_length == 0 || key_length > KEY_BYTES || body > nf_len(pkt) || key_length + extras > body) {
+    if (key_length == 0 || key_length > KEY_BYTES || body > nf_len(pkt) ||
+        key_length + extras > body) {
         to_stack(pkt);
         return;
     }
@@ -101,8 +104,9 @@ void net_recv(nf_pkt pkt)
     struct set_extras set_extras;
     bool get = request.opcode == GET && body == key_length;
     /* Items that expire and compare-and-swap are for the full server. */
-    bool set = request.opcode == SET && extras == sizeof(set_extras) && body - extras - key_length <= VALUE_BYTES &&
-               request.cas == 0 && nf_load(pkt, 0, &set_extras) && set_extras.expiration == 0;
+    bool set = request.opcode == SET && extras == sizeof(set_extras) &&
+               body - extras - key_length <= VALUE_BYTES && request.cas == 0 &&
+               nf_load(pkt, 0, &set_extras) && set_extras.expiration == 0;
 
     struct item item = {0};
     uint32_t status = 0;

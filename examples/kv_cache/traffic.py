@@ -1,4 +1,5 @@
-"""GETs and SETs of small items, and all other requests of memcached, for kv_cache; writes traffic.pcap."""
+"""GETs and SETs of small items, and all other requests of memcached, for kv_cache; writes
+traffic.pcap."""
 
 import pathlib
 import random
@@ -19,9 +20,12 @@ items = {}
 
 
 def binary(magic, opcode, key=b"", extras=b"", value=b"", opaque=0, cas=0, body=None, data_type=0):
-    """A request or response of the binary protocol; `body` is its length field if that is not the truth."""
+    """A request or response of the binary protocol; `body` is its length field if that is not the
+    truth."""
     body = len(extras + key + value) if body is None else body
-    head = struct.pack("!BBHBBHIIQ", magic, opcode, len(key), len(extras), data_type, 0, body, opaque, cas)
+    head = struct.pack(
+        "!BBHBBHIIQ", magic, opcode, len(key), len(extras), data_type, 0, body, opaque, cas
+    )
     return head + extras + key + value
 
 
@@ -36,11 +40,20 @@ def packet(content, sport=4000, client="10.0.0.1", port=PORT, checksum=True, **h
 
 
 def ask(opcode, key, extras=b"", value=b"", cas=0, reply=None):
-    """Adds a request; `reply` makes the answer from its opaque number, without one it goes to the stack."""
+    """Adds a request; `reply` makes the answer from its opaque number, without one it goes to the
+    stack."""
     client, sport = f"10.0.{rng.randrange(4)}.{rng.randrange(1, 255)}", rng.randrange(1024, 65536)
-    number, opaque, identification = rng.randrange(65536), rng.randrange(1 << 32), rng.randrange(65536)
+    number, opaque, identification = (
+        rng.randrange(65536),
+        rng.randrange(1 << 32),
+        rng.randrange(65536),
+    )
     content = datagram(number, binary(0x80, opcode, key, extras, value, opaque, cas))
-    more = {"ttl": rng.randrange(1, 256), "identification": identification, "checksum": rng.randrange(4) > 0}
+    more = {
+        "ttl": rng.randrange(1, 256),
+        "identification": identification,
+        "checksum": rng.randrange(4) > 0,
+    }
     frame = packet(content, sport, client, **more)
     if reply is None:
         traffic.add(frame, "stack")
@@ -55,7 +68,13 @@ def get(key):
         ask(GET, key)
         return
     flags, value = items[key]
-    ask(GET, key, reply=lambda opaque: binary(0x81, GET, extras=struct.pack("!I", flags), value=value, opaque=opaque))
+    ask(
+        GET,
+        key,
+        reply=lambda opaque: binary(
+            0x81, GET, extras=struct.pack("!I", flags), value=value, opaque=opaque
+        ),
+    )
 
 
 def put(key, value, flags=0, expiration=0, cas=0):
@@ -76,7 +95,9 @@ def other(opcode, key, extras=b"", value=b""):
 
 # Keys of all lengths; some are the beginning of others.
 KEYS = (
-    [b"k" * length for length in range(1, KEY_BYTES + 1)] + [f"user:{i}".encode() for i in range(60)] + [bytes(4), b"\xff\0"]
+    [b"k" * length for length in range(1, KEY_BYTES + 1)]
+    + [f"user:{i}".encode() for i in range(60)]
+    + [bytes(4), b"\xff\0"]
 )
 for _i in range(1900):
     key = rng.choice(KEYS)
@@ -125,7 +146,14 @@ for _i in range(10):
         packet(datagram(1, binary(0x80, GET, b"kept")), options=b"\1" * 4),
         change(good, 20, b"\x20\x00"),
         change(good, 20, b"\x00\x02"),
-        pad(ethernet(OUR_MAC, CLIENT_MAC, 0x0800, ipv4("10.0.0.1", US, 6, tcp("10.0.0.1", US, 4000, PORT, ACK)))),
+        pad(
+            ethernet(
+                OUR_MAC,
+                CLIENT_MAC,
+                0x0800,
+                ipv4("10.0.0.1", US, 6, tcp("10.0.0.1", US, 4000, PORT, ACK)),
+            )
+        ),
         ethernet("ff:ff:ff:ff:ff:ff", CLIENT_MAC, 0x0806, bytes(28)),
         ethernet(
             OUR_MAC,

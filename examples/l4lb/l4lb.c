@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * l4lb: a layer-4 load balancer with Maglev hashing (Eisenbud et al., NSDI'16) for TCP and UDP over IPv4 and IPv6.
- * Clients are on port 0, servers on port 1. The destination address is rewritten to the server's on the way in and back
- * to the service's on the way out, with incremental checksums (RFC 1624). Known flows keep their server when the ring
- * changes.
+ * l4lb: a layer-4 load balancer with Maglev hashing (Eisenbud et al., NSDI'16) for TCP and UDP over
+ * IPv4 and IPv6. Clients are on port 0, servers on port 1. The destination address is rewritten to
+ * the server's on the way in and back to the service's on the way out, with incremental checksums
+ * (RFC 1624). Known flows keep their server when the ring changes.
  */
 #include <nicforge.h>
 
@@ -85,7 +85,8 @@ void net_recv(nf_pkt pkt)
         return;
     }
     if (v4) {
-        if (!nf_extract(pkt, &ip4) || ip4.ihl != 5 || (ip4.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0) {
+        if (!nf_extract(pkt, &ip4) || ip4.ihl != 5 ||
+            (ip4.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0) {
             nf_drop(pkt, "truncated, options or fragment");
             return;
         }

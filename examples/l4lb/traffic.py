@@ -1,5 +1,5 @@
-"""Clients of an IPv4 and an IPv6 service and the servers' answers, for l4lb; writes traffic.pcap (from the clients),
-traffic.1.pcap (from the servers) and tables.toml with the Maglev rings.
+"""Clients of an IPv4 and an IPv6 service and the servers' answers, for l4lb; writes traffic.pcap
+(from the clients), traffic.1.pcap (from the servers) and tables.toml with the Maglev rings.
 """
 
 import hashlib
@@ -51,9 +51,10 @@ BACKENDS = {i: f"10.1.0.{i}" for i in range(1, 5)} | {i: f"2001:db8:1::{i}" for 
 def maglev(names, size):
     """A Maglev ring: for each slot an index into `names`.
 
-    Each backend has its own permutation of the slots, (offset + j * skip) mod size, which visits all because the size is
-    prime. In turns, each backend takes the first slot of its permutation that is still free (Eisenbud et al., NSDI'16,
-    section 3.4); so every backend gets the same number of slots, give or take one.
+    Each backend has its own permutation of the slots, (offset + j * skip) mod size, which visits
+    all because the size is prime. In turns, each backend takes the first slot of its permutation
+    that is still free (Eisenbud et al., NSDI'16, section 3.4); so every backend gets the same
+    number of slots, give or take one.
     """
     offset, skip = [], []
     for name in names:
@@ -96,11 +97,20 @@ number = {service: i * RING for i, service in enumerate(SERVICES)}
 traffic.tables(
     {
         "services": [
-            ({"address": text6(address), "port": port, "protocol": protocol}, {"ring": number[address, port, protocol]})
+            (
+                {"address": text6(address), "port": port, "protocol": protocol},
+                {"ring": number[address, port, protocol]},
+            )
             for address, port, protocol in SERVICES
         ],
-        "backends": [(i, {"address": text6(address), "mac": mac_of(i)}) for i, address in BACKENDS.items()],
-        "rings": [(number[service] + slot, backend) for service, ring in rings.items() for slot, backend in enumerate(ring)],
+        "backends": [
+            (i, {"address": text6(address), "mac": mac_of(i)}) for i, address in BACKENDS.items()
+        ],
+        "rings": [
+            (number[service] + slot, backend)
+            for service, ring in rings.items()
+            for slot, backend in enumerate(ring)
+        ],
     }
 )
 
@@ -131,14 +141,18 @@ def request(client, sport, service, **more):
     to = (BACKENDS[backend], port)
     macs, new_macs = (OURS, CLIENT_MAC), (mac_of(backend), OURS)
     frame = packet((client, sport), (address, port), protocol, macs=macs, **more)
-    traffic.add(frame, sent(SERVERS, packet((client, sport), to, protocol, macs=new_macs, **more)), CLIENTS)
+    traffic.add(
+        frame, sent(SERVERS, packet((client, sport), to, protocol, macs=new_macs, **more)), CLIENTS
+    )
 
 
 def answer(client, sport, service, **more):
     """The server answers."""
     address, port, protocol = service
     backend = backend_of(client, sport, service)
-    frame = packet((BACKENDS[backend], port), (client, sport), protocol, macs=(OURS, mac_of(backend)), **more)
+    frame = packet(
+        (BACKENDS[backend], port), (client, sport), protocol, macs=(OURS, mac_of(backend)), **more
+    )
     rewritten = packet((address, port), (client, sport), protocol, macs=(CLIENT_MAC, OURS), **more)
     traffic.add(frame, sent(CLIENTS, rewritten), SERVERS)
 
@@ -146,7 +160,11 @@ def answer(client, sport, service, **more):
 threads = []
 for i in range(260):
     service = rng.choice(list(SERVICES))
-    client = f"2001:db8:99::{rng.randrange(1, 999):x}" if ":" in service[0] else f"10.9.0.{rng.randrange(1, 250)}"
+    client = (
+        f"2001:db8:99::{rng.randrange(1, 999):x}"
+        if ":" in service[0]
+        else f"10.9.0.{rng.randrange(1, 250)}"
+    )
     flow = (client, 20000 + i, service)
     turns = rng.randrange(1, 5)
     if service[2] == TCP:
@@ -162,7 +180,10 @@ for send, flow, flags in interleave(rng, threads):
     send(*flow, flags=flags, payload=payload, with_checksum=with_checksum)
 # Payloads with which the rewritten checksum comes out as zero, which UDP writes as 0xffff.
 for i in range(20):
-    for client, service in [("10.9.1.1", ("192.0.2.10", 53, UDP)), ("2001:db8:99::1", ("2001:db8::10", 443, UDP))]:
+    for client, service in [
+        ("10.9.1.1", ("192.0.2.10", 53, UDP)),
+        ("2001:db8:99::1", ("2001:db8::10", 443, UDP)),
+    ]:
         backend = BACKENDS[backend_of(client, 3000 + i, service)]
         bare = udp(client, backend, 3000 + i, service[1], b"\0\0")
         request(client, 3000 + i, service, payload=bare[6:8])
@@ -176,8 +197,14 @@ for i in range(10):
         (packet(client4, ("192.0.2.10", 80), UDP, b"", (OURS, CLIENT_MAC)), "stack"),
         (packet(client4, ("192.0.2.11", 80), TCP, b"", (OURS, CLIENT_MAC)), "stack"),
         (packet(client6, ("2001:db8::11", 443), TCP, b"", (OURS, CLIENT_MAC)), "stack"),
-        (ethernet(OURS, CLIENT_MAC, 0x0800, ipv4("10.9.2.1", "192.0.2.10", 1, icmp(8, 0, 1, i))), "stack"),
-        (ethernet(OURS, CLIENT_MAC, 0x86DD, ipv6("2001:db8::5", "2001:db8::10", 44, bytes(40))), "stack"),
+        (
+            ethernet(OURS, CLIENT_MAC, 0x0800, ipv4("10.9.2.1", "192.0.2.10", 1, icmp(8, 0, 1, i))),
+            "stack",
+        ),
+        (
+            ethernet(OURS, CLIENT_MAC, 0x86DD, ipv6("2001:db8::5", "2001:db8::10", 44, bytes(40))),
+            "stack",
+        ),
         (ethernet("ff:ff:ff:ff:ff:ff", CLIENT_MAC, 0x0806, bytes(28)), "stack"),
         (ethernet(OURS, CLIENT_MAC, 0x8100, vlan(9, 0x0800, good[14:])), "stack"),
         (change(good, 14, b"\x46"), "drop truncated, options or fragment"),
@@ -189,8 +216,12 @@ for i in range(10):
         frame = packet(server, client, TCP, b"", (OURS, mac_of(1)))
         traffic.add(frame, "drop answer to no request", SERVERS)
 for frame in malformed(good[:38], 24):
-    traffic.add(frame, "drop truncated, options or fragment" if len(frame) < 34 else "stack", CLIENTS)
+    traffic.add(
+        frame, "drop truncated, options or fragment" if len(frame) < 34 else "stack", CLIENTS
+    )
 good6 = packet(client6, ("2001:db8::10", 443), TCP, b"hello", (OURS, CLIENT_MAC))
 for frame in malformed(good6[:58], 44):
-    traffic.add(frame, "drop truncated, options or fragment" if len(frame) < 54 else "stack", CLIENTS)
+    traffic.add(
+        frame, "drop truncated, options or fragment" if len(frame) < 54 else "stack", CLIENTS
+    )
 traffic.write()

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * nat: source address and port translation (RFC 3022, RFC 4787: endpoint-independent mapping). Hosts inside (port 0)
- * share one address outside (port 1). Checksums are updated incrementally (RFC 1624).
+ * nat: source address and port translation (RFC 3022, RFC 4787: endpoint-independent mapping).
+ * Hosts inside (port 0) share one address outside (port 1). Checksums are updated incrementally
+ * (RFC 1624).
  */
 #include <nicforge.h>
 
@@ -50,7 +51,8 @@ struct ports {
     nf_be16 destination;
 };
 
-static inline nf_be16 patch(nf_be16 csum, nf_be32 from_address, nf_be32 to_address, nf_be16 from_port, nf_be16 to_port)
+static inline nf_be16 patch(nf_be16 csum, nf_be32 from_address, nf_be32 to_address,
+                            nf_be16 from_port, nf_be16 to_port)
 {
     csum = nf_csum_replace32(csum, from_address, to_address);
     return nf_csum_replace16(csum, from_port, to_port);

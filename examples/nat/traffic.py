@@ -1,5 +1,5 @@
-"""Hosts inside that talk through one address outside, for nat; writes traffic.pcap (from inside), traffic.1.pcap (from
-outside) and tables.toml.
+"""Hosts inside that talk through one address outside, for nat; writes traffic.pcap (from inside),
+traffic.1.pcap (from outside) and tables.toml.
 """
 
 import ipaddress
@@ -9,13 +9,33 @@ import struct
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from packets import ACK, PSH, SYN, Traffic, change, ethernet, interleave, ipv4, malformed, nf_hash, pad, sent, tcp, udp  # noqa: E402
+from packets import (
+    ACK,
+    PSH,
+    SYN,
+    Traffic,
+    change,
+    ethernet,
+    interleave,
+    ipv4,
+    malformed,
+    nf_hash,
+    pad,
+    sent,
+    tcp,
+    udp,
+)  # noqa: E402
 
 rng = random.Random(5)
 traffic = Traffic(__file__)
 INSIDE, OUTSIDE = 0, 1
 TCP, UDP = 6, 17
-ADDRESS, INSIDE_MAC, OUTSIDE_MAC, GATEWAY = "192.0.2.1", "02:00:00:00:00:01", "02:00:00:00:00:02", "02:00:00:00:00:fe"
+ADDRESS, INSIDE_MAC, OUTSIDE_MAC, GATEWAY = (
+    "192.0.2.1",
+    "02:00:00:00:00:01",
+    "02:00:00:00:00:02",
+    "02:00:00:00:00:fe",
+)
 PEER_PORT = 443
 
 # What the translator should know: (address, port, protocol) inside to the port outside, and back.
@@ -28,12 +48,15 @@ def first_port(address, port, protocol):
 
 
 def outside_port(address, port, protocol):
-    """The port outside of an endpoint inside, as it is or as it should be made; None if there is none."""
+    """The port outside of an endpoint inside, as it is or as it should be made; None if there is
+    none."""
     inside = (address, port, protocol)
     if inside not in mappings:
         start = first_port(*inside)
         free = (1024 + (start + i) % 2**32 % 64512 for i in range(8))
-        found = next((candidate for candidate in free if (candidate, protocol) not in reverse), None)
+        found = next(
+            (candidate for candidate in free if (candidate, protocol) not in reverse), None
+        )
         if found is None:
             return None
         mappings[inside], reverse[found, protocol] = found, inside
@@ -61,7 +84,9 @@ def outward(inside, peer, protocol, payload=b"question", ttl=64, **more):
     if port is None:
         traffic.add(frame, "drop no free port")
         return
-    translated = packet((ADDRESS, port), peer, protocol, payload, (GATEWAY, OUTSIDE_MAC), ttl - 1, **more)
+    translated = packet(
+        (ADDRESS, port), peer, protocol, payload, (GATEWAY, OUTSIDE_MAC), ttl - 1, **more
+    )
     traffic.add(frame, sent(OUTSIDE, translated))
 
 
@@ -72,17 +97,25 @@ def inward(peer, port, protocol, payload=b"answer", ttl=64, **more):
         traffic.add(frame, "drop no mapping", OUTSIDE)
         return
     inside = reverse[port, protocol][:2]
-    translated = packet(peer, inside, protocol, payload, (mac_of(inside[0]), INSIDE_MAC), ttl - 1, **more)
+    translated = packet(
+        peer, inside, protocol, payload, (mac_of(inside[0]), INSIDE_MAC), ttl - 1, **more
+    )
     traffic.add(frame, sent(INSIDE, translated), OUTSIDE)
 
 
-# A server inside that is reached from outside, and eight ports that are taken so that one endpoint finds none free.
+# A server inside that is reached from outside, and eight ports that are taken so that one endpoint
+# finds none free.
 mappings["10.0.0.80", 80, TCP], reverse[80, TCP] = 80, ("10.0.0.80", 80, TCP)
 UNLUCKY = ("10.0.0.200", 7777)
 for i in range(8):
     taken = 1024 + (first_port(*UNLUCKY, UDP) + i) % 64512
     mappings["10.0.0.81", 9000 + i, UDP], reverse[taken, UDP] = taken, ("10.0.0.81", 9000 + i, UDP)
-config = {"address": ADDRESS, "inside_mac": INSIDE_MAC, "outside_mac": OUTSIDE_MAC, "gateway": GATEWAY}
+config = {
+    "address": ADDRESS,
+    "inside_mac": INSIDE_MAC,
+    "outside_mac": OUTSIDE_MAC,
+    "gateway": GATEWAY,
+}
 traffic.tables(
     {
         "config": [(0, config)],
@@ -91,13 +124,17 @@ traffic.tables(
             for (address, port, protocol), taken in mappings.items()
         ],
         "reverse": [
-            ({"port": taken, "protocol": protocol}, {"address": address, "port": port, "mac": mac_of(address)})
+            (
+                {"port": taken, "protocol": protocol},
+                {"address": address, "port": port, "mac": mac_of(address)},
+            )
             for (taken, protocol), (address, port, _) in reverse.items()
         ],
     }
 )
 
-# Conversations; each endpoint inside keeps its port outside whomever it talks to, and anybody may answer there.
+# Conversations; each endpoint inside keeps its port outside whomever it talks to, and anybody may
+# answer there.
 threads = []
 for _ in range(300):
     inside = (f"10.0.0.{rng.randrange(2, 60)}", rng.randrange(1024, 65536))

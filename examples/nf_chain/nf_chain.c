@@ -2,9 +2,10 @@
  *
  * nf_chain: a stateful firewall, a connection limiter and a load balancer, one behind the other.
  *
- * Clients are on port 0, servers on port 1. A client may open TCP connections to the services of the table `services`,
- * at most MAX_OPEN at a time; connections go to the service's servers in turn, which answer with the service's address
- * (direct server return), so only the Ethernet address is rewritten.
+ * Clients are on port 0, servers on port 1. A client may open TCP connections to the services of
+ * the table `services`, at most MAX_OPEN at a time; connections go to the service's servers in
+ * turn, which answer with the service's address (direct server return), so only the Ethernet
+ * address is rewritten.
  */
 #include <nicforge.h>
 
@@ -76,7 +77,8 @@ void net_recv(nf_pkt pkt)
         nf_drop(pkt, "shorter than an IPv4 header");
         return;
     }
-    if (ip.protocol != NF_IP_TCP || ip.ihl != 5 || (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0) {
+    if (ip.protocol != NF_IP_TCP || ip.ihl != 5 ||
+        (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0) {
         nf_drop(pkt, "not a plain TCP segment");
         return;
     }
@@ -109,7 +111,8 @@ void net_recv(nf_pkt pkt)
         return;
     }
 
-    /* Limiter: counts connections from their SYN to the first FIN or RST. One that went idle is still counted. */
+    /* Limiter: counts connections from their SYN to the first FIN or RST. One that went idle is
+     * still counted. */
     bool closes = (tcp.flags & (NF_TCP_FIN | NF_TCP_RST)) != 0;
     bool counted = found && !connection.fin_seen;
     struct service service;

@@ -1,7 +1,9 @@
-"""Clients, servers and trouble-makers for nf_chain; writes traffic.pcap (port 0), traffic.1.pcap (port 1), tables.toml.
+"""Clients, servers and trouble-makers for nf_chain; writes traffic.pcap (port 0), traffic.1.pcap
+(port 1), tables.toml.
 
-Whole TCP connections to two services, one source that opens too many, one denied by policy, idle ones, ports used
-again, segments without a connection, plain IP, ARP, and frames that end inside their headers.
+Whole TCP connections to two services, one source that opens too many, one denied by policy, idle
+ones, ports used again, segments without a connection, plain IP, ARP, and frames that end inside
+their headers.
 """
 
 import pathlib
@@ -9,7 +11,22 @@ import random
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from packets import ACK, FIN, PSH, RST, SYN, Traffic, ethernet, interleave, ipv4, mac, malformed, sent, tcp, udp  # noqa: E402
+from packets import (
+    ACK,
+    FIN,
+    PSH,
+    RST,
+    SYN,
+    Traffic,
+    ethernet,
+    interleave,
+    ipv4,
+    mac,
+    malformed,
+    sent,
+    tcp,
+    udp,
+)  # noqa: E402
 
 rng = random.Random(7)
 traffic = Traffic(__file__)
@@ -20,8 +37,9 @@ DENIED = ("10.66.6.6", 6666)
 CLIENT, SERVER = 0, 1
 MAX_OPEN, IDLE_NS = 16, 60_000_000_000  # as in the program
 
-# What the chain should know: of each connection when it was last seen and whether it counts as open; open ones by source;
-# of each connection its server, and how many connections each service has had.
+# What the chain should know: of each connection when it was last seen and whether it counts as
+# open; open ones by source; of each connection its server, and how many connections each service
+# has had.
 connections, sources = {}, {}
 assigned, turns = {}, {}
 
@@ -37,7 +55,8 @@ def server_of(client, sport, service):
 
 
 def fate(frame, side, client, sport, service, flags, now):
-    """What should become of a frame with such a segment, and what the chain should remember of it."""
+    """What should become of a frame with such a segment, and what the chain should remember of
+    it."""
     key = (client, sport, service)
     if (client, sport) == DENIED:
         return "drop denied by policy"
@@ -69,10 +88,21 @@ def segment(side, client, sport, service, flags, payload=b""):
 
 def send(side, client, sport, service, flags, after_ns=None):
     """Adds a segment with the fate it should have."""
-    size = 0 if not flags & PSH else rng.randrange(20, 100) if side == CLIENT else rng.randrange(50, 400)
+    size = (
+        0
+        if not flags & PSH
+        else rng.randrange(20, 100)
+        if side == CLIENT
+        else rng.randrange(50, 400)
+    )
     after_ns = after_ns or rng.randrange(1_000, 50_000)
     frame = segment(side, client, sport, service, flags, rng.randbytes(size))
-    traffic.add(frame, fate(frame, side, client, sport, service, flags, traffic.now + after_ns), side, after_ns)
+    traffic.add(
+        frame,
+        fate(frame, side, client, sport, service, flags, traffic.now + after_ns),
+        side,
+        after_ns,
+    )
 
 
 def connection(client, sport, service, turns, close=True):
@@ -102,7 +132,9 @@ threads.append(connection("10.0.5.1", 41000, SERVICES[0], 2))
 threads.append(connection(*DENIED, SERVICES[0], 3))
 # Segments out of nowhere.
 for i in range(60):
-    threads.append([(CLIENT, "10.0.7.7", 50000 + i, SERVICES[0], rng.choice([ACK, RST, PSH | ACK]))])
+    threads.append(
+        [(CLIENT, "10.0.7.7", 50000 + i, SERVICES[0], rng.choice([ACK, RST, PSH | ACK]))]
+    )
     threads.append([(SERVER, "10.0.7.8", 50000 + i, SERVICES[0], rng.choice([ACK, SYN]))])
 for item in interleave(rng, threads):
     send(*item)
@@ -117,7 +149,9 @@ for _ in range(10):
         ipv4("10.0.0.1", "192.0.2.10", 6, plain[34:], fragment=0x2000),
         ipv4("10.0.0.1", "192.0.2.10", 6, plain[34:], fragment=0x0003),
     ]:
-        traffic.add(ethernet(OURS, "02:00:00:00:01:01", 0x0800, packet), "drop not a plain TCP segment")
+        traffic.add(
+            ethernet(OURS, "02:00:00:00:01:01", 0x0800, packet), "drop not a plain TCP segment"
+        )
     traffic.add(ethernet("ff:ff:ff:ff:ff:ff", "02:00:00:00:01:01", 0x0806, bytes(28)), "stack")
 for frame in malformed(plain, 40):
     short = "an IPv4 header" if len(frame) < 34 else "a TCP header"
@@ -137,5 +171,11 @@ for number, (address, _) in enumerate(SERVICES):
     macs = [f"02:00:00:00:{number + 2:02x}:{i:02x}" for i in range(1, SERVERS[number] + 1)]
     macs += ["00:00:00:00:00:00"] * (8 - len(macs))
     services.append((address, {"gateway": OURS, "servers": SERVERS[number], "server": macs}))
-denied = {"src": DENIED[0], "dst": SERVICES[0][0], "sport": DENIED[1], "dport": SERVICES[0][1], "protocol": 6}
+denied = {
+    "src": DENIED[0],
+    "dst": SERVICES[0][0],
+    "sport": DENIED[1],
+    "dport": SERVICES[0][1],
+    "protocol": 6,
+}
 traffic.tables({"services": services, "policy": [(denied, {"deny": 1})]})

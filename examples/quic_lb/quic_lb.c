@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * quic_lb: a stateless load balancer for QUIC (RFC 9000) over IPv4 and IPv6. Servers put their number into the
- * connection identifiers they hand out (the plain-text form of the IETF QUIC-LB draft: one configuration byte, then a
- * server identifier of two bytes; a first byte of 111xxxxx says that there is none), so a connection stays with its
- * server when the client's address changes. Packets that carry no such identifier yet go by a hash of addresses and
- * ports. Servers answer the client directly.
+ * quic_lb: a stateless load balancer for QUIC (RFC 9000) over IPv4 and IPv6. Servers put their
+ * number into the connection identifiers they hand out (the plain-text form of the IETF QUIC-LB
+ * draft: one configuration byte, then a server identifier of two bytes; a first byte of 111xxxxx
+ * says that there is none), so a connection stays with its server when the client's address
+ * changes. Packets that carry no such identifier yet go by a hash of addresses and ports. Servers
+ * answer the client directly.
  */
 #include <nicforge.h>
 
@@ -116,7 +117,8 @@ void net_recv(nf_pkt pkt)
         }
     } else {
         struct short_header header;
-        if (content >= sizeof(header) && nf_load(pkt, 0, &header) && header.dcid[0] >> 5 != UNROUTABLE) {
+        if (content >= sizeof(header) && nf_load(pkt, 0, &header) &&
+            header.dcid[0] >> 5 != UNROUTABLE) {
             id.b[0] = header.dcid[1];
             id.b[1] = header.dcid[2];
             has_id = true;

@@ -1,5 +1,5 @@
-"""QUIC connections over IPv4 and IPv6 whose clients change their addresses, for quic_lb; writes traffic.pcap (from the
-clients), traffic.1.pcap (from the servers) and tables.toml.
+"""QUIC connections over IPv4 and IPv6 whose clients change their addresses, for quic_lb; writes
+traffic.pcap (from the clients), traffic.1.pcap (from the servers) and tables.toml.
 """
 
 import ipaddress
@@ -45,7 +45,9 @@ def mac_of(server):
 
 traffic.tables(
     {
-        "servers": [({"b": f"{number:04x}"}, {"mac": mac_of(i)}) for i, number in enumerate(SERVER_IDS)],
+        "servers": [
+            ({"b": f"{number:04x}"}, {"mac": mac_of(i)}) for i, number in enumerate(SERVER_IDS)
+        ],
         "ring": [(slot, {"mac": mac_of(server)}) for slot, server in enumerate(ring)],
     }
 )
@@ -63,11 +65,14 @@ def packet(client, sport, content, port=443, options=b""):
     datagram = udp(client, service, sport, port, content)
     if ":" in client:
         return pad(ethernet(OURS, CLIENT_MAC, 0x86DD, ipv6(client, service, 17, datagram)))
-    return pad(ethernet(OURS, CLIENT_MAC, 0x0800, ipv4(client, service, 17, datagram, options=options)))
+    return pad(
+        ethernet(OURS, CLIENT_MAC, 0x0800, ipv4(client, service, 17, datagram, options=options))
+    )
 
 
 def long_header(identifier, kind=0):
-    """An Initial (0) or Handshake (2) packet (RFC 9000, 17.2); behind the identifiers it is noise."""
+    """An Initial (0) or Handshake (2) packet (RFC 9000, 17.2); behind the identifiers it is
+    noise."""
     return (
         bytes([0xC0 | kind << 4, 0, 0, 0, 1, len(identifier)])
         + identifier
@@ -92,7 +97,11 @@ def answer(client, sport, content):
     """Adds a server's packet, which passes as it is."""
     service = SERVICE6 if ":" in client else SERVICE4
     datagram = udp(service, client, 443, sport, content)
-    packet = ipv6(service, client, 17, datagram) if ":" in client else ipv4(service, client, 17, datagram)
+    packet = (
+        ipv6(service, client, 17, datagram)
+        if ":" in client
+        else ipv4(service, client, 17, datagram)
+    )
     frame = pad(ethernet(CLIENT_MAC, OURS, 0x86DD if ":" in client else 0x0800, packet))
     traffic.add(frame, sent(CLIENTS, frame), SERVERS)
 
@@ -100,7 +109,9 @@ def answer(client, sport, content):
 def a_client():
     if rng.randrange(2):
         return f"2001:db8:99::{rng.randrange(1, 60000):x}", rng.randrange(1024, 65536)
-    return f"10.{rng.randrange(256)}.{rng.randrange(256)}.{rng.randrange(1, 255)}", rng.randrange(1024, 65536)
+    return f"10.{rng.randrange(256)}.{rng.randrange(256)}.{rng.randrange(1, 255)}", rng.randrange(
+        1024, 65536
+    )
 
 
 def random_identifier():
@@ -117,7 +128,11 @@ for _ in range(160):
     first = random_identifier()
     chosen = by_ring(*client)
     # The server's own identifier: configuration, its number, and what it likes.
-    own = bytes([rng.randrange(0xE0)]) + SERVER_IDS[chosen].to_bytes(2, "big") + rng.randbytes(rng.randrange(1, 6))
+    own = (
+        bytes([rng.randrange(0xE0)])
+        + SERVER_IDS[chosen].to_bytes(2, "big")
+        + rng.randbytes(rng.randrange(1, 6))
+    )
     thread = [
         (send, client, long_header(first), None),
         (answer, client, long_header(b"abcd")),
@@ -126,7 +141,10 @@ for _ in range(160):
     for _ in range(rng.randrange(2, 8)):
         if rng.randrange(3) == 0:
             client = a_client()  # the client moves; its server stays
-        thread += [(send, client, short_header(own), chosen), (answer, client, short_header(b"abcd"))]
+        thread += [
+            (send, client, short_header(own), chosen),
+            (answer, client, short_header(b"abcd")),
+        ]
     threads.append(thread)
 for call, client, *rest in interleave(rng, threads):
     call(*client, *rest)
@@ -135,7 +153,9 @@ for i in range(40):
     client = a_client()
     number = SERVER_IDS[i % 5]
     named = bytes([i, number >> 8, number & 255])
-    send(*client, short_header(bytes([0xE0 | i & 31]) + named[1:] + b"12345"))  # says that it names no server
+    send(
+        *client, short_header(bytes([0xE0 | i & 31]) + named[1:] + b"12345")
+    )  # says that it names no server
     send(*client, long_header(bytes([0xE0 | i & 31]) + named[1:] + b"12345"))
     send(*client, long_header(named))  # too short to name one
     send(*client, long_header(named + b"4"), i % 5)
@@ -156,7 +176,12 @@ for _ in range(12):
         packet("2001:db8:99::1", 4000, b"hello", port=53),
         change(good, 20, b"\x20\x00"),
         change(good, 20, b"\x00\x03"),
-        ethernet(OURS, CLIENT_MAC, 0x0800, ipv4("10.0.0.1", SERVICE4, 6, tcp("10.0.0.1", SERVICE4, 4000, 443, 2))),
+        ethernet(
+            OURS,
+            CLIENT_MAC,
+            0x0800,
+            ipv4("10.0.0.1", SERVICE4, 6, tcp("10.0.0.1", SERVICE4, 4000, 443, 2)),
+        ),
         ethernet(OURS, CLIENT_MAC, 0x0800, ipv4("10.0.0.1", SERVICE4, 1, icmp(8, 0, 1, 1))),
         ethernet("ff:ff:ff:ff:ff:ff", CLIENT_MAC, 0x0806, bytes(28)),
         ethernet(OURS, CLIENT_MAC, 0x8100, vlan(2, 0x0800, good[14:])),

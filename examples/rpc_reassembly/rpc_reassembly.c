@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * rpc_reassembly: puts the segments of RPC messages together on the NIC and hands whole messages to the host. A message
- * is a run of UDP datagrams of one channel with consecutive sequence numbers; segments out of order are dropped, the
- * sender repeats them.
+ * rpc_reassembly: puts the segments of RPC messages together on the NIC and hands whole messages to
+ * the host. A message is a run of UDP datagrams of one channel with consecutive sequence numbers;
+ * segments out of order are dropped, the sender repeats them.
  */
 #include <nicforge.h>
 
@@ -33,9 +33,9 @@ void net_recv(nf_pkt pkt)
     struct nf_udp udp;
     struct rpc rpc;
 
-    if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.ihl != 5 ||
-        (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0 || ip.protocol != NF_IP_UDP ||
-        !nf_extract(pkt, &udp) || udp.dport != nf_htons(RPC_PORT)) {
+    if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) ||
+        ip.ihl != 5 || (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0 ||
+        ip.protocol != NF_IP_UDP || !nf_extract(pkt, &udp) || udp.dport != nf_htons(RPC_PORT)) {
         nf_reset(pkt);
         nf_pass(pkt);
         return;
@@ -51,8 +51,8 @@ void net_recv(nf_pkt pkt)
     /* Behind the datagram may be Ethernet padding. */
     uint32_t headers = sizeof(struct nf_udp) + sizeof(struct rpc);
     uint32_t datagram = nf_ntohs(udp.length);
-    if (segment == 0 || segment > MAX_MESSAGE || datagram != headers + segment || total > MAX_MESSAGE ||
-        !nf_trim(pkt, segment)) {
+    if (segment == 0 || segment > MAX_MESSAGE || datagram != headers + segment ||
+        total > MAX_MESSAGE || !nf_trim(pkt, segment)) {
         nf_drop(pkt, "bad length");
         return;
     }

@@ -1,4 +1,5 @@
-/* What sign.c calls: a library with pointers, lengths and allocations of its own, which the subset knows nothing of. */
+/* What sign.c calls: a library with pointers, lengths and allocations of its own, which the subset
+ * knows nothing of. */
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <stdbool.h>

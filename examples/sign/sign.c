@@ -1,5 +1,5 @@
-/* Datagrams for port 7000 get a tag in front: the first 16 bytes of an HMAC-SHA256 over the first 32 bytes of their
- * payload. The NIC side looks at headers, the host side calls OpenSSL. */
+/* Datagrams for port 7000 get a tag in front: the first 16 bytes of an HMAC-SHA256 over the first
+ * 32 bytes of their payload. The NIC side looks at headers, the host side calls OpenSSL. */
 #include <nicforge.h>
 
 struct block {
@@ -23,8 +23,9 @@ void net_recv(nf_pkt pkt)
     struct nf_eth eth;
     struct nf_ipv4 ip;
     struct nf_udp udp;
-    if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.ihl != 5 ||
-        ip.protocol != NF_IP_UDP || !nf_extract(pkt, &udp) || udp.dport != nf_htons(7000)) {
+    if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) ||
+        ip.ihl != 5 || ip.protocol != NF_IP_UDP || !nf_extract(pkt, &udp) ||
+        udp.dport != nf_htons(7000)) {
         nf_pass(pkt);
         return;
     }
@@ -40,7 +41,8 @@ void sign(nf_pkt pkt)
     struct block block;
     struct tag tag = {0};
     nf_reset(pkt);
-    if (!nf_extract(pkt, &eth) || !nf_extract(pkt, &ip) || !nf_extract(pkt, &udp) || !nf_load(pkt, 0, &block)) {
+    if (!nf_extract(pkt, &eth) || !nf_extract(pkt, &ip) || !nf_extract(pkt, &udp) ||
+        !nf_load(pkt, 0, &block)) {
         nf_drop(pkt, "too short to sign");
         return;
     }

@@ -1,11 +1,11 @@
-// Unpacks MPI datatypes: packets of packed data arrive over SLMP in any order, and every run of bytes goes to its place
-// in host memory.
+// Unpacks MPI datatypes: packets of packed data arrive over SLMP in any order, and every run of
+// bytes goes to its place in host memory.
 //
-// The map of the datatype (typemap.h) is in the handlers' memory; host/mpi_types.c makes it from a committed type. A
-// packet's first byte is looked up by its offset in the packed data, from the root down: a division for each loop, a
-// binary search for each list. So no state is kept between packets, and packets may be lost, sent again and handled
-// side by side. Every message has its own buffer,
-// and what is left on its way of messages before the map was made has none.
+// The map of the datatype (typemap.h) is in the handlers' memory; host/mpi_types.c makes it from a
+// committed type. A packet's first byte is looked up by its offset in the packed data, from the
+// root down: a division for each loop, a binary search for each list. So no state is kept between
+// packets, and packets may be lost, sent again and handled side by side. Every message has its own
+// buffer, and what is left on its way of messages before the map was made has none.
 #include "pspin.h"
 #include <handler.h>
 #include <packets.h>
@@ -14,7 +14,10 @@
 
 #include "typemap.h"
 
-static inline slmp_pkt_hdr_t *header_of(handler_args_t *args) { return (slmp_pkt_hdr_t *)args->task->pkt_mem; }
+static inline slmp_pkt_hdr_t *header_of(handler_args_t *args)
+{
+    return (slmp_pkt_hdr_t *)args->task->pkt_mem;
+}
 
 static void acknowledge(slmp_pkt_hdr_t *header)
 {
@@ -39,7 +42,8 @@ static void acknowledge(slmp_pkt_hdr_t *header)
     spin_cmd_wait(command);
 }
 
-// The run at an offset of the packed data: bytes from there to its end, and where the first of them goes.
+// The run at an offset of the packed data: bytes from there to its end, and where the first of them
+// goes.
 static uint32_t find_run(const struct typemap *map, uint32_t offset, int32_t *place)
 {
     const uint8_t *base = (const uint8_t *)map;
@@ -54,7 +58,8 @@ static uint32_t find_run(const struct typemap *map, uint32_t offset, int32_t *pl
             displacement += (int32_t)turn * node->stride;
             node = child;
         } else {
-            const struct typemap_entry *entries = (const struct typemap_entry *)(base + node->child);
+            const struct typemap_entry *entries =
+                (const struct typemap_entry *)(base + node->child);
             uint32_t low = 0, high = node->count;
             while (high - low > 1) {
                 uint32_t middle = (low + high) / 2;
@@ -85,8 +90,8 @@ __handler__ void datatypes_ph(handler_args_t *args)
     spin_cmd_t command = 0;
     bool any = false;
 
-    if (length > task->pkt_mem_size - sizeof(slmp_pkt_hdr_t) || map->magic != TYPEMAP_MAGIC || message >= map->count ||
-        !fpspin_check_host_mem(args))
+    if (length > task->pkt_mem_size - sizeof(slmp_pkt_hdr_t) || map->magic != TYPEMAP_MAGIC ||
+        message >= map->count || !fpspin_check_host_mem(args))
         return;
     uint32_t size = ((const struct typemap_node *)((const uint8_t *)map + map->root))->size;
     if (offset > size || length > size - offset)
@@ -102,8 +107,8 @@ __handler__ void datatypes_ph(handler_args_t *args)
         offset += run;
         length -= run;
     }
-    // Transfers end in the order in which they began. The last packet is acknowledged when the host has taken the
-    // message.
+    // Transfers end in the order in which they began. The last packet is acknowledged when the host
+    // has taken the message.
     if (any)
         spin_cmd_wait(command);
     if (SYN(ntohs(header->slmp_hdr.flags)) && !EOM(ntohs(header->slmp_hdr.flags)))

@@ -3,8 +3,9 @@
 //   nicforge spin run examples/spin/icmp_echo.c --match icmp --tap spin0 --address 10.9.0.1/24
 //   ping 10.9.0.2
 //
-// -DDO_HOST=true: the packet goes to the host first, and what the host leaves in its page goes back out.
-// -DWHOLE_CHECKSUM: the checksum is taken over all bytes again, as FPsPIN's example does, instead of being adjusted.
+// -DDO_HOST=true: the packet goes to the host first, and what the host leaves in its page goes back
+// out. -DWHOLE_CHECKSUM: the checksum is taken over all bytes again, as FPsPIN's example does,
+// instead of being adjusted.
 #include "pspin.h"
 #include <handler.h>
 #include <packets.h>
@@ -41,7 +42,8 @@ static inline void answer(echo_t *echo, size_t size)
     echo->ip.source_id = address;
     echo->icmp.type = ECHO_REPLY;
 #ifdef WHOLE_CHECKSUM
-    // What Ethernet padded is not ICMP's. A length below its own header's would wrap and keep the core busy for long
+    // What Ethernet padded is not ICMP's. A length below its own header's would wrap and keep the
+    // core busy for long
     // (`nicforge bound` tells).
     size_t whole = MIN(ntohs(echo->ip.length), size - sizeof(eth_hdr_t));
     size_t length = MAX(whole, sizeof(ip_hdr_t)) - sizeof(ip_hdr_t);

@@ -2,9 +2,9 @@
 //
 //   nicforge spin run examples/spin/kv_lookup.c --match udp:9332 --tap spin0 --address 10.9.0.1/24
 //
-// A request is one byte (1 get, 2 put, 3 delete), the key and, for put, the value; the answer is one byte (0 done, 1 no
-// such key, 2 full, 3 not understood) and 16 bytes: key and value. Packets are handled side by side: every bucket has a
-// lock.
+// A request is one byte (1 get, 2 put, 3 delete), the key and, for put, the value; the answer is
+// one byte (0 done, 1 no such key, 2 full, 3 not understood) and 16 bytes: key and value. Packets
+// are handled side by side: every bucket has a lock.
 #include "pspin.h"
 #include <handler.h>
 #include <packets.h>
@@ -80,13 +80,15 @@ __handler__ void kv_ph(handler_args_t *args)
     uint32_t length = ntohs(packet->headers.udp_hdr.length);
     spin_cmd_t command;
 
-    if (task->pkt_mem_size <= sizeof(pkt_hdr_t) || task->handler_mem_size < BUCKETS * sizeof(bucket_t))
+    if (task->pkt_mem_size <= sizeof(pkt_hdr_t) ||
+        task->handler_mem_size < BUCKETS * sizeof(bucket_t))
         return;
     if (length < sizeof(udp_hdr_t) + sizeof(request_t) || task->pkt_mem_size < sizeof(packet_t) ||
         request->code < GET || request->code > DELETE) {
         request->code = WRONG;
     } else {
-        uint32_t key[2] = {request->key[0], request->key[1]}, value[2] = {request->value[0], request->value[1]};
+        uint32_t key[2] = {request->key[0], request->key[1]},
+                 value[2] = {request->value[0], request->value[1]};
         bucket_t *bucket = (bucket_t *)task->handler_mem + place_of(key);
         spin_lock_lock(&bucket->lock);
         request->code = serve(bucket, request->code, key, value);

@@ -1,19 +1,23 @@
-// Receives files over SLMP: payload goes straight to host memory, wanted acknowledgements go back from the NIC.
+// Receives files over SLMP: payload goes straight to host memory, wanted acknowledgements go back
+// from the NIC.
 //
 // Programs: host/slmp_host.c receives files, host/slmp_send.c sends them.
 //
-// A packet may come twice or out of order: its bytes are written where they belong each time. What was received is
-// known from acknowledgements alone, so a sender that lost one sends again. The last packet is acknowledged by the tail
-// handler, when the host has taken the message, so that the next one does not overwrite it. Messages with even and odd
-// numbers have a half of the memory each: a packet that was held up on its way does no harm to the message behind its
-// own.
+// A packet may come twice or out of order: its bytes are written where they belong each time. What
+// was received is known from acknowledgements alone, so a sender that lost one sends again. The
+// last packet is acknowledged by the tail handler, when the host has taken the message, so that the
+// next one does not overwrite it. Messages with even and odd numbers have a half of the memory
+// each: a packet that was held up on its way does no harm to the message behind its own.
 #include "pspin.h"
 #include <handler.h>
 #include <packets.h>
 #include <spin_dma.h>
 #include <spin_host.h>
 
-static inline slmp_pkt_hdr_t *header_of(handler_args_t *args) { return (slmp_pkt_hdr_t *)args->task->pkt_mem; }
+static inline slmp_pkt_hdr_t *header_of(handler_args_t *args)
+{
+    return (slmp_pkt_hdr_t *)args->task->pkt_mem;
+}
 
 // Turns the packet into its acknowledgement, in place, and sends it.
 static void acknowledge(handler_args_t *args)
@@ -49,13 +53,16 @@ __handler__ void slmp_ph(handler_args_t *args)
     uint64_t host = HOST_ADDR(args) + pages + (ntohl(header->slmp_hdr.msg_id) & 1) * room;
     spin_cmd_t command;
 
-    // A length that the frame does not have, or a place outside the host's memory, is nobody's payload.
-    if (!fpspin_check_host_mem(args) || length > args->task->pkt_mem_size - sizeof(slmp_pkt_hdr_t) ||
+    // A length that the frame does not have, or a place outside the host's memory, is nobody's
+    // payload.
+    if (!fpspin_check_host_mem(args) ||
+        length > args->task->pkt_mem_size - sizeof(slmp_pkt_hdr_t) ||
         (uint64_t)offset + length > room)
         return;
     uint8_t *payload = (uint8_t *)header + sizeof(slmp_pkt_hdr_t);
     spin_dma_to_host(host + offset, (uint32_t)(uintptr_t)payload, length, false, &command);
-    // An acknowledgement says that the bytes are in host memory; the last packet's, that the host has taken them all.
+    // An acknowledgement says that the bytes are in host memory; the last packet's, that the host
+    // has taken them all.
     spin_cmd_wait(command);
     if (SYN(ntohs(header->slmp_hdr.flags)) && !EOM(ntohs(header->slmp_hdr.flags)))
         acknowledge(args);

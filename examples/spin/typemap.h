@@ -1,5 +1,6 @@
-// An MPI datatype as handlers read it: a tree whose leaves are runs of bytes. All places are bytes from the map's
-// start, so a map can lie anywhere. Sizes are of packed data, strides and displacements of the unpacked buffer.
+// An MPI datatype as handlers read it: a tree whose leaves are runs of bytes. All places are bytes
+// from the map's start, so a map can lie anywhere. Sizes are of packed data, strides and
+// displacements of the unpacked buffer.
 #pragma once
 
 #include <stdint.h>

@@ -3,7 +3,8 @@
 //   nicforge spin run examples/spin/udp_echo.c --match udp:7 --tap spin0 --address 10.9.0.1/24
 //
 // -DDO_HOST=true: a program on the host sees the datagram in between and may change it.
-// Counters: 0 cycles of the handler, 1 cycles of the host's part, 2 cycles of reading the cycle counter.
+// Counters: 0 cycles of the handler, 1 cycles of the host's part, 2 cycles of reading the cycle
+// counter.
 #include "pspin.h"
 #include <handler.h>
 #include <packets.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * tcp_rx_offload: the receive path of an offloaded TCP, after FlexTOE (NSDI'22): header validation, window trimming,
- * one out-of-order interval, payload to the host's receive buffer, and the acknowledgement. Connections are set up by
- * the host, which fills the table `flows`; segments that need it (SYN, FIN, RST, options) go to its stack. What the
- * peer acknowledges and its window are told to the host, which keeps what it sent.
+ * tcp_rx_offload: the receive path of an offloaded TCP, after FlexTOE (NSDI'22): header validation,
+ * window trimming, one out-of-order interval, payload to the host's receive buffer, and the
+ * acknowledgement. Connections are set up by the host, which fills the table `flows`; segments that
+ * need it (SYN, FIN, RST, options) go to its stack. What the peer acknowledges and its window are
+ * told to the host, which keeps what it sent.
  */
 #include <nicforge.h>
 
@@ -37,8 +38,9 @@ void net_recv(nf_pkt pkt)
     struct nf_ipv4 ip;
     struct nf_tcp tcp;
 
-    if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.version != 4 ||
-        ip.ihl != 5 || (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0 || ip.protocol != NF_IP_TCP ||
+    if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) ||
+        ip.version != 4 || ip.ihl != 5 ||
+        (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0 || ip.protocol != NF_IP_TCP ||
         !nf_extract(pkt, &tcp)) {
         nf_reset(pkt);
         nf_pass(pkt);
@@ -69,7 +71,8 @@ void net_recv(nf_pkt pkt)
     }
     uint32_t payload = length - headers;
     nf_trim(pkt, payload); /* Ethernet padding */
-    struct nf_pseudo_ipv4 covered = {ip.src, ip.dst, 0, NF_IP_TCP, nf_htons(sizeof(struct nf_tcp) + payload)};
+    struct nf_pseudo_ipv4 covered = {ip.src, ip.dst, 0, NF_IP_TCP,
+                                     nf_htons(sizeof(struct nf_tcp) + payload)};
     if (nf_csum_payload(pkt, nf_csum_add(nf_csum_add(0, covered), tcp), payload) != 0xffff) {
         nf_drop(pkt, "bad TCP checksum");
         return;

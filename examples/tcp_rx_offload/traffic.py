@@ -1,5 +1,5 @@
-"""Segments in and out of order, old, overlapping, beyond the window and damaged, for tcp_rx_offload; writes traffic.pcap and
-tables.toml with the connections.
+"""Segments in and out of order, old, overlapping, beyond the window and damaged, for
+tcp_rx_offload; writes traffic.pcap and tables.toml with the connections.
 """
 
 import pathlib
@@ -36,7 +36,8 @@ BUFFER_BYTES = 65536  # as in the program
 
 
 class Connection:
-    """A connection and what its receiver should do (RFC 9293, 3.10.7.4, with one out-of-order interval)."""
+    """A connection and what its receiver should do (RFC 9293, 3.10.7.4, with one out-of-order
+    interval)."""
 
     def __init__(self, number, first_seq, first_pos, window):
         self.peer, self.sport, self.dport = f"10.0.0.{number}", 20000 + number, 80 + number % 3
@@ -55,8 +56,11 @@ class Connection:
         return key, value | {"next_seq": self.first_seq, "tx_seq": self.tx_seq}
 
     def segment(self, start, size, flags=PSH | ACK, window=1000, **header):
-        """The frame with bytes start to start + size of the stream (what is before or behind it is zero)."""
-        content = bytes(self.stream[i] if 0 <= i < len(self.stream) else 0 for i in range(start, start + size))
+        """The frame with bytes start to start + size of the stream (what is before or behind it is
+        zero)."""
+        content = bytes(
+            self.stream[i] if 0 <= i < len(self.stream) else 0 for i in range(start, start + size)
+        )
         seq = (self.first_seq + start) % 2**32
         body = tcp(self.peer, US, self.sport, self.dport, flags, seq, self.tx_seq, content, window)
         return pad(ethernet(OUR_MAC, PEER_MAC, 0x0800, ipv4(self.peer, US, 6, body, **header)))
@@ -64,7 +68,14 @@ class Connection:
     def send(self, start, size, flags=PSH | ACK):
         """Adds such a segment with what should become of it."""
         window = rng.randrange(65536)
-        frame = self.segment(start, size, flags, window, ttl=rng.randrange(2, 256), identification=rng.randrange(65536))
+        frame = self.segment(
+            start,
+            size,
+            flags,
+            window,
+            ttl=rng.randrange(2, 256),
+            identification=rng.randrange(65536),
+        )
         if size == 0:
             traffic.add(frame, f"{self.told(0, window)}; drop pure acknowledgement")
             return
@@ -80,7 +91,11 @@ class Connection:
                     self.kept = None
             elif self.kept is None or start == self.kept[1] or end == self.kept[0]:
                 writes = self.store(start, end)
-                self.kept = (min(start, self.kept[0]), max(end, self.kept[1])) if self.kept else (start, end)
+                self.kept = (
+                    (min(start, self.kept[0]), max(end, self.kept[1]))
+                    if self.kept
+                    else (start, end)
+                )
         answer = tcp(
             US,
             self.peer,
@@ -91,9 +106,18 @@ class Connection:
             (self.first_seq + self.taken) % 2**32,
             window=min(65535, self.first_window - self.taken),
         )
-        packet = ipv4(US, self.peer, 6, answer, identification=int.from_bytes(frame[18:20], "big"), fragment=0x4000)
+        packet = ipv4(
+            US,
+            self.peer,
+            6,
+            answer,
+            identification=int.from_bytes(frame[18:20], "big"),
+            fragment=0x4000,
+        )
         reply = ethernet(PEER_MAC, OUR_MAC, 0x0800, packet)
-        traffic.add(frame, "; ".join(writes + [self.told(self.taken - before, window), sent(0, reply)]))
+        traffic.add(
+            frame, "; ".join(writes + [self.told(self.taken - before, window), sent(0, reply)])
+        )
 
     def told(self, delivered, window):
         return message(struct.pack("<IIII", self.dport, delivered, self.tx_seq, window))
@@ -117,12 +141,15 @@ class Connection:
 connections = []
 for number in range(1, 43):
     first_seq = 2**32 - rng.randrange(1, 3000) if number % 4 == 0 else rng.randrange(2**32)
-    first_pos = BUFFER_BYTES - rng.randrange(1, 2500) if number % 3 == 0 else rng.randrange(BUFFER_BYTES)
+    first_pos = (
+        BUFFER_BYTES - rng.randrange(1, 2500) if number % 3 == 0 else rng.randrange(BUFFER_BYTES)
+    )
     window = rng.choice([0, 1, 500, 2000]) if number % 5 == 0 else rng.randrange(4001, 65537)
     connections.append(Connection(number, first_seq, first_pos, window))
 traffic.tables({"flows": [connection.entry() for connection in connections]})
 
-# Each stream in pieces; neighbours change places, come twice, overlap, or are lost at first and sent again at the end.
+# Each stream in pieces; neighbours change places, come twice, overlap, or are lost at first and
+# sent again at the end.
 threads = []
 for connection in connections:
     pieces, at = [], 0
@@ -169,7 +196,17 @@ def renewed(frame, at, new):
 for i in range(8):
     data = one.segment(one.taken, 20)
     stranger = tcp("10.9.9.9", US, 1, 2, ACK, payload=b"hello")
-    with_options = tcp(one.peer, US, one.sport, one.dport, ACK, 1, 1, b"hello", options=bytes([8, 10]) + bytes(8) + b"\1\1")
+    with_options = tcp(
+        one.peer,
+        US,
+        one.sport,
+        one.dport,
+        ACK,
+        1,
+        1,
+        b"hello",
+        options=bytes([8, 10]) + bytes(8) + b"\1\1",
+    )
     for frame in [
         one.segment(one.taken, 0, SYN),
         one.segment(one.taken, 5, FIN | ACK),
@@ -180,7 +217,11 @@ for i in range(8):
         one.segment(one.taken, 20, fragment=0x0004),
         one.segment(one.taken, 20, options=b"\1" * 4),
         change(data, 14, b"\x65"),
-        pad(ethernet(OUR_MAC, PEER_MAC, 0x0800, ipv4(one.peer, US, 17, udp(one.peer, US, 5, 6, b"hello")))),
+        pad(
+            ethernet(
+                OUR_MAC, PEER_MAC, 0x0800, ipv4(one.peer, US, 17, udp(one.peer, US, 5, 6, b"hello"))
+            )
+        ),
         ethernet("ff:ff:ff:ff:ff:ff", PEER_MAC, 0x0806, bytes(28)),
         ethernet(OUR_MAC, PEER_MAC, 0x86DD, ipv6("2001:db8::1", "2001:db8::2", 6, bytes(20))),
     ]:

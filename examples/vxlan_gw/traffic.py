@@ -1,5 +1,5 @@
-"""Frames into and out of a VXLAN tunnel, for vxlan_gw; writes traffic.pcap (the local network), traffic.1.pcap (the
-underlay) and tables.toml.
+"""Frames into and out of a VXLAN tunnel, for vxlan_gw; writes traffic.pcap (the local network),
+traffic.1.pcap (the underlay) and tables.toml.
 """
 
 import pathlib
@@ -8,7 +8,20 @@ import struct
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from packets import Traffic, change, ethernet, ipv4, ipv6, malformed, nf_hash, pad, sent, tcp, udp, vlan  # noqa: E402
+from packets import (
+    Traffic,
+    change,
+    ethernet,
+    ipv4,
+    ipv6,
+    malformed,
+    nf_hash,
+    pad,
+    sent,
+    tcp,
+    udp,
+    vlan,
+)  # noqa: E402
 
 rng = random.Random(9)
 traffic = Traffic(__file__)
@@ -16,7 +29,10 @@ LOCAL, UNDERLAY = 0, 1
 PORT = 4789
 SELF, SELF_MAC, VNI = "192.0.2.1", "02:00:00:00:00:01", 0x012345
 # Hosts elsewhere: (Ethernet address, endpoint in front of it, next hop there)
-PEERS = [(f"02:00:00:00:{i % 3 + 2:02x}:{i:02x}", f"192.0.2.{i % 3 + 2}", f"02:00:00:00:00:0{i % 3 + 2}") for i in range(60)]
+PEERS = [
+    (f"02:00:00:00:{i % 3 + 2:02x}:{i:02x}", f"192.0.2.{i % 3 + 2}", f"02:00:00:00:00:0{i % 3 + 2}")
+    for i in range(60)
+]
 traffic.tables(
     {
         "config": [(0, {"address": SELF, "mac": SELF_MAC, "vni": f"{VNI:06x}"})],
@@ -45,7 +61,12 @@ def inner(dst, src):
     if kind == 0:
         return pad(ethernet(dst, src, 0x0806, bytes(28)))
     if kind == 1:
-        return ethernet(dst, src, 0x86DD, ipv6("fd00::1", "fd00::2", 17, udp("fd00::1", "fd00::2", 5, 6, payload)))
+        return ethernet(
+            dst,
+            src,
+            0x86DD,
+            ipv6("fd00::1", "fd00::2", 17, udp("fd00::1", "fd00::2", 5, 6, payload)),
+        )
     if kind == 2:
         return ethernet(dst, src, 0x8100, vlan(rng.randrange(1, 4095), 0x0800, packet))
     return ethernet(dst, src, 0x0800, packet)
@@ -56,11 +77,17 @@ for i in range(950):
     here = f"02:00:00:00:01:{rng.randrange(256):02x}"
     frame = inner(host, here)
     sport = 0xC000 | nf_hash(0, frame[:14]) & 0x3FFF
-    traffic.add(frame, sent(UNDERLAY, outer(SELF, address, (hop, SELF_MAC), vxlan(VNI, frame), sport)), LOCAL)
+    traffic.add(
+        frame,
+        sent(UNDERLAY, outer(SELF, address, (hop, SELF_MAC), vxlan(VNI, frame), sport)),
+        LOCAL,
+    )
     # The other way.
     frame = inner(here, host)
     traffic.add(
-        outer(address, SELF, (SELF_MAC, hop), vxlan(VNI, frame), rng.randrange(0xC000, 0x10000)), sent(LOCAL, frame), UNDERLAY
+        outer(address, SELF, (SELF_MAC, hop), vxlan(VNI, frame), rng.randrange(0xC000, 0x10000)),
+        sent(LOCAL, frame),
+        UNDERLAY,
     )
     if i % 8 == 0:
         traffic.add(inner("02:00:00:00:09:09", here), "drop unknown destination", LOCAL)
@@ -70,7 +97,10 @@ frame = inner("02:00:00:00:01:05", PEERS[0][0])
 good = outer("192.0.2.2", SELF, (SELF_MAC, "02:00:00:00:00:02"), vxlan(VNI, frame), 0xC001)
 for _ in range(10):
     for wrong, fate in [
-        (change(good, 42, b"\xff"), sent(LOCAL, frame)),  # bits besides the one that counts are ignored
+        (
+            change(good, 42, b"\xff"),
+            sent(LOCAL, frame),
+        ),  # bits besides the one that counts are ignored
         (change(good, 42, b"\x00"), "drop bad VXLAN header"),
         (change(good, 42, b"\xf7"), "drop bad VXLAN header"),
         (change(good, 46, b"\x99"), "drop another network's identifier"),
@@ -87,6 +117,12 @@ for _ in range(10):
         traffic.add(wrong, fate, UNDERLAY)
 # The first 42 bytes are Ethernet, IPv4 and UDP; 8 of VXLAN and an Ethernet header follow.
 for frame in malformed(good[:64], 50):
-    fate = "stack" if len(frame) < 42 else "drop bad VXLAN header" if len(frame) < 50 else "drop no frame inside"
+    fate = (
+        "stack"
+        if len(frame) < 42
+        else "drop bad VXLAN header"
+        if len(frame) < 50
+        else "drop no frame inside"
+    )
     traffic.add(frame, fate, UNDERLAY)
 traffic.write()

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * vxlan_gw: a VXLAN tunnel endpoint (RFC 7348). Frames from the local network (port 0) are wrapped and sent over the
- * underlay (port 1) to the endpoint behind which their destination lives; wrapped frames come back out.
+ * vxlan_gw: a VXLAN tunnel endpoint (RFC 7348). Frames from the local network (port 0) are wrapped
+ * and sent over the underlay (port 1) to the endpoint behind which their destination lives; wrapped
+ * frames come back out.
  */
 #include <nicforge.h>
 
@@ -43,7 +44,8 @@ static inline void wrap(nf_pkt pkt, struct self self)
     struct nf_ipv4 ip = {0};
     ip.version = 4;
     ip.ihl = 5;
-    ip.length = nf_htons(sizeof(struct nf_ipv4) + sizeof(struct nf_udp) + sizeof(struct nf_vxlan) + frame);
+    ip.length =
+        nf_htons(sizeof(struct nf_ipv4) + sizeof(struct nf_udp) + sizeof(struct nf_vxlan) + frame);
     ip.frag = NF_HTONS(0x4000); /* do not fragment */
     ip.ttl = 64;
     ip.protocol = NF_IP_UDP;
@@ -75,8 +77,9 @@ static inline void unwrap(nf_pkt pkt, struct self self)
     struct nf_udp udp;
     struct nf_vxlan vxlan;
     if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) ||
-        ip.protocol != NF_IP_UDP || ip.ihl != 5 || (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0 ||
-        ip.dst != self.address || !nf_extract(pkt, &udp) || udp.dport != nf_htons(NF_VXLAN_PORT)) {
+        ip.protocol != NF_IP_UDP || ip.ihl != 5 ||
+        (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0 || ip.dst != self.address ||
+        !nf_extract(pkt, &udp) || udp.dport != nf_htons(NF_VXLAN_PORT)) {
         nf_reset(pkt);
         nf_pass(pkt);
         return;

@@ -1,6 +1,6 @@
-/* Turns G.711 A-law into mu-law in RTP packets of up to 160 samples (20 ms), by way of the linear value: the segment is
- * found by comparing, one after the other. -DOPTIMISED takes the short way for samples that a table of segments
- * decides. */
+/* Turns G.711 A-law into mu-law in RTP packets of up to 160 samples (20 ms), by way of the linear
+ * value: the segment is found by comparing, one after the other. -DOPTIMISED takes the short way
+ * for samples that a table of segments decides. */
 #include "xdp.h"
 
 #ifndef SAMPLES
@@ -16,7 +16,8 @@ struct rtp {
 };
 
 #ifdef OPTIMISED
-/* The two codes differ by little: by how much is decided from the largest values down, so small ones take longest. */
+/* The two codes differ by little: by how much is decided from the largest values down, so small
+ * ones take longest. */
 INLINE __u8 transcode(__u8 sample)
 {
     __u8 sign = sample & 0x80;

@@ -1,4 +1,5 @@
-/* A count-min sketch over addresses and ports: HASHES rows, each with a counter chosen by a hash of its own. */
+/* A count-min sketch over addresses and ports: HASHES rows, each with a counter chosen by a hash of
+ * its own. */
 #include "xdp.h"
 
 #ifndef HASHES

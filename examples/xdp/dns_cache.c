@@ -1,5 +1,5 @@
-/* Answers DNS queries from a table: reads a name of up to three labels byte by byte into a hash, looks the answer up in
- * two places, compares the name, and turns the query into its answer. */
+/* Answers DNS queries from a table: reads a name of up to three labels byte by byte into a hash,
+ * looks the answer up in two places, compares the name, and turns the query into its answer. */
 #include "xdp.h"
 
 #define LABEL_BYTES 12

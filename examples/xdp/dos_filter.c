@@ -1,5 +1,5 @@
-/* A filter against floods: drops TCP and UDP packets whose first bytes have one of the shapes an attack had, and hashes
- * the rest of what a signature looks at into a table of blocked flows. */
+/* A filter against floods: drops TCP and UDP packets whose first bytes have one of the shapes an
+ * attack had, and hashes the rest of what a signature looks at into a table of blocked flows. */
 #include "xdp.h"
 
 TABLE(blocked, __u64, 4096);
@@ -32,8 +32,8 @@ int dos_filter(struct xdp_md *ctx)
         }
         if (tcp->rst && tcp->window == 0 && ip->id == 0)
             return XDP_DROP;
-        /* Floods that were seen: a fixed sequence number, sequence numbers that repeat the address, urgent data nobody
-         * sends. */
+        /* Floods that were seen: a fixed sequence number, sequence numbers that repeat the address,
+         * urgent data nobody sends. */
         if (tcp->seq == bpf_htonl(0x04d20000) || tcp->seq == ip->saddr || tcp->ack_seq == ip->daddr)
             return XDP_DROP;
         if (tcp->urg && tcp->urg_ptr == 0)
@@ -58,7 +58,8 @@ int dos_filter(struct xdp_md *ctx)
             return XDP_DROP;
         /* Answers nobody asked for: DNS, NTP, SSDP, memcached. */
         __be16 from = udp->source;
-        if (from == bpf_htons(53) || from == bpf_htons(123) || from == bpf_htons(1900) || from == bpf_htons(11211)) {
+        if (from == bpf_htons(53) || from == bpf_htons(123) || from == bpf_htons(1900) ||
+            from == bpf_htons(11211)) {
             __u32 *body = take(&p, 8);
             if (!body)
                 return XDP_DROP;

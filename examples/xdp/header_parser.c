@@ -1,5 +1,6 @@
-/* Parses deep stacks of headers, as an ingress parser of a switch does: up to two VLAN tags, up to three MPLS labels,
- * IPv4 with options, IPv6 with two extension headers, GRE, then TCP, UDP or ICMP; checks each as far as it goes. */
+/* Parses deep stacks of headers, as an ingress parser of a switch does: up to two VLAN tags, up to
+ * three MPLS labels, IPv4 with options, IPv6 with two extension headers, GRE, then TCP, UDP or
+ * ICMP; checks each as far as it goes. */
 #include "xdp.h"
 
 struct vlan {

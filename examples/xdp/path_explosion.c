@@ -1,6 +1,7 @@
-/* Counts every set bit of a word, and 64 counters if no bit is set. A path through the program may do both, a packet
- * never does: all but one of the 2^32 ways through the first part lead to impossible paths that are slower than any
- * possible one, and the slowest possible one is hidden behind them. */
+/* Counts every set bit of a word, and 64 counters if no bit is set. A path through the program may
+ * do both, a packet never does: all but one of the 2^32 ways through the first part lead to
+ * impossible paths that are slower than any possible one, and the slowest possible one is hidden
+ * behind them. */
 #include "xdp.h"
 
 TABLE(counters, __u64, 128);

@@ -1,5 +1,5 @@
-/* Balances QUIC over IPv4: the server is the one the connection id names, or chosen by a hash of the addresses for a
- * first packet; its addresses come from a table, and checksums are repaired. */
+/* Balances QUIC over IPv4: the server is the one the connection id names, or chosen by a hash of
+ * the addresses for a first packet; its addresses come from a table, and checksums are repaired. */
 #include "xdp.h"
 
 struct server {

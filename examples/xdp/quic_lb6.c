@@ -1,5 +1,5 @@
-/* Balances QUIC over IPv6 and walks extension headers with their options: hop-by-hop and destination options are read
- * option by option, up to ten of them. */
+/* Balances QUIC over IPv6 and walks extension headers with their options: hop-by-hop and
+ * destination options are read option by option, up to ten of them. */
 #include "xdp.h"
 
 struct server {

@@ -1,4 +1,5 @@
-/* What the programs of this folder share: headers, bounds checks, and tables that an Agilio CX can look up in line. */
+/* What the programs of this folder share: headers, bounds checks, and tables that an Agilio CX can
+ * look up in line. */
 #ifndef EXAMPLES_XDP_H
 #define EXAMPLES_XDP_H
 
@@ -35,12 +36,12 @@ INLINE void *take(struct packet *p, unsigned size)
     return here;
 }
 
-#define TABLE(name, contents, entries)                                                                                 \
-    struct {                                                                                                           \
-        __uint(type, BPF_MAP_TYPE_ARRAY);                                                                              \
-        __uint(max_entries, entries);                                                                                  \
-        __type(key, __u32);                                                                                            \
-        __type(value, contents);                                                                                       \
+#define TABLE(name, contents, entries)                                                             \
+    struct {                                                                                       \
+        __uint(type, BPF_MAP_TYPE_ARRAY);                                                          \
+        __uint(max_entries, entries);                                                              \
+        __type(key, __u32);                                                                        \
+        __type(value, contents);                                                                   \
     } name SEC(".maps")
 
 /* One round of a multiplicative hash. */

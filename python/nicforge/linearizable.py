@@ -1,8 +1,9 @@
 """Whether a history of reads and writes of one register is linearizable.
 
-The search of Wing and Gong (1993) with Lowe's memory of configurations (2017): an operation may be the next one if no other
-that is left ended before it began; a read must give the register's value; what was never answered may have happened or not.
-A key of a store is a register of its own (linearizability is local: Herlihy and Wing 1990), so histories are short.
+The search of Wing and Gong (1993) with Lowe's memory of configurations (2017): an operation may be
+the next one if no other that is left ended before it began; a read must give the register's value;
+what was never answered may have happened or not. A key of a store is a register of its own
+(linearizability is local: Herlihy and Wing 1990), so histories are short.
 """
 
 import dataclasses
@@ -19,7 +20,8 @@ class Operation:
 
 
 def linearizable(history: list[Operation], first: int = 0) -> bool:
-    """Whether there is an order of the operations that explains all answers; the register begins with `first`."""
+    """Whether there is an order of the operations that explains all answers; the register begins
+    with `first`."""
     operations = sorted(history, key=lambda each: (each.began, each.ended))
     everything = (1 << len(operations)) - 1
     answered = sum(1 << at for at, each in enumerate(operations) if each.ended != math.inf)
@@ -44,7 +46,9 @@ def linearizable(history: list[Operation], first: int = 0) -> bool:
             may.append(at)
         # A read that fits now changes nothing, so it may as well be next.
         fits = [at for at in may if not operations[at].write and operations[at].value == value][:1]
-        writes = sorted((at for at in may if operations[at].write), key=lambda at: -operations[at].ended)
+        writes = sorted(
+            (at for at in may if operations[at].write), key=lambda at: -operations[at].ended
+        )
         open_ += [(left & ~(1 << at), operations[at].value) for at in fits or writes]
     return False
 

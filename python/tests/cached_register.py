@@ -1,8 +1,24 @@
-"""Registers behind a cache: reads and writes of numbered keys, for every policy. Answers say when their request began."""
+"""Registers behind a cache: reads and writes of numbered keys, for every policy. Answers say when
+their request began."""
 
 import struct
 
-from nicforge.flow import Cache, Drop, Element, FromNet, In, Out, Program, Queue, Reply, Struct, Table, packet, u32, u64
+from nicforge.flow import (
+    Cache,
+    Drop,
+    Element,
+    FromNet,
+    In,
+    Out,
+    Program,
+    Queue,
+    Reply,
+    Struct,
+    Table,
+    packet,
+    u32,
+    u64,
+)
 
 Key = Struct("key", number=u32)
 Value = Struct("value", version=u32)
@@ -12,7 +28,11 @@ store = Table("store", "hash", Key, Value, 1024)
 LAYOUT = struct.Struct("<QIII")
 #: In place of the write flag, in answers to reads: the NIC side knew.
 HIT = 2
-POLICIES = [("write-through", "no-allocate"), ("write-through", "allocate"), ("write-back", "allocate")]
+POLICIES = [
+    ("write-through", "no-allocate"),
+    ("write-through", "allocate"),
+    ("write-back", "allocate"),
+]
 
 
 class Read(Element):
@@ -73,7 +93,9 @@ class Answer(Element):
 class AnswerCached(Element):
     inp = In(pkt=packet, request=Request, cached=Value)
     out = Out(packet)
-    body = f"request.value = cached;\nrequest.write = {HIT};\nnf_store(pkt, 0, &request);\nout(pkt);"
+    body = (
+        f"request.value = cached;\nrequest.write = {HIT};\nnf_store(pkt, 0, &request);\nout(pkt);"
+    )
 
 
 class Leave(Element):
@@ -85,7 +107,12 @@ def program(policy: str, on_miss: str, buckets: int, ways: int, late: bool = Fal
     """`late`: the host takes what finds a write-back cache busy, which is given up otherwise."""
     network, read, find = FromNet(), Read(), Find()
     near = Cache("near", Key, Value, buckets, ways, policy=policy, on_miss=on_miss)
-    up = Queue("up", side="host", ordered=False, channels=["reads", "writes", "late"] if late else ["reads", "writes"])
+    up = Queue(
+        "up",
+        side="host",
+        ordered=False,
+        channels=["reads", "writes", "late"] if late else ["reads", "writes"],
+    )
     get = near.get("request.key", request=Request)
     network >> read
     read.get >> get
@@ -105,5 +132,11 @@ def program(policy: str, on_miss: str, buckets: int, ways: int, late: bool = Fal
             set_.busy >> Drop("busy", Request)
         near.displaced >> up["writes"] >> PutDisplaced() >> near.written("key", key=Key)
     else:
-        read.set >> up["writes"] >> Put() >> Answer() >> near.update("request.key", "request.value", request=Request)
+        (
+            read.set
+            >> up["writes"]
+            >> Put()
+            >> Answer()
+            >> near.update("request.key", "request.value", request=Request)
+        )
     return Program("registers", network, ports=1)

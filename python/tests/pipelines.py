@@ -1,8 +1,22 @@
-"""Random pipelines of elements from a seed: each as a flow program, and as plain Python that says what it does."""
+"""Random pipelines of elements from a seed: each as a flow program, and as plain Python that says
+what it does."""
 
 import random
 
-from nicforge.flow import Element, Field, FromNet, In, Out, Program, Queue, State, Table, ToNet, packet, u32
+from nicforge.flow import (
+    Element,
+    Field,
+    FromNet,
+    In,
+    Out,
+    Program,
+    Queue,
+    State,
+    Table,
+    ToNet,
+    packet,
+    u32,
+)
 
 WORD = 0xFFFFFFFF
 PORTS = 2
@@ -35,8 +49,8 @@ class Packet:
 
 
 class Pipeline:
-    """A tree of elements. `program` is the flow program; `run(frame)` is what becomes of the next frame:
-    a port and bytes, or the reason of a drop. `counts` are the tables then.
+    """A tree of elements. `program` is the flow program; `run(frame)` is what becomes of the next
+    frame: a port and bytes, or the reason of a drop. `counts` are the tables then.
     """
 
     def __init__(self, seed: int):
@@ -47,7 +61,9 @@ class Pipeline:
         self.made = self.queues = 0
         source = FromNet()
         at = self.dice.randrange(60)
-        read = self.element(f"uint32_t x = 0;\nnf_load(pkt, {at}, &x);\nout(pkt, x);", In(pkt=packet))
+        read = self.element(
+            f"uint32_t x = 0;\nnf_load(pkt, {at}, &x);\nout(pkt, x);", In(pkt=packet)
+        )
         source >> read
         rest = self.grow(read.out, 5)
         self.run = lambda frame: rest(Packet(frame), word(frame, at))
@@ -72,7 +88,9 @@ class Pipeline:
             queue = Queue(f"q{self.queues}")
             out >> queue
             out = queue
-        kind = self.dice.choice([self.work, self.work, self.ways, self.write, self.tally, self.add, self.keep])
+        kind = self.dice.choice(
+            [self.work, self.work, self.ways, self.write, self.tally, self.add, self.keep]
+        )
         return kind(out, depth - 1)
 
     def end(self, out):
@@ -92,7 +110,10 @@ class Pipeline:
         return type(f"Made{self.made}", (Element,), own)()
 
     def work(self, out, depth):
-        (text, python), n = self.dice.choice(OPERATIONS), self.dice.choice([1, 7, 255, 65537, self.dice.randrange(WORD)])
+        (text, python), n = (
+            self.dice.choice(OPERATIONS),
+            self.dice.choice([1, 7, 255, 65537, self.dice.randrange(WORD)]),
+        )
         made = self.element(f"uint32_t y = {text.format(n=n)};\nout(pkt, y);")
         out >> made
         rest = self.grow(made.out, depth)
@@ -135,7 +156,9 @@ class Pipeline:
 
     def add(self, out, depth):
         table, counts = self.table("array")
-        made = self.element(f"nf_add_value(&{table.name}, x & 7, x >> 3);\nout(pkt, x);", tables=(table,))
+        made = self.element(
+            f"nf_add_value(&{table.name}, x & 7, x >> 3);\nout(pkt, x);", tables=(table,)
+        )
         out >> made
         rest = self.grow(made.out, depth)
 

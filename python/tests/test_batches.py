@@ -69,7 +69,10 @@ def timed(tmp_path):
 
     def write(name, frames):
         out = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)]
-        out += [struct.pack("<IIII", 0, at * 1000, len(frame), len(frame)) + frame for at, frame in frames]
+        out += [
+            struct.pack("<IIII", 0, at * 1000, len(frame), len(frame)) + frame
+            for at, frame in frames
+        ]
         (tmp_path / name).write_bytes(b"".join(out))
         return str(tmp_path / name)
 
@@ -97,7 +100,9 @@ def test_a_batch_leaves_when_its_oldest_value_has_waited(timed):
     assert entries(made.run(path))["groups"] == 1  # three at 60 µs; two wait
     ticks = timed("ticks.pcap", [(at, struct.pack("<I", at)) for at in (0, 140, 150, 160)])
     report = made.run(path, "--pcap", f"host={ticks}")
-    assert report["messages_in"] == 4 and entries(report)["groups"] == 2  # and the two at 150 µs, by a tick
+    assert (
+        report["messages_in"] == 4 and entries(report)["groups"] == 2
+    )  # and the two at 150 µs, by a tick
     for target in ("dpdk", "bluefield2"):
         assert "9 of 9 events" in made.verify(target, "--pcap", path, "--pcap", f"host={ticks}")
 
@@ -121,7 +126,11 @@ def test_the_example_does_the_same():
 
 
 def test_mistakes_are_named():
-    refused(lambda: program(deadline=1000), "nothing ticks batcher `reports`", "connect a clock to its `tick`")
+    refused(
+        lambda: program(deadline=1000),
+        "nothing ticks batcher `reports`",
+        "connect a clock to its `tick`",
+    )
     refused(lambda: Batcher("b", packet, 4), "batcher `b` collects no values")
     refused(lambda: Batcher("b", u32, 1), "batcher `b` has 1 values in a batch")
     refused(lambda: Batcher("b", u32, 4, deadline=0), "batcher `b` has a deadline of 0")

@@ -57,11 +57,23 @@ def test_which_body_is_where(capsys):
     made = program()
     made.tool().say()
     said = capsys.readouterr().err
-    assert "element `bits` is opaque C for dpdk: " in said and "element `bits` is opaque C for host: " in said, said
+    assert (
+        "element `bits` is opaque C for dpdk: " in said
+        and "element `bits` is opaque C for host: " in said
+    ), said
     text = made.source().text
-    order = ["#if defined(NF_TARGET_LIQUIDIO)", "#elif defined(NF_TARGET_DPDK)", "#elif defined(NF_TARGET_C)"]
+    order = [
+        "#if defined(NF_TARGET_LIQUIDIO)",
+        "#elif defined(NF_TARGET_DPDK)",
+        "#elif defined(NF_TARGET_C)",
+    ]
     assert [line for line in text.split("\n") if line.startswith("#") and "TARGET" in line] == order
-    assert text.index("0x33333333") < text.index(order[1]) < text.index("opaque_bits_dpdk( /*") < text.index(order[2])
+    assert (
+        text.index("0x33333333")
+        < text.index(order[1])
+        < text.index("opaque_bits_dpdk( /*")
+        < text.index(order[2])
+    )
     assert 'bits [label="bits\\nopaque C for ' in made.draw()
 
 
@@ -76,8 +88,11 @@ def test_a_wrong_body_is_found_by_comparing(capture):
     class Keeps(Bits):
         bodies = {"dpdk": "out(pkt, 3 - 1);"}
 
-    # Another target does not have it, and where no C can be called, it has no opaque one of the host side either.
-    assert "3 of 3 events" in program(Keeps(), None).verify("liquidio", "--pcap", capture(frames("a", "b", "c")))
+    # Another target does not have it, and where no C can be called, it has no opaque one of the
+    # host side either.
+    assert "3 of 3 events" in program(Keeps(), None).verify(
+        "liquidio", "--pcap", capture(frames("a", "b", "c"))
+    )
     assert "functions of C" not in program().check("all")
 
 
@@ -90,7 +105,12 @@ def test_mistakes_have_the_line_of_that_body():
             """,
         }
 
-    refused(program(Loses()).check, "element `loses` for xdp: ", "`pkt`", line=line_of_here(__file__, "// loses the rest"))
+    refused(
+        program(Loses()).check,
+        "element `loses` for xdp: ",
+        "`pkt`",
+        line=line_of_here(__file__, "// loses the rest"),
+    )
 
     class Unknown(Bits):
         bodies = {"xpd": "out(pkt, 0);"}
@@ -102,7 +122,10 @@ def test_mistakes_have_the_line_of_that_body():
         body = ""
 
     refused(lambda: program(Alone()), "has a body for liquidio and none that says what it does")
-    refused(lambda: program(side=None), "element `bits` has a body for the host side, and is not only there")
+    refused(
+        lambda: program(side=None),
+        "element `bits` has a body for the host side, and is not only there",
+    )
 
     class Unsaid(Bits):
         opaque = False

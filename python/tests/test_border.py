@@ -1,4 +1,5 @@
-"""What goes wrong in a program ends in one message with its line, never in a traceback through this package."""
+"""What goes wrong in a program ends in one message with its line, never in a traceback through this
+package."""
 
 import os
 import subprocess
@@ -85,7 +86,11 @@ def test_uncaught_it_is_one_line(tmp_path):
     script.write_text("from nicforge.flow import *\n\nDrop(7)\n")
     path = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=False
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+        check=False,
     )
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1 and f"{script}:3: " in done.stderr, done.stderr

@@ -1,8 +1,8 @@
-"""Caches of `nicforge.flow`: histories of random interleavings are linearizable for every policy, faults put in by hand are
-found, and regions that break a rule are refused.
+"""Caches of `nicforge.flow`: histories of random interleavings are linearizable for every policy,
+faults put in by hand are found, and regions that break a rule are refused.
 
-Queues run in a random order in the interpreter (`run --interleave`): reads, writes, answers, fills and what is displaced
-race as they may between NIC and host. The real thing races in test_kvs.py.
+Queues run in a random order in the interpreter (`run --interleave`): reads, writes, answers, fills
+and what is displaced race as they may between NIC and host. The real thing races in test_kvs.py.
 """
 
 import collections
@@ -63,11 +63,14 @@ def answers(path):
 
 @pytest.fixture
 def race(capture, tmp_path):
-    """Runs a program on random requests in a random order: the report, and the keys whose history is impossible."""
+    """Runs a program on random requests in a random order: the report, and the keys whose history
+    is impossible."""
 
     def run(program, seed, many=400):
         out = tmp_path / "out.pcap"
-        report = program.run(capture(requests(seed, many)), "--interleave", str(seed), "--out", str(out))
+        report = program.run(
+            capture(requests(seed, many)), "--interleave", str(seed), "--out", str(out)
+        )
         return report, histories(answers(out))
 
     return run
@@ -76,7 +79,9 @@ def race(capture, tmp_path):
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("policy", [*register.POLICIES, "late"])
 def test_every_policy_is_linearizable_in_any_order_of_queues(race, policy, size):
-    program = register.program(*(policy if policy != "late" else LATE), *size, late=policy == "late")
+    program = register.program(
+        *(policy if policy != "late" else LATE), *size, late=policy == "late"
+    )
     for seed in range(2):
         report, wrong = race(program, seed)
         busy = report["drops"].get("busy", 0)
@@ -86,8 +91,14 @@ def test_every_policy_is_linearizable_in_any_order_of_queues(race, policy, size)
 
 FAULTS = {
     "a fill forgets what was displaced meanwhile": ("near__written == stored", "true"),
-    "a fill overwrites what was written meanwhile": ("(near__was >> near__way & 1) == 0 :", "true :"),
-    "a late write's answer leaves what was there": ("(near__was >> near__way & 1) == 0 :", "false :"),
+    "a fill overwrites what was written meanwhile": (
+        "(near__was >> near__way & 1) == 0 :",
+        "true :",
+    ),
+    "a late write's answer leaves what was there": (
+        "(near__was >> near__way & 1) == 0 :",
+        "false :",
+    ),
     "dirty entries are thrown away": ("displaced(near__old_key, near__old_value);", ""),
     "what was displaced is still found": ("nf_update(&near_keys, near__place, request.key);", ""),
 }
@@ -113,38 +124,50 @@ def test_faults_in_a_write_back_cache_are_found(race, monkeypatch, fault):
 
 
 def test_answers_that_overtake_the_cache_are_found(race, monkeypatch):
-    """Write-through: the packet leaves at once, and the cache changes when the next answer comes."""
+    """Write-through: the packet leaves at once, and the cache changes when the next answer
+    comes."""
     monkeypatch.setattr(cache_code, "UPDATE", cache_code.KEEP)
     program = register.program("write-through", "allocate", 1, 1)
     assert any(race(program, seed)[1] for seed in range(4))
 
 
 def test_the_check_knows_what_is_possible():
-    write, read = lambda *a: Operation(*a[:2], True, a[2]), lambda *a: Operation(*a[:2], False, a[2])  # noqa: E731
+    write, read = (
+        lambda *a: Operation(*a[:2], True, a[2]),
+        lambda *a: Operation(*a[:2], False, a[2]),
+    )  # noqa: E731
     assert linearizable([write(1, 2, 7), read(3, 4, 7)])
     assert not linearizable([write(1, 2, 7), read(3, 4, 0)]), "stale"
     assert not linearizable([read(3, 4, 8)]), "from nowhere"
     assert linearizable([write(1, 9, 7), read(2, 3, 0), read(4, 5, 7)])
     assert not linearizable([write(1, 9, 7), read(2, 3, 7), read(4, 5, 0)]), "back in time"
-    assert linearizable([write(1, float("inf"), 7), read(2, 3, 0)]), "never answered: need not have happened"
+    assert linearizable([write(1, float("inf"), 7), read(2, 3, 0)]), (
+        "never answered: need not have happened"
+    )
     assert linearizable([write(1, float("inf"), 7), read(2, 3, 7)]), "but may have"
     assert not linearizable([write(1, 2, 7), write(3, 4, 8), read(5, 6, 7)]), "lost"
 
 
 @pytest.mark.parametrize("uses", [0, 2**32 - 1, 2**32 - 2, 2**32 - 3])
 def test_the_least_recently_used_place_makes_room(capture, tmp_path, uses):
-    """One bucket of two ways: after writes of 0 and 1 and a read of 0, 1 goes when 2 comes, also where the clock wraps."""
+    """One bucket of two ways: after writes of 0 and 1 and a read of 0, 1 goes when 2 comes, also
+    where the clock wraps."""
     tables = tmp_path / "tables.toml"
     tables.write_text(f"[[near]]\nkey = 0\nvalue = {{ clock = {uses} }}\n")
     order = [(1, 0), (1, 1), (0, 0), (1, 2), (0, 0), (0, 2), (0, 1)]
-    frames = [register.LAYOUT.pack(0, write, key, at + 1).ljust(60, b"\0") for at, (write, key) in enumerate(order)]
+    frames = [
+        register.LAYOUT.pack(0, write, key, at + 1).ljust(60, b"\0")
+        for at, (write, key) in enumerate(order)
+    ]
     out = tmp_path / "out.pcap"
     for policy in register.POLICIES[1:]:
         words = ["--pcap", capture(frames), "--tables", str(tables), "--out", str(out)]
         register.program(*policy, 1, 2).tool().run("run", "--target", "interp", *words)
         data, size = out.read_bytes(), 16 + 60
         said = [register.LAYOUT.unpack_from(data, at + 16)[1] for at in range(24, len(data), size)]
-        assert [said[at] for at in (2, 4, 5, 6)] == [register.HIT, register.HIT, register.HIT, 0], policy
+        assert [said[at] for at in (2, 4, 5, 6)] == [register.HIT, register.HIT, register.HIT, 0], (
+            policy
+        )
 
 
 def cached(policy="write-back"):
@@ -174,7 +197,12 @@ def finish(network, read, near, get, reads=None, writes=None):
     near.settled >> Reply()
     set_.done >> register.Leave()
     set_.busy >> Drop("busy", register.Request)
-    near.displaced >> (writes or queue["writes"]) >> register.PutDisplaced() >> near.written("key", key=register.Key)
+    (
+        near.displaced
+        >> (writes or queue["writes"])
+        >> register.PutDisplaced()
+        >> near.written("key", key=register.Key)
+    )
     return find, set_
 
 
@@ -187,7 +215,12 @@ def test_regions_that_break_a_rule_are_refused():
         finish(network, read, near, near.get("request.key", **request), writes=other)
         Program("two_queues", network)
 
-    refused(two_queues, "what leaves cache `near` goes through", "queue `other`", "channels of one queue")
+    refused(
+        two_queues,
+        "what leaves cache `near` goes through",
+        "queue `other`",
+        "channels of one queue",
+    )
 
     def queue_between():
         class Same(Element):
@@ -210,7 +243,11 @@ def test_regions_that_break_a_rule_are_refused():
         find.miss >> register.Leave()  # past the cache
         Program("leaves", network)
 
-    refused(leaves, "leads out of a region of cache `near`, to element `leave`", line=line_here("# past the cache"))
+    refused(
+        leaves,
+        "leads out of a region of cache `near`, to element `leave`",
+        line=line_here("# past the cache"),
+    )
 
     def overlap():
         network, read, near = cached()
@@ -233,7 +270,11 @@ def test_regions_that_break_a_rule_are_refused():
         find.miss >> far.nothing(**request)  # the wrong one
         Program("two_caches", network)
 
-    refused(two_caches, "regions of cache `near` and cache `far` overlap", line=line_here("# the wrong one"))
+    refused(
+        two_caches,
+        "regions of cache `near` and cache `far` overlap",
+        line=line_here("# the wrong one"),
+    )
 
     def on_the_nic():
         network, read, near = cached()
@@ -262,13 +303,26 @@ def test_regions_that_break_a_rule_are_refused():
         read.set >> up("past") >> find  # nobody asked the cache
         Program("past_it", network)
 
-    refused(past_it, "uses the state behind cache `near` and is reached past it", line=line_here("# nobody asked the cache"))
+    refused(
+        past_it,
+        "uses the state behind cache `near` and is reached past it",
+        line=line_here("# nobody asked the cache"),
+    )
 
 
 def test_caches_that_cannot_be_are_refused():
-    make = lambda *more, **how: Cache("near", register.Key, register.Value, *more, **how)  # noqa: E731
-    refused(lambda: make(4, policy="write-back", on_miss="no-allocate"), "is write-back without allocation")
-    refused(lambda: make(4, policy="write-around"), "has policy `write-around`", "write-through, write-back")
+    def make(*more, **how):
+        return Cache("near", register.Key, register.Value, *more, **how)
+
+    refused(
+        lambda: make(4, policy="write-back", on_miss="no-allocate"),
+        "is write-back without allocation",
+    )
+    refused(
+        lambda: make(4, policy="write-around"),
+        "has policy `write-around`",
+        "write-through, write-back",
+    )
     refused(lambda: make(4, on_miss="ask"), "has on_miss `ask`")
     refused(lambda: make(0), "needs at least 1 bucket")
     refused(lambda: make(4, 0), "has 0 ways")

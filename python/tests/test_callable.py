@@ -6,7 +6,19 @@ import subprocess
 import sys
 
 import pytest
-from nicforge.flow import CallableSegment, Discard, Element, FlowError, FromNet, In, Out, Program, Struct, packet, u32
+from nicforge.flow import (
+    CallableSegment,
+    Discard,
+    Element,
+    FlowError,
+    FromNet,
+    In,
+    Out,
+    Program,
+    Struct,
+    packet,
+    u32,
+)
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples/flow/phonebook"
 Ask, Say = Struct("ask", number=u32), Struct("say", number=u32)
@@ -27,7 +39,9 @@ def asking(*sources, to):
 
 def phonebook(*arguments):
     words = [sys.executable, FOLDER / "phonebook.py", *arguments]
-    return subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600)
+    return subprocess.run(
+        words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600
+    )
 
 
 def test_what_it_receives_are_messages_to_the_host_side():
@@ -47,7 +61,10 @@ def test_what_it_sends_begins_a_program():
     [
         (lambda: CallableSegment(), "neither receives nor sends"),
         (lambda: CallableSegment(receives=u32), "receives no struct"),
-        (lambda: asking(CallableSegment(receives=Ask), to=CallableSegment(receives=Ask)), "sends nothing"),
+        (
+            lambda: asking(CallableSegment(receives=Ask), to=CallableSegment(receives=Ask)),
+            "sends nothing",
+        ),
         (lambda: CallableSegment(sends=Say).entry(), "has no input"),
         (lambda: asking(to=CallableSegment(receives=Say)), "gives (struct ask), but"),
     ],
@@ -85,17 +102,30 @@ def test_two_that_receive_are_too_many():
 def test_the_header_is_of_the_program(tmp_path):
     done = phonebook("build", "--emit", "host", "-o", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert {path.name for path in tmp_path.iterdir()} == {"phonebook_host.h", "nf_attach.h", "nf_link.h"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "phonebook_host.h",
+        "nf_attach.h",
+        "nf_link.h",
+    }
     # It and what it includes is C and C++.
     for compiler in ("gcc", "g++"):
-        words = [compiler, "-Wall", "-Werror", "-fsyntax-only", "-x", "c++" if compiler == "g++" else "c"]
+        words = [
+            compiler,
+            "-Wall",
+            "-Werror",
+            "-fsyntax-only",
+            "-x",
+            "c++" if compiler == "g++" else "c",
+        ]
         subprocess.run([*words, tmp_path / "phonebook_host.h"], check=True)
 
 
 def test_nothing_for_a_host_side_is_said():
     sources = FOLDER.parent / "sources/sources.py"
     words = [sys.executable, sources, "build", "--emit", "host"]
-    done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600)
+    done = subprocess.run(
+        words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600
+    )
     assert done.returncode == 1
     assert "`sources` has nothing for a host side" in done.stderr
 
@@ -107,4 +137,7 @@ def test_an_existing_server_answers_the_network():
         pytest.skip(why)
     done = phonebook("--self-test")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "160 questions answered as the server's own socket; server and run killed once each" in done.stdout
+    assert (
+        "160 questions answered as the server's own socket; server and run killed once each"
+        in done.stdout
+    )

@@ -1,4 +1,5 @@
-"""Rules of flow programs that no other file has: docs/flow.md lists all of them, with their tests."""
+"""Rules of flow programs that no other file has: docs/flow.md lists all of them, with their
+tests."""
 
 import pathlib
 import re
@@ -91,7 +92,9 @@ def test_undefined_fields_and_ports_have_their_line():
 
     network = FromNet()
     network >> Wrong()
-    refused(Program("wrong", network).check, "no member named 'nothing'", line=here("// no such field"))
+    refused(
+        Program("wrong", network).check, "no member named 'nothing'", line=here("// no such field")
+    )
     refused(lambda: Make().nowhere, "element `make` has no port `nowhere` (there are: `out`)")
     with pytest.raises(AttributeError):
         _ = Make().nowhere
@@ -106,7 +109,9 @@ def test_ports_take_no_arrays():
 def test_outputs_take_no_name_that_elements_have():
     for name in ("name", "place", "body", "entry", "outputs"):
         kind = type("Taken", (Element,), {"inp": In(pkt=packet), name: Out(packet)})
-        refused(kind, f"an output of element `taken` is called `{name}`", "an element has that already")
+        refused(
+            kind, f"an output of element `taken` is called `{name}`", "an element has that already"
+        )
 
 
 def test_sources_begin_programs():
@@ -116,7 +121,9 @@ def test_sources_begin_programs():
         other >> Reply()
         Program("into", network)
 
-    refused(into, "element `other` has no input", "it begins a program", line=here("# into a source"))
+    refused(
+        into, "element `other` has no input", "it begins a program", line=here("# into a source")
+    )
 
     def twice():
         one, two = FromNet("one"), FromNet("two")
@@ -126,7 +133,10 @@ def test_sources_begin_programs():
 
     refused(twice, "program `twice` has two FromNet", "connect one to several elements")
     say = Struct("say", x=u8)
-    refused(lambda: Program("both", FromHost(say, "a"), FromHost(say, "b")), "program `both` has two FromHost")
+    refused(
+        lambda: Program("both", FromHost(say, "a"), FromHost(say, "b")),
+        "program `both` has two FromHost",
+    )
 
 
 def test_a_program_of_ones_own_is_no_part_of_a_caches_region():
@@ -146,7 +156,11 @@ def test_a_program_of_ones_own_is_no_part_of_a_caches_region():
         body = "out(pkt);"
 
     near = Cache("near", u64, u64, buckets=4)
-    get, tell, legacy = near.get("key", key=u64), Tell(), CallableSegment(receives=Said, name="legacy")
+    get, tell, legacy = (
+        near.get("key", key=u64),
+        Tell(),
+        CallableSegment(receives=Said, name="legacy"),
+    )
     network = FromNet()
     network >> Key() >> get
     get.hit >> Hit() >> Reply()

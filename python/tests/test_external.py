@@ -3,11 +3,27 @@
 import zlib
 
 import pytest
-from nicforge.flow import Drop, Element, External, FromNet, In, Out, Program, Queue, Struct, Table, packet, u8, u32
+from nicforge.flow import (
+    Drop,
+    Element,
+    External,
+    FromNet,
+    In,
+    Out,
+    Program,
+    Queue,
+    Struct,
+    Table,
+    packet,
+    u8,
+    u32,
+)
 from test_flow import line_of_here, refused
 
 Block = Struct("block", b=u8[32])
-crc32 = External("uint64_t crc32(uint64_t sum, const void *bytes, uint32_t length)", "-lz", pure=True)
+crc32 = External(
+    "uint64_t crc32(uint64_t sum, const void *bytes, uint32_t length)", "-lz", pure=True
+)
 numbered = External("uint32_t numbered(uint32_t of)", "external.c")
 seen = Table("seen", "hash", u32, u32, 64)
 
@@ -61,8 +77,18 @@ def test_mistakes_have_a_place():
         externals = (crc32, External("uint32_t numbered(uint64_t of)", "external.c"))
 
     network = FromNet()
-    network >> Queue("host", side="host") >> Check() >> Number() >> Check(name="again") >> Other() >> Drop("seen")
-    refused(Program("two", network).source, "there are two functions `numbered`; the other one is at ")
+    (
+        network
+        >> Queue("host", side="host")
+        >> Check()
+        >> Number()
+        >> Check(name="again")
+        >> Other()
+        >> Drop("seen")
+    )
+    refused(
+        Program("two", network).source, "there are two functions `numbered`; the other one is at "
+    )
 
 
 def test_functions_that_nobody_has_are_named(capture):

@@ -63,7 +63,10 @@ def test_functions_join_and_depend_on_each_other(tmp_path):
 
 
 def test_what_is_not_expected_is_wrong(tmp_path):
-    assert verdict(tmp_path, JOIN.replace("[31, 81]", "[31, 82]")) == "wrong: printed 31 81, expected 31 82"
+    assert (
+        verdict(tmp_path, JOIN.replace("[31, 81]", "[31, 82]"))
+        == "wrong: printed 31 81, expected 31 82"
+    )
 
 
 def test_words_of_python_2_are_converted(tmp_path):
@@ -266,7 +269,10 @@ CACHE = """
     ],
 )
 def test_caches_answer_what_they_hold(tmp_path, policy, expected):
-    assert verdict(tmp_path, CACHE.replace("POLICY", policy).replace("EXPECTED", str(expected))) == "right"
+    assert (
+        verdict(tmp_path, CACHE.replace("POLICY", policy).replace("EXPECTED", str(expected)))
+        == "right"
+    )
 
 
 def test_a_c_program_calls_it(tmp_path):
@@ -299,13 +305,21 @@ def test_a_c_program_calls_it(tmp_path):
 )
 def test_what_is_missing_is_said(tmp_path, line, reason):
     text = f"from floem import *\nf = Identity(configure=[Int])\n{line}\nAPIThread('run', [Int], Int).run(f)\n"
-    said = verdict(tmp_path, text + "c = Compiler()\nc.testing = 'run(1);'\nc.generate_code_and_run()\n", "check")
+    said = verdict(
+        tmp_path,
+        text + "c = Compiler()\nc.testing = 'run(1);'\nc.generate_code_and_run()\n",
+        "check",
+    )
     assert said.startswith("not accepted: " + reason), said
 
 
 def test_the_command_takes_modules(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
-    for command, text, said in (("check", JOIN, "module.py: accepted"), ("run", JOIN, "31 81"), ("run", "x", "NameError")):
+    for command, text, said in (
+        ("check", JOIN, "module.py: accepted"),
+        ("run", JOIN, "31 81"),
+        ("run", "x", "NameError"),
+    ):
         words = [find(), command, module(tmp_path, text)]
         ran = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=600)
         assert said in ran.stdout and (ran.returncode == 0) == (text is JOIN), ran
@@ -330,7 +344,15 @@ def test_functions_take_values_that_threads_give(tmp_path):
 
 
 def test_modules_are_planned(tmp_path):
-    words = [sys.executable, "-m", "nicforge.floem", "plan", module(tmp_path, JOIN), "--target", "dpdk"]
+    words = [
+        sys.executable,
+        "-m",
+        "nicforge.floem",
+        "plan",
+        module(tmp_path, JOIN),
+        "--target",
+        "dpdk",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
     ran = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=600)
     assert "module on dpdk: " in ran.stdout and ran.returncode == 0, ran

@@ -83,7 +83,9 @@ def refused(function, *words, line=None):
 @pytest.mark.parametrize("target", ["dpdk", "agilio-cx", "u280", "pspin"])
 def test_the_example_does_the_same_everywhere(target):
     done = subprocess.run(
-        [sys.executable, EXAMPLE, "verify", "--pcap", TRAFFIC, "--target", target], capture_output=True, text=True
+        [sys.executable, EXAMPLE, "verify", "--pcap", TRAFFIC, "--target", target],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     assert "matches the reference: 1259 of 1259 events, 2 of 2 tables" in done.stdout
@@ -93,7 +95,10 @@ def test_the_same_program_is_the_same_text_whatever_the_hash_seed():
     texts = set()
     for seed in ("1", "2", "3"):
         done = subprocess.run(
-            [sys.executable, EXAMPLE, "emit"], capture_output=True, text=True, env={"PYTHONHASHSEED": seed, "PATH": ""}
+            [sys.executable, EXAMPLE, "emit"],
+            capture_output=True,
+            text=True,
+            env={"PYTHONHASHSEED": seed, "PATH": ""},
         )
         assert done.returncode == 0, done.stderr
         texts.add(done.stdout)
@@ -101,7 +106,8 @@ def test_the_same_program_is_the_same_text_whatever_the_hash_seed():
 
 
 def test_a_guarded_write_is_no_definite_one(capture):
-    """What is written on some paths only crosses a queue with its old value on the others (a defect of Floem's)."""
+    """What is written on some paths only crosses a queue with its old value on the others (a defect
+    of Floem's)."""
     Pair = Struct("pair", a=u32, b=u32)
 
     class First(Element):
@@ -129,7 +135,8 @@ def test_a_guarded_write_is_no_definite_one(capture):
 
 
 def test_members_with_the_same_last_name_and_slashes_in_strings(capture):
-    """Two more defects of Floem's: equal last names made a struct with a member twice, `//` in a string was a comment."""
+    """Two more defects of Floem's: equal last names made a struct with a member twice, `//` in a
+    string was a comment."""
     Inner = Struct("inner", x=u16)
     Both = Struct("both", p=Inner, r=Inner)
 
@@ -226,7 +233,11 @@ def test_mistakes_in_graphs_are_named():
         network >> ToNet()  # one value is missing
         Program("types", network)
 
-    refused(types, "gives (nf_pkt), but element `to_net` takes (nf_pkt, uint32_t)", line=line_of("# one value is missing"))
+    refused(
+        types,
+        "gives (nf_pkt), but element `to_net` takes (nf_pkt, uint32_t)",
+        line=line_of("# one value is missing"),
+    )
 
     def two_ways():
         network = FromNet()
@@ -269,7 +280,10 @@ def test_mistakes_in_graphs_are_named():
 
 
 def test_commands_exit_as_nicforge_does():
-    run = lambda *words: subprocess.run([sys.executable, EXAMPLE, *words], capture_output=True, text=True)  # noqa: E731
+
+    def run(*words):
+        return subprocess.run([sys.executable, EXAMPLE, *words], capture_output=True, text=True)
+
     assert run("check").stdout == "sources: 3 handlers, 2 tables, 2 ports\n"
     assert run("verify", "--pcap", "nowhere.pcap").returncode == 1
     assert run("plan", "--target", "nowhere").returncode == 2
@@ -283,7 +297,10 @@ def test_runs_are_compared_with_what_was_expected(tmp_path):
     assert program.run(str(TRAFFIC), expected={"packets_in": 1259})["dropped"] == 0
     words = ("program `expected` on interp: `dropped` is 0, expected 3",)
     refused(lambda: program.run(str(TRAFFIC), expected={"dropped": 3}), *words)
-    refused(lambda: program.run(str(TRAFFIC), expected={"nothing": 3}), "`nothing` is not reported, expected 3")
+    refused(
+        lambda: program.run(str(TRAFFIC), expected={"nothing": 3}),
+        "`nothing` is not reported, expected 3",
+    )
     program.build(str(tmp_path / "expected.o"))
     assert (tmp_path / "expected.o").read_bytes()[:4] == b"\x7fELF"
 
@@ -346,10 +363,14 @@ def test_composites_are_connected_as_elements_are():
     network >> limit >> Reply()
     program = Program("limited", network)
     text = program.source().text
-    assert "static void limit_third(nf_pkt pkt, nf_be32 source)" in text and "void limit_work(" in text
+    assert (
+        "static void limit_third(nf_pkt pkt, nf_be32 source)" in text and "void limit_work(" in text
+    )
     assert 'subgraph cluster_limit { label="limit"' in program.draw()
     for target in ("dpdk", "u280"):
-        assert "matches the reference: 1259 of 1259 events" in program.verify(target, "--pcap", str(TRAFFIC))
+        assert "matches the reference: 1259 of 1259 events" in program.verify(
+            target, "--pcap", str(TRAFFIC)
+        )
 
 
 def test_borders_of_composites_hold():
@@ -402,7 +423,9 @@ def test_segments_own_their_cores():
     refused(lambda: Segment("x", device="moon"), "segment `x` is on `moon`")
     refused(lambda: Segment("x", cores=[]), "segment `x` needs at least one core")
     refused(lambda: Segment("x", cores=[1, 1]), "each once")
-    refused(lambda: Queue("q", side="nic", segment=Segment("x")), "queue `q` has a segment and a side")
+    refused(
+        lambda: Queue("q", side="nic", segment=Segment("x")), "queue `q` has a segment and a side"
+    )
 
 
 class Bucket(Element):
@@ -445,7 +468,9 @@ def test_stock_elements_read_headers():
     tables = {table["table"]: table["entries"] for table in report["tables"]}
     assert tables["received"] == tables["asked"] == 1 and tables["buckets"] > 8, report
     # dns_cache answers 1600 of them; some of the others are cut short.
-    assert 1600 <= sum(report["sent"]) < 2104 and sum(report["sent"]) + report["stack"] == 2104, report
+    assert 1600 <= sum(report["sent"]) < 2104 and sum(report["sent"]) + report["stack"] == 2104, (
+        report
+    )
     for target in ("dpdk", "u280"):
         assert "matches the reference" in program.verify(target, "--pcap", str(capture))
 
@@ -453,13 +478,17 @@ def test_stock_elements_read_headers():
 def test_the_package_installs(tmp_path):
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     python = tmp_path / "venv/bin/python"
-    done = subprocess.run([python, "-m", "pip", "install", "-q", ROOT], capture_output=True, text=True)
+    done = subprocess.run(
+        [python, "-m", "pip", "install", "-q", ROOT], capture_output=True, text=True
+    )
     if done.returncode and "No matching distribution" in done.stderr:
         pytest.skip("pip reaches no package index, which it needs for hatchling")
     assert done.returncode == 0, done.stderr
     code = "from nicforge.flow import *; n = FromNet(); n >> Reply(); print(Program('echo', n).check())"
     environment = {**os.environ, "NICFORGE": str(pathlib.Path(find()).resolve())}
-    said = subprocess.run([python, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    said = subprocess.run(
+        [python, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
     assert "echo: 1 handler" in said.stdout, said.stderr
 
 
@@ -512,7 +541,11 @@ def test_guarded_writes_and_equal_names_cross_queues(tmp_path):
     out = tmp_path / "sent.pcap"
     program.tool().run("run", "--target", "interp", "--pcap", str(TRAFFIC), "--out", str(out))
     given, sent = TRAFFIC.read_bytes(), out.read_bytes()
-    firsts = [given[at + 16] for at in packets_of(given) if int.from_bytes(given[at + 8 : at + 12], "little") > 1]
+    firsts = [
+        given[at + 16]
+        for at in packets_of(given)
+        if int.from_bytes(given[at + 8 : at + 12], "little") > 1
+    ]
     wanted = [bytes([9 if first == 2 else 7, 1]) for first in firsts]
     assert [sent[at + 16 : at + 18] for at in packets_of(sent)] == wanted and len(set(wanted)) == 2
     assert '"// too short"' in program.source().text
@@ -530,7 +563,11 @@ def test_the_source_does_not_depend_on_hash_seeds():
     def emitted(seed):
         environment = {"PYTHONHASHSEED": str(seed), "PATH": "/usr/bin:/bin"}
         return subprocess.run(
-            [sys.executable, EXAMPLE, "emit"], capture_output=True, text=True, env=environment, check=True
+            [sys.executable, EXAMPLE, "emit"],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=True,
         ).stdout
 
     texts = {emitted(seed) for seed in range(1, 7)}

@@ -1,4 +1,5 @@
-"""The programs of examples/flow/functions, aes, analytics, bodies: against the interpreter, against a model, and running."""
+"""The programs of examples/flow/functions, aes, analytics, bodies: against the interpreter, against
+a model, and running."""
 
 import collections
 import pathlib
@@ -18,7 +19,9 @@ import sequencer  # noqa: E402
 
 def script(path, *arguments):
     words = [sys.executable, FLOW / path, *arguments]
-    return subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600)
+    return subprocess.run(
+        words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600
+    )
 
 
 def capture(path, frames):
@@ -50,14 +53,23 @@ def flows():
     numbers = random.Random(3)
     chosen = [min(numbers.randrange(300) for _ in range(4)) for _ in range(3000)]
     return [
-        (flow, frame(f"10.1.{flow // 200}.{flow % 200 + 1}", 1000 + flow, bytes(numbers.randrange(1, 200))))
+        (
+            flow,
+            frame(
+                f"10.1.{flow // 200}.{flow % 200 + 1}",
+                1000 + flow,
+                bytes(numbers.randrange(1, 200)),
+            ),
+        )
         for flow in chosen
     ]
 
 
 def test_no_flow_is_underestimated_and_heavy_ones_are_marked(flows, tmp_path):
     out = tmp_path / "out.pcap"
-    report = classify.program.run(capture(tmp_path / "in.pcap", [each for _, each in flows]), "--out", str(out))
+    report = classify.program.run(
+        capture(tmp_path / "in.pcap", [each for _, each in flows]), "--out", str(out)
+    )
     assert report["dropped"] == 0
     # Both ports have one file each; all came in by port 0.
     sent = list(frames_of(tmp_path / "out.1.pcap"))
@@ -72,7 +84,9 @@ def test_no_flow_is_underestimated_and_heavy_ones_are_marked(flows, tmp_path):
             row[column] = max(row[column], least)
         assert least >= truth[flow], "a sketch never says too little"
         over += least > truth[flow]
-        assert got[15] == (classify.MARK if least > classify.HEAVY_BYTES else 0), f"flow {flow}, {least} bytes"
+        assert got[15] == (classify.MARK if least > classify.HEAVY_BYTES else 0), (
+            f"flow {flow}, {least} bytes"
+        )
         assert packets.checksum(got[14:34]) == 0, "the header's checksum is right"
     # 300 flows in four rows of 1,024 columns hardly ever meet in all four.
     assert over < len(flows) / 100
@@ -84,7 +98,9 @@ def test_the_sketch_is_the_same_on_targets(flows, tmp_path, target, request):
     if target == "xdp":
         request.getfixturevalue("needs_root")
     path = capture(tmp_path / "in.pcap", [each for _, each in flows[:1000]])
-    assert "matches the reference: 1000 of 1000 events, 4 of 4 tables" in classify.program.verify(target, "--pcap", path)
+    assert "matches the reference: 1000 of 1000 events, 4 of 4 tables" in classify.program.verify(
+        target, "--pcap", path
+    )
 
 
 def requests():
@@ -96,7 +112,9 @@ def requests():
 
 def test_numbers_are_one_order_and_every_group_counts(tmp_path):
     out = tmp_path / "out.pcap"
-    report = sequencer.program.run(capture(tmp_path / "in.pcap", [each for _, each in requests()]), "--out", str(out))
+    report = sequencer.program.run(
+        capture(tmp_path / "in.pcap", [each for _, each in requests()]), "--out", str(out)
+    )
     asked = [groups for groups, _ in requests() if groups]
     sent = [struct.unpack_from(">IQ", each, 42) for each in frames_of(out)]
     assert sent == [(groups, number) for number, groups in enumerate(asked)]
@@ -108,7 +126,9 @@ def test_the_sequencer_is_the_same_on_targets(tmp_path, target, request):
     if target == "xdp":
         request.getfixturevalue("needs_root")
     path = capture(tmp_path / "in.pcap", [each for _, each in requests()])
-    assert "matches the reference: 400 of 400 events, 2 of 2 tables" in sequencer.program.verify(target, "--pcap", path)
+    assert "matches the reference: 400 of 400 events, 2 of 2 tables" in sequencer.program.verify(
+        target, "--pcap", path
+    )
 
 
 def test_both_kernels_encrypt_as_the_openssl_command(needs_root):

@@ -13,7 +13,10 @@ FRAMES = 60
 def frames(seed):
     dice = random.Random(seed)
     sizes = [dice.choice([14, 40, 64, 64, 90]) for _ in range(FRAMES)]
-    return [bytes(dice.choice([0, 1, 7, 255, dice.randrange(256)]) for _ in range(size)) for size in sizes]
+    return [
+        bytes(dice.choice([0, 1, 7, 255, dice.randrange(256)]) for _ in range(size))
+        for size in sizes
+    ]
 
 
 def captured(path):
@@ -37,7 +40,9 @@ def judge(seed, capture, tmp_path, targets):
     for port in range(PORTS):
         here = [one[1] for one in wanted if not isinstance(one, str) and one[0] == port]
         assert captured(tmp_path / f"out.{port}.pcap") == here, f"seed {seed}, port {port}"
-    entries = {table["table"]: table["entries"] for table in report["tables"] if table["kind"] == "hash"}
+    entries = {
+        table["table"]: table["entries"] for table in report["tables"] if table["kind"] == "hash"
+    }
     assert entries == {name: len(pipeline.counts[name]) for name in entries}, seed
     for target in targets:
         # Queues that are left in the kernel need a plan of several stages.
@@ -53,7 +58,9 @@ FIRST = int(os.environ.get("NICFORGE_RANDOM_SEED", "0"))
 def some(seeds, capture, tmp_path):
     """All on xdp that can run there, every tenth on dpdk, too; how many frames left."""
     targets = {0: ("xdp", "dpdk")}
-    return sum(judge(FIRST + seed, capture, tmp_path, targets.get(seed % 10, ("xdp",))) for seed in seeds)
+    return sum(
+        judge(FIRST + seed, capture, tmp_path, targets.get(seed % 10, ("xdp",))) for seed in seeds
+    )
 
 
 def test_pipelines_do_the_same_everywhere(capture, tmp_path, needs_root):

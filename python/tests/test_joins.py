@@ -1,4 +1,5 @@
-"""Firing classes, joins and orders: how often outputs are called, what runs when ways meet, and what is refused."""
+"""Firing classes, joins and orders: how often outputs are called, what runs when ways meet, and
+what is refused."""
 
 from nicforge.flow import (
     Composite,
@@ -103,7 +104,13 @@ def test_classes_are_the_compilers_findings():
     parts.port >> Discard(u32)
     parts.out >> Reply()
     found = Program("classes", network).fires()
-    assert found == {"choose": "one", "parts": "all", "twice": "all", "odd": "zero-or-one", "each": "many"}
+    assert found == {
+        "choose": "one",
+        "parts": "all",
+        "twice": "all",
+        "odd": "zero-or-one",
+        "each": "many",
+    }
 
 
 def program_of(element, kind):
@@ -128,7 +135,10 @@ def test_broken_promises_are_errors_at_their_line():
                 out(value);  // a second time
         """
 
-    words = ("element `loops`", "calls at most one of its outputs, once, but a way calls `out` more than once")
+    words = (
+        "element `loops`",
+        "calls at most one of its outputs, once, but a way calls `out` more than once",
+    )
     refused(program_of(Loops(), "loops").check, *words, line=here("// a second time"))
 
     class Short(Element):
@@ -143,8 +153,13 @@ def test_broken_promises_are_errors_at_their_line():
             high(value >> 16);
         """
 
-    words = ("element `short_`", "calls each of its outputs once, but a way ends here that calls `low` and not `high`")
-    refused(program_of(Short("short_"), "short_").check, *words, line=here("// high was not called"))
+    words = (
+        "element `short_`",
+        "calls each of its outputs once, but a way ends here that calls `low` and not `high`",
+    )
+    refused(
+        program_of(Short("short_"), "short_").check, *words, line=here("// high was not called")
+    )
 
     class Both(Element):
         inp = In(value=u32)
@@ -157,9 +172,13 @@ def test_broken_promises_are_errors_at_their_line():
                 high(value);  // after low
         """
 
-    refused(program_of(Both(), "both").check, "a way calls `low`, `high`", line=here("// after low"))
     refused(
-        lambda: type("Some", (Element,), {"fires": "some"})(), "element `some` fires `some`", "all, one, zero-or-one, many"
+        program_of(Both(), "both").check, "a way calls `low`, `high`", line=here("// after low")
+    )
+    refused(
+        lambda: type("Some", (Element,), {"fires": "some"})(),
+        "element `some` fires `some`",
+        "all, one, zero-or-one, many",
     )
 
 
@@ -173,16 +192,22 @@ def test_joins_run_once_all_inputs_are_fed():
     parts.out >> decide.whole
     program = Program("joins", network)
     text = program.source().text
-    assert "NF_FIRES(together, parts, sum_left, sum_right)" in text and "struct decide_join decide_join;" in text
+    assert (
+        "NF_FIRES(together, parts, sum_left, sum_right)" in text
+        and "struct decide_join decide_join;" in text
+    )
     report = program.run(str(TRAFFIC))
     # size + (2 * size + port) is odd where size or port is, not both; this traffic comes by port 0.
     assert sum(report["sent"]) == 1259 and all(report["sent"])
     for target in ("dpdk", "u280"):
-        assert "matches the reference: 1259 of 1259 events" in program.verify(target, "--pcap", str(TRAFFIC))
+        assert "matches the reference: 1259 of 1259 events" in program.verify(
+            target, "--pcap", str(TRAFFIC)
+        )
 
 
 def test_joins_wait_for_one_packet_only(capture):
-    """The fork decides whether both are fed; what waited for one packet is not there for the next."""
+    """The fork decides whether both are fed; what waited for one packet is not there for the
+    next."""
 
     class Some(Element):
         inp = In(pkt=packet)
@@ -252,7 +277,14 @@ def test_joins_are_found_behind_several_queues(capture):
     network, parts, total = FromNet(), Parts(), Sum()
     network >> parts
     parts.size >> total.left
-    parts.port >> Queue("one", instances=2, instance="value") >> Twice() >> Queue("two") >> Twice() >> total.right
+    (
+        parts.port
+        >> Queue("one", instances=2, instance="value")
+        >> Twice()
+        >> Queue("two")
+        >> Twice()
+        >> total.right
+    )
     total >> Mark(AT=0)
     parts.out >> Reply()
     program = Program("several", network)
@@ -275,19 +307,30 @@ def test_joins_that_cannot_be_are_refused():
         parts.size >> total.left
         parts.out >> total.right  # a packet for a number
 
-    refused(lambda: joined(types), "input `right` of element `sum` takes (uint32_t)", line=here("# a packet for a number"))
+    refused(
+        lambda: joined(types),
+        "input `right` of element `sum` takes (uint32_t)",
+        line=here("# a packet for a number"),
+    )
 
     def queue(parts, total):
         parts.size >> total.left
         parts.port >> Queue("late") >> total.right  # through a queue
 
-    refused(lambda: joined(queue), "behind a queue is an element: put one between", line=here("# through a queue"))
+    refused(
+        lambda: joined(queue),
+        "behind a queue is an element: put one between",
+        line=here("# through a queue"),
+    )
 
     def apart(parts, total):
         parts.size >> Queue("early") >> Twice() >> total.left
         parts.port >> Queue("late") >> Twice() >> total.right
 
-    words = ("inputs `left` and `right` of element `sum` are both behind queues", "let one entry carry both")
+    words = (
+        "inputs `left` and `right` of element `sum` are both behind queues",
+        "let one entry carry both",
+    )
     refused(lambda: joined(apart), *words)
 
     def some(parts, total):
@@ -295,7 +338,10 @@ def test_joins_that_cannot_be_are_refused():
         parts.port >> total.right
         parts.port >> Queue("late") >> Twice() >> total.right
 
-    refused(lambda: joined(some), "some ways to input `right` of element `sum` go through a queue, and some do not")
+    refused(
+        lambda: joined(some),
+        "some ways to input `right` of element `sum` go through a queue, and some do not",
+    )
 
     def after(parts, total):
         parts.size >> Queue("late") >> Twice() >> total.left  # enters before `right` is fed
@@ -312,7 +358,8 @@ def test_joins_that_cannot_be_are_refused():
         Program("waits", network)
 
     refused(
-        waits, "input `whole` of element `decide` has a packet, and input `left` of element `decide` is fed behind a queue"
+        waits,
+        "input `whole` of element `decide` has a packet, and input `left` of element `decide` is fed behind a queue",
     )
 
     def late(parts, total):
@@ -326,7 +373,11 @@ def test_joins_that_cannot_be_are_refused():
         parts.size >> total.right
         parts.port >> total.right
 
-    refused(joined(twice).check, "leads to all of the join's inputs once, or to none", "`sum_right` more than once")
+    refused(
+        joined(twice).check,
+        "leads to all of the join's inputs once, or to none",
+        "`sum_right` more than once",
+    )
 
     def uneven(parts, total):
         parts.size >> Odd() >> total.left
@@ -367,7 +418,10 @@ def test_the_packet_comes_last():
     network >> early
     early.out >> join.whole  # before the value
     early.size >> join.value
-    words = ("element `early`", "the packet's last, or to none, but a way calls `with_whole` before `with_value`")
+    words = (
+        "element `early`",
+        "the packet's last, or to none, but a way calls `with_whole` before `with_value`",
+    )
     refused(Program("early", network).check, *words, line=here("# before the value"))
 
 
@@ -392,7 +446,11 @@ def fan():
 def test_orders_are_kept():
     network, _, (a, b, c) = fan()
     run_order(c, [a, b])
-    assert order_of(Program("order", network)) == ["mark_2(value_0);", "mark_0(value_0);", "mark_1(value_0);"]
+    assert order_of(Program("order", network)) == [
+        "mark_2(value_0);",
+        "mark_0(value_0);",
+        "mark_1(value_0);",
+    ]
     network, parts, (a, b, c) = fan()
     late = Mark("late", AT=4)
     first = Twice()
@@ -420,7 +478,11 @@ def test_orders_that_cannot_be_are_refused():
         run_order(a, other)  # the body decides
         Program("undecided", network)
 
-    refused(undecided, "no output leads to both element `mark_0` and element `other`", line=here("# the body decides"))
+    refused(
+        undecided,
+        "no output leads to both element `mark_0` and element `other`",
+        line=here("# the body decides"),
+    )
 
     def backwards():
         network, parts, (a, _, _) = fan()
@@ -428,7 +490,9 @@ def test_orders_that_cannot_be_are_refused():
         Program("backwards", network)
 
     refused(
-        backwards, "element `mark_0` is to run before element `parts`, which leads to it", line=here("# parts leads to it")
+        backwards,
+        "element `mark_0` is to run before element `parts`, which leads to it",
+        line=here("# parts leads to it"),
     )
 
     def unknown():

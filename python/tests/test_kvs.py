@@ -1,4 +1,5 @@
-"""The store of examples/flow/kvs: every variant in the kernel and a process, against the interpreter and a real memcached."""
+"""The store of examples/flow/kvs: every variant in the kernel and a process, against the
+interpreter and a real memcached."""
 
 import pathlib
 import subprocess
@@ -22,7 +23,16 @@ def kvs(*arguments, seconds=600):
 @pytest.fixture(scope="module")
 def traffic(tmp_path_factory):
     path = tmp_path_factory.mktemp("kvs") / "requests.pcap"
-    words = [sys.executable, FOLDER / "load.py", "--mixed", "60", "--requests", "400", "--pcap", path]
+    words = [
+        sys.executable,
+        FOLDER / "load.py",
+        "--mixed",
+        "60",
+        "--requests",
+        "400",
+        "--pcap",
+        path,
+    ]
     subprocess.run(words, check=True)
     return path
 
@@ -34,7 +44,10 @@ VARIANTS = {
     "split": (["--variant", "split"], "1 of 1 tables"),
     "write-through": (["--variant", "nic-cache"], "4 of 4 tables"),
     "write-back": (["--variant", "nic-cache", "--policy", "write-back"], "6 of 6 tables"),
-    "8 ways": (["--variant", "nic-cache", "--policy", "write-back", "--ways", "8"], "6 of 6 tables"),
+    "8 ways": (
+        ["--variant", "nic-cache", "--policy", "write-back", "--ways", "8"],
+        "6 of 6 tables",
+    ),
 }
 
 
@@ -42,7 +55,20 @@ VARIANTS = {
 def test_every_variant_does_in_the_kernel_and_a_process_what_it_means(needs_root, traffic, variant):
     words, tables = VARIANTS[variant]
     # A cache of a few places, so that much has to make room.
-    done = kvs("--buckets", "4", "--ways", "4", *words, "verify", "--target", "xdp", "--candidate", "0", "--pcap", traffic)
+    done = kvs(
+        "--buckets",
+        "4",
+        "--ways",
+        "4",
+        *words,
+        "verify",
+        "--target",
+        "xdp",
+        "--candidate",
+        "0",
+        "--pcap",
+        traffic,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"matches the reference: 400 of 400 events, {tables}" in done.stdout
 
@@ -57,7 +83,8 @@ def test_all_variants_send_the_same(traffic, tmp_path):
     assert len(sent) == 1
 
 
-#: Where queues wait: cores of this machine, in one process and in two, and threads that stand in for a NIC's.
+#: Where queues wait: cores of this machine, in one process and in two, and threads that stand in
+#: for a NIC's.
 WAITING = [
     ("write-through", ["--target", "dpdk"]),
     ("write-back", ["--target", "dpdk", "--host-process"]),
@@ -67,7 +94,19 @@ WAITING = [
 
 @pytest.mark.parametrize(("policy", "where"), WAITING)
 def test_a_cache_does_what_it_means_where_queues_wait(traffic, policy, where):
-    words = ["--policy", policy, "--stage", "--buckets", "4", "--ways", "4", "verify", *where, "--candidate", "0"]
+    words = [
+        "--policy",
+        policy,
+        "--stage",
+        "--buckets",
+        "4",
+        "--ways",
+        "4",
+        "verify",
+        *where,
+        "--candidate",
+        "0",
+    ]
     done = kvs(*words, "--pcap", traffic)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "matches the reference: 400 of 400 events" in done.stdout
@@ -81,7 +120,16 @@ def test_a_cache_is_simulated_on_a_nic(traffic):
 
 
 def test_it_serves_a_client_on_dpdk(needs_root):
-    words = ["--policy", "write-back", "--ways", "8", "--self-test", "--target", "dpdk", "--host-process"]
+    words = [
+        "--policy",
+        "write-back",
+        "--ways",
+        "8",
+        "--self-test",
+        "--target",
+        "dpdk",
+        "--host-process",
+    ]
     done = kvs(*words, seconds=240)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3000 requests of both protocols, answers like memcached" in done.stdout
@@ -93,7 +141,10 @@ def test_it_serves_a_client_on_dpdk(needs_root):
 # With real clients each variant takes half a minute; those of one kind share one in `make test`.
 @pytest.mark.parametrize(
     "variant",
-    [pytest.param(v, marks=[pytest.mark.soak] if v in ("sharded", "split", "write-back") else []) for v in VARIANTS],
+    [
+        pytest.param(v, marks=[pytest.mark.soak] if v in ("sharded", "split", "write-back") else [])
+        for v in VARIANTS
+    ],
 )
 def test_it_serves_a_client_as_memcached_does_and_no_answer_is_stale(needs_root, variant):
     done = kvs(*VARIANTS[variant][0], "--self-test", seconds=240)

@@ -3,7 +3,21 @@
 import json
 
 import pytest
-from nicforge.flow import Element, Field, FromNet, In, Out, Program, Queue, Reply, State, Table, bytes_, packet, u32
+from nicforge.flow import (
+    Element,
+    Field,
+    FromNet,
+    In,
+    Out,
+    Program,
+    Queue,
+    Reply,
+    State,
+    Table,
+    bytes_,
+    packet,
+    u32,
+)
 
 
 class Text(State):
@@ -14,7 +28,8 @@ class Text(State):
 
 
 class Read(Element):
-    """As many bytes as the first one says, and as many of a second string as the second one says."""
+    """As many bytes as the first one says, and as many of a second string as the second one
+    says."""
 
     inp, out, state = In(pkt=packet), Out(packet), Text
     body = """
@@ -59,7 +74,18 @@ def program() -> Program:
     return Program("texts", network)
 
 
-LENGTHS = [(0, 0), (1, 1), (8, 8), (9, 20), (31, 21), (32, 40), (33, 0), (56, 39), (57, 16), (64, 40)]
+LENGTHS = [
+    (0, 0),
+    (1, 1),
+    (8, 8),
+    (9, 20),
+    (31, 21),
+    (32, 40),
+    (33, 0),
+    (56, 39),
+    (57, 16),
+    (64, 40),
+]
 
 
 @pytest.mark.usefixtures("needs_root")
@@ -90,7 +116,9 @@ class Tell(Element):
 class Keep(Element):
     inp, state = In(length=u32), Text
     tables = (Table("kept", "hash", u32, u32, 64),)
-    body = "nf_update(&kept, length * 64 + state->few, nf_hash(nf_hash(1, state->text), state->name));"
+    body = (
+        "nf_update(&kept, length * 64 + state->few, nf_hash(nf_hash(1, state->text), state->name));"
+    )
 
 
 @pytest.mark.usefixtures("needs_root")
@@ -131,15 +159,21 @@ def test_modelled_links_and_plans_by_profile_have_what_counts(capture):
 
     def share(*of):
         path = capture([bytes(of) + bytes(62)] * 400)
-        found = texts.tool().run("sim", *ways, "--pcap", path, "--replay", "--rate", "200kpps", "--json")
+        found = texts.tool().run(
+            "sim", *ways, "--pcap", path, "--replay", "--rate", "200kpps", "--json"
+        )
         return json.loads(found)["host_link"]["to_host"]
 
     empty, some, all_of = share(0, 0), share(30, 16), share(64, 40)
     assert 0 < empty < some < all_of
-    assert (all_of - empty) / (some - empty) == pytest.approx(104 / 48, rel=0.02), "modelled bytes are those that count"
+    assert (all_of - empty) / (some - empty) == pytest.approx(104 / 48, rel=0.02), (
+        "modelled bytes are those that count"
+    )
 
     def planned(*of):
         path = capture([bytes(of) + bytes(62)] * 10)
-        return json.loads(texts.tool().run("plan", *ways, "--pcap", path, "--profile", "--json"))["predicted"]["rate_pps"]
+        return json.loads(texts.tool().run("plan", *ways, "--pcap", path, "--profile", "--json"))[
+            "predicted"
+        ]["rate_pps"]
 
     assert planned(64, 40) < planned(30, 16) < planned(0, 0)

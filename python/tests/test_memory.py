@@ -26,7 +26,8 @@ lines = MemoryRegion("lines", 128, line=64)
 
 
 class Write(Element):
-    """Byte 0 of a frame is the address, byte 1 the width, 2 to 9 the value, which is written; goes on with the address."""
+    """Byte 0 of a frame is the address, byte 1 the width, 2 to 9 the value, which is written; goes
+    on with the address."""
 
     inp = In(pkt=packet)
     out = Out(packet, u32)
@@ -153,7 +154,9 @@ def test_functions_get_a_line(capture, tmp_path):
     # Every word is put where its number says, in the order that sorting left; the greatest is last.
     numbers = [(0, 70), (1, 800), (7, 600), (3, 500), (7, 400), (5, 900), (7, 207), (7, 110)]
     frames = [struct.pack(">II", at, value).ljust(60, b"\0") for at, value in numbers]
-    last = [struct.unpack_from("<Q", each, 8)[0] for each in sent(sorting, capture(frames), tmp_path)]
+    last = [
+        struct.unpack_from("<Q", each, 8)[0] for each in sent(sorting, capture(frames), tmp_path)
+    ]
     words, expected = [0] * 8, []
     for at, value in numbers:
         words[at] = value
@@ -185,14 +188,18 @@ def test_memory_that_a_program_of_ones_own_maps_is_in_its_header(tmp_path):
     header = (tmp_path / "boards_host.h").read_text()
     assert "static inline void *boards_board(const struct nf_attach *at)" in header
     assert "nf_attach_region(at, 0, 32)" in header
-    assert "map_flags, BPF_F_MMAPABLE" in program.tool().run("build", "--target", "xdp", "--emit", "c")
+    assert "map_flags, BPF_F_MMAPABLE" in program.tool().run(
+        "build", "--target", "xdp", "--emit", "c"
+    )
 
 
 def test_memory_of_two_sides_is_refused():
     network, write = FromNet(), Write()
     read = Read()  # on the host
     network >> write >> Queue("up", side="host") >> read >> Reply()
-    words = ("region `ring` is used by element `write` on the nic side and by element `read` on the host side",)
+    words = (
+        "region `ring` is used by element `write` on the nic side and by element `read` on the host side",
+    )
     refused(lambda: Program("sides", network, ports=1), *words, line=here("# on the host"))
 
 
@@ -201,5 +208,7 @@ def test_contents_are_added_to_tables_of_the_command_line(capture, tmp_path):
     file.write_text("[[ring]]\nkey = 7\nvalue = { words = [5] }\n")
     frames = sent(program(), capture([frame(8), frame(56)]), tmp_path, "--tables", str(file))
     assert [struct.unpack_from("<Q", each, 10)[0] for each in frames] == [0xFF02000100000007, 5]
-    refused(lambda: program().run(capture([]), "--tables", "nowhere.toml"), "nowhere.toml: No such file")
+    refused(
+        lambda: program().run(capture([]), "--tables", "nowhere.toml"), "nowhere.toml: No such file"
+    )
     assert pathlib.Path(file).read_text().startswith("[[ring]]")

@@ -68,7 +68,9 @@ def test_a_cell_may_be_run_again_with_another_element_of_the_name(notebook):
 def test_mistakes_have_the_line_of_their_cell(notebook):
     notebook.run(CELL)
     wrong = notebook.refused(CELL.replace("nf_send(pkt, PORT)", "nf_send(pkt, nowhere)"))
-    assert wrong.startswith("<ipython-input-2>:8: element `both`: use of undeclared identifier 'nowhere'")
+    assert wrong.startswith(
+        "<ipython-input-2>:8: element `both`: use of undeclared identifier 'nowhere'"
+    )
     wrong = notebook.refused(CELL.replace('"out(pkt);"', '"out(pkt, 1);"'))
     assert wrong.startswith("<ipython-input-3>:14: element `onward`: ")
 
@@ -88,10 +90,15 @@ def test_notebooks_show_mistakes_as_one_message_and_programs_as_a_graph(notebook
 def test_a_cell_that_connects_again_is_told_so(notebook):
     notebook.run(CELL)
     program = notebook.names["program"]
-    with pytest.raises(FlowError, match="leads to 2 places; a packet goes one way; a notebook's cell that is run again"):
+    with pytest.raises(
+        FlowError,
+        match="leads to 2 places; a packet goes one way; a notebook's cell that is run again",
+    ):
         notebook.run('network >> Onward() >> Both(PORT=1)\nProgram("cell", network)')
     for use in (program.draw, program.check, program._repr_svg_):
-        with pytest.raises(FlowError, match="`cell` were connected further after it was made; make it again"):
+        with pytest.raises(
+            FlowError, match="`cell` were connected further after it was made; make it again"
+        ):
             use()
 
 
@@ -101,7 +108,17 @@ def test_what_is_installed_says_what_it_misses(tmp_path):
     # A copy: what a link leads to is beside a `target` folder.
     shutil.copytree(package, tmp_path / "nicforge")
     text = CELL + "\ntry:\n    program.check()\nexcept FlowError as error:\n    print(error)\n"
-    words = [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{text}"]
-    done = subprocess.run(words, capture_output=True, text=True, cwd="/", env={"PATH": "/nowhere"}, timeout=600)
+    words = [
+        sys.executable,
+        "-I",
+        "-c",
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{text}",
+    ]
+    done = subprocess.run(
+        words, capture_output=True, text=True, cwd="/", env={"PATH": "/nowhere"}, timeout=600
+    )
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "there is no `nicforge` command; build it with `make build`, or name it in $NICFORGE\n"
+    assert (
+        done.stdout
+        == "there is no `nicforge` command; build it with `make build`, or name it in $NICFORGE\n"
+    )

@@ -141,8 +141,8 @@ def test_guarded_writes_keep_what_was_there(capture, tmp_path, capsys):
 def test_queues_carry_what_opaque_bodies_read_and_what_lives_behind_them():
     carried = program().carried()["lines"]
     text = program().source().text
-    # line, size, kept, name, pair.second and the part of `rest` that is used behind. Not `tag`, which is written on every
-    # way and never read, and not `first`, which is nobody's.
+    # line, size, kept, name, pair.second and the part of `rest` that is used behind. Not `tag`,
+    # which is written on every way and never read, and not `first`, which is nobody's.
     assert sorted(carried.values()) == [2, 4, 4, 4, 4, 32], carried
     call = text[text.index("nf_made = opaque_match(") : text.index("if ((nf_made")]
     for part in (
@@ -196,7 +196,9 @@ def test_what_the_subset_has_no_words_for_becomes_opaque(capture, tmp_path, caps
     made.run(capture(frames("a")), "--out", str(out), expected={"sent": [1, 0]})
     assert sent(tmp_path / "out.0.pcap")[0][0] == 60 + 9
     said = capsys.readouterr().err
-    assert "note: " in said and "element `tried` is opaque C: " in said and "test_opaque.py:" in said, said
+    assert (
+        "note: " in said and "element `tried` is opaque C: " in said and "test_opaque.py:" in said
+    ), said
     assert "opaque_tried" in made.source().text and 'tried [label="tried\\nopaque C"' in made.draw()
     # What the subset has words for does not.
     plain = tried("out(pkt, size);")
@@ -205,7 +207,9 @@ def test_what_the_subset_has_no_words_for_becomes_opaque(capture, tmp_path, caps
 
 
 def test_false_keeps_the_subset_and_true_leaves_it():
-    refused(tried(POINTERS, opaque=False).check, "element `tried`: cannot see how often this loop runs")
+    refused(
+        tried(POINTERS, opaque=False).check, "element `tried`: cannot see how often this loop runs"
+    )
     assert "opaque_tried(" in tried("out(pkt, size);", opaque=True).source().text
     words = ("is not to be opaque and has what only opaque bodies have",)
     refused(lambda: tried(POINTERS, opaque=False, includes=("<stdlib.h>",)), *words)
@@ -215,7 +219,11 @@ def test_mistakes_stay_mistakes():
     """Plain errors of C are no reason to be opaque, and neither are packets that get lost."""
     refused(tried("out(pkt, sise);").check, "undeclared identifier 'sise'")
     refused(tried("if (size > 3) out(pkt, size);").check, "`pkt`")
-    refused(tried(POINTERS + "if (size > 3) nf_drop(pkt);").check, "it cannot be opaque C either", "cannot call `nf_drop`")
+    refused(
+        tried(POINTERS + "if (size > 3) nf_drop(pkt);").check,
+        "it cannot be opaque C either",
+        "cannot call `nf_drop`",
+    )
     refused(tried("out(pkt, malloc(3) != 0);").check, "malloc")
 
 
@@ -227,7 +235,11 @@ def test_what_opaque_bodies_cannot_do_has_its_line():
                 hit(pkt, first);
         """
 
-    refused(program(match=Peeks()).source, "cannot call `nf_load`", line=line_of_here(__file__, "// looks into it"))
+    refused(
+        program(match=Peeks()).source,
+        "cannot call `nf_load`",
+        line=line_of_here(__file__, "// looks into it"),
+    )
 
     class Holds(Match):
         body = """
@@ -235,7 +247,11 @@ def test_what_opaque_bodies_cannot_do_has_its_line():
             other = pkt;  // holds it
         """
 
-    refused(program(match=Holds()).source, "which output it takes", line=line_of_here(__file__, "// holds it"))
+    refused(
+        program(match=Holds()).source,
+        "which output it takes",
+        line=line_of_here(__file__, "// holds it"),
+    )
 
     class Looks(Match):
         tables = (Table("seen", "hash", u32, u32, 16),)
@@ -248,7 +264,11 @@ def test_what_opaque_bodies_cannot_do_has_its_line():
             hit(pkt, regnone(3));  // nobody declares it
         """
 
-    refused(program(match=Wrong()).source, "regnone", line=line_of_here(__file__, "// nobody declares it"))
+    refused(
+        program(match=Wrong()).source,
+        "regnone",
+        line=line_of_here(__file__, "// nobody declares it"),
+    )
 
     class Missing(Match):
         includes = ("<nowhere.h>",)
@@ -258,7 +278,10 @@ def test_what_opaque_bodies_cannot_do_has_its_line():
     class Linked(Match):
         has = ("gone.c",)
 
-    refused(program(match=Linked(MORE=1)).check, "`gone.c`, which has what element `linked` calls, is not there")
+    refused(
+        program(match=Linked(MORE=1)).check,
+        "`gone.c`, which has what element `linked` calls, is not there",
+    )
 
     class Promises(Match):
         pure = True
@@ -274,7 +297,9 @@ def test_reading_before_writing_has_the_line_of_the_body():
                 hit(pkt, 1);
         """
 
-    refused(program(match=Reads()).check, "`tag`", line=line_of_here(__file__, "// nobody wrote it"))
+    refused(
+        program(match=Reads()).check, "`tag`", line=line_of_here(__file__, "// nobody wrote it")
+    )
 
     class Sometimes(Match):
         body = """
@@ -284,7 +309,13 @@ def test_reading_before_writing_has_the_line_of_the_body():
         """
 
     line = line_of_here(__file__, "// sometimes")
-    refused(program(match=Sometimes()).check, "`tag`", "writes on some ways only", "it keeps what was there", line=line)
+    refused(
+        program(match=Sometimes()).check,
+        "`tag`",
+        "writes on some ways only",
+        "it keeps what was there",
+        line=line,
+    )
 
 
 def test_outputs_are_called_once(capture, capsys):
@@ -308,7 +339,9 @@ def test_outputs_are_called_once(capture, capsys):
         """
 
     refused(
-        program(match=Both()).source, "the packet is given to a second output", line=line_of_here(__file__, "// it is gone")
+        program(match=Both()).source,
+        "the packet is given to a second output",
+        line=line_of_here(__file__, "// it is gone"),
     )
 
     class Promises(Match):
@@ -319,7 +352,10 @@ def test_outputs_are_called_once(capture, capsys):
                 miss(pkt);
         """
 
-    refused(lambda: program(match=Promises()).run(path), "called none of its outputs in one run, as it promised")
+    refused(
+        lambda: program(match=Promises()).run(path),
+        "called none of its outputs in one run, as it promised",
+    )
     assert program(match=Promises()).fires()["promises"] == "one"
 
 
@@ -357,7 +393,10 @@ def test_outputs_without_a_packet_may_be_called_several_times(capture):
     # ab and ax are one entry.
     assert made.run(path)["tables"][0]["entries"] == 7
     too_many = capture(frames("a b c d e"))
-    refused(lambda: made.run(too_many), "element `split` calls output `word` more than 4 times in one run")
+    refused(
+        lambda: made.run(too_many),
+        "element `split` calls output `word` more than 4 times in one run",
+    )
 
     class All(Split):
         fires = "all"
@@ -368,7 +407,10 @@ def test_outputs_without_a_packet_may_be_called_several_times(capture):
     read.out >> split
     split.out >> Reply()
     split.word >> Keep()
-    refused(lambda: Program("all", network), "element `all` may call outputs 4 times in one run, and fires `all`")
+    refused(
+        lambda: Program("all", network),
+        "element `all` may call outputs 4 times in one run, and fires `all`",
+    )
 
 
 class Numbers(Element):
@@ -422,13 +464,24 @@ def test_values_of_all_kinds_come_and_go(capture, needs_root):
     made = Program("kinds", network)
     assert "NF_PURE extern uint32_t opaque_numbers(" in made.source().text
     for target in ("dpdk", "xdp"):
-        assert "3 of 3 events, 1 of 1 table" in made.verify(target, "--pcap", capture(frames("dbca", "zyxa", "1203")))
+        assert "3 of 3 events, 1 of 1 table" in made.verify(
+            target, "--pcap", capture(frames("dbca", "zyxa", "1203"))
+        )
 
 
 def test_where_they_cannot_run_is_said_with_the_python_line(capture):
     where = line_of_here(__file__, "static regex_t wanted;")
-    for target, side in (("xdp", "nic"), ("u280", None), ("bluefield2", "host"), ("agilio-cx", None)):
-        words = ("element `match` is opaque C", f"which {target} does not run there", "put it behind a Queue")
+    for target, side in (
+        ("xdp", "nic"),
+        ("u280", None),
+        ("bluefield2", "host"),
+        ("agilio-cx", None),
+    ):
+        words = (
+            "element `match` is opaque C",
+            f"which {target} does not run there",
+            "put it behind a Queue",
+        )
         refused(lambda t=target, s=side: program(s).build("nowhere", target=t), *words, line=where)
     with pytest.raises(FlowError, match="does not run there"):
         program("nic").verify("xdp", "--pcap", capture(frames("a")))

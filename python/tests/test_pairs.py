@@ -1,7 +1,21 @@
 """Values by different queues: python/nicforge/flow/pairs.py."""
 
 import pytest
-from nicforge.flow import Drop, Element, FromNet, In, Out, Pair, Program, Queue, Struct, Table, packet, u8, u32
+from nicforge.flow import (
+    Drop,
+    Element,
+    FromNet,
+    In,
+    Out,
+    Pair,
+    Program,
+    Queue,
+    Struct,
+    Table,
+    packet,
+    u8,
+    u32,
+)
 from test_flow import refused
 
 Name = Struct("name", bytes=u8[8])
@@ -10,7 +24,8 @@ sums = Table("sums", "hash", u32, u32, 256)
 
 
 class Split(Element):
-    """Numbers packets; byte 0 says which values of one get through: 1 the number, 2 the name, 3 both."""
+    """Numbers packets; byte 0 says which values of one get through: 1 the number, 2 the name, 3
+    both."""
 
     inp = In(pkt=packet)
     value = Out(u32, u32, u8)
@@ -73,14 +88,17 @@ def test_values_find_each_other_by_different_queues(capture):
     made, path = program(), capture(frames([3] * 40))
     all_of = {"counted": 1, "sums": 40, "both": 0, "both_lost": 0}
     assert entries(made.run(path)) == all_of
-    assert entries(made.run(capture(frames([3] * 8)), "--interleave", "7"))["sums"] == 8, "in any order"
+    assert entries(made.run(capture(frames([3] * 8)), "--interleave", "7"))["sums"] == 8, (
+        "in any order"
+    )
     path = capture(frames([3] * 40))
     for target in ("dpdk", "liquidio"):
         assert "40 of 40 events, 4 of 4 tables" in made.verify(target, "--pcap", path)
 
 
 def test_halves_whose_other_one_was_dropped_lose_their_place(capture):
-    """Of 60 packets a third each have one half only, and a place is needed again eight packets later."""
+    """Of 60 packets a third each have one half only, and a place is needed again eight packets
+    later."""
     halves = [3, 1, 2] * 20
     path, places = capture(frames(halves)), {}
     for number, half in enumerate(halves):
@@ -94,8 +112,14 @@ def test_halves_whose_other_one_was_dropped_lose_their_place(capture):
     ("make", "message"),
     [
         (lambda: Pair("one", value=u32), "pair `one` is no pair; write Pair"),
-        (lambda: Pair("two", a=u32, b=packet), "half `b` of pair `two` is a packet, which cannot wait"),
-        (lambda: Pair("three", a=u32, b=u32, places=0), "pair `three` has 0 places; take 1 to 1048576"),
+        (
+            lambda: Pair("two", a=u32, b=packet),
+            "half `b` of pair `two` is a packet, which cannot wait",
+        ),
+        (
+            lambda: Pair("three", a=u32, b=u32, places=0),
+            "pair `three` has 0 places; take 1 to 1048576",
+        ),
         (lambda: Pair("four", a=u32, out=u32), "pair `four` has a half `out`; take another name"),
     ],
 )

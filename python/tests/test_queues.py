@@ -1,4 +1,5 @@
-"""Queues: instances that the program chooses, full queues that lose or make wait, and what is refused."""
+"""Queues: instances that the program chooses, full queues that lose or make wait, and what is
+refused."""
 
 import json
 import types
@@ -87,10 +88,14 @@ uint32_t served(uint32_t shard)
 
 
 @pytest.mark.parametrize(
-    ("target", "side", "instances", "cores"), [("dpdk", "host", 6, 6), ("dpdk", None, 4, 2), ("xdp", "host", 3, 3)]
+    ("target", "side", "instances", "cores"),
+    [("dpdk", "host", 6, 6), ("dpdk", None, 4, 2), ("xdp", "host", 3, 3)],
 )
-def test_each_core_serves_the_instances_of_its_number(capture, needs_root, tmp_path, target, side, instances, cores):
-    """A function of C, said to have no state, notes which thread of which process calls it with which number."""
+def test_each_core_serves_the_instances_of_its_number(
+    capture, needs_root, tmp_path, target, side, instances, cores
+):
+    """A function of C, said to have no state, notes which thread of which process calls it with
+    which number."""
     notes = tmp_path / "served"
     (tmp_path / "served.c").write_text("#define _GNU_SOURCE" + WHERE % notes)
     served = External("uint32_t served(uint32_t shard)", str(tmp_path / "served.c"), pure=True)
@@ -129,7 +134,13 @@ def test_an_instance_of_a_queue_knows_its_number(capture):
 
     def program(**more):
         network = FromNet()
-        network >> Read() >> Fill() >> Queue("items", instances=2, instance="state->key >> 2", **more) >> Serve()  # chooses
+        (
+            network
+            >> Read()
+            >> Fill()
+            >> Queue("items", instances=2, instance="state->key >> 2", **more)
+            >> Serve()
+        )  # chooses
         return Program("items", network)
 
     path = capture(frames([0, 3, 4, 7, 5]))
@@ -139,7 +150,9 @@ def test_an_instance_of_a_queue_knows_its_number(capture):
         assert "5 of 5 events" in found.verify(target, "--pcap", path)
     here = line_of_here(__file__, "# chooses")
     refused(
-        lambda: program(number="most"), "gives the number of its instance to `most`, which is no integer field", line=here
+        lambda: program(number="most"),
+        "gives the number of its instance to `most`, which is no integer field",
+        line=here,
     )
 
 
@@ -208,7 +221,11 @@ class Two(Element):
 
 
 def limited(**more):
-    network, two, up = FromNet(), Two(), Queue("up", side="host", channels=["get", "set"], entries=2, **more)
+    network, two, up = (
+        FromNet(),
+        Two(),
+        Queue("up", side="host", channels=["get", "set"], entries=2, **more),
+    )
     network >> Read() >> two
     two.get >> up["get"] >> Reply()
     two.set >> up["set"] >> Reply()
@@ -232,20 +249,30 @@ def test_full_channels_lose_or_make_wait_as_they_say(capture):
 def test_check_says_which_target_cannot_wait():
     said = limited(lossy=()).check("xdp")
     assert "queues that wait when they are full (those of the kernel lose, counted)" in said
-    refused(lambda: limited(lossy=()).verify("xdp", "--pcap", str(TRAFFIC)), "xdp lacks queues that wait when they are full")
+    refused(
+        lambda: limited(lossy=()).verify("xdp", "--pcap", str(TRAFFIC)),
+        "xdp lacks queues that wait when they are full",
+    )
     for target, lossy in (("xdp", True), ("dpdk", ())):
         assert "wait when they are full" not in limited(lossy=lossy).check(target)
 
 
 def back_and_forth(**back):
     network, up = FromNet(), Queue("up", side="host", entries=1, lossy=False)
-    network >> Pass() >> up >> Pass() >> Queue("down", side="nic", entries=1, **back) >> Reply()  # back again
+    (
+        network >> Pass() >> up >> Pass() >> Queue("down", side="nic", entries=1, **back) >> Reply()
+    )  # back again
     return Program("back", network)
 
 
 def test_waiting_queues_that_lead_round_are_refused(capture):
-    words = ("queues that wait when they are full lead round: queue `up`, queue `down`", "let one of them lose")
-    refused(lambda: back_and_forth(lossy=False), *words, line=line_of_here(__file__, "# back again"))
+    words = (
+        "queues that wait when they are full lead round: queue `up`, queue `down`",
+        "let one of them lose",
+    )
+    refused(
+        lambda: back_and_forth(lossy=False), *words, line=line_of_here(__file__, "# back again")
+    )
     path = capture(frames([0] * 30))
     for seed in range(3):
         report = back_and_forth(lossy=True).run(path, "--interleave", str(seed))
@@ -269,23 +296,45 @@ def test_the_interpreter_shows_queues_that_wait_for_one_another(capture):
     found = []
     for seed in range(4):
         with tool._folder() as file:
-            done = tool._call("run", file, "--target", "interp", "--pcap", path, "--interleave", str(seed))
+            done = tool._call(
+                "run", file, "--target", "interp", "--pcap", path, "--interleave", str(seed)
+            )
             found.append(done.stderr)
     words = ("the full queues `down` and `up` wait", "the full queues `up` and `down` wait")
     assert any(word in said for said in found for word in words), found
 
 
 def test_mistakes_in_queues_are_named():
-    refused(lambda: Queue("q", instance="key"), "queue `q` chooses an instance and does not say among how many")
-    refused(lambda: Queue("q", instances=4, instance=4), "queue `q` has 4 instances and always chooses 4")
-    refused(lambda: Queue("q", instances=4, instance="0x7"), "queue `q` has 4 instances and always chooses 7")
-    refused(lambda: Queue("q", instances=4, number="own"), "queue `q` has a number for `own` and chooses no instance")
+    refused(
+        lambda: Queue("q", instance="key"),
+        "queue `q` chooses an instance and does not say among how many",
+    )
+    refused(
+        lambda: Queue("q", instances=4, instance=4),
+        "queue `q` has 4 instances and always chooses 4",
+    )
+    refused(
+        lambda: Queue("q", instances=4, instance="0x7"),
+        "queue `q` has 4 instances and always chooses 7",
+    )
+    refused(
+        lambda: Queue("q", instances=4, number="own"),
+        "queue `q` has a number for `own` and chooses no instance",
+    )
     refused(lambda: Queue("q", entries=0), "queue `q` has room for 0 entries")
-    refused(lambda: Queue("q", channels=["a"], lossy=("b",)), "queue `q` has no channel `b` that could lose")
-    refused(lambda: Queue("q", channels=["a"], lossy="a"), "queue `q` has no channel `a` that could lose")
+    refused(
+        lambda: Queue("q", channels=["a"], lossy=("b",)),
+        "queue `q` has no channel `b` that could lose",
+    )
+    refused(
+        lambda: Queue("q", channels=["a"], lossy="a"),
+        "queue `q` has no channel `a` that could lose",
+    )
     network = FromNet()
     network >> Read() >> Queue("bad", instances=2, instance="nothing") >> Send()  # names nothing
-    refused(Program("bad", network).check, "nothing", line=line_of_here(__file__, "# names nothing"))
+    refused(
+        Program("bad", network).check, "nothing", line=line_of_here(__file__, "# names nothing")
+    )
     with pytest.raises(FlowError):
         Queue("q", instances=2, instance=3)
     network, taken = FromNet(), Queue("work", instances=2, instance="shard")

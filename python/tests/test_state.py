@@ -53,7 +53,8 @@ class First(Element):
 
 
 class Behind(Element):
-    """Writes `a` on some ways, as Floem's compiler takes for the end of its life; and does not touch `count`."""
+    """Writes `a` on some ways, as Floem's compiler takes for the end of its life; and does not
+    touch `count`."""
 
     inp = In(pkt=packet)
     out = Out(packet)
@@ -86,7 +87,9 @@ def guarded():
 
 
 def frames():
-    return [bytes([first]) + bytes(size - 1) for first, size in ((0, 60), (1, 60), (2, 90), (3, 90))]
+    return [
+        bytes([first]) + bytes(size - 1) for first, size in ((0, 60), (1, 60), (2, 90), (3, 90))
+    ]
 
 
 def test_a_guarded_write_behind_a_queue_does_not_end_a_life(capture, tmp_path):
@@ -104,7 +107,9 @@ def test_queues_carry_what_lives_behind_them_and_no_more():
     program = guarded()
     assert program.carried() == {"crossing": {"a": 8, "key": 8}}
     edges = json.loads(program.tool().run("plan", "--target", "dpdk", "--json"))["edges"]
-    assert [[value["name"] for value in edge["values"]] for edge in edges if edge["event"] == "crossing"] == [["a", "key"]]
+    assert [
+        [value["name"] for value in edge["values"]] for edge in edges if edge["event"] == "crossing"
+    ] == [["a", "key"]]
     assert "NF_WRITE_FIRST(struct request, a)" in guarded().source().text
     assert "struct request state_request = {.count = 5};" in guarded().source().text
 
@@ -141,7 +146,8 @@ def test_states_are_copies_behind_queues_and_shared_before_them(capture):
 
 
 def test_two_states_have_layouts_of_their_own(capture):
-    """Members of one last name, in a state, in a state inside and in another state on the same way."""
+    """Members of one last name, in a state, in a state inside and in another state on the same
+    way."""
 
     class Inner(State):
         x = Field(u16)
@@ -194,8 +200,15 @@ def test_reading_before_writing_is_an_error_at_its_line():
 
     network = FromNet()
     network >> Reads()
-    words = ("element `reads`", "`b` of `struct request` is read, and on some way nobody has written it")
-    refused(Program("reads", network).check, *words, line=line_of_here(__file__, "// b has no value on short packets"))
+    words = (
+        "element `reads`",
+        "`b` of `struct request` is read, and on some way nobody has written it",
+    )
+    refused(
+        Program("reads", network).check,
+        *words,
+        line=line_of_here(__file__, "// b has no value on short packets"),
+    )
 
     # Through a queue, and around the element that writes.
     class Choose(Element):
@@ -213,7 +226,9 @@ def test_reading_before_writing_is_an_error_at_its_line():
     choose.far >> queue
     queue >> late
     words = ("element `late`", "`key` of `struct request`", "write it on every way")
-    refused(Program("late", network).check, *words, line=line_of_here(__file__, '// key came two ways"'))
+    refused(
+        Program("late", network).check, *words, line=line_of_here(__file__, '// key came two ways"')
+    )
 
 
 class Message(State):
@@ -258,7 +273,12 @@ def test_byte_strings_cross_by_their_size(capture):
     carried = program.carried()
     for most in (16, 32, 64):
         assert carried[f"texts_{most}"] == {"part": most, "length": 4, "sender": 6}
-    path = capture([bytes([n]) + bytes((7 * i + n) & 255 for i in range(79)) for n in (0, 3, 16, 17, 32, 40, 63)])
+    path = capture(
+        [
+            bytes([n]) + bytes((7 * i + n) & 255 for i in range(79))
+            for n in (0, 3, 16, 17, 32, 40, 63)
+        ]
+    )
     for target in ("dpdk", "u280"):
         assert "7 of 7 events, 1 of 1 table" in program.verify(target, "--pcap", path)
 
@@ -329,7 +349,8 @@ class Question(State):
 
 
 def test_queues_of_the_kernel_carry_what_lives(capture, needs_root):
-    """Behind the queue the state is one struct again; what is only read before it, or written behind it, does not cross."""
+    """Behind the queue the state is one struct again; what is only read before it, or written
+    behind it, does not cross."""
 
     class Ask(Element):
         inp, out, state = In(pkt=packet), Out(packet), Question
@@ -362,7 +383,10 @@ def test_queues_of_the_kernel_carry_what_lives(capture, needs_root):
     network >> Ask() >> Queue("ask", side="host") >> Answer() >> Queue("tell", side="nic") >> Send()
     program = Program("questions", network)
     plan = json.loads(program.tool().run("plan", "--target", "xdp", "--json"))
-    carried = {edge["event"]: {each["name"]: each["bytes"] for each in edge["values"]} for edge in plan["edges"]}
+    carried = {
+        edge["event"]: {each["name"]: each["bytes"] for each in edge["values"]}
+        for edge in plan["edges"]
+    }
     assert carried["ask"] == {"key": 4, "tries": 2}, carried
     assert sum(carried["tell"].values()) <= 66, carried
     path = capture([bytes([number]) * 90 for number in range(10)])
@@ -407,7 +431,8 @@ class DigestThree(Element):
 
 
 def test_bytes_that_count_cross_by_dma(capture):
-    """More strings than have handlers for their lengths; to the host's process what counts crosses, in lines of 64 bytes."""
+    """More strings than have handlers for their lengths; to the host's process what counts crosses,
+    in lines of 64 bytes."""
     network = FromNet()
     network >> FillThree() >> Queue("three", side="host") >> DigestThree() >> Reply()
     program = Program("three", network)
@@ -415,7 +440,9 @@ def test_bytes_that_count_cross_by_dma(capture):
     assert "9 of 9 events" in program.verify("dpdk", "--host-process", "--pcap", path)
 
     def crosses(length):
-        link = program.run(capture([bytes([length]) * 60] * 20), "--host-process", target="dpdk")["link"]
+        link = program.run(capture([bytes([length]) * 60] * 20), "--host-process", target="dpdk")[
+            "link"
+        ]
         assert link["entries"] == 20 and link["bytes"] % 64 == 0
         return link["bytes"] / 20
 
@@ -432,7 +459,8 @@ def test_mistakes_in_states_are_named():
     refused(lambda: Field(Struct("point", x=u8), initial=3), "cannot be 3 at first")
     refused(lambda: bytes_(0), "bytes_(0) is no byte string")
     refused(
-        lambda: type("Sized", (State,), {"b": Field(bytes_(8), size="n")}), "the size of field `b` of state `Sized` is `n`"
+        lambda: type("Sized", (State,), {"b": Field(bytes_(8), size="n")}),
+        "the size of field `b` of state `Sized` is `n`",
     )
     unset = {"n": Field(u32), "b": Field(bytes_(8), size="n")}
     refused(lambda: type("Unset", (State,), unset), "which is no integer field with a first value")
@@ -442,4 +470,7 @@ def test_mistakes_in_states_are_named():
         lambda: type("Bad", (Element,), {"inp": In(x=u32), "state": Request.struct})(),
         "the state of element `bad` is no State",
     )
-    refused(lambda: type("Same", (Element,), {"inp": In(state=u32), "state": Request})(), "a value that is called `state`")
+    refused(
+        lambda: type("Same", (Element,), {"inp": In(state=u32), "state": Request})(),
+        "a value that is called `state`",
+    )

@@ -27,7 +27,9 @@ def few(capture):
 @pytest.mark.parametrize("target", ["dpdk", "liquidio"])
 def test_choices_are_tried(few, target):
     tuned = tune(make, few, target=target, most=[2, 3])
-    assert {each.choice["most"] for each in tuned.tried} == {2, 3} and tuned.best == tuned.tried[0].choice
+    assert {each.choice["most"] for each in tuned.tried} == {2, 3} and tuned.best == tuned.tried[
+        0
+    ].choice
     assert all(each.predicted > 1e3 and each.measured > 1e3 for each in tuned.tried)
     assert tuned.tried[0].measured >= tuned.tried[1].measured and "most=2" in tuned.table()
 
@@ -46,7 +48,11 @@ def test_a_program_with_choices_is_a_command(few, capsys):
         return ended.value.code, capsys.readouterr()
 
     code, said = run("tune", "--target", "liquidio", "--pcap", few)
-    assert code == 0 and "predicted Mpps" in said.out and said.out.splitlines()[-1].startswith("best: --most ")
+    assert (
+        code == 0
+        and "predicted Mpps" in said.out
+        and said.out.splitlines()[-1].startswith("best: --most ")
+    )
     limit = {each: run("emit", "--most", each)[1].out for each in ("2", "3")}
     assert limit["2"] != limit["3"] and run("emit")[1].out == limit["3"]
     assert run("emit", "--most", "9")[0] == 2

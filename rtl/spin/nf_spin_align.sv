@@ -1,11 +1,13 @@
 // Bytes from any place in lines of 64 bytes to beats of a stream that begin with the first of them.
 //
-// A job is an offset in its first line and a number of bytes (at least 1); its lines come one behind the other. Beats are joined from
-// two lines; a job that begins at a line's start passes as it is.
+// A job is an offset in its first line and a number of bytes (at least 1); its lines come one
+// behind the other. Beats are joined from two lines; a job that begins at a line's start passes as
+// it is.
 //
 // Ports       j_*: jobs; l_*: lines; m_*: AXI4-Stream.
 // Latency     1 cycle from the line that has a beat's last byte.
-// Throughput  one line a cycle; a job takes a cycle more if its last beat comes from one line and a place other than its start.
+// Throughput  one line a cycle; a job takes a cycle more if its last beat comes from one line and a
+//             place other than its start.
 // Reset       synchronous; drops what is inside.
 `default_nettype none
 module nf_spin_align (
@@ -37,7 +39,8 @@ module nf_spin_align (
     assign l_ready = busy && !flush && (out || !makes);
     wire line = l_valid && l_ready;
     wire beat = (line && makes) || (flush && out);
-    wire [1023:0] joined = first || offset == 0 ? {512'd0, l_data} : {flush ? 512'd0 : l_data, kept};
+    wire [1023:0] joined = first || offset == 0 ? {512'd0, l_data}
+        : {flush ? 512'd0 : l_data, kept};
     wire [511:0]  moved = joined[8*offset +: 512];
     wire          ends = left <= 64;
     assign j_ready = !busy;

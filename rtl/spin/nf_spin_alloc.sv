@@ -1,11 +1,14 @@
-// Packet buffer allocator: slots of two sizes, each with a list of free ones, first freed first used.
+// Packet buffer allocator: slots of two sizes, each with a list of free ones, first freed first
+// used.
 //
-// A packet gets a small slot if it fits, else a large one; addresses count lines of 64 bytes from the start of packet memory, small slots
-// first. Without a free slot of its class (or of both, with all_classes, as FPsPIN's hardware) it waits. Packets longer than a large slot
-// are refused. Slots come back in any order, by their address. The definition is `Slots` in crates/spin, memory.rs.
+// A packet gets a small slot if it fits, else a large one; addresses count lines of 64 bytes from
+// the start of packet memory, small slots first. Without a free slot of its class (or of both, with
+// all_classes, as FPsPIN's hardware) it waits. Packets longer than a large slot are refused. Slots
+// come back in any order, by their address. The definition is `Slots` in crates/spin, memory.rs.
 //
-// Ports       a_*: asks for a slot: a_bytes, a_valid; the answer is there at once: a_grant with a_line, or a_long: never fits; else wait.
-//             A grant is taken in that cycle. f_*: gives a slot back. used_*, most_lines: slots in use, most lines at any time.
+// Ports       a_*: asks for a slot: a_bytes, a_valid; the answer is there at once: a_grant with
+//             a_line, or a_long: never fits; else wait. A grant is taken in that cycle. f_*: gives
+//             a slot back. used_*, most_lines: slots in use, most lines at any time.
 // Latency     0 cycles; a slot given back can be taken in the next cycle.
 // Throughput  one slot out and one back a cycle.
 // Reset       synchronous; all slots are free.
@@ -47,13 +50,16 @@ module nf_spin_alloc #(
     wire [LINE-1:0] large_line = {{(LINE - L){1'b0}}, large_slot} * LARGE_LINES[LINE-1:0] + BORDER;
     assign a_line = is_small ? small_line : large_line;
 
-    // The slot of an address: divided by multiplying with the reciprocal, rounded up, which is exact for so few bits (Granlund, Montgomery,
-    // PLDI 1994): the error is less than LINES / 2^(2 LINE) of an address below 2^LINE.
+    // The slot of an address: divided by multiplying with the reciprocal, rounded up, which is
+    // exact for so few bits (Granlund, Montgomery, PLDI 1994): the error is less than LINES / 2^(2
+    // LINE) of an address below 2^LINE.
     localparam [63:0] SCALE = 64'd1 << (2 * LINE);
-    localparam [63:0] SMALL_INVERSE = (SCALE + SMALL_LINES - 1) / SMALL_LINES, LARGE_INVERSE = (SCALE + LARGE_LINES - 1) / LARGE_LINES;
+    localparam [63:0] SMALL_INVERSE = (SCALE + SMALL_LINES - 1) / SMALL_LINES,
+        LARGE_INVERSE = (SCALE + LARGE_LINES - 1) / LARGE_LINES;
     wire [LINE-1:0] large_line_back = f_line - BORDER;
     wire [3*LINE:0] small_product = {{(2*LINE + 1){1'b0}}, f_line} * SMALL_INVERSE[3*LINE:0];
-    wire [3*LINE:0] large_product = {{(2*LINE + 1){1'b0}}, large_line_back} * LARGE_INVERSE[3*LINE:0];
+    wire [3*LINE:0] large_product = {{(2*LINE + 1){1'b0}},
+        large_line_back} * LARGE_INVERSE[3*LINE:0];
     wire back_small = f_valid && f_line < BORDER, back_large = f_valid && f_line >= BORDER;
     wire unused = &{1'b0, small_product, large_product};
 
@@ -67,8 +73,10 @@ module nf_spin_alloc #(
     );
 
     // A slot taken counts before one that comes back in the same cycle.
-    wire [LINE:0] small_lines = ({{(LINE - S){1'b0}}, used_small} + {{LINE{1'b0}}, take_small}) * SMALL_LINES[LINE:0];
-    wire [LINE:0] large_lines = ({{(LINE - L){1'b0}}, used_large} + {{LINE{1'b0}}, take_large}) * LARGE_LINES[LINE:0];
+    wire [LINE:0] small_lines = ({{(LINE - S){1'b0}}, used_small}
+        + {{LINE{1'b0}}, take_small}) * SMALL_LINES[LINE:0];
+    wire [LINE:0] large_lines = ({{(LINE - L){1'b0}}, used_large}
+        + {{LINE{1'b0}}, take_large}) * LARGE_LINES[LINE:0];
     wire [LINE:0] lines = small_lines + large_lines;
     always_ff @(posedge clk) begin
         if (rst) begin

@@ -1,11 +1,14 @@
 // Egress DMA: frames from memories of the NIC to the stream.
 //
-// A command is a byte address and a number of bytes. Its lines are asked for one a cycle, as far as there is room for answers, and become
-// beats from the address on (nf_spin_align). A command is done when its last beat has left.
+// A command is a byte address and a number of bytes. Its lines are asked for one a cycle, as far as
+// there is room for answers, and become beats from the address on (nf_spin_align). A command is
+// done when its last beat has left.
 //
-// Ports       c_*: commands, with a number. r_*: lines asked for, by line address (the byte address without its low six bits); q_*: answers,
-//             in order, which cannot wait. m_*: AXI4-Stream. done_*: pulses with the command's number.
-// Latency     4 cycles and the memory's from a command to its first beat (a byte more than a line away: one more).
+// Ports       c_*: commands, with a number. r_*: lines asked for, by line address (the byte address
+//             without its low six bits); q_*: answers, in order, which cannot wait. m_*:
+//             AXI4-Stream. done_*: pulses with the command's number.
+// Latency     4 cycles and the memory's from a command to its first beat (a byte more than a line
+//             away: one more).
 // Throughput  one beat a cycle; 2 cycles between commands.
 // Reset       synchronous; drops what is inside.
 `default_nettype none
@@ -58,9 +61,11 @@ module nf_spin_egress #(
         .valid(line_valid), .data(line_data), .take(line_ready)
     );
     nf_spin_align align (
-        .clk(clk), .rst(rst), .j_offset(c_address[5:0]), .j_bytes(c_bytes), .j_valid(starts), .j_ready(job_ready),
+        .clk(clk), .rst(rst), .j_offset(c_address[5:0]), .j_bytes(c_bytes), .j_valid(starts),
+        .j_ready(job_ready),
         .l_data(line_data), .l_valid(line_valid), .l_ready(line_ready),
-        .m_tdata(m_tdata), .m_tkeep(m_tkeep), .m_tlast(m_tlast), .m_tvalid(m_tvalid), .m_tready(m_tready)
+        .m_tdata(m_tdata), .m_tkeep(m_tkeep), .m_tlast(m_tlast), .m_tvalid(m_tvalid),
+        .m_tready(m_tready)
     );
 
     always_ff @(posedge clk) begin

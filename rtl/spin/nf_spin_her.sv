@@ -1,12 +1,16 @@
-// HER generator: descriptors of packets and execution contexts become handler execution requests, and tasks that clusters can run.
+// HER generator: descriptors of packets and execution contexts become handler execution requests,
+// and tasks that clusters can run.
 //
-// In: a packet that lies in memory goes to the scheduler with its context and message. One that the scheduler drops is freed, when no
-// ended task frees another in that cycle. Out: a task gets the address of its handler, and its context's handler memory, host memory and
-// scratchpad. A context has a header or completion handler if the address of it is not zero.
+// In: a packet that lies in memory goes to the scheduler with its context and message. One that the
+// scheduler drops is freed, when no ended task frees another in that cycle. Out: a task gets the
+// address of its handler, and its context's handler memory, host memory and scratchpad. A context
+// has a header or completion handler if the address of it is not zero.
 //
-// Ports       table_: ten words a context: addresses of header, payload and completion handler, handler memory (address, bytes), host
-//             memory (low, high, bytes), scratchpad (offset in a cluster's memory, bytes). d_*: from nf_spin_ingress, h_*: to the
-//             scheduler, h_drop: taken, but dropped. f_*: frees of tasks in, of all out. t_*: of a task; o_*: what is added.
+// Ports       table_: ten words a context: addresses of header, payload and completion handler,
+//             handler memory (address, bytes), host memory (low, high, bytes), scratchpad (offset
+//             in a cluster's memory, bytes). d_*: from nf_spin_ingress, h_*: to the scheduler,
+//             h_drop: taken, but dropped. f_*: frees of tasks in, of all out. t_*: of a task; o_*:
+//             what is added.
 // Latency     0 cycles.
 // Throughput  one packet and one task a cycle; 2 cycles a packet that is dropped.
 // Reset       synchronous; forgets a packet that is to be freed.

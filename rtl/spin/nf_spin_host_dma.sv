@@ -1,12 +1,17 @@
-// Host DMA bridge: write bursts of clusters, as byte strobes have them, become writes of whole byte ranges in the host's memory.
+// Host DMA bridge: write bursts of clusters, as byte strobes have them, become writes of whole byte
+// ranges in the host's memory.
 //
-// Clusters write 64 bytes a beat to addresses that are multiples of 64, with a strobe for each byte. A DMA engine of a NIC wants the address of
-// the first byte, a length, and data that begins with the first byte. The first beat's lowest strobe gives the address, the number of
-// strobes the length. Strobes of a burst are one range; a burst with a hole, or without any strobe in its first beat, is refused with b_error.
+// Clusters write 64 bytes a beat to addresses that are multiples of 64, with a strobe for each
+// byte. A DMA engine of a NIC wants the address of the first byte, a length, and data that begins
+// with the first byte. The first beat's lowest strobe gives the address, the number of strobes the
+// length. Strobes of a burst are one range; a burst with a hole, or without any strobe in its first
+// beat, is refused with b_error.
 //
-// Ports       aw_*, w_*, b_*: the write channels of AXI4 as far as they are used here, one burst at a time, of at most DEPTH beats. m_*: data, from
-//             the first byte on; d_*: address and length, when the data has left; d_bad: it was refused, there is no data.
-// Latency     3 cycles from a burst's beat to data (a place other than a line's start: the next beat); the descriptor follows the last beat.
+// Ports       aw_*, w_*, b_*: the write channels of AXI4 as far as they are used here, one burst at
+//             a time, of at most DEPTH beats. m_*: data, from the first byte on; d_*: address and
+//             length, when the data has left; d_bad: it was refused, there is no data.
+// Latency     3 cycles from a burst's beat to data (a place other than a line's start: the next
+//             beat); the descriptor follows the last beat.
 // Throughput  one beat a cycle; 4 cycles between bursts.
 // Reset       synchronous; drops what is inside.
 `default_nettype none
@@ -68,13 +73,16 @@ module nf_spin_host_dma #(
     logic start;
 
     nf_queue #(.WIDTH(512), .DEPTH(DEPTH)) store (
-        .clk(clk), .rst(rst || (state == TELL && hole)), .put(take && (first || !empty)), .put_data(w_data), .room(room),
+        .clk(clk), .rst(rst || (state == TELL && hole)), .put(take && (first || !empty)),
+        .put_data(w_data), .room(room),
         .valid(line_valid), .data(line), .take(line_ready)
     );
     nf_spin_align align (
-        .clk(clk), .rst(rst), .j_offset(offset), .j_bytes(bytes), .j_valid(start), .j_ready(job_ready),
+        .clk(clk), .rst(rst), .j_offset(offset), .j_bytes(bytes), .j_valid(start),
+        .j_ready(job_ready),
         .l_data(line), .l_valid(line_valid), .l_ready(line_ready),
-        .m_tdata(m_tdata), .m_tkeep(m_tkeep), .m_tlast(m_tlast), .m_tvalid(m_tvalid), .m_tready(m_tready)
+        .m_tdata(m_tdata), .m_tkeep(m_tkeep), .m_tlast(m_tlast), .m_tvalid(m_tvalid),
+        .m_tready(m_tready)
     );
 
     assign d_address = {base, offset};

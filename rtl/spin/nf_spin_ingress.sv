@@ -1,12 +1,17 @@
-// Ingress DMA: matched frames from the stream into packet memory, and a descriptor for each that is there.
+// Ingress DMA: matched frames from the stream into packet memory, and a descriptor for each that is
+// there.
 //
-// A frame is stored until its length is known; then it gets a slot, is written a line a cycle, and is described. Frames of contexts that
-// are not on, longer ones than a slot holds, and, with `lossy`, those without a free slot, are dropped and counted; without `lossy` they
-// wait, and all behind them. Frames longer than LONGEST lines leave no beats in the store.
+// A frame is stored until its length is known; then it gets a slot, is written a line a cycle, and
+// is described. Frames of contexts that are not on, longer ones than a slot holds, and, with
+// `lossy`, those without a free slot, are dropped and counted; without `lossy` they wait, and all
+// behind them. Frames longer than LONGEST lines leave no beats in the store.
 //
-// Ports       s_*: matched frames with their tag (context, message, end), the same beside every beat. a_*: to nf_spin_alloc. w_*: lines to
-//             packet memory. d_*: descriptors. drop_*: pulses, with the reason: 0 no slot, 1 too long, 2 no context. waits: a frame is held up.
-// Latency     from a frame's last beat to its descriptor: 2 cycles and one for each beat, if a slot is free and memory takes lines.
+// Ports       s_*: matched frames with their tag (context, message, end), the same beside every
+//             beat. a_*: to nf_spin_alloc. w_*: lines to packet memory. d_*: descriptors. drop_*:
+//             pulses, with the reason: 0 no slot, 1 too long, 2 no context. waits: a frame is held
+//             up.
+// Latency     from a frame's last beat to its descriptor: 2 cycles and one for each beat, if a slot
+//             is free and memory takes lines.
 // Throughput  one line a cycle, so one frame a cycle for frames of one beat.
 // Reset       synchronous; drops what is inside.
 `default_nettype none

@@ -1,21 +1,28 @@
 // Matching engine: which frames go to handlers, as which message, and where messages end.
 //
-// A ruleset has three rules that select, joined by "and" or "or", and a fourth that tells a message's last packet. A rule compares a value
-// under a mask with a range, ends included. The value is a word of the frame's first 128 bytes, or a field of its headers wherever VLAN tags
-// (two), IPv4 options and IPv6 extension headers (EXTENSIONS) move it. The ruleset of the lowest number that matches decides; its number is
-// the execution context's. Frames that none wants pass untouched with m_match low. The definition is crates/spin, matching.rs and headers.rs;
-// what hardware sees less of: everything beyond byte 128 is absent, payload is compared at even offsets, IPv6 addresses 32 bits at a time.
+// A ruleset has three rules that select, joined by "and" or "or", and a fourth that tells a
+// message's last packet. A rule compares a value under a mask with a range, ends included. The
+// value is a word of the frame's first 128 bytes, or a field of its headers wherever VLAN tags
+// (two), IPv4 options and IPv6 extension headers (EXTENSIONS) move it. The ruleset of the lowest
+// number that matches decides; its number is the execution context's. Frames that none wants pass
+// untouched with m_match low. The definition is crates/spin, matching.rs and headers.rs; what
+// hardware sees less of: everything beyond byte 128 is absent, payload is compared at even offsets,
+// IPv6 addresses 32 bits at a time.
 //
-//     rules   a rule is {end, start, mask, select}; select: [3:0] kind, [4] the other words of the address are zero, [31:16] byte offset
-//             kinds: 0 word of the frame, 1 VLAN, 2 EtherType, 3 protocol, 4 source port, 5 destination port, 6 payload,
-//                    8 to 11 source address, 12 to 15 destination address, a word each, the high one first (IPv4: only the last)
-//     sets    [0] on, [1] or, [2] the message's number stands in the payload, else in the frame, [31:16] at this byte (even)
+//     rules   a rule is {end, start, mask, select}; select: [3:0] kind, [4] the other words of the
+//             address are zero, [31:16] byte offset kinds: 0 word of the frame, 1 VLAN, 2
+//             EtherType, 3 protocol, 4 source port, 5 destination port, 6 payload,
+//                    8 to 11 source address, 12 to 15 destination address, a word each, the high
+//                    one first (IPv4: only the last)
+//     sets    [0] on, [1] or, [2] the message's number stands in the payload, else in the frame,
+//             [31:16] at this byte (even)
 //     reversed   ranges of words compare with bytes reversed, as FPsPIN's hardware does
 //
-// Rules take effect after `commit`, between two packets: the next packet waits until those before it are decided.
+// Rules take effect after `commit`, between two packets: the next packet waits until those before
+// it are decided.
 //
-// Ports       s_axis_*: frames; m_axis_*: the same frames, with m_match, m_context, m_message, m_end beside every beat.
-//             Bytes without tkeep leave as zeros.
+// Ports       s_axis_*: frames; m_axis_*: the same frames, with m_match, m_context, m_message,
+//             m_end beside every beat. Bytes without tkeep leave as zeros.
 // Latency     4 cycles; a packet of several beats is decided when its second beat is there.
 // Throughput  one beat a cycle, so one packet a cycle for packets of one beat.
 // Reset       synchronous; drops frames inside, switches all rulesets off.
@@ -54,10 +61,12 @@ module nf_spin_match #(
     logic [RULESETS*32-1:0]  set;
     logic                    reverse;
 
-    // Beats: a, b, c, then the output. A first beat leaves a when the second one is on the input, so that both are seen.
+    // Beats: a, b, c, then the output. A first beat leaves a when the second one is on the input,
+    // so that both are seen.
     logic [511:0] a_data, b_data, c_data;
     logic [63:0]  a_keep, b_keep, c_keep;
-    logic         a_valid, a_first, a_last, b_valid, b_first, b_last, c_valid, c_first, c_last, s_first;
+    logic         a_valid, a_first, a_last, b_valid, b_first, b_last, c_valid, c_first, c_last,
+        s_first;
 
     wire advance = !m_axis_tvalid || m_axis_tready;
     wire take = s_axis_tvalid && s_axis_tready;
@@ -66,10 +75,12 @@ module nf_spin_match #(
 
     logic [511:0] s_data;
     integer i;
-    always_comb for (i = 0; i < 64; i = i + 1) s_data[8*i +: 8] = s_axis_tdata[8*i +: 8] & {8{s_axis_tkeep[i]}};
+    always_comb for (i = 0; i < 64; i = i + 1) s_data[8*i +: 8] = s_axis_tdata[8*i +: 8]
+        & {8{s_axis_tkeep[i]}};
 
     always_ff @(posedge clk) begin
-        if (take) {a_data, a_keep, a_first, a_last} <= {s_data, s_axis_tkeep, s_first, s_axis_tlast};
+        if (take) {a_data, a_keep, a_first, a_last} <=
+            {s_data, s_axis_tkeep, s_first, s_axis_tlast};
         if (a_moves) {b_data, b_keep, b_first, b_last} <= {a_data, a_keep, a_first, a_last};
         if (advance) begin
             {c_data, c_keep, c_first, c_last} <= {b_data, b_keep, b_first, b_last};
@@ -114,21 +125,25 @@ module nf_spin_match #(
     integer n;
     always_comb begin
         seen = 0;
-        for (n = 0; n < 64; n = n + 1) seen = seen + {7'd0, a_keep[n]} + {7'd0, s_axis_tkeep[n] && !a_last};
+        for (n = 0; n < 64; n = n + 1) seen = seen + {7'd0, a_keep[n]}
+            + {7'd0, s_axis_tkeep[n] && !a_last};
     end
 
     // Headers, from a to b.
-    wire [15:0]  type0 = front[FIRST - 96 -: 16], type1 = front[FIRST - 128 -: 16], type2 = front[FIRST - 160 -: 16];
+    wire [15:0]  type0 = front[FIRST - 96 -: 16], type1 = front[FIRST - 128 -: 16],
+        type2 = front[FIRST - 160 -: 16];
     wire         tag0 = seen >= 14 && (type0 == 16'h8100 || type0 == 16'h88a8);
     wire         tag1 = tag0 && seen >= 18 && (type1 == 16'h8100 || type1 == 16'h88a8);
     wire [15:0]  ether = tag1 ? type2 : tag0 ? type1 : type0;
     wire [7:0]   ip_at = tag1 ? 8'd22 : tag0 ? 8'd18 : 8'd14;
-    wire [319:0] ip = tag1 ? front[FIRST - 176 -: 320] : tag0 ? front[FIRST - 144 -: 320] : front[FIRST - 112 -: 320];
+    wire [319:0] ip = tag1 ? front[FIRST - 176 -: 320] : tag0 ? front[FIRST - 144 -: 320]
+        : front[FIRST - 112 -: 320];
     wire         typed = seen >= ip_at;
     wire [7:0]   ip_bytes = typed ? seen - ip_at : 8'd0;
 
     wire [7:0]   header = {2'b0, ip[315:312], 2'b0};
-    wire         is4 = typed && ether == 16'h0800 && ip[319:316] == 4 && ip[315:312] >= 5 && ip_bytes >= header;
+    wire         is4 = typed && ether == 16'h0800 && ip[319:316] == 4 && ip[315:312] >= 5
+        && ip_bytes >= header;
     wire [15:0]  total4 = ip[303:288];
     wire         inner4 = is4 && ip[268:256] == 0 && total4 >= {8'd0, header};
     wire [7:0]   end4 = total4 < {8'd0, ip_bytes} ? ip_at + total4[7:0] : seen;
@@ -137,7 +152,8 @@ module nf_spin_match #(
     wire [16:0]  total6 = {1'b0, ip[287:272]} + 17'd40;
     wire [7:0]   end6 = total6 < {9'd0, ip_bytes} ? ip_at + total6[7:0] : seen;
 
-    // The chain of extension headers: where each stands, what it is, and whether the transport header, or nothing, was found before it.
+    // The chain of extension headers: where each stands, what it is, and whether the transport
+    // header, or nothing, was found before it.
     wire [8*EXTENSIONS+15:0] places, kinds, protocols;
     wire [EXTENSIONS+1:0]    founds, losts, inners;
     assign places[7:0] = ip_at + 8'd40;
@@ -151,7 +167,8 @@ module nf_spin_match #(
             wire [31:0] link;
             nf_spin_word read (.front(front), .at(place[6:1]), .word(link));
             wire [7:0]  bytes = end6 < place ? 8'd0 : end6 - place;
-            wire        options = kind == 0 || kind == 43 || kind == 60 || kind == 135 || kind == 139 || kind == 140;
+            wire        options = kind == 0 || kind == 43 || kind == 60 || kind == 135
+                || kind == 139 || kind == 140;
             wire        fragment = kind == 44, authentic = kind == 51;
             wire [11:0] size = fragment ? 12'd8 : {1'b0, link[23:16], 3'b0} + 12'd8;
             wire [11:0] skip = authentic ? {2'b0, link[23:16], 2'b0} + 12'd8 : size;
@@ -161,15 +178,18 @@ module nf_spin_match #(
             wire        later = fragment && link[15:3] != 0;    // data of a later fragment
             assign founds[h + 1] = founds[h] || (open && (last || (!cut && later)));
             assign inners[h + 1] = inners[h] || (open && last);
-            assign losts[h + 1] = losts[h] || (open && !last && (cut || (!later && skip > {4'd0, bytes})));
-            assign protocols[8*h + 8 +: 8] = !open ? protocols[8*h +: 8] : last ? kind : link[31:24];
+            assign losts[h + 1] = losts[h]
+                || (open && !last && (cut || (!later && skip > {4'd0, bytes})));
+            assign protocols[8*h + 8 +: 8] = !open ? protocols[8*h +: 8] : last ? kind
+                : link[31:24];
             assign places[8*h + 8 +: 8] = open && !last && !later ? place + skip[7:0] : place;
             assign kinds[8*h + 8 +: 8] = link[31:24];
             wire unused = &{1'b0, link[2:0], place[7], place[0]};
         end
     endgenerate
     wire [7:0] at = places[8*EXTENSIONS + 8 +: 8], protocol6 = protocols[8*EXTENSIONS + 8 +: 8];
-    wire       found = founds[EXTENSIONS + 1] && !losts[EXTENSIONS + 1], inner6 = inners[EXTENSIONS + 1];
+    wire       found = founds[EXTENSIONS + 1] && !losts[EXTENSIONS + 1],
+        inner6 = inners[EXTENSIONS + 1];
     wire       unused_kind = &{1'b0, kinds[8*EXTENSIONS + 8 +: 8]};
 
     // The transport header.
@@ -214,7 +234,8 @@ module nf_spin_match #(
         end
     end
 
-    // Values of rules, from b to c; then hits, and the first ruleset that matches, from c to the output.
+    // Values of rules, from b to c; then hits, and the first ruleset that matches, from c to the
+    // output.
     logic [RULES*32-1:0]    value;
     logic [RULES-1:0]       present;
     wire  [RULES-1:0]       hit;
@@ -231,7 +252,8 @@ module nf_spin_match #(
             wire [31:0] read;
             nf_spin_word reader (.front(middle), .at(place[6:1]), .word(read));
             wire [31:0] word = place >= 128 ? 32'd0 : read;
-            wire [31:0] address = select[2] ? destination[127 - 32*select[1:0] -: 32] : source[127 - 32*select[1:0] -: 32];
+            wire [31:0] address = select[2] ? destination[127 - 32*select[1:0] -: 32]
+                : source[127 - 32*select[1:0] -: 32];
             wire        narrow = (select[2] ? destination[127:32] : source[127:32]) == 0;
             wire [3:0]  kind = select[3:0];
             wire        whole = select[4];
@@ -261,7 +283,8 @@ module nf_spin_match #(
             wire [31:0] got = value[32*r +: 32];
             wire        backwards = reverse && select[3:0] == 0;
             wire [31:0] v = backwards ? {got[7:0], got[15:8], got[23:16], got[31:24]} : got;
-            wire [31:0] low = backwards ? {start[7:0], start[15:8], start[23:16], start[31:24]} : start;
+            wire [31:0] low = backwards ? {start[7:0], start[15:8], start[23:16], start[31:24]}
+                : start;
             wire [31:0] high = backwards ? {stop[7:0], stop[15:8], stop[23:16], stop[31:24]} : stop;
             assign hit[r] = present[r] && low <= v && v <= high;
             wire unused = &{1'b0, select[15:5], place[0]};
@@ -274,11 +297,13 @@ module nf_spin_match #(
             nf_spin_word reader (.front(middle), .at(place[6:1]), .word(read));
             wire [31:0] word = place >= 128 ? 32'd0 : read;
             // Numbers are little-endian; where the payload ends there are zeros.
-            wire [16:0] left = has_payload && place < {9'd0, payload_end} ? {9'd0, payload_end} - place : 17'd0;
+            wire [16:0] left = has_payload && place < {9'd0, payload_end}
+                ? {9'd0, payload_end} - place : 17'd0;
             wire [3:0]  is_there = in_payload ? {left > 3, left > 2, left > 1, left > 0} : 4'b1111;
             always_ff @(posedge clk) begin
                 if (advance && b_first) begin
-                    message[32*r +: 32] <= {word[7:0] & {8{is_there[3]}}, word[15:8] & {8{is_there[2]}},
+                    message[32*r +: 32] <= {word[7:0] & {8{is_there[3]}},
+                        word[15:8] & {8{is_there[2]}},
                         word[23:16] & {8{is_there[1]}}, word[31:24] & {8{is_there[0]}}};
                 end
             end

@@ -1,10 +1,10 @@
 // Packet memory: lines of 64 bytes in UltraRAM, with four users.
 //
-// The ingress DMA writes and the egress DMA reads; clusters do both, through one port. Where two want the same side in a cycle, the DMA of the
-// line goes first and the clusters wait.
+// The ingress DMA writes and the egress DMA reads; clusters do both, through one port. Where two
+// want the same side in a cycle, the DMA of the line goes first and the clusters wait.
 //
-// Ports       i_*: ingress writes. e_*: egress reads. c_*: clusters; c_write with c_keep, else a read. Answers (eq_*, cq_*) come in order and
-//             cannot wait: who asks has room for them.
+// Ports       i_*: ingress writes. e_*: egress reads. c_*: clusters; c_write with c_keep, else a
+//             read. Answers (eq_*, cq_*) come in order and cannot wait: who asks has room for them.
 // Latency     2 cycles from a read to its answer. A write is there for reads of the next cycle.
 // Throughput  one write and one read a cycle.
 // Reset       synchronous; answers under way are dropped, contents stay.
@@ -41,7 +41,8 @@ module nf_spin_memory #(
 
     nf_line_ram #(.LINES(LINES)) ram (
         .clk(clk),
-        .w_en(i_valid || (c_valid && c_write)), .w_addr(i_valid ? i_line : c_line), .w_data(i_valid ? i_data : c_data),
+        .w_en(i_valid || (c_valid && c_write)), .w_addr(i_valid ? i_line : c_line),
+        .w_data(i_valid ? i_data : c_data),
         .w_keep(i_valid ? ~64'd0 : c_keep),
         .r_en(e_valid || cluster_reads), .r_addr(e_valid ? e_line : c_line), .r_data(read)
     );

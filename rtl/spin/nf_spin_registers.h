@@ -4,7 +4,8 @@
 
 // write, writing it makes rules take effect, between two packets
 #define NF_SPIN_APPLY 0x000
-// write, [0] ranges of words reversed, [1] drop where there is no room, [2] slots while both sizes have one
+// write, [0] ranges of words reversed, [1] drop where there is no room, [2] slots while both sizes
+// have one
 #define NF_SPIN_OPTIONS 0x004
 // write, [3:0] set up, [11:8] payload handlers of a message one at a time
 #define NF_SPIN_CONTEXTS 0x008

@@ -1,9 +1,10 @@
 // Registers of nf_spin_top behind AXI4-Lite: nf_axil_registers with names.
 // Made by registers.py; nf_spin_registers.h says what is where.
 //
-// Ports       s_axil_*: the bus; an output for each register that the host writes, an input for each it reads;
-//             `apply` pulses when it is written.
-// Latency     a read is answered the cycle after its address, a write the cycle after address and data are both there.
+// Ports       s_axil_*: the bus; an output for each register that the host writes, an input for
+//             each it reads; `apply` pulses when it is written.
+// Latency     a read is answered the cycle after its address, a write the cycle after address and
+//             data are both there.
 // Throughput  one read and one write every two cycles.
 // Reset       synchronous; all words are zero.
 `default_nettype none

@@ -1,21 +1,27 @@
 // Message scheduler: which handler starts next, on which packet and in which cluster.
 //
-// A message has a queue, found by context and number. Its header handler runs alone on the first packet, then payload handlers on every packet
-// in order of arrival, as many at a time as there is room for; when the packet marked as last has come and all have ended, the completion
-// handler on that one. Handlers a context does not have are passed over. Packets that come after that begin the next message. Queues are
-// served in turn, one task a cycle; a task goes to the message's home cluster (the low bits of its number) while fewer than home_limit
-// tasks are there and it has room, else to the least occupied cluster with room.
-// A new message gets the queue of its number's low bits if that is free, else the first free one; one queue is left for every other
-// context that has none. Without a free queue, the message for which nothing happened for longest gives way, if that is `patience` cycles.
-// The definition is crates/spin, messages, with `no_shares`: contexts are not weighted here. Within a cycle: pick, end, arrival.
+// A message has a queue, found by context and number. Its header handler runs alone on the first
+// packet, then payload handlers on every packet in order of arrival, as many at a time as there is
+// room for; when the packet marked as last has come and all have ended, the completion handler on
+// that one. Handlers a context does not have are passed over. Packets that come after that begin
+// the next message. Queues are served in turn, one task a cycle; a task goes to the message's home
+// cluster (the low bits of its number) while fewer than home_limit tasks are there and it has room,
+// else to the least occupied cluster with room. A new message gets the queue of its number's low
+// bits if that is free, else the first free one; one queue is left for every other context that has
+// none. Without a free queue, the message for which nothing happened for longest gives way, if that
+// is `patience` cycles. The definition is crates/spin, messages, with `no_shares`: contexts are not
+// weighted here. Within a cycle: pick, end, arrival.
 //
 // What waits lies in cells, in lists by queue: CELLS shared ones, and one for each queue besides.
 //
-// Ports       a_*: packets; with `lossy` one for which there is no queue or cell is dropped (a_drop, a_why: 3 cell, 4 queue), else it waits.
-//             t_*: tasks, which cannot wait: the cluster has room, which it gives back by `credit`, a bit a cluster. e_*: ended tasks, as
-//             they were given out. f_*: the packet that an ended task was the last to use. now: cycles, for patience.
+// Ports       a_*: packets; with `lossy` one for which there is no queue or cell is dropped
+//             (a_drop, a_why: 3 cell, 4 queue), else it waits. t_*: tasks, which cannot wait: the
+//             cluster has room, which it gives back by `credit`, a bit a cluster. e_*: ended tasks,
+//             as they were given out. f_*: the packet that an ended task was the last to use. now:
+//             cycles, for patience.
 // Latency     1 cycle from a packet, or an end, to what can start by it.
-// Throughput  one packet, one task and one end a cycle; a packet waits a cycle behind an end of its own message or one that frees a queue.
+// Throughput  one packet, one task and one end a cycle; a packet waits a cycle behind an end of its
+//             own message or one that frees a queue.
 // Reset       synchronous; forgets all messages.
 `default_nettype none
 module nf_spin_scheduler #(
@@ -87,7 +93,8 @@ module nf_spin_scheduler #(
     logic              new_message, gives_way;
 
     // Of all queues.
-    wire [QUEUES-1:0]      free, ready, candidate, hit, holds, begins_again, releases, ends_message, empty;
+    wire [QUEUES-1:0]      free, ready, candidate, hit, holds, begins_again, releases,
+        ends_message, empty;
     wire [QUEUES*3-1:0]    states;
     wire [QUEUES*NW-1:0]   heads, tails;
     wire [QUEUES*CW-1:0]   owners;
@@ -109,7 +116,8 @@ module nf_spin_scheduler #(
     wire [2:0]     pick_state = states[pick_queue*3 +: 3];
     wire           pops = pick && pick_state == BODY;
     nf_slots #(.SLOTS(2**NW)) cell_slots (
-        .clk(clk), .rst(rst), .f_valid(cell_free), .f_slot(cell_new), .f_take(arrive), .b_valid(pops), .b_slot(pick_head)
+        .clk(clk), .rst(rst), .f_valid(cell_free), .f_slot(cell_new), .f_take(arrive),
+        .b_valid(pops), .b_slot(pick_head)
     );
     always_ff @(posedge clk) begin
         if (arrive) cell_packet[cell_new] <= {a_last, a_bytes, a_line};
@@ -162,14 +170,16 @@ module nf_spin_scheduler #(
         {frees, reserved} = 0;
         {hit_queue, free_queue} = 0;
         for (n = 0; n < CONTEXTS; n = n + 1)
-            reserved = reserved + {{CW{1'b0}}, contexts[n] && !has_queue[n] && a_context != n[CW-1:0]};
+            reserved = reserved + {{CW{1'b0}},
+                contexts[n] && !has_queue[n] && a_context != n[CW-1:0]};
         for (y = QUEUES - 1; y >= 0; y = y - 1) begin
             frees = frees + {{QW{1'b0}}, free[y]};
             if (hit[y]) hit_queue = hit_queue | y[QW-1:0];
             if (first_free[y]) free_queue = free_queue | y[QW-1:0];
         end
     end
-    // The message for which nothing happened for longest, by a tree: node n has the older of 2n and 2n + 1, the former if both are as old.
+    // The message for which nothing happened for longest, by a tree: node n has the older of 2n and
+    // 2n + 1, the former if both are as old.
     wire [2*QUEUES-1:0]      may;
     wire [2*QUEUES*TIME-1:0] since;
     wire [2*QUEUES*QW-1:0]   who;
@@ -183,9 +193,11 @@ module nf_spin_scheduler #(
                 localparam [31:0] NUMBER = node - QUEUES;
                 assign who[node*QW +: QW] = NUMBER[QW-1:0];
             end else begin : inner
-                wire other = may[2*node+1] && !(may[2*node] && since[2*node*TIME +: TIME] >= since[(2*node+1)*TIME +: TIME]);
+                wire other = may[2*node+1] && !(may[2*node]
+                    && since[2*node*TIME +: TIME] >= since[(2*node+1)*TIME +: TIME]);
                 assign may[node] = may[2*node] || may[2*node+1];
-                assign since[node*TIME +: TIME] = other ? since[(2*node+1)*TIME +: TIME] : since[2*node*TIME +: TIME];
+                assign since[node*TIME +: TIME] = other ? since[(2*node+1)*TIME +: TIME]
+                    : since[2*node*TIME +: TIME];
                 assign who[node*QW +: QW] = other ? who[(2*node+1)*QW +: QW] : who[2*node*QW +: QW];
             end
         end
@@ -195,7 +207,8 @@ module nf_spin_scheduler #(
     wire known = hit != 0;
     wire may_take = {{(CW + 1){1'b0}}, frees} > {{(QW + 1){1'b0}}, reserved};
     assign gives_way = !known && !may_take && candidate != 0;
-    assign target = known ? hit_queue : !may_take ? oldest : free[preferred] ? preferred : free_queue;
+    assign target = known ? hit_queue : !may_take ? oldest : free[preferred] ? preferred
+        : free_queue;
     assign new_message = arrive && !known;
     wire no_queue = !known && !may_take && candidate == 0;
     wire pop_frees = pops && holds[pick_queue];
@@ -231,25 +244,30 @@ module nf_spin_scheduler #(
             wire payload_ended = ended && e_handler == PAYLOAD;
             wire taken = arrive && target == q[QW-1:0];
             wire [NW:0] count_now = count - {{NW{1'b0}}, popped};
-            wire [RW-1:0] running_now = running + {{(RW - 1){1'b0}}, popped} - {{(RW - 1){1'b0}}, payload_ended};
+            wire [RW-1:0] running_now = running
+                + {{(RW - 1){1'b0}}, popped} - {{(RW - 1){1'b0}}, payload_ended};
             wire idle_now = count_now == 0 && running_now == 0;
             wire body_over = payload_ended && state == BODY && idle_now && last_came;
             wire over = (body_over && !kept_valid) || (ended && e_handler == COMPLETION);
             wire again = over && count != 0;
-            // Nothing is known of a message without header and completion that would be lost with its queue.
+            // Nothing is known of a message without header and completion that would be lost with
+            // its queue.
             wire simple = !has_header[context_] && !has_completion[context_];
 
             assign free[q] = state == FREE;
-            assign ready[q] = state == HEAD || state == TAIL || (state == BODY && count != 0 && !(serial[context_] && running != 0));
+            assign ready[q] = state == HEAD || state == TAIL
+                || (state == BODY && count != 0 && !(serial[context_] && running != 0));
             assign hit[q] = state != FREE && context_ == a_context && message == a_message;
             assign ages[q*TIME +: TIME] = now - used;
-            assign candidate[q] = state == BODY && count == 0 && running == 0 && now - used >= patience
+            assign candidate[q] = state == BODY && count == 0 && running == 0
+                && now - used >= patience
                 && (context_ == a_context || !has_queue[a_context]);
             assign holds[q] = count > 1;
             assign empty[q] = count == 0;
             assign begins_again[q] = again;
             assign ends_message[q] = over;
-            assign releases[q] = (over && !again) || (payload_ended && state == BODY && idle_now && !last_came && simple);
+            assign releases[q] = (over && !again)
+                || (payload_ended && state == BODY && idle_now && !last_came && simple);
             assign states[q*3 +: 3] = state;
             assign heads[q*NW +: NW] = head;
             assign tails[q*NW +: NW] = tail;
@@ -315,7 +333,8 @@ module nf_spin_scheduler #(
     endgenerate
 
     wire [PW-1:0] pick_packet = pick_state == TAIL ? kepts[pick_queue*PW +: PW] : front[PW-1:0];
-    wire arrives_late = arrive && known && (states[target*3 +: 3] == TAIL || states[target*3 +: 3] == TAIL_RUNS);
+    wire arrives_late = arrive && known
+        && (states[target*3 +: 3] == TAIL || states[target*3 +: 3] == TAIL_RUNS);
     always_ff @(posedge clk) begin
         if (pick) begin
             t_cluster <= pick_cluster;

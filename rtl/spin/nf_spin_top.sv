@@ -1,18 +1,24 @@
-// The sPIN datapath: matching, packet memory, message scheduler and both DMA engines, as the application block of a Corundum-style NIC.
+// The sPIN datapath: matching, packet memory, message scheduler and both DMA engines, as the
+// application block of a Corundum-style NIC.
 //
-// Frames from the MAC (`s_axis_sync_rx`) that no rule wants go on into the NIC (`m_axis_sync_rx`), untouched. The others are written to packet
-// memory and become tasks of clusters; what handlers send goes to the MAC (`m_axis_sync_tx`), between the frames of the NIC itself
-// (`s_axis_sync_tx`). Handlers' writes to the host leave as address, length and data for the NIC's DMA engine. Names and roles of the
-// streams and of the control bus are those of Corundum's application block, for one port. Clusters are outside: tasks go out (`t_*`) and
-// come back when handler, commands and copies have ended (`e_*`), as FPsPIN's clusters have it.
+// Frames from the MAC (`s_axis_sync_rx`) that no rule wants go on into the NIC (`m_axis_sync_rx`),
+// untouched. The others are written to packet memory and become tasks of clusters; what handlers
+// send goes to the MAC (`m_axis_sync_tx`), between the frames of the NIC itself (`s_axis_sync_tx`).
+// Handlers' writes to the host leave as address, length and data for the NIC's DMA engine. Names
+// and roles of the streams and of the control bus are those of Corundum's application block, for
+// one port. Clusters are outside: tasks go out (`t_*`) and come back when handler, commands and
+// copies have ended (`e_*`), as FPsPIN's clusters have it.
 //
-//     t_*       a task: cluster, queue, handler (0 header, 1 payload, 2 completion), context, message, address and bytes of its packet, the
-//               handler's address, memories of its context. It is taken in that cycle; a cluster has room for ROOM tasks.
+//     t_*       a task: cluster, queue, handler (0 header, 1 payload, 2 completion), context,
+//               message, address and bytes of its packet, the handler's address, memories of its
+//               context. It is taken in that cycle; a cluster has room for ROOM tasks.
 //     credit    a bit a cluster: a task has left the cluster's buffer for a unit.
-//     e_*       a task has ended; its cluster, queue, handler, address and t_frees come back as they were.
+//     e_*       a task has ended; its cluster, queue, handler, address and t_frees come back as
+//               they were.
 //     c_*       clusters read and write packet memory, by line.
-//     send_*    a frame to send: address, bytes, a number that comes back when it has left (`sent_*`). Lines outside packet memory are
-//               asked for at r_* and answered at q_*, in order.
+//     send_*    a frame to send: address, bytes, a number that comes back when it has left
+//               (`sent_*`). Lines outside packet memory are asked for at r_* and answered at q_*,
+//               in order.
 //     aw, w, b  writes to the host (nf_spin_host_dma); host_*: data, dma_*: what to write where.
 //     x_*       what is observed in simulation; leave them open.
 //
@@ -147,7 +153,8 @@ module nf_spin_top #(
     output logic               x_freed,
     output logic [LINE-1:0]    x_freed_line,
     output logic               x_stuck,         // a packet waits for a queue
-    output logic               x_in,            // the matcher decided on a frame: its first beat leaves
+    // the matcher decided on a frame: its first beat leaves
+    output logic               x_in,
     output logic               x_grant,         // a packet got its slot
     output logic               x_held           // one waits for a slot or a cell
 );
@@ -157,7 +164,8 @@ module nf_spin_top #(
     wire [127:0] sets;
     wire [2047:0] rules;
     wire [1279:0] table_;
-    logic [31:0] matched, unmatched, dropped_full, dropped_long, dropped_context, dropped_cell, dropped_queue, freed, sent, host_writes,
+    logic [31:0] matched, unmatched, dropped_full, dropped_long, dropped_context, dropped_cell,
+        dropped_queue, freed, sent, host_writes,
         host_refused;
     wire  [31:0] packets, messages, ended, abandoned, late;
     wire  [$clog2(SMALL):0] small_used;
@@ -165,19 +173,29 @@ module nf_spin_top #(
     wire  [LINE:0] most;
     nf_spin_registers registers (
         .clk(clk), .rst(rst),
-        .s_axil_awaddr(s_axil_app_ctrl_awaddr), .s_axil_awvalid(s_axil_app_ctrl_awvalid), .s_axil_awready(s_axil_app_ctrl_awready),
-        .s_axil_wdata(s_axil_app_ctrl_wdata), .s_axil_wstrb(s_axil_app_ctrl_wstrb), .s_axil_wvalid(s_axil_app_ctrl_wvalid),
-        .s_axil_wready(s_axil_app_ctrl_wready), .s_axil_bresp(s_axil_app_ctrl_bresp), .s_axil_bvalid(s_axil_app_ctrl_bvalid),
-        .s_axil_bready(s_axil_app_ctrl_bready), .s_axil_araddr(s_axil_app_ctrl_araddr), .s_axil_arvalid(s_axil_app_ctrl_arvalid),
-        .s_axil_arready(s_axil_app_ctrl_arready), .s_axil_rdata(s_axil_app_ctrl_rdata), .s_axil_rresp(s_axil_app_ctrl_rresp),
+        .s_axil_awaddr(s_axil_app_ctrl_awaddr), .s_axil_awvalid(s_axil_app_ctrl_awvalid),
+        .s_axil_awready(s_axil_app_ctrl_awready),
+        .s_axil_wdata(s_axil_app_ctrl_wdata), .s_axil_wstrb(s_axil_app_ctrl_wstrb),
+        .s_axil_wvalid(s_axil_app_ctrl_wvalid),
+        .s_axil_wready(s_axil_app_ctrl_wready), .s_axil_bresp(s_axil_app_ctrl_bresp),
+        .s_axil_bvalid(s_axil_app_ctrl_bvalid),
+        .s_axil_bready(s_axil_app_ctrl_bready), .s_axil_araddr(s_axil_app_ctrl_araddr),
+        .s_axil_arvalid(s_axil_app_ctrl_arvalid),
+        .s_axil_arready(s_axil_app_ctrl_arready), .s_axil_rdata(s_axil_app_ctrl_rdata),
+        .s_axil_rresp(s_axil_app_ctrl_rresp),
         .s_axil_rvalid(s_axil_app_ctrl_rvalid), .s_axil_rready(s_axil_app_ctrl_rready),
-        .apply(apply), .options(options), .contexts(contexts), .home_limit(home_limit), .patience(patience),
+        .apply(apply), .options(options), .contexts(contexts), .home_limit(home_limit),
+        .patience(patience),
         .sets(sets), .rules(rules), .context_table(table_),
-        .pending({31'd0, pending}), .matched(matched), .unmatched(unmatched), .dropped_full(dropped_full), .dropped_long(dropped_long),
-        .dropped_context(dropped_context), .dropped_cell(dropped_cell), .dropped_queue(dropped_queue), .packets(packets),
+        .pending({31'd0, pending}), .matched(matched), .unmatched(unmatched),
+        .dropped_full(dropped_full), .dropped_long(dropped_long),
+        .dropped_context(dropped_context), .dropped_cell(dropped_cell),
+        .dropped_queue(dropped_queue), .packets(packets),
         .messages(messages), .ended(ended), .abandoned(abandoned), .late(late), .freed(freed),
-        .small_used({{(31 - $clog2(SMALL)){1'b0}}, small_used}), .large_used({{(31 - $clog2(LARGE)){1'b0}}, large_used}),
-        .most_lines({{(31 - LINE){1'b0}}, most}), .sent(sent), .host_writes(host_writes), .host_refused(host_refused)
+        .small_used({{(31 - $clog2(SMALL)){1'b0}}, small_used}),
+        .large_used({{(31 - $clog2(LARGE)){1'b0}}, large_used}),
+        .most_lines({{(31 - LINE){1'b0}}, most}), .sent(sent), .host_writes(host_writes),
+        .host_refused(host_refused)
     );
     wire lossy = options[1];
 
@@ -188,10 +206,13 @@ module nf_spin_top #(
     wire [1:0]   f_context;
     wire [31:0]  f_message;
     nf_spin_match matching (
-        .clk(clk), .rst(rst), .rules(rules), .sets(sets), .reversed(options[0]), .commit(apply), .pending(pending),
-        .s_axis_tdata(s_axis_sync_rx_tdata), .s_axis_tkeep(s_axis_sync_rx_tkeep), .s_axis_tlast(s_axis_sync_rx_tlast),
+        .clk(clk), .rst(rst), .rules(rules), .sets(sets), .reversed(options[0]), .commit(apply),
+        .pending(pending),
+        .s_axis_tdata(s_axis_sync_rx_tdata), .s_axis_tkeep(s_axis_sync_rx_tkeep),
+        .s_axis_tlast(s_axis_sync_rx_tlast),
         .s_axis_tvalid(s_axis_sync_rx_tvalid), .s_axis_tready(s_axis_sync_rx_tready),
-        .m_axis_tdata(f_data), .m_axis_tkeep(f_keep), .m_axis_tlast(f_last), .m_axis_tvalid(f_valid), .m_axis_tready(f_ready),
+        .m_axis_tdata(f_data), .m_axis_tkeep(f_keep), .m_axis_tlast(f_last),
+        .m_axis_tvalid(f_valid), .m_axis_tready(f_ready),
         .m_match(f_match), .m_context(f_context), .m_message(f_message), .m_end(f_end)
     );
     assign m_axis_sync_rx_tdata = f_data;
@@ -208,8 +229,10 @@ module nf_spin_top #(
     wire [34:0]     d_tag;
     nf_spin_ingress #(.LINE(LINE)) ingress (
         .clk(clk), .rst(rst), .lossy(lossy), .contexts(contexts[3:0]),
-        .s_tdata(f_data), .s_tkeep(f_keep), .s_tag({f_end, f_message, f_context}), .s_tlast(f_last), .s_tvalid(f_valid && f_match),
-        .s_tready(in_ready), .a_valid(a_valid), .a_bytes(a_bytes), .a_grant(a_grant), .a_long(a_long), .a_line(a_line),
+        .s_tdata(f_data), .s_tkeep(f_keep), .s_tag({f_end, f_message, f_context}),
+        .s_tlast(f_last), .s_tvalid(f_valid && f_match),
+        .s_tready(in_ready), .a_valid(a_valid), .a_bytes(a_bytes), .a_grant(a_grant),
+        .a_long(a_long), .a_line(a_line),
         .w_valid(i_valid), .w_line(i_line), .w_data(i_data), .w_ready(i_ready),
         .d_valid(d_valid), .d_line(d_line), .d_bytes(d_bytes), .d_tag(d_tag), .d_ready(d_ready),
         .drop_valid(x_dropped), .drop_why(x_why), .waits(held)
@@ -217,8 +240,10 @@ module nf_spin_top #(
     wire            free_valid;
     wire [LINE-1:0] free_line;
     nf_spin_alloc #(.SMALL(SMALL), .LARGE(LARGE)) alloc (
-        .clk(clk), .rst(rst), .all_classes(options[2]), .a_valid(a_valid), .a_bytes(a_bytes), .a_grant(a_grant), .a_long(a_long),
-        .a_line(a_line), .f_valid(free_valid), .f_line(free_line), .used_small(small_used), .used_large(large_used), .most_lines(most)
+        .clk(clk), .rst(rst), .all_classes(options[2]), .a_valid(a_valid), .a_bytes(a_bytes),
+        .a_grant(a_grant), .a_long(a_long),
+        .a_line(a_line), .f_valid(free_valid), .f_line(free_line), .used_small(small_used),
+        .used_large(large_used), .most_lines(most)
     );
     wire [25:0]  line;
     wire         read_valid, read_ready, e_q_valid, memory_ready;
@@ -226,9 +251,12 @@ module nf_spin_top #(
     wire [25:0]  place = line - PACKETS[31:6];
     wire         ours = place < SMALL * 2 + LARGE * 24;
     nf_spin_memory #(.LINES(2**LINE)) memory (
-        .clk(clk), .rst(rst), .i_valid(i_valid), .i_line(i_line), .i_data(i_data), .i_ready(i_ready),
-        .e_valid(read_valid && ours), .e_line(place[LINE-1:0]), .e_ready(memory_ready), .eq_valid(e_q_valid), .eq_data(e_q_data),
-        .c_valid(c_valid), .c_write(c_write), .c_line(c_line), .c_data(c_data), .c_keep(c_keep), .c_ready(c_ready),
+        .clk(clk), .rst(rst), .i_valid(i_valid), .i_line(i_line), .i_data(i_data),
+        .i_ready(i_ready),
+        .e_valid(read_valid && ours), .e_line(place[LINE-1:0]), .e_ready(memory_ready),
+        .eq_valid(e_q_valid), .eq_data(e_q_data),
+        .c_valid(c_valid), .c_write(c_write), .c_line(c_line), .c_data(c_data), .c_keep(c_keep),
+        .c_ready(c_ready),
         .cq_valid(cq_valid), .cq_data(cq_data)
     );
 
@@ -238,23 +266,33 @@ module nf_spin_top #(
     wire [LINE-1:0]     s_free_line, t_line;
     wire [3:0]          has_header, has_completion;
     nf_spin_her #(.LINE(LINE)) her (
-        .clk(clk), .rst(rst), .table_(table_), .has_header(has_header), .has_completion(has_completion),
-        .d_valid(d_valid), .d_line(d_line), .d_ready(d_ready), .h_valid(h_valid), .h_ready(h_ready), .h_drop(h_drop),
+        .clk(clk), .rst(rst), .table_(table_), .has_header(has_header),
+        .has_completion(has_completion),
+        .d_valid(d_valid), .d_line(d_line), .d_ready(d_ready), .h_valid(h_valid),
+        .h_ready(h_ready), .h_drop(h_drop),
         .f_valid(s_free), .f_line(s_free_line), .free_valid(free_valid), .free_line(free_line),
-        .t_context(t_context), .t_handler(t_handler), .o_function(t_function), .o_handler_memory(t_handler_memory),
+        .t_context(t_context), .t_handler(t_handler), .o_function(t_function),
+        .o_handler_memory(t_handler_memory),
         .o_host_memory(t_host_memory), .o_scratchpad(t_scratchpad)
     );
     wire [31:0] e_offset = e_address - PACKETS;
-    nf_spin_scheduler #(.QUEUES(QUEUES), .CLUSTERS(CLUSTERS), .CELLS(CELLS), .ROOM(ROOM), .LINE(LINE), .TIME(TIME)) scheduler (
-        .clk(clk), .rst(rst), .lossy(lossy), .contexts(contexts[3:0]), .has_header(has_header), .has_completion(has_completion),
-        .serial(contexts[11:8]), .home_limit(home_limit[7:0]), .patience({{(TIME - 32){1'b0}}, patience}), .now(now),
-        .a_valid(h_valid), .a_ready(h_ready), .a_context(d_tag[1:0]), .a_message(d_tag[33:2]), .a_last(d_tag[34]), .a_line(d_line),
+    nf_spin_scheduler #(.QUEUES(QUEUES), .CLUSTERS(CLUSTERS), .CELLS(CELLS), .ROOM(ROOM),
+        .LINE(LINE), .TIME(TIME)) scheduler (
+        .clk(clk), .rst(rst), .lossy(lossy), .contexts(contexts[3:0]), .has_header(has_header),
+        .has_completion(has_completion),
+        .serial(contexts[11:8]), .home_limit(home_limit[7:0]),
+        .patience({{(TIME - 32){1'b0}}, patience}), .now(now),
+        .a_valid(h_valid), .a_ready(h_ready), .a_context(d_tag[1:0]), .a_message(d_tag[33:2]),
+        .a_last(d_tag[34]), .a_line(d_line),
         .a_bytes(d_bytes), .a_drop(h_drop), .a_why(h_why), .stuck(x_stuck), .credit(credit),
-        .t_valid(t_valid), .t_cluster(t_cluster), .t_queue(t_queue), .t_handler(t_handler), .t_context(t_context),
+        .t_valid(t_valid), .t_cluster(t_cluster), .t_queue(t_queue), .t_handler(t_handler),
+        .t_context(t_context),
         .t_message(t_message), .t_line(t_line), .t_bytes(t_bytes), .t_frees(t_frees),
-        .e_valid(e_valid), .e_cluster(e_cluster), .e_queue(e_queue), .e_handler(e_handler), .e_line(e_offset[LINE+5:6]),
+        .e_valid(e_valid), .e_cluster(e_cluster), .e_queue(e_queue), .e_handler(e_handler),
+        .e_line(e_offset[LINE+5:6]),
         .e_frees(e_frees), .f_valid(s_free), .f_line(s_free_line),
-        .n_packets(packets), .n_messages(messages), .n_ended(ended), .n_abandoned(abandoned), .n_late(late)
+        .n_packets(packets), .n_messages(messages), .n_ended(ended), .n_abandoned(abandoned),
+        .n_late(late)
     );
     assign t_address = PACKETS + {{(26 - LINE){1'b0}}, t_line, 6'd0};
 
@@ -266,24 +304,30 @@ module nf_spin_top #(
     assign r_address = {line, 6'd0};
     assign read_ready = ours ? memory_ready : r_ready;
     nf_spin_egress #(.NUMBER(NUMBER)) egress (
-        .clk(clk), .rst(rst), .c_address(send_address), .c_bytes(send_bytes), .c_number(send_number), .c_valid(send_valid),
+        .clk(clk), .rst(rst), .c_address(send_address), .c_bytes(send_bytes),
+        .c_number(send_number), .c_valid(send_valid),
         .c_ready(send_ready), .r_line(line), .r_valid(read_valid), .r_ready(read_ready),
         .q_data(e_q_valid ? e_q_data : q_data), .q_valid(e_q_valid || q_valid),
-        .m_tdata(g_data), .m_tkeep(g_keep), .m_tlast(g_last), .m_tvalid(g_valid), .m_tready(g_ready),
+        .m_tdata(g_data), .m_tkeep(g_keep), .m_tlast(g_last), .m_tvalid(g_valid),
+        .m_tready(g_ready),
         .done_valid(sent_valid), .done_number(sent_number)
     );
     nf_arbiter #(.PORTS(2), .WIDTH(576)) transmit (
         .clk(clk), .rst(rst), .s_data({s_axis_sync_tx_tkeep, s_axis_sync_tx_tdata, g_keep, g_data}),
-        .s_last({s_axis_sync_tx_tlast, g_last}), .s_valid({s_axis_sync_tx_tvalid, g_valid}), .s_ready({s_axis_sync_tx_tready, g_ready}),
-        .m_data({m_axis_sync_tx_tkeep, m_axis_sync_tx_tdata}), .m_last(m_axis_sync_tx_tlast), .m_valid(m_axis_sync_tx_tvalid),
+        .s_last({s_axis_sync_tx_tlast, g_last}), .s_valid({s_axis_sync_tx_tvalid, g_valid}),
+        .s_ready({s_axis_sync_tx_tready, g_ready}),
+        .m_data({m_axis_sync_tx_tkeep, m_axis_sync_tx_tdata}), .m_last(m_axis_sync_tx_tlast),
+        .m_valid(m_axis_sync_tx_tvalid),
         .m_ready(m_axis_sync_tx_tready), .m_port(from_nic)
     );
     nf_spin_host_dma host_dma (
         .clk(clk), .rst(rst), .aw_address(aw_address), .aw_valid(aw_valid), .aw_ready(aw_ready),
         .w_data(w_data), .w_strobe(w_strobe), .w_last(w_last), .w_valid(w_valid), .w_ready(w_ready),
         .b_valid(b_valid), .b_error(b_error), .b_ready(b_ready),
-        .m_tdata(host_tdata), .m_tkeep(host_tkeep), .m_tlast(host_tlast), .m_tvalid(host_tvalid), .m_tready(host_tready),
-        .d_address(dma_address), .d_bytes(dma_bytes), .d_bad(dma_bad), .d_valid(dma_valid), .d_ready(dma_ready)
+        .m_tdata(host_tdata), .m_tkeep(host_tkeep), .m_tlast(host_tlast), .m_tvalid(host_tvalid),
+        .m_tready(host_tready),
+        .d_address(dma_address), .d_bytes(dma_bytes), .d_bad(dma_bad), .d_valid(dma_valid),
+        .d_ready(dma_ready)
     );
 
     // What is observed, and counted.
@@ -302,7 +346,8 @@ module nf_spin_top #(
     always_ff @(posedge clk) begin
         if (rst) begin
             first <= 1;
-            {matched, unmatched, dropped_full, dropped_long, dropped_context, dropped_cell, dropped_queue, freed, sent, host_writes,
+            {matched, unmatched, dropped_full, dropped_long, dropped_context, dropped_cell,
+                dropped_queue, freed, sent, host_writes,
                 host_refused} <= 0;
         end else begin
             if (f_valid && f_ready) first <= f_last;

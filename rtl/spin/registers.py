@@ -1,6 +1,8 @@
-"""The registers of nf_spin_top, in one place; run, it makes nf_spin_registers.sv, .h and .json beside this file."""
+"""The registers of nf_spin_top, in one place; run, it makes nf_spin_registers.sv, .h and .json
+beside this file."""
 
 import json
+import textwrap
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -18,7 +20,11 @@ CONTROL = [
     ("home_limit", 1, "tasks in the home cluster from which on others are asked"),
     ("patience", 1, "cycles after which a silent message may lose its queue"),
     ("sets", CONTEXTS, "a ruleset's word: see nf_spin_match"),
-    ("rules", CONTEXTS * RULES * 4, "four rules a ruleset, each select, mask, start, end: see nf_spin_match"),
+    (
+        "rules",
+        CONTEXTS * RULES * 4,
+        "four rules a ruleset, each select, mask, start, end: see nf_spin_match",
+    ),
     ("context_table", CONTEXTS * 10, "ten words a context: see nf_spin_her"),
 ]
 READABLE = 5
@@ -76,14 +82,26 @@ def as_header():
     ]
     for name, at, words, write, what in addresses():
         count = f" {words} words," if words > 1 else ""
-        lines += [f"// {'write' if write else 'read'},{count} {what}", f"#define NF_SPIN_{name.upper()} 0x{at:03x}"]
+        lines += [
+            *textwrap.wrap(
+                f"{'write' if write else 'read'},{count} {what}",
+                100,
+                initial_indent="// ",
+                subsequent_indent="// ",
+            ),
+            f"#define NF_SPIN_{name.upper()} 0x{at:03x}",
+        ]
     return "\n".join([*lines, "", "#endif", ""])
 
 
 def as_verilog():
     control, status = sum(words for _, words, _ in CONTROL), len(STATUS)
     width = (control + status - 1).bit_length() + 2
-    ports = [f"    output logic [{32 * words - 1}:0] {name}," for name, words, _ in CONTROL if name != "apply"]
+    ports = [
+        f"    output logic [{32 * words - 1}:0] {name},"
+        for name, words, _ in CONTROL
+        if name != "apply"
+    ]
     reads = [f"    input  wire  [31:0] {name}," for name, _ in STATUS]
     slices, at = [], 0
     for name, words, _ in CONTROL:
@@ -116,9 +134,10 @@ def as_verilog():
     return f"""// Registers of nf_spin_top behind AXI4-Lite: nf_axil_registers with names.
 // Made by registers.py; nf_spin_registers.h says what is where.
 //
-// Ports       s_axil_*: the bus; an output for each register that the host writes, an input for each it reads;
-//             `apply` pulses when it is written.
-// Latency     a read is answered the cycle after its address, a write the cycle after address and data are both there.
+// Ports       s_axil_*: the bus; an output for each register that the host writes, an input for
+//             each it reads; `apply` pulses when it is written.
+// Latency     a read is answered the cycle after its address, a write the cycle after address and
+//             data are both there.
 // Throughput  one read and one write every two cycles.
 // Reset       synchronous; all words are zero.
 `default_nettype none
@@ -149,7 +168,11 @@ endmodule
 """
 
 
-FILES = {"nf_spin_registers.sv": as_verilog, "nf_spin_registers.h": as_header, "nf_spin_registers.json": as_json}
+FILES = {
+    "nf_spin_registers.sv": as_verilog,
+    "nf_spin_registers.h": as_header,
+    "nf_spin_registers.json": as_json,
+}
 
 if __name__ == "__main__":
     for name, make in FILES.items():

@@ -101,7 +101,9 @@ def apply(request, memories):
         to = 64 * request["to_line"] + request["to"]
         memories[request["to_mem"]][to : to + length] = found
     elif request["op"] == SUM:
-        total = request["sum"] + sum((found + b"\0")[at] << 8 | (found + b"\0")[at + 1] for at in range(0, length, 2))
+        total = request["sum"] + sum(
+            (found + b"\0")[at] << 8 | (found + b"\0")[at + 1] for at in range(0, length, 2)
+        )
         while total >> 16:
             total = (total & 0xFFFF) + (total >> 16)
         return total
@@ -131,7 +133,9 @@ async def operations(dut):
             assert int(answer.value) == want, request
         pieces = (request["length"] + 63) // 64
         if memories.stall == 0.0:
-            assert cycles <= pieces * (6, 3, 6, 9)[op] + 2, f"{cycles} cycles for {pieces} pieces of operation {op}"
+            assert cycles <= pieces * (6, 3, 6, 9)[op] + 2, (
+                f"{cycles} cycles for {pieces} pieces of operation {op}"
+            )
         assert memories.bytes == before, request
         dut.req.value = 0
         if step % 2:

@@ -26,7 +26,9 @@ class Sources:
         for packet in range(count):
             length = random.randint(1, longest)
             for place in range(length):
-                self.items[port].append((port << 24 | packet << 8 | place, int(place == length - 1)))
+                self.items[port].append(
+                    (port << 24 | packet << 8 | place, int(place == length - 1))
+                )
 
     def edge(self):
         ready = int(self.dut.s_ready.value)
@@ -77,7 +79,9 @@ async def whole_packets_under_stalls(dut):
         await b.run(1)
         check_whole(b.sink.got)
         for port in range(PORTS):
-            assert [(word, last) for word, last, from_port in b.sink.got if from_port == port] == wanted[port]
+            assert [
+                (word, last) for word, last, from_port in b.sink.got if from_port == port
+            ] == wanted[port]
 
 
 @cocotb.test()

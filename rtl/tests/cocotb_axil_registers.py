@@ -1,4 +1,5 @@
-"""nf_axil_registers through cocotbext-axi's master: all words, strobes, errors, pairs, random pauses, reset."""
+"""nf_axil_registers through cocotbext-axi's master: all words, strobes, errors, pairs, random
+pauses, reset."""
 
 import itertools
 import os
@@ -35,7 +36,11 @@ async def control_words_keep_what_is_written(dut):
     words = [0] * CONTROL
     for stalls in (False, True):
         if stalls:
-            for channel in (master.write_if.aw_channel, master.write_if.w_channel, master.write_if.b_channel):
+            for channel in (
+                master.write_if.aw_channel,
+                master.write_if.w_channel,
+                master.write_if.b_channel,
+            ):
                 channel.set_pause_generator(pauses())
             for channel in (master.read_if.ar_channel, master.read_if.r_channel):
                 channel.set_pause_generator(pauses())
@@ -59,7 +64,9 @@ async def answers_are_not_lost_while_the_host_is_busy(dut):
     master = await bench(dut)
     for channel in (master.write_if.b_channel, master.read_if.r_channel):
         channel.set_pause_generator(itertools.cycle([1] * 7 + [0]))
-    writes = [cocotb.start_soon(master.write(at % CONTROL * 4, bytes([at] * 4))) for at in range(12)]
+    writes = [
+        cocotb.start_soon(master.write(at % CONTROL * 4, bytes([at] * 4))) for at in range(12)
+    ]
     for task in writes:
         assert (await with_timeout(task, 10, "us")).resp == AxiResp.OKAY
     reads = [cocotb.start_soon(master.read(at % CONTROL * 4, 4)) for at in range(12)]

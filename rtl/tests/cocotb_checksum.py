@@ -25,7 +25,9 @@ def words_sum(data):
 async def packets(dut):
     size = int(os.environ.get("BYTES", 0))
     b = Bench(dut)
-    source = b.add(Source(dut.s_valid, None, [dut.s_data, dut.s_keep, dut.s_last, dut.s_start], 0.2))
+    source = b.add(
+        Source(dut.s_valid, None, [dut.s_data, dut.s_keep, dut.s_last, dut.s_start], 0.2)
+    )
     sink = b.add(Sink(dut.m_valid, None, [dut.m_checksum]))
     await b.start()
     wanted = []
@@ -35,14 +37,18 @@ async def packets(dut):
         start, skip = random.getrandbits(16), random.randrange(0, min(length, 40), 2)
         counted = bytes(skip) + data[skip:] + bytes(length % 2)
         if number % 2:
-            start = ~words_sum(counted) & 0xFFFF  # a sum with all low bits one, which carries when it is folded
+            start = (
+                ~words_sum(counted) & 0xFFFF
+            )  # a sum with all low bits one, which carries when it is folded
         wanted.append((0xFFFF ^ fold(words_sum(counted) + start),))
         for at in range(0, length, size):
             part = data[at : at + size]
             keep = sum(1 << i for i in range(len(part)) if at + i >= skip)
             # Bytes that do not count may hold anything.
             filled = part + random.randbytes(size - len(part))
-            source.items.append((int.from_bytes(filled, "little"), keep, int(at + size >= length), start))
+            source.items.append(
+                (int.from_bytes(filled, "little"), keep, int(at + size >= length), start)
+            )
     await b.until(lambda: len(sink.got) == len(wanted))
     assert sink.got == wanted
     # A reset inside a packet: the next packet starts from zero.
@@ -57,7 +63,8 @@ async def packets(dut):
 
 @cocotb.test(skip=TOP != "nf_checksum_update")
 async def updates(dut):
-    """A field over random words: after the update it must be right for the new words, also where sums are zero."""
+    """A field over random words: after the update it must be right for the new words, also where
+    sums are zero."""
     b = Bench(dut)
     source = b.add(Source(dut.s_valid, None, [dut.s_checksum, dut.s_delta, dut.s_udp], 0.1))
     sink = b.add(Sink(dut.m_valid, None, [dut.m_checksum]))
@@ -65,8 +72,11 @@ async def updates(dut):
     cases = []
     for number in range(3000):
         words = [random.choice([0, 0xFFFF, random.getrandbits(16)]) for _ in range(6)]
-        new = [random.choice([0, 0xFFFF, word, random.getrandbits(16)]) for word in words[:2]] + words[2:]
-        # Not all words zero, as in every header: then the sum of the data is never zero, only 0xffff.
+        new = [
+            random.choice([0, 0xFFFF, word, random.getrandbits(16)]) for word in words[:2]
+        ] + words[2:]
+        # Not all words zero, as in every header: then the sum of the data is never zero, only
+        # 0xffff.
         words, new = [*words, 0x4500], [*new, 0x4500]
         if number % 4 == 1:  # new words whose checksum is zero
             rest = 0xFFFF ^ fold(sum(new))
@@ -99,4 +109,6 @@ async def deltas(dut):
         dut.s_new.value = sum(word << 16 * i for i, word in enumerate(new))
         await RisingEdge(dut.clk)
         await RisingEdge(dut.clk)
-        assert int(dut.m_delta.value) == fold(sum((0xFFFF ^ o) + n for o, n in zip(old, new, strict=True)))
+        assert int(dut.m_delta.value) == fold(
+            sum((0xFFFF ^ o) + n for o, n in zip(old, new, strict=True))
+        )

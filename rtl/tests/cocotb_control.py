@@ -1,4 +1,5 @@
-"""nf_control: registers and table commands through cocotbext-axi's master, with random pauses, a slow table and resets."""
+"""nf_control: registers and table commands through cocotbext-axi's master, with random pauses, a
+slow table and resets."""
 
 import itertools
 import os
@@ -9,7 +10,9 @@ from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster
 
-TABLES, COUNTERS, KEY, VALUE = (int(os.environ[name]) for name in ("TABLES", "COUNTERS", "KEY", "VALUE"))
+TABLES, COUNTERS, KEY, VALUE = (
+    int(os.environ[name]) for name in ("TABLES", "COUNTERS", "KEY", "VALUE")
+)
 TABLE, COMMAND, STATUS, INDEX, DETAIL, COUNTER, KEYS, MASKS, VALUES = (
     *(0x10, 0x14, 0x18, 0x1C, 0x20, 0x100),
     *(0x400, 0x800, 0x1000),
@@ -31,7 +34,9 @@ class Table:
             if not int(dut.t_req.value) or int(dut.t_done.value):
                 dut.t_done.value = 0
                 continue
-            self.asked.append({name: int(getattr(dut, f"t_{name}").value) for name in ("table", "op", *FIELDS)})
+            self.asked.append(
+                {name: int(getattr(dut, f"t_{name}").value) for name in ("table", "op", *FIELDS)}
+            )
             for _ in range(random.randrange(*self.cycles)):
                 await RisingEdge(dut.clk)
             if not int(dut.t_req.value):
@@ -56,7 +61,11 @@ async def bench(dut):
     Clock(dut.clk, 4, "ns").start()
     master = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk, dut.rst)
     await reset(dut)
-    for channel in (master.write_if.aw_channel, master.write_if.w_channel, master.write_if.b_channel):
+    for channel in (
+        master.write_if.aw_channel,
+        master.write_if.w_channel,
+        master.write_if.b_channel,
+    ):
         channel.set_pause_generator(itertools.cycle([random.random() < 0.4 for _ in range(97)]))
     for channel in (master.read_if.ar_channel, master.read_if.r_channel):
         channel.set_pause_generator(itertools.cycle([random.random() < 0.4 for _ in range(89)]))
@@ -129,7 +138,9 @@ async def nothing_changes_under_a_command(dut):
         await put(master, "index", 78)
         assert int(dut.t_index.value) == 9
         await master.write(COMMAND, NEXT.to_bytes(4, "little"))
-        assert await word(master, STATUS) & 1, "the command is over; it was to take longer than the writes"
+        assert await word(master, STATUS) & 1, (
+            "the command is over; it was to take longer than the writes"
+        )
         await finished(master)
         [first] = table.asked
         assert (first["key"], first["index"], first["op"]) == (5, 9, 5)
@@ -144,7 +155,11 @@ async def counters_and_names(dut):
     dut.counters.value = sum(value << 32 * at for at, value in enumerate(values))
     assert [await word(master, COUNTER + 4 * at) for at in range(COUNTERS)] == values
     assert (await master.read(0, 4)).data == b"NFC1"
-    assert (await word(master, 4), await word(master, 8), await word(master, 12)) == (TABLES, COUNTERS, 0)
+    assert (await word(master, 4), await word(master, 8), await word(master, 12)) == (
+        TABLES,
+        COUNTERS,
+        0,
+    )
     dut.ready.value = 1
     assert await word(master, 12) == 1
 

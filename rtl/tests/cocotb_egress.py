@@ -1,4 +1,5 @@
-"""nf_egress: packets from new headers and old payload at every alignment, on two streams, with stalls everywhere."""
+"""nf_egress: packets from new headers and old payload at every alignment, on two streams, with
+stalls everywhere."""
 
 import os
 import random
@@ -29,7 +30,9 @@ class Memory:
         self.dut.r_data.value = self.next
         self.next = random.getrandbits(512)
         if int(self.dut.r_en.value) and not self.stalled:
-            self.next = int.from_bytes(line(int(self.dut.r_mem.value), int(self.dut.r_addr.value)), "little")
+            self.next = int.from_bytes(
+                line(int(self.dut.r_mem.value), int(self.dut.r_addr.value)), "little"
+            )
         self.stalled = random.random() < self.stall
         self.dut.r_stall.value = int(self.stalled)
 
@@ -75,9 +78,15 @@ class Command:
         self.host = int(random.random() < 0.3 if host is None else host)
         self.kind = random.choice([2, 3, 4, 5]) if self.host else random.choice([0, 1])
         self.port, self.addr = random.randrange(256), random.getrandbits(64)
-        self.header = random.randbytes(random.choice([0, 3, 8, 14, 34, 63, 64, 65, HEADER]) if header is None else header)
-        self.start = random.choice([0, 14, 63, 64, 65, random.randrange(1500)]) if start is None else start
-        self.rest = random.choice([0, 1, 46, 64, 128, random.randrange(400)]) if rest is None else rest
+        self.header = random.randbytes(
+            random.choice([0, 3, 8, 14, 34, 63, 64, 65, HEADER]) if header is None else header
+        )
+        self.start = (
+            random.choice([0, 14, 63, 64, 65, random.randrange(1500)]) if start is None else start
+        )
+        self.rest = (
+            random.choice([0, 1, 46, 64, 128, random.randrange(400)]) if rest is None else rest
+        )
         if ALIGNED == 2 and not self.beside():
             self.header = b""
         if not self.header and not self.rest:
@@ -90,9 +99,12 @@ class Command:
         self.store, self.to_memory, self.to_line = 0, 0, 0
 
     def stored(self, offset, to_line):
-        """The same bytes into memory 3, from byte `offset` of a line on, sometimes behind some of the header."""
+        """The same bytes into memory 3, from byte `offset` of a line on, sometimes behind some of
+        the header."""
         self.silent, self.store, self.to_memory, self.to_line = 0, 1, MEMORIES, to_line
-        self.header = bytes(offset) + (self.header[: HEADER - offset] if random.random() < 0.5 else b"")
+        self.header = bytes(offset) + (
+            self.header[: HEADER - offset] if random.random() < 0.5 else b""
+        )
         self.port = offset | random.getrandbits(2) << 6
         return self
 
@@ -119,19 +131,35 @@ class Command:
             return self.kind << 8 | self.port
         if self.beside():
             header = int.from_bytes(self.header, "little")
-            return header << 64 | len(self.header) << 48 | len(self.packet()) << 32 | self.port << 8 | self.kind
+            return (
+                header << 64
+                | len(self.header) << 48
+                | len(self.packet()) << 32
+                | self.port << 8
+                | self.kind
+            )
         return self.addr << 64 | len(self.packet()) << 32 | self.port << 8 | self.kind
 
 
 async def bench(dut):
     b = Bench(dut)
     names = "host silent kind port addr hlen hdr mem line from rest free slot store to_mem to_line".split()
-    b.commands = b.add(Source(dut.c_valid, dut.c_take, [getattr(dut, f"c_{name}") for name in names]))
+    b.commands = b.add(
+        Source(dut.c_valid, dut.c_take, [getattr(dut, f"c_{name}") for name in names])
+    )
     b.memory, b.freed, b.stores = b.add(Memory(dut)), b.add(Freed(dut)), b.add(Stores(dut))
     streams = []
     for name in ("m", "h"):
-        fields = [getattr(dut, f"{name}_axis_t{field}") for field in ("data", "keep", "last", "user")]
-        streams.append(b.add(Sink(getattr(dut, f"{name}_axis_tvalid"), getattr(dut, f"{name}_axis_tready"), fields)))
+        fields = [
+            getattr(dut, f"{name}_axis_t{field}") for field in ("data", "keep", "last", "user")
+        ]
+        streams.append(
+            b.add(
+                Sink(
+                    getattr(dut, f"{name}_axis_tvalid"), getattr(dut, f"{name}_axis_tready"), fields
+                )
+            )
+        )
     b.net, b.host = streams
     return await b.start()
 
@@ -156,7 +184,9 @@ async def play(b, commands, limit=20000):
     b.commands.items = [command.fields() for command in commands]
     loud = [command for command in commands if not command.silent and not command.store]
     count = lambda sink: sum(beat[2] for beat in sink.got)  # noqa: E731
-    cycles = await b.until(lambda: not b.commands.items and count(b.net) + count(b.host) == len(loud), limit)
+    cycles = await b.until(
+        lambda: not b.commands.items and count(b.net) + count(b.host) == len(loud), limit
+    )
     for sink, host in ((b.net, 0), (b.host, 1)):
         want = [(command.packet(), command.user()) for command in loud if command.host == host]
         got = packets(sink.got)
@@ -185,7 +215,9 @@ async def packets_under_stalls(dut):
 async def every_alignment(dut):
     """Headers shorter and longer than what they replace, by every number of bytes around a line."""
     b = await bench(dut)
-    commands = [Command(header, 70, rest) for header in range(0, HEADER + 1, 3) for rest in (1, 64, 65)]
+    commands = [
+        Command(header, 70, rest) for header in range(0, HEADER + 1, 3) for rest in (1, 64, 65)
+    ]
     commands += [Command(20, start, 100) for start in range(0, 130, 3)]
     await play(b, commands)
 
@@ -203,7 +235,8 @@ async def a_beat_each_cycle(dut):
 
 @cocotb.test(skip=ALIGNED != 0)
 async def bytes_are_stored(dut):
-    """Commands that write into memory between others that send: each byte once, where it belongs, as fast as those."""
+    """Commands that write into memory between others that send: each byte once, where it belongs,
+    as fast as those."""
     b = await bench(dut)
     for b.memory.stall, b.net.stall in STALLS:
         b.host.stall = b.net.stall
@@ -223,7 +256,8 @@ async def bytes_are_stored(dut):
         commands.append(Command(14, 14, 46, host=0))
         await play(b, commands)
         assert b.stores.bytes == want
-    # Four beats each, the first of them of two lines; only what is read where bytes are stored waits for them.
+    # Four beats each, the first of them of two lines; only what is read where bytes are stored
+    # waits for them.
     b.memory.stall = b.net.stall = b.host.stall = 0.0
     b.stores.clear()
     many = [Command(0, 30, 240, host=0).stored(10, 8 * number) for number in range(30)]

@@ -18,7 +18,9 @@ async def bench(dut):
 
 
 def words(count):
-    return [(random.getrandbits(32), int(i == count - 1 or random.random() < 0.3)) for i in range(count)]
+    return [
+        (random.getrandbits(32), int(i == count - 1 or random.random() < 0.3)) for i in range(count)
+    ]
 
 
 @cocotb.test()

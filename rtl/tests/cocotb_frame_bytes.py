@@ -1,4 +1,5 @@
-"""nf_frame_bytes: bytes of frames from any place on, asked for as soon as a frame is there, and later."""
+"""nf_frame_bytes: bytes of frames from any place on, asked for as soon as a frame is there, and
+later."""
 
 import os
 import random
@@ -13,7 +14,8 @@ LATENCY = 5
 
 @cocotb.test()
 async def any_bytes_may_be_asked_for(dut):
-    """Frames written with gaps and without, a question each cycle: about the newest frame at once, and about older ones."""
+    """Frames written with gaps and without, a question each cycle: about the newest frame at once,
+    and about older ones."""
     Clock(dut.clk, 4, "ns").start()
     await FallingEdge(dut.clk)
     dut.w_en.value, dut.w_keep.value = 0, (1 << 64) - 1
@@ -24,7 +26,15 @@ async def any_bytes_may_be_asked_for(dut):
             slot = new if new is not None else random.choice(list(frames))
             last = len(frames[slot]) - BYTES
             if last >= 0:
-                to = random.choice([0, last, random.randrange(last + 1), last // 64 * 64, max(0, last // 64 * 64 - 1)])
+                to = random.choice(
+                    [
+                        0,
+                        last,
+                        random.randrange(last + 1),
+                        last // 64 * 64,
+                        max(0, last // 64 * 64 - 1),
+                    ]
+                )
                 dut.slot.value, dut.to.value = slot, to
                 answers.append((step + LATENCY, frames[slot][to : to + BYTES], slot, to))
                 asked_last = step

@@ -8,7 +8,8 @@ from streams import Bench, Sink, Source
 
 TOP = os.environ["TOP"]
 
-# Microsoft's secret and vectors for receive-side scaling of IPv4 with ports: source, destination, ports, hash.
+# Microsoft's secret and vectors for receive-side scaling of IPv4 with ports: source, destination,
+# ports, hash.
 SECRET = int(
     "6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa",
     16,
@@ -66,7 +67,9 @@ async def hashes(dut):
     inputs, wanted = [], []
     for src, dst, sport, dport, want in VECTORS:
         address = bytes(int(part) for part in (src + "." + dst).split("."))
-        inputs.append(int.from_bytes(address + sport.to_bytes(2, "big") + dport.to_bytes(2, "big"), "big"))
+        inputs.append(
+            int.from_bytes(address + sport.to_bytes(2, "big") + dport.to_bytes(2, "big"), "big")
+        )
         wanted.append((want,))
     for _ in range(300):
         inputs.append(random.getrandbits(96))

@@ -1,4 +1,5 @@
-"""nf_ingress: frames into slots and descriptors, bad ones dropped and counted; stalls, no room, resets in mid-frame."""
+"""nf_ingress: frames into slots and descriptors, bad ones dropped and counted; stalls, no room,
+resets in mid-frame."""
 
 import os
 import random
@@ -7,7 +8,9 @@ from collections import deque
 import cocotb
 from streams import STALLS, Bench, Sink, Source
 
-SLOTS, LINES, WINDOW, LOSSY = (int(os.environ[name]) for name in ("SLOTS", "ROWS", "WIN_LINES", "DROP_WHEN_FULL"))
+SLOTS, LINES, WINDOW, LOSSY = (
+    int(os.environ[name]) for name in ("SLOTS", "ROWS", "WIN_LINES", "DROP_WHEN_FULL")
+)
 SHORTEST, LONGEST = int(os.environ["MIN_BYTES"]), int(os.environ["MAX_BYTES"])
 COUNTERS = ["n_frames", "n_bad", "n_short", "n_long", "n_full"]
 
@@ -47,7 +50,9 @@ class Memory:
     def edge(self):
         if int(self.dut.w_en.value):
             assert not self.stalled, "a line was written while somebody else has the port"
-            self.lines[int(self.dut.w_addr.value)] = int(self.dut.w_data.value).to_bytes(64, "little")
+            self.lines[int(self.dut.w_addr.value)] = int(self.dut.w_data.value).to_bytes(
+                64, "little"
+            )
         self.stalled = random.random() < self.stall
         self.dut.w_stall.value = int(self.stalled)
 
@@ -70,8 +75,22 @@ class Clock:
 
 class Frame:
     def __init__(self, length=None, bad=None):
-        limits = [1, SHORTEST - 1, SHORTEST, 64, 65, 128, LONGEST - 1, LONGEST, LONGEST + 1, 64 * LINES, 64 * LINES + 1]
-        self.bytes = random.randbytes(length or random.choice([*limits, random.randint(1, LONGEST), 80 * LINES]))
+        limits = [
+            1,
+            SHORTEST - 1,
+            SHORTEST,
+            64,
+            65,
+            128,
+            LONGEST - 1,
+            LONGEST,
+            LONGEST + 1,
+            64 * LINES,
+            64 * LINES + 1,
+        ]
+        self.bytes = random.randbytes(
+            length or random.choice([*limits, random.randint(1, LONGEST), 80 * LINES])
+        )
         self.host = int(length is None and random.random() < 0.2)
         self.port = random.randrange(256)
         self.bad = random.random() < 0.15 if bad is None else bad
@@ -86,7 +105,10 @@ class Frame:
     def begins(self, descriptor):
         """Whether a descriptor has this frame's length and first bytes."""
         known = min(len(self.bytes), 64 * WINDOW)
-        return (descriptor[1], descriptor[6].to_bytes(64 * WINDOW, "little")[:known]) == (len(self.bytes), self.bytes[:known])
+        return (descriptor[1], descriptor[6].to_bytes(64 * WINDOW, "little")[:known]) == (
+            len(self.bytes),
+            self.bytes[:known],
+        )
 
     def beats(self):
         for at in range(0, len(self.bytes), 64):
@@ -171,7 +193,8 @@ async def frames_whole_in_order_or_counted(dut):
 
 @cocotb.test()
 async def without_slots(dut):
-    """The stream waits, or whole frames are lost and counted, the ones in the middle of which slots come back too."""
+    """The stream waits, or whole frames are lost and counted, the ones in the middle of which slots
+    come back too."""
     b = await bench(dut)
     frames = [Frame(100, bad=False) for _ in range(SLOTS + 4)]
     offer(b, frames)

@@ -1,4 +1,5 @@
-"""nf_lpm: a trie kept by the host, against a plain list of prefixes; changes between lookups; reset."""
+"""nf_lpm: a trie kept by the host, against a plain list of prefixes; changes between lookups;
+reset."""
 
 import os
 import random
@@ -25,7 +26,8 @@ class Trie:
         return None
 
     def insert(self, prefix, length, value):
-        """The entry writes for one more prefix, children first; None if the nodes do not suffice."""
+        """The entry writes for one more prefix, children first; None if the nodes do not
+        suffice."""
         path, node, writes = [], 0, []  # path: entries that get a child
         level = (length - 1) // STRIDE
         padded = prefix << (LEVELS * STRIDE - length)
@@ -46,7 +48,9 @@ class Trie:
         first = padded >> ((LEVELS - 1 - level) * STRIDE) & ((1 << STRIDE) - 1)
         for bits in range(first, first + (1 << spare)):
             upper = padded >> ((LEVELS - level) * STRIDE) << ((LEVELS - level) * STRIDE)
-            writes.append(self.entry(level, node, bits, upper | bits << ((LEVELS - 1 - level) * STRIDE)))
+            writes.append(
+                self.entry(level, node, bits, upper | bits << ((LEVELS - 1 - level) * STRIDE))
+            )
         for depth, at, bits in reversed(path):
             upper = padded >> ((LEVELS - 1 - depth) * STRIDE) << ((LEVELS - 1 - depth) * STRIDE)
             writes.append(self.entry(depth, at, bits, upper))
@@ -59,7 +63,14 @@ class Trie:
         for length in range(min((level + 1) * STRIDE, KEY), level * STRIDE, -1):
             value = self.prefixes.get((key >> (KEY - length), length)) if value is None else value
         child = self.children.get((level, node, bits))
-        return (level, node << STRIDE | bits, int(value is not None), int(child is not None), child or 0, value or 0)
+        return (
+            level,
+            node << STRIDE | bits,
+            int(value is not None),
+            int(child is not None),
+            child or 0,
+            value or 0,
+        )
 
 
 async def bench(dut):

@@ -1,4 +1,5 @@
-"""nf_mac_loopback around a generated l2_forward: frames come back with addresses swapped, or are lost whole and counted."""
+"""nf_mac_loopback around a generated l2_forward: frames come back with addresses swapped, or are
+lost whole and counted."""
 
 import random
 
@@ -39,7 +40,9 @@ class Pulses:
 @cocotb.test()
 async def frames_come_back(dut):
     b = Bench(dut)
-    source = b.add(Source(dut.rx_tvalid, None, [dut.rx_tdata, dut.rx_tkeep, dut.rx_tlast, dut.rx_tuser]))
+    source = b.add(
+        Source(dut.rx_tvalid, None, [dut.rx_tdata, dut.rx_tkeep, dut.rx_tlast, dut.rx_tuser])
+    )
     sink = b.add(Sink(dut.tx_tvalid, dut.tx_tready, [dut.tx_tdata, dut.tx_tkeep, dut.tx_tlast]))
     dropped = b.add(Pulses(dut.stat_rx_dropped))
     await b.start()

@@ -1,4 +1,5 @@
-"""Small parts of generated designs: nf_queue, nf_slots, nf_line_ram, nf_line_banks, nf_byte_store, nf_divider."""
+"""Small parts of generated designs: nf_queue, nf_slots, nf_line_ram, nf_line_banks, nf_byte_store,
+nf_divider."""
 
 import os
 import random
@@ -29,7 +30,8 @@ async def reset(dut):
 
 @cocotb.test(skip=TOP != "nf_queue")
 async def a_queue_keeps_order(dut):
-    """Full, empty, one word in and out each cycle, and a reset with words inside; what finds no room is not taken."""
+    """Full, empty, one word in and out each cycle, and a reset with words inside; what finds no
+    room is not taken."""
     await start(dut, ["put", "put_data", "take"])
     for _ in range(2):
         words, most, refused, taken = deque(), 0, 0, 0
@@ -83,7 +85,8 @@ async def slots_have_one_owner(dut):
 
 @cocotb.test(skip=TOP not in ("nf_line_ram", "nf_line_banks"))
 async def lines_by_bytes(dut):
-    """Bytes are written where they are kept; a read is there two cycles later, with the bytes before a write in its cycle."""
+    """Bytes are written where they are kept; a read is there two cycles later, with the bytes
+    before a write in its cycle."""
     await start(dut, ["w_en", "w_addr", "w_data", "w_keep", "r_en", "r_addr"])
     # The clock's first edge comes with the first values.
     await FallingEdge(dut.clk)
@@ -121,7 +124,10 @@ async def quotients_and_remainders(dut):
     most = (1 << 64) - 1
     special = [0, 1, 2, 3, most, most - 1, 1 << 63, (1 << 63) - 1]
     cases = [(a, b) for a in special for b in special]
-    cases += [(random.getrandbits(random.randint(1, 64)), random.getrandbits(random.randint(1, 64))) for _ in range(60)]
+    cases += [
+        (random.getrandbits(random.randint(1, 64)), random.getrandbits(random.randint(1, 64)))
+        for _ in range(60)
+    ]
     for number, (a, b) in enumerate(cases):
         dut.req.value, dut.dividend.value, dut.divisor.value = 1, a, b
         if number % 10 == 9:
@@ -143,7 +149,20 @@ async def quotients_and_remainders(dut):
 async def the_host_waits_for_the_deparser(dut):
     """Lines written and read by both: the host while the deparser is idle, the deparser always."""
     await start(
-        dut, ["busy", "r_en", "r_addr", "w_en", "w_addr", "w_data", "w_keep", "h_req", "h_write", "h_index", "h_value"]
+        dut,
+        [
+            "busy",
+            "r_en",
+            "r_addr",
+            "w_en",
+            "w_addr",
+            "w_data",
+            "w_keep",
+            "h_req",
+            "h_write",
+            "h_index",
+            "h_value",
+        ],
     )
     lines, host, answers, done = {}, None, [], 0
     for step in range(6000):
@@ -151,11 +170,19 @@ async def the_host_waits_for_the_deparser(dut):
         busy = random.random() < (0.9 if step // 40 % 2 else 0.0)
         dut.busy.value = int(busy)
         write, read = busy and random.random() < 0.6, busy and random.random() < 0.6
-        # What is read in a cycle in which it is written is not asked for, nor the host's line by the deparser.
-        at, of = random.sample([line for line in range(LINES) if host is None or line != host[1]], 2)
+        # What is read in a cycle in which it is written is not asked for, nor the host's line by
+        # the deparser.
+        at, of = random.sample(
+            [line for line in range(LINES) if host is None or line != host[1]], 2
+        )
         keep = random.choice([(1 << 64) - 1, random.getrandbits(64)])
         line = random.getrandbits(512)
-        dut.w_en.value, dut.w_addr.value, dut.w_data.value, dut.w_keep.value = int(write), at, line, keep
+        dut.w_en.value, dut.w_addr.value, dut.w_data.value, dut.w_keep.value = (
+            int(write),
+            at,
+            line,
+            keep,
+        )
         dut.r_en.value, dut.r_addr.value = int(read), of
         if write:
             mask = sum(255 << 8 * byte for byte in range(64) if keep >> byte & 1)

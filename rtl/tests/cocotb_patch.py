@@ -1,4 +1,5 @@
-"""nf_patch: lines of frames with bytes in the place of others, at any place, over one another and across lines."""
+"""nf_patch: lines of frames with bytes in the place of others, at any place, over one another and
+across lines."""
 
 import os
 import random
@@ -7,12 +8,15 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly
 
-COUNT, BYTES, LINES, SLOT, ADDRESS = (int(os.environ.get(name, 1)) for name in ("COUNT", "BYTES", "ROWS", "SW", "AW"))
+COUNT, BYTES, LINES, SLOT, ADDRESS = (
+    int(os.environ.get(name, 1)) for name in ("COUNT", "BYTES", "ROWS", "SW", "AW")
+)
 
 
 @cocotb.test()
 async def lines_are_patched(dut):
-    """A command after the other, its lines in any order, one each cycle; bytes come two cycles later."""
+    """A command after the other, its lines in any order, one each cycle; bytes come two cycles
+    later."""
     Clock(dut.clk, 4, "ns").start()
     await FallingEdge(dut.clk)
     command, answers, changed = None, [], 0
@@ -38,7 +42,8 @@ async def lines_are_patched(dut):
                 word |= one << (23 + 8 * BYTES) * at
             dut.c_take.value, dut.c_slot.value, dut.c_patch.value = 1, slot, word
             command = slot, frame, bytes(patched)
-        # Bytes as they are in the buffer come two cycles later, and as they are now in the same one.
+        # Bytes as they are in the buffer come two cycles later, and as they are now in the same
+        # one.
         old, new = answers.pop(0)[1:] if answers and answers[0][0] == step else (bytes(64), None)
         dut.r_data.value = int.from_bytes(old, "little")
         await ReadOnly()

@@ -1,4 +1,5 @@
-"""nf_pipe_hash and nf_pipe_array whose entries are changed some cycles after they are shown, with others shown meanwhile."""
+"""nf_pipe_hash and nf_pipe_array whose entries are changed some cycles after they are shown, with
+others shown meanwhile."""
 
 import os
 import random
@@ -8,7 +9,9 @@ from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
 
 TOP = os.environ["TOP"]
-KEY, VALUE, CAPACITY, APART = (int(os.environ[name]) for name in ("KEY", "VALUE", "CAPACITY", "APART"))
+KEY, VALUE, CAPACITY, APART = (
+    int(os.environ[name]) for name in ("KEY", "VALUE", "CAPACITY", "APART")
+)
 PORTS, LRU = (int(os.environ.get(name, default)) for name, default in (("PORTS", 1), ("LRU", 0)))
 ARRAY = TOP == "nf_pipe_array"
 LATENCY = 3 if ARRAY else 5
@@ -21,7 +24,18 @@ def row(key):
 
 @cocotb.test()
 async def lookups_between_an_entry_and_its_change(dut):
-    for name in ("k_valid", "k_key", "w_write", "w_delete", "w_value", "h_req", "h_op", "h_key", "h_value", "h_index"):
+    for name in (
+        "k_valid",
+        "k_key",
+        "w_write",
+        "w_delete",
+        "w_value",
+        "h_req",
+        "h_op",
+        "h_key",
+        "h_value",
+        "h_index",
+    ):
         getattr(dut, name).value = 0
     if not ARRAY:
         dut.w_used.value = 0
@@ -57,7 +71,9 @@ async def lookups_between_an_entry_and_its_change(dut):
                 assert value == table.get(key, 0), (step, port)
                 # Those on their way that were not there may be put into the last places.
                 coming = sum(new)
-                assert room >> port & 1 or (len(table) + coming >= CAPACITY and key not in table and not LRU), step
+                assert room >> port & 1 or (
+                    len(table) + coming >= CAPACITY and key not in table and not LRU
+                ), step
             port = random.randrange(PORTS)
             key, dice = shown[port], random.random()
             full += not room >> port & 1
@@ -75,7 +91,9 @@ async def lookups_between_an_entry_and_its_change(dut):
             if value is not None:
                 dut.w_write.value, dut.w_value.value = 1 << port, value
                 # What is put where another one is takes its place.
-                for gone in [one for one, at in places.items() if not ARRAY and at == place and one != key]:
+                for gone in [
+                    one for one, at in places.items() if not ARRAY and at == place and one != key
+                ]:
                     assert LRU and key not in table, step
                     del table[gone], places[gone]
                 assert ARRAY or places.get(key, place) == place, step

@@ -1,4 +1,5 @@
-"""nf_pipe_entries against a list: every port changes an entry each cycle, also the same one; and the host's operations."""
+"""nf_pipe_entries against a list: every port changes an entry each cycle, also the same one; and
+the host's operations."""
 
 import os
 import random
@@ -10,7 +11,18 @@ from cocotb.triggers import FallingEdge, RisingEdge
 CAPACITY, KEY, VALUE, PORTS, APART, WRITTEN = (
     int(os.environ[name]) for name in ("CAPACITY", "KEY", "VALUE", "PORTS", "APART", "WRITTEN")
 )
-INPUTS = ["k_valid", "k_key", "w_write", "w_delete", "w_value", "h_req", "h_op", "h_key", "h_value", "h_index"]
+INPUTS = [
+    "k_valid",
+    "k_key",
+    "w_write",
+    "w_delete",
+    "w_value",
+    "h_req",
+    "h_op",
+    "h_key",
+    "h_value",
+    "h_index",
+]
 UPDATE, DELETE, WRITE, PEEK, NEXT = 1, 2, 4, 5, 6
 # Upper bits of values that an update of the host leaves as they are.
 KEPT = int(os.environ.get("KEPT", 0))
@@ -50,7 +62,9 @@ async def ask(dut, op, key=0, value=0, index=0):
             dut.h_req.value = 0
             for _ in range(3):
                 await FallingEdge(dut.clk)
-            found = tuple(int(getattr(dut, f"h_r_{name}").value) for name in ("index", "key", "value"))
+            found = tuple(
+                int(getattr(dut, f"h_r_{name}").value) for name in ("index", "key", "value")
+            )
             return int(dut.h_ok.value), found
     raise AssertionError(f"operation {op} of the host is never done")
 
@@ -93,7 +107,11 @@ class Pipe:
             if key < CAPACITY:
                 self.table[key] = values[port] if dice < 0.6 else 0
                 self.changes += 1
-        dut.w_write.value, dut.w_delete.value, dut.w_value.value = writes, deletes, side_by_side(values, VALUE)
+        dut.w_write.value, dut.w_delete.value, dut.w_value.value = (
+            writes,
+            deletes,
+            side_by_side(values, VALUE),
+        )
 
 
 def any_keys(spread):
@@ -133,7 +151,11 @@ async def the_hosts_operations(dut):
         if ok and op == PEEK:
             assert found[2] == pipe.table[key]
         elif ok:
-            pipe.table[key] = {UPDATE: value & ~STAY | pipe.table[key] & STAY, WRITE: value, DELETE: 0}[op]
+            pipe.table[key] = {
+                UPDATE: value & ~STAY | pipe.table[key] & STAY,
+                WRITE: value,
+                DELETE: 0,
+            }[op]
     listed, index = [], 0
     while (answer := await ask(dut, NEXT, index=index))[0]:
         index, key, value = answer[1]

@@ -1,4 +1,5 @@
-"""nf_pipe_hash against a dictionary: keys of all ports and a change every cycle; with LRU, against rows in order of use."""
+"""nf_pipe_hash against a dictionary: keys of all ports and a change every cycle; with LRU, against
+rows in order of use."""
 
 import os
 import random
@@ -7,12 +8,27 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
 
-KEY, VALUE, CAPACITY, PORTS, LRU = (int(os.environ[name]) for name in ("KEY", "VALUE", "CAPACITY", "PORTS", "LRU"))
-INPUTS = ["k_valid", "k_key", "w_write", "w_delete", "w_value", "w_used", "h_req", "h_op", "h_key", "h_value", "h_index"]
+KEY, VALUE, CAPACITY, PORTS, LRU = (
+    int(os.environ[name]) for name in ("KEY", "VALUE", "CAPACITY", "PORTS", "LRU")
+)
+INPUTS = [
+    "k_valid",
+    "k_key",
+    "w_write",
+    "w_delete",
+    "w_value",
+    "w_used",
+    "h_req",
+    "h_op",
+    "h_key",
+    "h_value",
+    "h_index",
+]
 
 
 class Rows:
-    """Where entries are: a key has a row of four ways on both sides, by the parity of its bits (all masks are ones)."""
+    """Where entries are: a key has a row of four ways on both sides, by the parity of its bits (all
+    masks are ones)."""
 
     def __init__(self):
         self.rows = {(side, row): [None] * 4 for side in (0, 1) for row in (0, 1)}
@@ -23,7 +39,8 @@ class Rows:
         return {at: list(row) for at, row in self.rows.items()}
 
     def step(self):
-        """A cycle: places for new entries are chosen by the rows as they were before the last one's change."""
+        """A cycle: places for new entries are chosen by the rows as they were before the last one's
+        change."""
         self.seen, self.before = self.before, self.copy()
 
     def sides(self, key, rows=None):
@@ -61,7 +78,8 @@ class Rows:
 
 @cocotb.test()
 async def lookups_and_a_change_every_cycle(dut):
-    """Each answer is compared in its fifth cycle, and the same cycle changes an entry: also of one key, every cycle."""
+    """Each answer is compared in its fifth cycle, and the same cycle changes an entry: also of one
+    key, every cycle."""
     for name in INPUTS:
         getattr(dut, name).value = 0
     dut.rst.value = 1
@@ -91,10 +109,18 @@ async def lookups_and_a_change_every_cycle(dut):
             hits += key in table
             # Every second port has no values, but the first.
             value = table.get(key, 0) if port % 2 == 0 else 0
-            assert int(dut.c_value.value) >> (VALUE * port) & ((1 << VALUE) - 1) == value, (step, port)
-            assert int(dut.c_room.value) >> port & 1 or (len(table) >= CAPACITY and key not in table and not LRU)
+            assert int(dut.c_value.value) >> (VALUE * port) & ((1 << VALUE) - 1) == value, (
+                step,
+                port,
+            )
+            assert int(dut.c_room.value) >> port & 1 or (
+                len(table) >= CAPACITY and key not in table and not LRU
+            )
             place = int(dut.c_place.value) >> (32 * port) & 0xFFFFFFFF
-            assert place == places[key] if key in table else LRU or place not in places.values(), (step, port)
+            assert place == places[key] if key in table else LRU or place not in places.values(), (
+                step,
+                port,
+            )
         port = random.randrange(PORTS)
         key, change = keys[port], random.random()
         room = int(dut.c_room.value) >> port & 1

@@ -1,4 +1,5 @@
-"""nf_pipe_hash_entries against a dictionary: every port changes an entry each cycle; and the host's operations."""
+"""nf_pipe_hash_entries against a dictionary: every port changes an entry each cycle; and the host's
+operations."""
 
 import os
 import random
@@ -13,7 +14,18 @@ KEY, VALUE, CAPACITY, PORTS, APART, WRITTEN = (
 KEPT = int(os.environ.get("KEPT", "0"))
 STAYS = (1 << VALUE) - (1 << VALUE - KEPT)
 R = max(1, (CAPACITY - 1).bit_length() - 2)
-INPUTS = ["k_valid", "k_key", "w_write", "w_delete", "w_value", "h_req", "h_op", "h_key", "h_value", "h_index"]
+INPUTS = [
+    "k_valid",
+    "k_key",
+    "w_write",
+    "w_delete",
+    "w_value",
+    "h_req",
+    "h_op",
+    "h_key",
+    "h_value",
+    "h_index",
+]
 UPDATE, DELETE, WRITE, PEEK, NEXT = 1, 2, 4, 5, 6
 H3 = int(os.environ["H3"])
 
@@ -70,7 +82,12 @@ class Pipe:
     def __init__(self, dut):
         self.dut, self.table = dut, {}
         # Where keys' entries are or would be put, which is told behind them.
-        self.places, self.told, self.found, self.twice = {}, [None] * (PORTS - 1), [{}] * (APART - PORTS + 1), 0
+        self.places, self.told, self.found, self.twice = (
+            {},
+            [None] * (PORTS - 1),
+            [{}] * (APART - PORTS + 1),
+            0,
+        )
         self.way, self.later, self.before = [None] * 5, [(None, 0)] * APART, [set()] * APART
         # What was not made, or was deleted, is counted for two cycles more.
         self.recent = [0, 0]
@@ -103,13 +120,23 @@ class Pipe:
         room = int(dut.c_room.value) if shown is not None else 0
         for port, key in enumerate(shown or []):
             assert int(dut.c_hit.value) >> port & 1 == (key in self.table), (port, key)
-            assert int(dut.c_value.value) >> VALUE * port & (1 << VALUE) - 1 == self.table.get(key, 0)
+            assert int(dut.c_value.value) >> VALUE * port & (1 << VALUE) - 1 == self.table.get(
+                key, 0
+            )
             assert room >> port & 1 or key not in self.table
         if shown is not None:
             # With rows half empty and few entries there is room.
-            crowded = any(sum(rows(key) & rows(other) != set() for other in self.table) > 3 for key in shown)
-            new = sum(key not in self.table for keys, _ in [*self.later, (shown, 0)] for key in keys or [])
-            assert crowded or room == (1 << PORTS) - 1 or len(self.table) + new + sum(self.recent) > CAPACITY
+            crowded = any(
+                sum(rows(key) & rows(other) != set() for other in self.table) > 3 for key in shown
+            )
+            new = sum(
+                key not in self.table for keys, _ in [*self.later, (shown, 0)] for key in keys or []
+            )
+            assert (
+                crowded
+                or room == (1 << PORTS) - 1
+                or len(self.table) + new + sum(self.recent) > CAPACITY
+            )
         self.later.append((shown, room))
         self.told.append(shown)
         self.places_of(self.told.pop(0))
@@ -138,7 +165,11 @@ class Pipe:
             else:
                 self.refused += 1
         assert len(self.table) <= CAPACITY
-        dut.w_write.value, dut.w_delete.value, dut.w_value.value = writes, removes, side_by_side(values, VALUE)
+        dut.w_write.value, dut.w_delete.value, dut.w_value.value = (
+            writes,
+            removes,
+            side_by_side(values, VALUE),
+        )
         await FallingEdge(dut.clk)
 
 
@@ -154,7 +185,9 @@ async def every_port_every_cycle(dut):
         pipe = Pipe(dut)
         for step in range(1800):
             spread = (6, CAPACITY, 1 << KEY)[step // 200 % 3]
-            await pipe.cycle(any_keys(spread) if random.random() < 0.9 else None, (0.1, 0.6)[step // 600 % 2])
+            await pipe.cycle(
+                any_keys(spread) if random.random() < 0.9 else None, (0.1, 0.6)[step // 600 % 2]
+            )
         assert not KEPT or pipe.twice > 50
         assert pipe.changes > 100 and pipe.beside > 50 and pipe.deleted > 20 and pipe.refused > 5
         dut.k_valid.value = dut.w_write.value = dut.w_delete.value = 0

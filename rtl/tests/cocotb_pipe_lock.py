@@ -1,4 +1,5 @@
-"""nf_pipe_lock as a pipe's gate: who meets one that left shortly before waits, and nobody else; resets in flight."""
+"""nf_pipe_lock as a pipe's gate: who meets one that left shortly before waits, and nobody else;
+resets in flight."""
 
 import os
 import random
@@ -7,7 +8,9 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
 
-KEY, PORTS, APART, HASHED, R = (int(os.environ[name]) for name in ("KEY", "PORTS", "APART", "HASHED", "R"))
+KEY, PORTS, APART, HASHED, R = (
+    int(os.environ[name]) for name in ("KEY", "PORTS", "APART", "HASHED", "R")
+)
 SHARED = int(os.environ.get("SHARED", 0))
 
 
@@ -32,7 +35,13 @@ async def those_that_meet_wait(dut):
     Clock(dut.clk, 4, "ns").start()
     waited = together = 0
     for _ in range(3):
-        dut.rst.value, dut.hold.value, dut.sent.value, dut.k_key.value, dut.k_used.value = 1, 0, 0, 0, 0
+        dut.rst.value, dut.hold.value, dut.sent.value, dut.k_key.value, dut.k_used.value = (
+            1,
+            0,
+            0,
+            0,
+            0,
+        )
         dut.k_changed.value = 0
         for _ in range(3):
             await FallingEdge(dut.clk)
@@ -42,14 +51,18 @@ async def those_that_meet_wait(dut):
         for _ in range(1500):
             spread = random.choice([4, 1 << KEY])
             if stages[0] is None and random.random() < 0.9:
-                keys = [random.choice([None, *[random.randrange(spread)] * 3]) for _ in range(PORTS)]
+                keys = [
+                    random.choice([None, *[random.randrange(spread)] * 3]) for _ in range(PORTS)
+                ]
                 stages[0] = keys, [random.choice([None, key, key]) for key in keys]
             keys, changed = stages[0] or ([None] * PORTS, [None] * PORTS)
             others = [random.randrange(1 << KEY) if key is None else key for key in keys]
             dut.k_key.value = sum(key << (KEY * port) for port, key in enumerate(others))
             dut.k_used.value = sum((key is not None) << port for port, key in enumerate(keys))
             dut.k_changed.value = sum((key is not None) << port for port, key in enumerate(changed))
-            wanted = stages[-1] is not None and any(other and meet(stages[-1][0], other[1]) for other in left)
+            wanted = stages[-1] is not None and any(
+                other and meet(stages[-1][0], other[1]) for other in left
+            )
             if stages[-1] is not None:
                 assert int(dut.waits.value) == wanted
                 waited, together = waited + wanted, together + (not wanted and left[-1] is not None)

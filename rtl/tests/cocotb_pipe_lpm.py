@@ -1,4 +1,5 @@
-"""nf_pipe_lpm against a plain list of prefixes: changes by the host, a lookup every cycle between them, nodes used again."""
+"""nf_pipe_lpm against a plain list of prefixes: changes by the host, a lookup every cycle between
+them, nodes used again."""
 
 import os
 import random
@@ -26,13 +27,21 @@ def longest(table, key):
 
 async def host(dut, op, key=0, length=0, value=0, index=0):
     """Whether it was ok, and the value found; of `next` also the index, key and length."""
-    dut.h_op.value, dut.h_key.value, dut.h_detail.value, dut.h_value.value, dut.h_index.value = op, key, length, value, index
+    dut.h_op.value, dut.h_key.value, dut.h_detail.value, dut.h_value.value, dut.h_index.value = (
+        op,
+        key,
+        length,
+        value,
+        index,
+    )
     dut.h_req.value = 1
     for _ in range(2000):
         await FallingEdge(dut.clk)
         if int(dut.h_done.value):
             ok = int(dut.h_ok.value)
-            names = {NEXT: ("value", "index", "key", "detail"), UPDATE: (), DELETE: ()}.get(op, ("value",))
+            names = {NEXT: ("value", "index", "key", "detail"), UPDATE: (), DELETE: ()}.get(
+                op, ("value",)
+            )
             answer = [int(getattr(dut, f"h_r_{name}").value) for name in names] if ok else [None]
             dut.h_req.value = 0
             await FallingEdge(dut.clk)
@@ -43,7 +52,8 @@ async def host(dut, op, key=0, length=0, value=0, index=0):
 def some_key():
     """Keys that have much in common."""
     few = [
-        random.choice([0x0A, 0x0A, 0xC0, 0x17]) if random.random() < 0.8 else random.getrandbits(8) for _ in range(KEY // 8)
+        random.choice([0x0A, 0x0A, 0xC0, 0x17]) if random.random() < 0.8 else random.getrandbits(8)
+        for _ in range(KEY // 8)
     ]
     return int.from_bytes(bytes(few), "little")
 
@@ -69,7 +79,12 @@ async def lookups_and_changes(dut):
                 name = random.choice(list(table))
                 key, length = keys[name], name[1]
             else:
-                key, length = some_key(), random.choice([0, 1, 8, KEY, random.randrange(KEY + 1), random.randrange(KEY + 1)])
+                key, length = (
+                    some_key(),
+                    random.choice(
+                        [0, 1, 8, KEY, random.randrange(KEY + 1), random.randrange(KEY + 1)]
+                    ),
+                )
             name, value = (top_bits(key, length), length), random.getrandbits(VALUE)
             ok, answer = await host(dut, op, key, length, value)
             if op == UPDATE:
@@ -85,7 +100,11 @@ async def lookups_and_changes(dut):
             assert not ok or answer[0] == table[name]
             way = [None] * CYCLES
             for ask in range(40 + CYCLES):
-                key = random.choice(list(keys.values())) if keys and random.random() < 0.5 else some_key()
+                key = (
+                    random.choice(list(keys.values()))
+                    if keys and random.random() < 0.5
+                    else some_key()
+                )
                 dut.k_key.value = key
                 way.append(key)
                 if (before := way.pop(0)) is not None:

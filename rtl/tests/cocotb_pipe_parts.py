@@ -1,4 +1,5 @@
-"""nf_pipe_parts against a list: a lookup and a change in each part and cycle, and the host's operations over all of them."""
+"""nf_pipe_parts against a list: a lookup and a change in each part and cycle, and the host's
+operations over all of them."""
 
 import os
 import random
@@ -7,10 +8,24 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge
 
-CAPACITY, KEY, VALUE, PARTS = (int(os.environ[name]) for name in ("CAPACITY", "KEY", "VALUE", "PARTS"))
-# The module's own: two parts, the second one from number 8 on. Keys beyond the table are the second's.
+CAPACITY, KEY, VALUE, PARTS = (
+    int(os.environ[name]) for name in ("CAPACITY", "KEY", "VALUE", "PARTS")
+)
+# The module's own: two parts, the second one from number 8 on. Keys beyond the table are the
+# second's.
 RANGES = [range(8), range(8, min(CAPACITY + 3, 1 << KEY))]
-INPUTS = ["k_valid", "k_key", "w_write", "w_delete", "w_value", "h_req", "h_op", "h_key", "h_value", "h_index"]
+INPUTS = [
+    "k_valid",
+    "k_key",
+    "w_write",
+    "w_delete",
+    "w_value",
+    "h_req",
+    "h_op",
+    "h_key",
+    "h_value",
+    "h_index",
+]
 UPDATE, DELETE, WRITE, PEEK, NEXT = 1, 2, 4, 5, 6
 # Upper bits of values that an update of the host leaves as they are.
 KEPT = int(os.environ.get("KEPT", 0))
@@ -51,7 +66,9 @@ async def ask(dut, op, key=0, value=0, index=0):
             for _ in range(3):
                 await FallingEdge(dut.clk)
             # What was found stays.
-            found = tuple(int(getattr(dut, f"h_r_{name}").value) for name in ("index", "key", "value"))
+            found = tuple(
+                int(getattr(dut, f"h_r_{name}").value) for name in ("index", "key", "value")
+            )
             return int(dut.h_ok.value), found
     raise AssertionError(f"operation {op} of the host is never done")
 
@@ -76,7 +93,11 @@ async def cycle(dut, table, way, keys):
         elif change < 0.7:
             table[key] = 0
             deletes |= 1 << part
-    dut.w_write.value, dut.w_delete.value, dut.w_value.value = writes, deletes, side_by_side(values, VALUE)
+    dut.w_write.value, dut.w_delete.value, dut.w_value.value = (
+        writes,
+        deletes,
+        side_by_side(values, VALUE),
+    )
 
 
 @cocotb.test()

@@ -1,4 +1,5 @@
-"""nf_prefix_sum and nf_line_sum: sums of frames as they are written, asked for at once and later, at any place."""
+"""nf_prefix_sum and nf_line_sum: sums of frames as they are written, asked for at once and later,
+at any place."""
 
 import os
 import random
@@ -21,7 +22,9 @@ def sums(frame, start, to):
 def some_bytes(count):
     """Random ones, all ones, or zeros, so that sums reach their ends."""
     kind = random.random()
-    return bytes(count) if kind < 0.1 else b"\xff" * count if kind < 0.3 else random.randbytes(count)
+    return (
+        bytes(count) if kind < 0.1 else b"\xff" * count if kind < 0.3 else random.randbytes(count)
+    )
 
 
 @cocotb.test(skip=TOP != "nf_line_sum")
@@ -42,7 +45,8 @@ async def a_line_is_added_up(dut):
 
 @cocotb.test(skip=TOP != "nf_prefix_sum")
 async def any_place_may_be_asked_for(dut):
-    """Frames written with gaps and without, a question each cycle: about the newest frame at once, and about older ones."""
+    """Frames written with gaps and without, a question each cycle: about the newest frame at once,
+    and about older ones."""
     Clock(dut.clk, 4, "ns").start()
     await FallingEdge(dut.clk)
     dut.w_en.value = 0
@@ -52,13 +56,17 @@ async def any_place_may_be_asked_for(dut):
         if frames and (slot_of := random.choice(list(frames))) is not None:
             asked = slot if new and slot in frames else slot_of
             frame = frames[asked]
-            to = random.choice([0, len(frame), random.randrange(len(frame) + 1), len(frame) // 64 * 64])
+            to = random.choice(
+                [0, len(frame), random.randrange(len(frame) + 1), len(frame) // 64 * 64]
+            )
             dut.slot.value, dut.to.value = asked, to
             answers.append((step + LATENCY, sums(frame, START, to), asked, to))
         new = 0
         dut.w_en.value = 0
         if not lines and random.random() < 0.7:
-            slot = random.choice([other for other in range(SLOTS) if other not in [a[2] for a in answers]] or [None])
+            slot = random.choice(
+                [other for other in range(SLOTS) if other not in [a[2] for a in answers]] or [None]
+            )
             if slot is not None:
                 frames.pop(slot, None)
                 whole = some_bytes(random.randrange(1, 64 * LINES + 1))

@@ -1,4 +1,5 @@
-"""nf_reorder: results in order of tickets whatever order they come in, skips, limits, reset with tickets out."""
+"""nf_reorder: results in order of tickets whatever order they come in, skips, limits, reset with
+tickets out."""
 
 import os
 import random
@@ -10,7 +11,8 @@ DEPTH = int(os.environ["DEPTH"])
 
 
 class Replicas:
-    """Takes tickets and returns results in random order; `skips` is the share that returns nothing."""
+    """Takes tickets and returns results in random order; `skips` is the share that returns
+    nothing."""
 
     def __init__(self, dut):
         self.dut, self.stall, self.skips, self.left = dut, 0.0, 0.2, 0
@@ -34,7 +36,11 @@ class Replicas:
         give = bool(self.out) and not self.hold and random.random() >= self.stall
         if give:
             ticket, value, skip = self.out.pop(random.randrange(len(self.out)))
-            self.dut.s_ticket.value, self.dut.s_data.value, self.dut.s_skip.value = ticket, value, skip
+            self.dut.s_ticket.value, self.dut.s_data.value, self.dut.s_skip.value = (
+                ticket,
+                value,
+                skip,
+            )
         self.dut.s_valid.value = int(give)
 
 

@@ -1,4 +1,5 @@
-"""nf_table_lpm and nf_table_ternary: random entries and searches, full, deleted, listed, reset in flight."""
+"""nf_table_lpm and nf_table_ternary: random entries and searches, full, deleted, listed, reset in
+flight."""
 
 import os
 import random
@@ -33,7 +34,14 @@ async def reset(dut):
 
 async def ask(dut, op, key=0, mask=0, detail=0, value=0, index=0, give_up=None):
     """Whether it was done, and what was found; after `give_up` cycles a reset instead."""
-    for name, one in {"op": op, "key": key, "mask": mask, "detail": detail, "value": value, "index": index}.items():
+    for name, one in {
+        "op": op,
+        "key": key,
+        "mask": mask,
+        "detail": detail,
+        "value": value,
+        "index": index,
+    }.items():
         getattr(dut, name).value = one
     dut.req.value = 1
     for cycle in range(3000):
@@ -43,7 +51,10 @@ async def ask(dut, op, key=0, mask=0, detail=0, value=0, index=0, give_up=None):
             await reset(dut)
             return None
         if int(dut.done.value):
-            found = {name: int(getattr(dut, f"r_{name}").value) if int(dut.ok.value) else None for name in ("value", "index")}
+            found = {
+                name: int(getattr(dut, f"r_{name}").value) if int(dut.ok.value) else None
+                for name in ("value", "index")
+            }
             found |= {name: getattr(dut, f"r_{name}").value for name in ("key", "mask", "detail")}
             ok = int(dut.ok.value)
             # The request stays to the end of the cycle.
@@ -67,7 +78,10 @@ class Lpm:
 
     def identity(self):
         bits = random.choice([0, 1, 8, 13, KEY - 1, KEY])
-        return {"key": random.randrange(16) * 0x1111 & random.choice([network(bits), -1]), "detail": bits}
+        return {
+            "key": random.randrange(16) * 0x1111 & random.choice([network(bits), -1]),
+            "detail": bits,
+        }
 
     def name(self, asked):
         return asked["detail"], asked["key"] & network(asked["detail"])
@@ -96,7 +110,11 @@ class Ternary:
         return asked["key"] & asked["mask"], asked["mask"], asked["detail"]
 
     def find(self, key):
-        matching = [(-priority, at) for at, (k, mask, priority) in enumerate(self.entries) if key & mask == k]
+        matching = [
+            (-priority, at)
+            for at, (k, mask, priority) in enumerate(self.entries)
+            if key & mask == k
+        ]
         return list(self.entries.values())[min(matching)[1]] if matching else None
 
     def listed(self, found):
@@ -112,10 +130,16 @@ async def operations(dut):
         for step in range(500):
             asked = model.identity()
             name = model.name(asked)
-            op = random.choice([FIND, FIND, UPDATE, UPDATE, DELETE, PEEK] if step % 250 > 3 * CAPACITY else [UPDATE])
+            op = random.choice(
+                [FIND, FIND, UPDATE, UPDATE, DELETE, PEEK]
+                if step % 250 > 3 * CAPACITY
+                else [UPDATE]
+            )
             value = random.getrandbits(VALUE)
             if op == FIND:
-                asked = {"key": random.choice([asked["key"], asked["key"] ^ 1 << random.randrange(KEY)])}
+                asked = {
+                    "key": random.choice([asked["key"], asked["key"] ^ 1 << random.randrange(KEY)])
+                }
             ok, found = await ask(dut, op, **asked, value=value)
             if op == FIND:
                 want = model.find(asked["key"])
@@ -142,7 +166,9 @@ async def operations(dut):
             model.entries[model.listed(found)], index = index & 1, found["index"] + 1
         assert listed.keys() == model.entries.keys()
         for name, value in model.entries.items():
-            key, detail, mask = (name[1], name[0], 0) if TOP == "nf_table_lpm" else (name[0], name[2], name[1])
+            key, detail, mask = (
+                (name[1], name[0], 0) if TOP == "nf_table_lpm" else (name[0], name[2], name[1])
+            )
             ok, found = await ask(dut, PEEK, key=key, mask=mask, detail=detail)
             assert ok and found["value"] == value
         await reset(dut)
@@ -155,7 +181,9 @@ async def reset_in_flight(dut):
     for give_up in range(1, 30, 2):
         for _ in range(4):
             await ask(dut, UPDATE, **model.identity(), value=1)
-        if await ask(dut, random.choice([FIND, UPDATE, DELETE, NEXT]), **model.identity(), give_up=give_up):
+        if await ask(
+            dut, random.choice([FIND, UPDATE, DELETE, NEXT]), **model.identity(), give_up=give_up
+        ):
             # It was done before.
             await reset(dut)
         ok, _ = await ask(dut, FIND, key=random.getrandbits(KEY))

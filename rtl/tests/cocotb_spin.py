@@ -1,4 +1,5 @@
-"""Modules of rtl/spin one by one, with stalls; together they are compared in crates/run/tests/spin_datapath.rs."""
+"""Modules of rtl/spin one by one, with stalls; together they are compared in
+crates/run/tests/spin_datapath.rs."""
 
 import os
 import random
@@ -51,8 +52,15 @@ def field_rule(kind, value, offset=0):
 
 def frame(tags=b"", options=b"", port=9330, last=False, message=7, extra=20):
     segment = b"\x12\x34" + port.to_bytes(2, "big") + (18 + extra).to_bytes(2, "big") + bytes(2)
-    segment += (0x8000 * last).to_bytes(2, "big") + message.to_bytes(4, "little") + bytes(4) + random.randbytes(extra)
-    ip = bytes([0x45 + len(options) // 4, 0]) + (20 + len(options) + len(segment)).to_bytes(2, "big")
+    segment += (
+        (0x8000 * last).to_bytes(2, "big")
+        + message.to_bytes(4, "little")
+        + bytes(4)
+        + random.randbytes(extra)
+    )
+    ip = bytes([0x45 + len(options) // 4, 0]) + (20 + len(options) + len(segment)).to_bytes(
+        2, "big"
+    )
     ip += bytes([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2])
     return bytes(range(12)) + tags + b"\x08\x00" + ip + options + segment
 
@@ -62,8 +70,18 @@ async def matcher(dut):
     b = Bench(dut)
     fields = [dut.s_axis_tdata, dut.s_axis_tkeep, dut.s_axis_tlast]
     b.source = b.add(Source(dut.s_axis_tvalid, dut.s_axis_tready, fields))
-    names = ["m_axis_tdata", "m_axis_tkeep", "m_axis_tlast", "m_match", "m_context", "m_message", "m_end"]
-    b.sink = b.add(Sink(dut.m_axis_tvalid, dut.m_axis_tready, [getattr(dut, name) for name in names]))
+    names = [
+        "m_axis_tdata",
+        "m_axis_tkeep",
+        "m_axis_tlast",
+        "m_match",
+        "m_context",
+        "m_message",
+        "m_end",
+    ]
+    b.sink = b.add(
+        Sink(dut.m_axis_tvalid, dut.m_axis_tready, [getattr(dut, name) for name in names])
+    )
     return await b.start()
 
 
@@ -90,12 +108,16 @@ SLMP = (
         word_rule(10, 0x8000, 0x8000),
     ],
 )
-BY_HEADERS = (5 | 2 << 16, [field_rule(3, 17), field_rule(5, 9330), RULE_ANY, (6, 0x80000000, 0x80000000, 0x80000000)])
+BY_HEADERS = (
+    5 | 2 << 16,
+    [field_rule(3, 17), field_rule(5, 9330), RULE_ANY, (6, 0x80000000, 0x80000000, 0x80000000)],
+)
 
 
 @cocotb.test(skip=TOP != "nf_spin_match")
 async def rules_choose_under_stalls(dut):
-    """Words see plain frames only, fields the same message behind tags and options; what is not wanted passes untouched."""
+    """Words see plain frames only, fields the same message behind tags and options; what is not
+    wanted passes untouched."""
     b = await matcher(dut)
     for sets, sees in (([SLMP], False), ([BY_HEADERS], True)):
         for b.source.stall, b.sink.stall in STALLS:
@@ -104,14 +126,22 @@ async def rules_choose_under_stalls(dut):
             await program(b, sets)
             b.sink.got, wanted = [], []
             for _ in range(10):
-                tags = random.choice([b"", b"", b"\x81\x00\x00\x05", b"\x88\xa8\x00\x05\x81\x00\x00\x06"])
+                tags = random.choice(
+                    [b"", b"", b"\x81\x00\x00\x05", b"\x88\xa8\x00\x05\x81\x00\x00\x06"]
+                )
                 options = bytes([1]) * random.choice([0, 0, 4, 40])
-                last, port, message = random.random() < 0.3, random.choice([9330, 9331]), random.getrandbits(32)
+                last, port, message = (
+                    random.random() < 0.3,
+                    random.choice([9330, 9331]),
+                    random.getrandbits(32),
+                )
                 data = frame(tags, options, port, last, message, random.choice([2, 20, 200, 500]))
                 match = port == 9330 and (sees or not tags + options)
                 wanted.append((data, int(match), 0, message if match else 0, int(last and match)))
                 b.source.items += beats(data)
-            await b.until(lambda wanted=wanted: len([1 for beat in b.sink.got if beat[2]]) == len(wanted))
+            await b.until(
+                lambda wanted=wanted: len([1 for beat in b.sink.got if beat[2]]) == len(wanted)
+            )
             assert joined(b.sink.got) == wanted
 
 
@@ -137,7 +167,9 @@ async def the_first_ruleset_and_or_and_ranges(dut):
         b.sink.got = []
         b.source.items += beats(frame(port=port))
         await b.until(lambda: any(beat[2] for beat in b.sink.got))
-        assert (b.sink.got[0][3], b.sink.got[0][4]) == ((0, 0) if context is None else (1, context)), port
+        assert (b.sink.got[0][3], b.sink.got[0][4]) == (
+            (0, 0) if context is None else (1, context)
+        ), port
     # With bytes reversed 0xff00 to 0x0101 is empty; single values match the same.
     dut.reversed.value = 1
     await program(b, [either, (1 | 44 << 16, [ports, RULE_ANY, RULE_ANY, RULE_NEVER]), SLMP])
@@ -150,7 +182,8 @@ async def the_first_ruleset_and_or_and_ranges(dut):
 
 @cocotb.test(skip=TOP != "nf_spin_match")
 async def rules_change_between_packets(dut):
-    """Every packet is decided by the old or the new rules, in this order, and the stream goes on."""
+    """Every packet is decided by the old or the new rules, in this order, and the stream goes
+    on."""
     b = await matcher(dut)
     await program(b, [SLMP])
     b.source.items = [beat for _ in range(60) for beat in beats(frame(extra=100))]
@@ -180,7 +213,10 @@ async def slots_of_two_sizes(dut):
     for all_classes in (0, 1):
         dut.all_classes.value = all_classes
         await b.reset()
-        free = [deque(range(0, 2 * small, 2)), deque(2 * small + 24 * slot for slot in range(large))]
+        free = [
+            deque(range(0, 2 * small, 2)),
+            deque(2 * small + 24 * slot for slot in range(large)),
+        ]
         held, most = [], 0
         for step in range(1000):
             busy = (0.9, 0.3)[step // 100 % 2]
@@ -190,7 +226,10 @@ async def slots_of_two_sizes(dut):
             dut.a_valid.value, dut.a_bytes.value = int(asks), size
             dut.f_valid.value, dut.f_line.value = int(gives), line
             await ReadOnly()
-            assert (int(dut.used_small.value), int(dut.used_large.value)) == (small - len(free[0]), large - len(free[1]))
+            assert (int(dut.used_small.value), int(dut.used_large.value)) == (
+                small - len(free[0]),
+                large - len(free[1]),
+            )
             which = 0 if size <= 128 else 1
             room = all(free) if all_classes else bool(free[which])
             assert int(dut.a_long.value) == (asks and size > 1536)
@@ -251,7 +290,9 @@ class Lines:
 
     def edge(self):
         if int(self.dut.w_valid.value) and self.ready:
-            self.lines[int(self.dut.w_line.value)] = int(self.dut.w_data.value).to_bytes(64, "little")
+            self.lines[int(self.dut.w_line.value)] = int(self.dut.w_data.value).to_bytes(
+                64, "little"
+            )
         self.ready = random.random() >= self.stall
         self.dut.w_ready.value = int(self.ready)
 
@@ -288,16 +329,26 @@ async def frames_get_into_memory_or_are_dropped(dut):
                     dropped.append(int(dut.drop_why.value))
                 while sink.got and random.random() < 0.3:
                     line, size, tag = sink.got.pop(0)
-                    while lossy and frames[seen][1] != tag or len(frames[seen][0]) > 1536 or frames[seen][1] & 3 == 3:
+                    while (
+                        lossy
+                        and frames[seen][1] != tag
+                        or len(frames[seen][0]) > 1536
+                        or frames[seen][1] & 3 == 3
+                    ):
                         seen += 1
-                    data = b"".join(memory.lines[line + at] for at in range((size + 63) // 64))[:size]
+                    data = b"".join(memory.lines[line + at] for at in range((size + 63) // 64))[
+                        :size
+                    ]
                     assert (data, tag) == frames[seen]
                     seen += 1
                     allocator.free.append(line)
                 still = 0 if source.items or sink.got or len(allocator.free) < 4 else still + 1
                 if still == 60:
                     break
-            wanted = sum(tag & 3 == 3 for _, tag in frames), sum(len(data) > 1536 and tag & 3 != 3 for data, tag in frames)
+            wanted = (
+                sum(tag & 3 == 3 for _, tag in frames),
+                sum(len(data) > 1536 and tag & 3 != 3 for data, tag in frames),
+            )
             assert (dropped.count(2), dropped.count(1)) == wanted
             assert lossy or dropped.count(0) == 0
             while sink.got:
@@ -307,11 +358,14 @@ async def frames_get_into_memory_or_are_dropped(dut):
 
 @cocotb.test(skip=TOP != "nf_spin_ingress")
 async def two_cycles_and_one_a_beat(dut):
-    """None longer than the published 8 to 70 cycles, whatever the length; frames of one beat one a cycle."""
+    """None longer than the published 8 to 70 cycles, whatever the length; frames of one beat one a
+    cycle."""
     quiet(dut, "lossy", "a_grant", "a_long", "a_line")
     dut.contexts.value = 1
     b = Bench(dut)
-    source = b.add(Source(dut.s_tvalid, dut.s_tready, [dut.s_tdata, dut.s_tkeep, dut.s_tlast, dut.s_tag]))
+    source = b.add(
+        Source(dut.s_tvalid, dut.s_tready, [dut.s_tdata, dut.s_tkeep, dut.s_tlast, dut.s_tag])
+    )
     sink = b.add(Sink(dut.d_valid, dut.d_ready, [dut.d_line, dut.d_bytes, dut.d_tag]))
     allocator = b.add(Allocator(dut))
     b.add(Lines(dut))
@@ -350,7 +404,11 @@ async def lines_of_four_users(dut):
         i, e, c, write = (random.random() < p for p in (0.4, 0.4, 0.7, 0.5))
         at = [random.randrange(8) for _ in range(3)]
         # A read of a line that is written in the same cycle is nobody's business.
-        dut.i_valid.value, dut.i_line.value, dut.i_data.value = int(i), at[0], (word := random.getrandbits(512))
+        dut.i_valid.value, dut.i_line.value, dut.i_data.value = (
+            int(i),
+            at[0],
+            (word := random.getrandbits(512)),
+        )
         e = e and not (i and at[0] == at[1])
         c = c and not (i and at[0] == at[2]) and not (write and e and at[1] == at[2])
         dut.e_valid.value, dut.e_line.value = int(e), at[1]
@@ -393,12 +451,18 @@ async def bytes_from_any_place(dut):
         lines.stall = jobs.stall
         wanted, sink.got = [], []
         for _ in range(80):
-            offset, size = random.choice([0, 1, 42, 63]), random.choice([1, 22, 63, 64, 65, 128, 129, 500])
+            offset, size = (
+                random.choice([0, 1, 42, 63]),
+                random.choice([1, 22, 63, 64, 65, 128, 129, 500]),
+            )
             data = random.randbytes(size)
             padded = bytes(offset) + data
             padded += bytes(-len(padded) % 64)
             jobs.items.append((offset, size))
-            lines.items += [(int.from_bytes(padded[at : at + 64], "little"),) for at in range(0, len(padded), 64)]
+            lines.items += [
+                (int.from_bytes(padded[at : at + 64], "little"),)
+                for at in range(0, len(padded), 64)
+            ]
             wanted.append((data,))
         await b.until(lambda wanted=wanted: len([1 for beat in sink.got if beat[2]]) == len(wanted))
         assert joined(sink.got) == wanted and not lines.items
@@ -418,7 +482,9 @@ class Memory:
     def edge(self):
         if int(self.dut.r_valid.value) and self.ready:
             at = int(self.dut.r_line.value) * 64
-            self.due.append((random.choice([2, 2, 5]), int.from_bytes(self.data[at : at + 64], "little")))
+            self.due.append(
+                (random.choice([2, 2, 5]), int.from_bytes(self.data[at : at + 64], "little"))
+            )
         self.due = deque((max(wait - 1, 0), line) for wait, line in self.due)
         self.dut.q_valid.value = 0
         if self.due and self.due[0][0] == 0:
@@ -458,7 +524,8 @@ async def frames_leave_as_they_lie(dut):
 
 @cocotb.test(skip=TOP != "nf_spin_host_dma")
 async def strobes_become_ranges(dut):
-    """Data, address and length of unaligned bursts; holes are refused, and what follows is not disturbed."""
+    """Data, address and length of unaligned bursts; holes are refused, and what follows is not
+    disturbed."""
     b = Bench(dut)
     address = b.add(Source(dut.aw_valid, dut.aw_ready, [dut.aw_address]))
     writes = b.add(Source(dut.w_valid, dut.w_ready, [dut.w_data, dut.w_strobe, dut.w_last]))
@@ -493,7 +560,10 @@ async def strobes_become_ranges(dut):
         await b.until(lambda: len(answers.got) == 50)
         assert joined(sink.got) == wanted
         assert [(int(r is None),) for r in ranges] == answers.got
-        assert all(got[2] == 1 if want is None else got == want for got, want in zip(told.got, ranges, strict=True))
+        assert all(
+            got[2] == 1 if want is None else got == want
+            for got, want in zip(told.got, ranges, strict=True)
+        )
 
 
 # --- nf_spin_her
@@ -522,8 +592,12 @@ async def contexts_and_dropped_packets(dut):
         await ReadOnly()
         words = table[10 * context : 10 * context + 10]
         parts = [words[handler : handler + 1], words[3:5], words[5:8], words[8:10]]
-        for name, part in zip(("function", "handler_memory", "host_memory", "scratchpad"), parts, strict=True):
-            assert int(getattr(dut, f"o_{name}").value) == sum(word << 32 * at for at, word in enumerate(part))
+        for name, part in zip(
+            ("function", "handler_memory", "host_memory", "scratchpad"), parts, strict=True
+        ):
+            assert int(getattr(dut, f"o_{name}").value) == sum(
+                word << 32 * at for at, word in enumerate(part)
+            )
         assert int(dut.h_valid.value) == asked
         assert int(dut.d_ready.value) == ((drops or takes) and not owed)
         if int(dut.free_valid.value):

@@ -1,4 +1,5 @@
-"""nf_steer: packets whole to their output, unknown outputs dropped, one output's stall, reset in a packet."""
+"""nf_steer: packets whole to their output, unknown outputs dropped, one output's stall, reset in a
+packet."""
 
 import os
 import random
@@ -26,7 +27,9 @@ class Sinks:
             if valid & self.ready & 1 << port:
                 self.got[port].append((int(self.dut.m_data.value), int(self.dut.m_last.value)))
         self.dropped += int(self.dut.dropped.value)
-        self.ready = sum(int(random.random() >= self.stall) << port for port in range(PORTS)) & ~self.closed
+        self.ready = (
+            sum(int(random.random() >= self.stall) << port for port in range(PORTS)) & ~self.closed
+        )
         self.dut.m_ready.value = self.ready
 
 
@@ -40,7 +43,8 @@ async def bench(dut):
 def packet(port, length):
     """Only the first word names the port; later words name others."""
     return [
-        (random.getrandbits(32), int(i == length - 1), port if i == 0 else random.randrange(PORTS)) for i in range(length)
+        (random.getrandbits(32), int(i == length - 1), port if i == 0 else random.randrange(PORTS))
+        for i in range(length)
     ]
 
 

@@ -1,4 +1,5 @@
-"""nf_string_lock as a pipe's gate: readers wait for those noted under the same key, and no others; resets in flight."""
+"""nf_string_lock as a pipe's gate: readers wait for those noted under the same key, and no others;
+resets in flight."""
 
 import os
 import random
@@ -26,7 +27,9 @@ async def readers_wait(dut):
     waited = passed = 0
     for _ in range(3):
         dut.rst.value, dut.hold.value, dut.sent.value, dut.done.value = 1, 0, 0, 0
-        dut.k_key.value = dut.k_reads.value = dut.k_stores.value = dut.slot.value = dut.done_slot.value = 0
+        dut.k_key.value = dut.k_reads.value = dut.k_stores.value = dut.slot.value = (
+            dut.done_slot.value
+        ) = 0
         for _ in range(3):
             await FallingEdge(dut.clk)
         dut.rst.value = 0
@@ -43,12 +46,17 @@ async def readers_wait(dut):
             new = stages[0] or {"keys": [0] * PORTS, "reads": [1] * PORTS, "stores": [1] * PORTS}
             dut.k_key.value = sum(key << (KEY * port) for port, key in enumerate(new["keys"]))
             for field in ("reads", "stores"):
-                getattr(dut, f"k_{field}").value = sum(int(bit) << port for port, bit in enumerate(new[field]))
+                getattr(dut, f"k_{field}").value = sum(
+                    int(bit) << port for port, bit in enumerate(new[field])
+                )
             here = stages[-1]
             wanted = here is not None and any(meet(here, other) for other in left.values())
             if here is not None:
                 assert int(dut.waits.value) == wanted, step
-                waited, passed = waited + wanted, passed + (not wanted and any(here["reads"]) and bool(left))
+                waited, passed = (
+                    waited + wanted,
+                    passed + (not wanted and any(here["reads"]) and bool(left)),
+                )
                 dut.slot.value = here["slot"]
             dut.hold.value, dut.sent.value = int(wanted), int(here is not None and not wanted)
             dut.done.value = 0

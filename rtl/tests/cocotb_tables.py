@@ -1,4 +1,5 @@
-"""Tables of generated designs against dictionaries: nf_table_array, nf_table_hash (engines), nf_pipe_array, nf_pipe_hash."""
+"""Tables of generated designs against dictionaries: nf_table_array, nf_table_hash (engines),
+nf_pipe_array, nf_pipe_hash."""
 
 import os
 import random
@@ -35,8 +36,15 @@ async def empty(dut):
 
 
 async def ask(dut, op, key=0, value=0, index=0):
-    """One operation: whether it was ok, and the value it found; of `next` the index, key and value."""
-    dut.req.value, dut.op.value, dut.key.value, dut.value.value, dut.index.value = 1, op, key, value, index
+    """One operation: whether it was ok, and the value it found; of `next` the index, key and
+    value."""
+    dut.req.value, dut.op.value, dut.key.value, dut.value.value, dut.index.value = (
+        1,
+        op,
+        key,
+        value,
+        index,
+    )
     for _ in range(400):
         await FallingEdge(dut.clk)
         if int(dut.done.value):
@@ -54,14 +62,17 @@ async def ask(dut, op, key=0, value=0, index=0):
 
 @cocotb.test(skip=TOP.startswith("nf_pipe"))
 async def operations(dut):
-    """Random operations on few keys: full, refused or evicted, deleted, listed, and empty again after a reset."""
+    """Random operations on few keys: full, refused or evicted, deleted, listed, and empty again
+    after a reset."""
     await start(dut, ["req", "op", "key", "value", "mask", "detail", "index"])
     array = TOP == "nf_table_array"
     table = dict.fromkeys(range(CAPACITY), 0) if array else {}  # in order of use
     refused = evicted = 0
     for step in range(900):
         key = random.randrange(CAPACITY if array else 2 * CAPACITY)
-        op = random.choice([FIND, FIND, UPDATE, UPDATE, DELETE, PEEK] if step % 300 > 60 else [UPDATE])
+        op = random.choice(
+            [FIND, FIND, UPDATE, UPDATE, DELETE, PEEK] if step % 300 > 60 else [UPDATE]
+        )
         value = random.getrandbits(VALUE)
         ok, answer = await ask(dut, op, key, value)
         if op in (FIND, PEEK):
@@ -110,7 +121,8 @@ PIPES = {"nf_pipe_array": 3, "nf_pipe_hash": 5}
 
 
 class Pipe:
-    """A table of a pipeline and what should be in it: an answer is compared in its cycle, in which the entry may change."""
+    """A table of a pipeline and what should be in it: an answer is compared in its cycle, in which
+    the entry may change."""
 
     def __init__(self, dut):
         self.dut, self.array = dut, TOP == "nf_pipe_array"
@@ -161,7 +173,9 @@ class Pipe:
             await FallingEdge(dut.clk)
             if int(dut.h_done.value):
                 ok = int(dut.h_ok.value)
-                found = tuple(getattr(dut, f"h_r_{name}").value for name in ("index", "key", "value"))
+                found = tuple(
+                    getattr(dut, f"h_r_{name}").value for name in ("index", "key", "value")
+                )
                 await RisingEdge(dut.clk)
                 dut.h_req.value = 0
                 await FallingEdge(dut.clk)
@@ -170,7 +184,18 @@ class Pipe:
 
 
 async def pipe(dut):
-    silent = ["k_valid", "k_key", "w_write", "w_delete", "w_value", "h_req", "h_op", "h_key", "h_value", "h_index"]
+    silent = [
+        "k_valid",
+        "k_key",
+        "w_write",
+        "w_delete",
+        "w_value",
+        "h_req",
+        "h_op",
+        "h_key",
+        "h_value",
+        "h_index",
+    ]
     await start(dut, silent + ["w_used"] * (TOP == "nf_pipe_hash"))
     return Pipe(dut)
 
@@ -184,7 +209,9 @@ async def a_lookup_and_a_change_every_cycle(dut):
         for step in range(3000):
             # Few keys, one key only, more keys than places.
             spread = (4, 1, 3 * CAPACITY)[step // 100 % 3]
-            await table.cycle(random.randrange(min(spread, 1 << KEY)) if random.random() < 0.9 else None)
+            await table.cycle(
+                random.randrange(min(spread, 1 << KEY)) if random.random() < 0.9 else None
+            )
             stashed += not table.array and int(dut.stash_used.value) > 0
         assert table.hits > 700 and (table.array or table.full > 20 and stashed)
         # With lookups and changes on their way.

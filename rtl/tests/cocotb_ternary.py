@@ -11,7 +11,8 @@ KEY = int(os.environ["KEY"])
 
 
 class Model:
-    """What the table should answer. Acts before the sources, so a lookup sees only writes of earlier cycles."""
+    """What the table should answer. Acts before the sources, so a lookup sees only writes of
+    earlier cycles."""
 
     def __init__(self, dut):
         self.dut = dut
@@ -24,29 +25,47 @@ class Model:
         dut = self.dut
         if int(dut.s_valid.value):
             key = int(dut.s_key.value)
-            hits = [i for i, (entry, mask, _) in sorted(self.entries.items()) if (key ^ entry) & mask == 0]
+            hits = [
+                i
+                for i, (entry, mask, _) in sorted(self.entries.items())
+                if (key ^ entry) & mask == 0
+            ]
             self.wanted.append((1, hits[0], self.entries[hits[0]][2]) if hits else (0,))
         if int(dut.w_valid.value):
             index = int(dut.w_index.value)
             self.entries.pop(index, None)
             if int(dut.w_use.value):
-                self.entries[index] = (int(dut.w_key.value), int(dut.w_mask.value), int(dut.w_value.value))
+                self.entries[index] = (
+                    int(dut.w_key.value),
+                    int(dut.w_mask.value),
+                    int(dut.w_value.value),
+                )
 
 
 async def bench(dut):
     bench = Bench(dut)
     bench.model = bench.add(Model(dut))
     bench.lookups = bench.add(Source(dut.s_valid, None, [dut.s_key], 0.1))
-    bench.writes = bench.add(Source(dut.w_valid, None, [dut.w_index, dut.w_use, dut.w_key, dut.w_mask, dut.w_value], 0.5))
+    bench.writes = bench.add(
+        Source(dut.w_valid, None, [dut.w_index, dut.w_use, dut.w_key, dut.w_mask, dut.w_value], 0.5)
+    )
     bench.answers = bench.add(Sink(dut.m_valid, None, [dut.m_hit, dut.m_index, dut.m_value]))
     return await bench.start()
 
 
 def write(use=None):
-    mask = random.choice([(1 << KEY) - 1, random.getrandbits(KEY), 0b1111 << random.randrange(KEY - 3)])
+    mask = random.choice(
+        [(1 << KEY) - 1, random.getrandbits(KEY), 0b1111 << random.randrange(KEY - 3)]
+    )
     mask = 0 if random.random() < 0.02 else mask
     use = random.random() < 0.8 if use is None else use
-    return random.randrange(ENTRIES), int(use), random.getrandbits(KEY), mask, random.getrandbits(16)
+    return (
+        random.randrange(ENTRIES),
+        int(use),
+        random.getrandbits(KEY),
+        mask,
+        random.getrandbits(16),
+    )
 
 
 def check(b):
@@ -69,7 +88,8 @@ async def answers_as_a_list_would(dut):
 
 @cocotb.test()
 async def a_value_of_its_key_while_it_is_written(dut):
-    """The same entry gets another key and value every cycle, with a lookup of the old and the new key around each."""
+    """The same entry gets another key and value every cycle, with a lookup of the old and the new
+    key around each."""
     b = await bench(dut)
     b.lookups.stall = b.writes.stall = 0.0
     full = (1 << KEY) - 1

@@ -1,4 +1,5 @@
-"""nf_mac_loopback and nf_corundum_app around a stand-in for a design: frames whole, in their place, or counted as lost."""
+"""nf_mac_loopback and nf_corundum_app around a stand-in for a design: frames whole, in their place,
+or counted as lost."""
 
 import os
 import random
@@ -11,11 +12,16 @@ PORTS = 2
 
 
 def frame(number, longest=24):
-    """Words of a frame that begins with its kind (to the operating system or not) and carries its number in each."""
+    """Words of a frame that begins with its kind (to the operating system or not) and carries its
+    number in each."""
     length = random.choice([1, 1, 2, random.randint(1, longest)])
     kind = random.random() < 0.3
     return [
-        (number << 32 | place << 16 | (int(kind) if place == 0 else 2), (1 << 64) - 1, int(place == length - 1))
+        (
+            number << 32 | place << 16 | (int(kind) if place == 0 else 2),
+            (1 << 64) - 1,
+            int(place == length - 1),
+        )
         for place in range(length)
     ]
 
@@ -74,7 +80,8 @@ async def a_storm_loses_whole_frames_and_counts_them(dut):
 
 @cocotb.test(skip=TOP != "nf_corundum_app")
 async def frames_go_where_they_belong(dut):
-    """Both ports' frames come back on their port: to the MAC, or on into the NIC; the NIC's own go out between them."""
+    """Both ports' frames come back on their port: to the MAC, or on into the NIC; the NIC's own go
+    out between them."""
     b = Bench(dut)
     dut.s_axis_sync_rx_tuser.value = 0
     dut.ptp_ts.value = 0
@@ -95,7 +102,9 @@ async def frames_go_where_they_belong(dut):
                 from_nic[port].append(1000 + number)
         app.stall_in, app.stall_out = stall_in, stall_out
         total = sum(len(words) for words in app.send.values())
-        await b.until(lambda total=total: sum(len(words) for words in app.got.values()) == total, 20000)
+        await b.until(
+            lambda total=total: sum(len(words) for words in app.got.values()) == total, 20000
+        )
         for port in range(PORTS):
             assert frames(app.got["rx", port]) == wanted["rx", port]
             out = frames(app.got["tx", port])
@@ -127,14 +136,22 @@ class App:
     def edge(self):
         for way in ("rx", "tx"):
             taken = int(self.signal("s", way, "tready").value)
-            valid, last = int(self.signal("m", way, "tvalid").value), int(self.signal("m", way, "tlast").value)
-            data, keep = (int(self.signal("m", way, name).value) if valid else 0 for name in ("tdata", "tkeep"))
+            valid, last = (
+                int(self.signal("m", way, "tvalid").value),
+                int(self.signal("m", way, "tlast").value),
+            )
+            data, keep = (
+                int(self.signal("m", way, name).value) if valid else 0
+                for name in ("tdata", "tkeep")
+            )
             drive = dict.fromkeys(("tdata", "tkeep", "tlast", "tvalid", "tready"), 0)
             for port in range(PORTS):
                 key = way, port
                 if valid & self.ready[key] << port:
                     word = data >> 512 * port & ((1 << 512) - 1)
-                    self.got[key].append((word, keep >> 64 * port & ((1 << 64) - 1), last >> port & 1))
+                    self.got[key].append(
+                        (word, keep >> 64 * port & ((1 << 64) - 1), last >> port & 1)
+                    )
                 if self.offering[key] and taken >> port & 1:
                     self.send[key].pop(0)
                     self.offering[key] = False

@@ -1,5 +1,6 @@
-// What the wrappers' tests put in the place of a generated design: frames go out as they came, to the operating system if the first byte
-// is odd, else to the port they came from. Nothing goes to the host, and registers read as their address.
+// What the wrappers' tests put in the place of a generated design: frames go out as they came, to
+// the operating system if the first byte is odd, else to the port they came from. Nothing goes to
+// the host, and registers read as their address.
 `default_nettype none
 module nf_top #(
     parameter integer DROP_WHEN_FULL = 0
@@ -68,7 +69,8 @@ module nf_top #(
     assign {s_axil_awready, s_axil_wready, s_axil_arready} = 3'b111;
     assign {s_axil_bresp, s_axil_rresp} = 0;
     assign {rec_valid, rec_kind, rec_data} = 0;
-    wire unused = &{time_ns, seed, s_axis_tuser[15:8], h_axis_tready, s_axil_awaddr, s_axil_wdata, s_axil_wstrb, s_axil_bready,
+    wire unused = &{time_ns, seed, s_axis_tuser[15:8], h_axis_tready, s_axil_awaddr, s_axil_wdata,
+        s_axil_wstrb, s_axil_bready,
         s_axil_rready, DROP_WHEN_FULL != 0};
 endmodule
 `default_nettype wire

@@ -1,4 +1,5 @@
-"""Streams for tests: senders and receivers that stall at random, and check the rules of valid and ready."""
+"""Streams for tests: senders and receivers that stall at random, and check the rules of valid and
+ready."""
 
 import random
 
@@ -9,7 +10,8 @@ random.seed(1)
 
 
 class Source:
-    """Offers items (tuples, one value per signal of `fields`) and keeps each on the wires until it is taken."""
+    """Offers items (tuples, one value per signal of `fields`) and keeps each on the wires until it
+    is taken."""
 
     def __init__(self, valid, ready, fields, stall=0.0):
         self.valid, self.ready, self.fields, self.stall = valid, ready, fields, stall
@@ -58,7 +60,8 @@ class Sink:
 
 
 class Bench:
-    """A module under test: its clock, its reset, and the parts around it, which act at every rising edge."""
+    """A module under test: its clock, its reset, and the parts around it, which act at every rising
+    edge."""
 
     def __init__(self, dut):
         self.dut, self.parts, self.cycle = dut, [], 0

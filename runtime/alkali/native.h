@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * native.h - runs the handler AK_HANDLER of the program above for every frame on the standard input (length and bytes)
- * and ends what leaves with a letter.
+ * native.h - runs the handler AK_HANDLER of the program above for every frame on the standard input
+ * (length and bytes) and ends what leaves with a letter.
  */
 #undef main
 
@@ -11,7 +11,8 @@ int main(void)
     struct buf_tag *const address = &packet;
     while (fread(&packet.length, sizeof packet.length, 1, stdin) == 1) {
         packet.emitted = packet.read = 0;
-        if (packet.length > AK_ROOM || fread(packet.frame, 1, packet.length, stdin) != packet.length)
+        if (packet.length > AK_ROOM ||
+            fread(packet.frame, 1, packet.length, stdin) != packet.length)
             return 1;
         buf_t argument;
         memset(&argument, 0, sizeof argument);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_far.h (dpdk) - an application as two processes: stages that are pinned to the host run in one of their own. A part
- * of nf_main.h.
+ * nf_far.h (dpdk) - an application as two processes: stages that are pinned to the host run in one
+ * of their own. A part of nf_main.h.
  *
- * Both are the same executable. Each worker of a host stage has two queues in the host's memory, a file that both map:
- * up to it and down from it. The host's process is at their near ends (nf_link.h), the NIC's at the far ones
- * (nf_link_far.h): it touches the file by DMA only (nf_dma.h), in runs of entries, and a run leaves by its deadline
- * whether or not more comes. In the NIC's process a far worker's lcore only hands over: what its rings bring goes up,
- * what comes down goes to the receiver's ring. So order, progress and the closed loop are as with any other worker:
- * what was handed over is done when the other end has freed its entry and what it led to is down. nf_link_far_done
- * says when.
+ * Both are the same executable. Each worker of a host stage has two queues in the host's memory, a
+ * file that both map: up to it and down from it. The host's process is at their near ends
+ * (nf_link.h), the NIC's at the far ones (nf_link_far.h): it touches the file by DMA only
+ * (nf_dma.h), in runs of entries, and a run leaves by its deadline whether or not more comes. In
+ * the NIC's process a far worker's lcore only hands over: what its rings bring goes up, what comes
+ * down goes to the receiver's ring. So order, progress and the closed loop are as with any other
+ * worker: what was handed over is done when the other end has freed its entry and what it led to is
+ * down. nf_link_far_done says when.
  *
- * A host process that dies is started again by whoever started it. It finds the queues as they are; what it had taken
- * is counted as lost, and its tables begin anew. Counters lie in the file, so they go on; what an event counted just
- * before its process died is counted twice then.
+ * A host process that dies is started again by whoever started it. It finds the queues as they are;
+ * what it had taken is counted as lost, and its tables begin anew. Counters lie in the file, so
+ * they go on; what an event counted just before its process died is counted twice then.
  */
 #ifndef NF_DPDK_FAR_H
 #define NF_DPDK_FAR_H
@@ -35,8 +36,8 @@ struct nf_far_shared {
     struct nf_stats stats[NF_WORKERS];
 };
 
-/* What crosses: this, an event's parameters and what its packet has in its context without their zeros, headers that
- * wait in front of the packet, the packet. */
+/* What crosses: this, an event's parameters and what its packet has in its context without their
+ * zeros, headers that wait in front of the packet, the packet. */
 struct nf_far_message {
     u64 now, seed, draws, sequence;
     u32 event, fate, port, to;
@@ -47,9 +48,9 @@ struct nf_far_message {
 };
 
 /* Most bytes of a message without its packet. */
-#define NF_FAR_MOST                                                                                                    \
-    ((u32)sizeof(struct nf_far_message) + nf_words_most(NF_PARAM_BYTES) + nf_words_most(NF_FAR_CONTEXT) +              \
-     NF_STAGED_BYTES)
+#define NF_FAR_MOST                                                                                \
+    ((u32)sizeof(struct nf_far_message) + nf_words_most(NF_PARAM_BYTES) +                          \
+     nf_words_most(NF_FAR_CONTEXT) + NF_STAGED_BYTES)
 #ifdef NF_CONTEXT_BYTES
 #define NF_FAR_CONTEXT NF_CONTEXT_BYTES
 #define nf_far_context(carried) ((carried)->pkt.context)
@@ -72,7 +73,10 @@ struct nf_far_ends {
 static struct nf_far_shared *nf_far_shared;
 static struct nf_far_ends nf_far_ends[NF_WORKERS];
 
-static inline bool nf_is_far(u32 worker) { return worker != NF_IO && nf_host_stages[nf_workers[worker]->stage]; }
+static inline bool nf_is_far(u32 worker)
+{
+    return worker != NF_IO && nf_host_stages[nf_workers[worker]->stage];
+}
 
 static bool nf_far_near(struct nf_far_ends *ends, u8 *at, size_t link, u32 entry)
 {
@@ -84,7 +88,8 @@ static bool nf_far_far(struct nf_far_ends *ends, u8 *at, size_t link, u32 entry)
 {
     u8 *own = mmap(NULL, 2 * link, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct nf_dma *dma = &nf_dma_engine.dma;
-    if (own == MAP_FAILED || !nf_link_far_attach(&ends->up, own, at, NF_FAR_ENTRIES, entry, false, dma) ||
+    if (own == MAP_FAILED ||
+        !nf_link_far_attach(&ends->up, own, at, NF_FAR_ENTRIES, entry, false, dma) ||
         !nf_link_far_attach(&ends->down, own + link, at + link, NF_FAR_ENTRIES, entry, true, dma))
         return false;
     ends->up.batch = ends->down.batch = NF_FAR_BATCH;
@@ -93,7 +98,8 @@ static bool nf_far_far(struct nf_far_ends *ends, u8 *at, size_t link, u32 entry)
     return true;
 }
 
-/* Maps the file and takes this process's ends of all queues. The NIC's process makes it, the host's waits for it. */
+/* Maps the file and takes this process's ends of all queues. The NIC's process makes it, the host's
+ * waits for it. */
 static bool nf_far_open(u32 longest)
 {
     u32 entry = NF_LINK_LINE * nf_link_lines(NF_FAR_MOST + longest + NF_ROOM);
@@ -116,7 +122,8 @@ static bool nf_far_open(u32 longest)
     if (memory == MAP_FAILED)
         return false;
     nf_far_shared = (struct nf_far_shared *)memory;
-    while (nf_far_role && !nf_stop && __atomic_load_n(&nf_far_shared->ready, __ATOMIC_ACQUIRE) != NF_FAR_READY)
+    while (nf_far_role && !nf_stop &&
+           __atomic_load_n(&nf_far_shared->ready, __ATOMIC_ACQUIRE) != NF_FAR_READY)
         usleep(1000);
     if (!nf_far_role && !nf_dma_open(&nf_dma_engine))
         return false;
@@ -124,7 +131,8 @@ static bool nf_far_open(u32 longest)
         struct nf_far_ends *ends = &nf_far_ends[i];
         u8 *at = memory + head + 2 * i * link;
         ends->scratch = malloc(65536);
-        if (!ends->scratch || !(nf_far_role ? nf_far_near(ends, at, link, entry) : nf_far_far(ends, at, link, entry)))
+        if (!ends->scratch ||
+            !(nf_far_role ? nf_far_near(ends, at, link, entry) : nf_far_far(ends, at, link, entry)))
             return false;
         if (nf_far_role) {
             nf_workers[i]->stats = nf_far_shared->stats[i];
@@ -136,7 +144,8 @@ static bool nf_far_open(u32 longest)
     return true;
 }
 
-/* Writes an event for worker `to` down as a message; its bytes, or 0 if they are more than `room`. The mbuf goes. */
+/* Writes an event for worker `to` down as a message; its bytes, or 0 if they are more than `room`.
+ * The mbuf goes. */
 static u32 nf_far_message(struct nf_worker *w, u8 *bytes, u32 room, u32 to, struct rte_mbuf *m)
 {
     struct nf_carried *carried = rte_mbuf_to_priv(m);
@@ -259,7 +268,8 @@ static u32 nf_far_down(struct nf_worker *w, struct nf_far_ends *ends)
 {
     u32 count = 0, to = 0, length;
     u8 channel;
-    while (count < NF_FAR_ENTRIES && nf_link_far_get(&ends->down, &channel, ends->scratch, &length)) {
+    while (count < NF_FAR_ENTRIES &&
+           nf_link_far_get(&ends->down, &channel, ends->scratch, &length)) {
         struct rte_mbuf *m = nf_far_get(ends->scratch, length, &to);
         if (m && to <= NF_WORKERS && nf_rings[w->number][to])
             nf_admit(w, to, m);
@@ -378,8 +388,8 @@ static void nf_far_moved(FILE *file)
             commands += nf_far_ends[i].up.commands;
             bytes += nf_far_ends[i].up.bytes;
         }
-    fprintf(file, "link_moved %lu\nlink_commands %lu\nlink_bytes %lu\nlink_device %u\n", moved, commands, bytes,
-            nf_dma_engine.device >= 0);
+    fprintf(file, "link_moved %lu\nlink_commands %lu\nlink_bytes %lu\nlink_device %u\n", moved,
+            commands, bytes, nf_dma_engine.device >= 0);
 }
 
 /* The run is over: what is still handed over and not done is stranded. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_hooks.h (dpdk) - workers, and where their handlers' events go. Included by nf_rt.h in a generated DPDK
- * application, which defines NF_WORKERS, NF_STAGES, NF_EVENTS, NF_REASONS and NF_PARAM_BYTES before.
+ * nf_hooks.h (dpdk) - workers, and where their handlers' events go. Included by nf_rt.h in a
+ * generated DPDK application, which defines NF_WORKERS, NF_STAGES, NF_EVENTS, NF_REASONS and
+ * NF_PARAM_BYTES before.
  *
- * A packet's event travels with its mbuf: the private area of the mbuf holds the event's number and parameters, its
- * time, random stream and sequence number. An event without a packet has an mbuf of its own without data.
+ * A packet's event travels with its mbuf: the private area of the mbuf holds the event's number and
+ * parameters, its time, random stream and sequence number. An event without a packet has an mbuf of
+ * its own without data.
  */
 #ifndef NF_DPDK_HOOKS_H
 #define NF_DPDK_HOOKS_H
@@ -58,7 +60,8 @@ struct nf_stats {
     u64 depth;
     /* Attempts to enqueue that found the ring full; they are repeated until they succeed. */
     u64 full;
-    /* Events that were lost: no memory, more than NF_LOCAL_EVENTS at once, or for a worker that is gone. */
+    /* Events that were lost: no memory, more than NF_LOCAL_EVENTS at once, or for a worker that is
+     * gone. */
     u64 lost;
     /* Events for queues that may lose, were full, and did. */
     u64 overrun;
@@ -98,7 +101,8 @@ struct nf_worker {
     u32 lock_count;
     /* All events with a smaller sequence number are done here and sent on. */
     u64 progress __rte_cache_aligned;
-    /* Where events come back (NF_ROUND): those that were sent to other workers, and those that were done. */
+    /* Where events come back (NF_ROUND): those that were sent to other workers, and those that were
+     * done. */
     u64 handed;
     u64 handled;
 } __rte_cache_aligned;
@@ -117,19 +121,24 @@ extern struct rte_ring *nf_rings[NF_WORKERS + 1][NF_WORKERS + 1];
 extern struct rte_mempool *nf_event_pool;
 /* Workers that left their loop before they were told to. */
 extern volatile bool nf_gone[NF_WORKERS + 1];
-static inline u32 nf_steer(struct nf_worker *w, u32 event, const void *params, const u8 *data, const u8 *end);
+static inline u32 nf_steer(struct nf_worker *w, u32 event, const void *params, const u8 *data,
+                           const u8 *end);
 
-/* ---- The output log ------------------------------------------------------------------------------------------- */
+/* ---- The output log
+ * ------------------------------------------------------------------------------------------- */
 
 /* Writes an output down, in verify mode. */
-static __rte_noinline void nf_record(struct nf_worker *w, u32 kind, u64 number, const void *bytes, u32 size)
+static __rte_noinline void nf_record(struct nf_worker *w, u32 kind, u64 number, const void *bytes,
+                                     u32 size)
 {
     struct nf_log_head head = {w->sequence, number, kind, size};
     nf_bytes_add(&w->log, &head, sizeof(head));
     nf_bytes_add(&w->log, bytes, size);
 }
 
-/* ---- Sending on ------------------------------------------------------------------------------------------------- */
+/* ---- Sending on
+ * -------------------------------------------------------------------------------------------------
+ */
 
 #if !NF_FUSED
 /* So many events that others sent are done, or lost, and what they led to is counted. */
@@ -194,7 +203,8 @@ static inline struct rte_mbuf *nf_mbuf_of(struct nf_packet *pkt)
     return m;
 }
 
-/* The packet is finished: it goes to the port's lcore, or straight to the port where that is the only one. */
+/* The packet is finished: it goes to the port's lcore, or straight to the port where that is the
+ * only one. */
 static inline void nf_leave(struct nf_worker *w, struct nf_packet *pkt, u32 fate, u32 port);
 
 NF_INLINE void nf_send(struct nf_env *env, struct nf_packet *pkt, u32 port)
@@ -231,7 +241,8 @@ NF_INLINE void nf_drop(struct nf_env *env, struct nf_packet *pkt, u32 reason)
 }
 
 /* A byte string becomes a packet of its own. */
-static __rte_noinline void nf_make(struct nf_worker *w, u32 fate, u32 port, const void *bytes, u32 size);
+static __rte_noinline void nf_make(struct nf_worker *w, u32 fate, u32 port, const void *bytes,
+                                   u32 size);
 
 NF_INLINE void nf_send_bytes(struct nf_env *env, u32 port, const void *bytes, u32 size)
 {
@@ -265,7 +276,8 @@ NF_INLINE void nf_log(struct nf_env *env, u32 log, const u64 *args, u32 count)
         nf_record(env->user, NF_OUT_LOG, log, args, count * 8);
 }
 
-/* ---- Tables that replicas share ---------------------------------------------------------------------------------- */
+/* ---- Tables that replicas share
+ * ---------------------------------------------------------------------------------- */
 
 #if NF_LOCKS
 /* A cache line each: neighbours are taken by other lcores. */
@@ -275,7 +287,8 @@ struct nf_lock_line {
 extern struct nf_lock_line nf_locks[NF_LOCKS];
 #endif
 
-/* Waits for a lock. Lcores may be more than CPUs here, so whoever finds it taken lets others run. */
+/* Waits for a lock. Lcores may be more than CPUs here, so whoever finds it taken lets others run.
+ */
 NF_INLINE void nf_lock(struct nf_env *env, u32 number)
 {
 #if NF_LOCKS
@@ -301,9 +314,11 @@ NF_INLINE void nf_unlock(struct nf_env *env)
 #endif
 }
 
-/* ---- Events between handlers ------------------------------------------------------------------------------------ */
+/* ---- Events between handlers
+ * ------------------------------------------------------------------------------------ */
 
-NF_INLINE void nf_generate(struct nf_env *env, u32 event, const void *params, u32 size, struct nf_packet *pkt)
+NF_INLINE void nf_generate(struct nf_env *env, u32 event, const void *params, u32 size,
+                           struct nf_packet *pkt)
 {
     struct nf_worker *w = env->user;
     u32 stage = nf_stage_of[event];
@@ -314,7 +329,8 @@ NF_INLINE void nf_generate(struct nf_env *env, u32 event, const void *params, u3
                 rte_pktmbuf_free(pkt->owner);
             return;
         }
-        struct nf_local_event *to = &w->local[(w->local_first + w->local_count++) % NF_LOCAL_EVENTS];
+        struct nf_local_event *to =
+            &w->local[(w->local_first + w->local_count++) % NF_LOCAL_EVENTS];
         to->event = event;
         memcpy(to->params, params, size);
         return;

@@ -2,28 +2,32 @@
  *
  * nf_main.h (dpdk) - the application around generated handlers.
  *
- * One lcore per worker (a stage's replica) and one that talks to ports; a program that is one worker runs on that lcore
- * alone, without rings. Between two lcores there is one single-producer single-consumer ring for each direction in use.
+ * One lcore per worker (a stage's replica) and one that talks to ports; a program that is one
+ * worker runs on that lcore alone, without rings. Between two lcores there is one single-producer
+ * single-consumer ring for each direction in use.
  *
- * Order is restored by sequence numbers without tokens: every worker publishes its progress, a number below which it
- * will send nothing any more. A receiver that wants order takes the smallest number at the head of its rings as soon as
- * every sender whose ring is empty has published more. A sender publishes after it enqueued, a receiver reads progress
- * before it looks into the ring, so what was promised is there. Where stages only send forward, progress never waits in
- * a circle.
+ * Order is restored by sequence numbers without tokens: every worker publishes its progress, a
+ * number below which it will send nothing any more. A receiver that wants order takes the smallest
+ * number at the head of its rings as soon as every sender whose ring is empty has published more. A
+ * sender publishes after it enqueued, a receiver reads progress before it looks into the ring, so
+ * what was promised is there. Where stages only send forward, progress never waits in a circle.
  *
- * Closed loop: as few input events are in flight as fit in every ring, so nothing is dropped between stages.
+ * Closed loop: as few input events are in flight as fit in every ring, so nothing is dropped
+ * between stages.
  *
- * Where events come back to an earlier stage (NF_ROUND), such as the answers that a cache learns from, nobody can say
- * that it will send nothing any more, and nothing is put in order. Every worker counts the events it sent and those it
- * has done instead. Whoever reads what all have done, and after that what all have sent, and finds the sums equal,
- * knows that nothing was on its way in between. An input event leads to at most NF_ALIVE events that are alive at once
- * (a number of the program), so an input is let in while that many fit in a ring for each event that is alive: no ring
- * is ever full, nobody waits for another, and nothing is lost. It costs two counters a worker. Comparisons let in one
- * input after the other, since what comes back changes what later ones find.
+ * Where events come back to an earlier stage (NF_ROUND), such as the answers that a cache learns
+ * from, nobody can say that it will send nothing any more, and nothing is put in order. Every
+ * worker counts the events it sent and those it has done instead. Whoever reads what all have done,
+ * and after that what all have sent, and finds the sums equal, knows that nothing was on its way in
+ * between. An input event leads to at most NF_ALIVE events that are alive at once (a number of the
+ * program), so an input is let in while that many fit in a ring for each event that is alive: no
+ * ring is ever full, nobody waits for another, and nothing is lost. It costs two counters a worker.
+ * Comparisons let in one input after the other, since what comes back changes what later ones find.
  *
- * Every packet is counted: received = sent + dropped by the program + given to the system or the host + refused by a
- * port + lost. A worker that ends early stops the input; what the others can still finish leaves, and what is found in
- * rings and bursts afterwards is counted as lost in flight.
+ * Every packet is counted: received = sent + dropped by the program + given to the system or the
+ * host + refused by a port + lost. A worker that ends early stops the input; what the others can
+ * still finish leaves, and what is found in rings and bursts afterwards is counted as lost in
+ * flight.
  */
 #ifndef NF_DPDK_MAIN_H
 #define NF_DPDK_MAIN_H
@@ -67,7 +71,9 @@ static u64 nf_hz(void) { return rte_get_tsc_hz(); }
 static void nf_more_stats(FILE *file);
 #include "nf_files.h"
 
-/* ---- Ports ------------------------------------------------------------------------------------------------------ */
+/* ---- Ports
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static void nf_tx_flush(struct nf_worker *w, u32 port)
 {
@@ -84,8 +90,8 @@ static void nf_tx_flush(struct nf_worker *w, u32 port)
     nf_tx_count[port] = 0;
 }
 
-/* A finished packet at the lcore that talks to ports. What goes to the operating system or the host side has no port in
- * a process of its own: it is counted, and logged in verify mode. */
+/* A finished packet at the lcore that talks to ports. What goes to the operating system or the host
+ * side has no port in a process of its own: it is counted, and logged in verify mode. */
 static inline void nf_out(struct nf_worker *w, struct rte_mbuf *m, u32 fate, u32 port)
 {
     if (likely(fate == NF_SEND && port < nf_ports)) {
@@ -128,7 +134,8 @@ static inline void nf_leave(struct nf_worker *w, struct nf_packet *pkt, u32 fate
 #endif
 }
 
-static __rte_noinline void nf_make(struct nf_worker *w, u32 fate, u32 port, const void *bytes, u32 size)
+static __rte_noinline void nf_make(struct nf_worker *w, u32 fate, u32 port, const void *bytes,
+                                   u32 size)
 {
     if (NF_VERIFY)
         nf_record(w, fate == NF_SEND ? NF_OUT_SEND : NF_OUT_HOST, port, bytes, size);
@@ -144,15 +151,16 @@ static __rte_noinline void nf_make(struct nf_worker *w, u32 fate, u32 port, cons
     nf_leave(w, &pkt, fate, port);
 }
 
-/* ---- Room in queues --------------------------------------------------------------------------------------------- */
+/* ---- Room in queues
+ * --------------------------------------------------------------------------------------------- */
 
 #if NF_ROOMS
-/* Events that wait for a worker, of those for which nf_room says how many may; bursts that are being gathered for it
- * wait, too. */
+/* Events that wait for a worker, of those for which nf_room says how many may; bursts that are
+ * being gathered for it wait, too. */
 static u32 nf_waiting[NF_WORKERS + 1][NF_EVENTS];
 
-/* How many may wait for a worker; 0: as many as its ring holds, and one more waits. Queues between two processes have
- * room of their own (nf_far.h). */
+/* How many may wait for a worker; 0: as many as its ring holds, and one more waits. Queues between
+ * two processes have room of their own (nf_far.h). */
 static inline u32 nf_room_of(const struct nf_carried *carried)
 {
 #if NF_SPLIT
@@ -177,8 +185,9 @@ static inline bool nf_place(u32 to, u32 event, u32 room)
 }
 #endif
 
-/* Hands an event over, unless its queue is full and loses it, or when it has room. Nobody waits in a circle: stages
- * send forward, and queues that wait do not lead round. What was gathered waits, too, so it must go. */
+/* Hands an event over, unless its queue is full and loses it, or when it has room. Nobody waits in
+ * a circle: stages send forward, and queues that wait do not lead round. What was gathered waits,
+ * too, so it must go. */
 static inline void nf_admit(struct nf_worker *w, u32 to, struct rte_mbuf *m)
 {
 #if NF_ROOMS
@@ -212,9 +221,12 @@ static inline void nf_taken(const struct nf_worker *w, const struct nf_carried *
 #endif
 }
 
-/* ---- One event -------------------------------------------------------------------------------------------------- */
+/* ---- One event
+ * --------------------------------------------------------------------------------------------------
+ */
 
-/* Runs what handlers sent to handlers of the same stage, then sends on what they sent to other stages. */
+/* Runs what handlers sent to handlers of the same stage, then sends on what they sent to other
+ * stages. */
 static inline void nf_finish_event(struct nf_worker *w)
 {
     while (unlikely(w->local_count)) {
@@ -260,7 +272,9 @@ static inline u64 nf_nanoseconds(void)
 }
 
 #if !NF_FUSED
-/* ---- Rings ------------------------------------------------------------------------------------------------------ */
+/* ---- Rings
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 /* Fills the burst of a sender if it is used up. */
 static inline bool nf_refill(struct nf_worker *w, u32 from)
@@ -289,10 +303,13 @@ static inline struct rte_mbuf *nf_take(struct nf_worker *w, u32 from)
     return w->in[from][at];
 }
 
-static inline u64 nf_sequence_of(struct rte_mbuf *m) { return ((struct nf_carried *)rte_mbuf_to_priv(m))->sequence; }
+static inline u64 nf_sequence_of(struct rte_mbuf *m)
+{
+    return ((struct nf_carried *)rte_mbuf_to_priv(m))->sequence;
+}
 
-/* The next input event, or null if there is none that may be taken yet. When all is empty, *through becomes a number
- * below which nothing will come any more. */
+/* The next input event, or null if there is none that may be taken yet. When all is empty, *through
+ * becomes a number below which nothing will come any more. */
 static inline struct rte_mbuf *nf_next(struct nf_worker *w, bool ordered, u64 *through)
 {
     u64 least = UINT64_MAX, promised = UINT64_MAX;
@@ -466,10 +483,12 @@ static u32 nf_collect(struct nf_worker *io)
 }
 #endif
 
-/* ---- The lcore that talks to ports ------------------------------------------------------------------------------ */
+/* ---- The lcore that talks to ports
+ * ------------------------------------------------------------------------------ */
 
 /* An input event with its packet (or message) in m. */
-static inline void nf_input(struct nf_worker *io, struct rte_mbuf *m, u32 event, u32 port, u64 now, u64 seed)
+static inline void nf_input(struct nf_worker *io, struct rte_mbuf *m, u32 event, u32 port, u64 now,
+                            u64 seed)
 {
 #if NF_FUSED
     if (NF_USES_TIME)
@@ -517,7 +536,8 @@ static inline void nf_input(struct nf_worker *io, struct rte_mbuf *m, u32 event,
     const struct nf_stage_spec *stage = &nf_stages[nf_stage_of[event]];
     u32 replica = 0;
     if (stage->replicas > 1)
-        replica = (u32)((u64)nf_steer(io, event, carried->params, data, end) * stage->replicas >> 32);
+        replica =
+            (u32)((u64)nf_steer(io, event, carried->params, data, end) * stage->replicas >> 32);
     nf_queue_to(io, stage->first + replica, m);
     io->stats.events++;
 #endif
@@ -527,7 +547,9 @@ static inline void nf_input(struct nf_worker *io, struct rte_mbuf *m, u32 event,
 static inline u16 nf_burst_in(void)
 {
 #if NF_ROUND
-    return NF_VERIFY ? 1 : (u16)RTE_MAX(1u, RTE_MIN((u32)NF_BURST, NF_IN_FLIGHT / RTE_MAX(1u, nf_ports)));
+    return NF_VERIFY
+               ? 1
+               : (u16)RTE_MAX(1u, RTE_MIN((u32)NF_BURST, NF_IN_FLIGHT / RTE_MAX(1u, nf_ports)));
 #else
     return nf_in_turn ? 1 : NF_BURST;
 #endif
@@ -537,7 +559,8 @@ static inline u16 nf_burst_in(void)
 static u32 nf_next_event(struct nf_worker *io)
 {
     u32 count = 0;
-    while (count < nf_burst_in() && (size_t)(nf_events_end - nf_events_at) >= sizeof(struct nf_event_head)) {
+    while (count < nf_burst_in() &&
+           (size_t)(nf_events_end - nf_events_at) >= sizeof(struct nf_event_head)) {
         struct nf_event_head head;
         memcpy(&head, nf_events_at, sizeof(head));
         const u8 *bytes = nf_events_at + sizeof(head);
@@ -595,7 +618,8 @@ static inline bool nf_has_room(void)
 #if NF_FUSED
     return true;
 #elif NF_ROUND
-    return nf_alive() + (NF_VERIFY ? 0 : nf_burst_in() * nf_ports) <= (NF_VERIFY ? 0 : NF_IN_FLIGHT);
+    return nf_alive() + (NF_VERIFY ? 0 : nf_burst_in() * nf_ports) <=
+           (NF_VERIFY ? 0 : NF_IN_FLIGHT);
 #else
     if (nf_in_turn)
         return nf_all_through() >= nf_next_sequence;
@@ -658,7 +682,8 @@ static void nf_talk(struct nf_worker *io)
         if (count) {
             moved = start;
         } else if (nf_any_gone()) {
-            /* What waits for the one that is gone never comes: a fifth of a second without anything is the end. */
+            /* What waits for the one that is gone never comes: a fifth of a second without anything
+             * is the end. */
             inputs_end = true;
             drained = start - moved > second / 5;
         }
@@ -674,7 +699,8 @@ static void nf_talk(struct nf_worker *io)
         } else {
             io->stats.empty_polls++;
         }
-        /* Buffers that come back at once are still in the cache when the next packets are put into them. */
+        /* Buffers that come back at once are still in the cache when the next packets are put into
+         * them. */
         for (u32 port = 0; port < nf_ports; port++)
             if (nf_tx_count[port])
                 nf_tx_flush(io, port);
@@ -705,8 +731,10 @@ static void nf_more_stats(FILE *file)
 {
     for (u32 i = 0; i <= NF_WORKERS; i++) {
         const struct nf_stats *stats = &nf_workers[i]->stats;
-        fprintf(file, "worker.%u.messages %lu\nworker.%u.dma_writes %lu\n", i, stats->messages, i, stats->dma_writes);
-        fprintf(file, "worker.%u.logs %lu\nworker.%u.gone %u\n", i, stats->logs, i, nf_gone[i] && i != NF_IO);
+        fprintf(file, "worker.%u.messages %lu\nworker.%u.dma_writes %lu\n", i, stats->messages, i,
+                stats->dma_writes);
+        fprintf(file, "worker.%u.logs %lu\nworker.%u.gone %u\n", i, stats->logs, i,
+                nf_gone[i] && i != NF_IO);
         fprintf(file, "worker.%u.overrun %lu\n", i, stats->overrun);
     }
     for (u32 port = 0; port < nf_ports; port++) {
@@ -729,7 +757,8 @@ static bool nf_start_ports(void)
     for (u32 port = 0; port < nf_ports; port++) {
         struct rte_eth_conf conf = {0};
         if (rte_eth_dev_configure((u16)port, 1, 1, &conf) ||
-            rte_eth_rx_queue_setup((u16)port, 0, 512, rte_eth_dev_socket_id((u16)port), NULL, nf_pool) ||
+            rte_eth_rx_queue_setup((u16)port, 0, 512, rte_eth_dev_socket_id((u16)port), NULL,
+                                   nf_pool) ||
             rte_eth_tx_queue_setup((u16)port, 0, 512, rte_eth_dev_socket_id((u16)port), NULL) ||
             rte_eth_dev_start((u16)port))
             return false;
@@ -749,7 +778,8 @@ static bool nf_make_workers(void)
         w->local = local;
         w->number = i;
         for (u32 stage = 0; stage < NF_STAGES; stage++)
-            if (i >= nf_stages[stage].first && i < nf_stages[stage].first + nf_stages[stage].replicas)
+            if (i >= nf_stages[stage].first &&
+                i < nf_stages[stage].first + nf_stages[stage].replicas)
                 w->stage = stage;
         w->env.worker = i;
         w->env.user = w;
@@ -761,7 +791,8 @@ static bool nf_make_workers(void)
         struct nf_table *shared = NULL;
         for (u32 i = 0; i <= NF_WORKERS; i++) {
             if (!shared || (nf_sharded[t] && i < NF_WORKERS))
-                shared = nf_table_new(spec->kind, nf_part_capacity(t), spec->key_size, spec->entry_size);
+                shared =
+                    nf_table_new(spec->kind, nf_part_capacity(t), spec->key_size, spec->entry_size);
             if (!shared)
                 return false;
             nf_workers[i]->tables[t] = shared;
@@ -777,7 +808,8 @@ static bool nf_make_workers(void)
                 continue;
             char name[RTE_RING_NAMESIZE];
             snprintf(name, sizeof(name), "nf_%u_%u", from, to);
-            nf_rings[from][to] = rte_ring_create(name, NF_RING, (int)rte_socket_id(), RING_F_SP_ENQ | RING_F_SC_DEQ);
+            nf_rings[from][to] =
+                rte_ring_create(name, NF_RING, (int)rte_socket_id(), RING_F_SP_ENQ | RING_F_SC_DEQ);
             if (!nf_rings[from][to])
                 return false;
         }
@@ -788,14 +820,16 @@ static bool nf_make_workers(void)
 int main(int argc, char **argv)
 {
     int used = rte_eal_init(argc, argv);
-    /* Nothing is ever put there without telemetry and shared configuration, and DPDK leaves it behind. */
+    /* Nothing is ever put there without telemetry and shared configuration, and DPDK leaves it
+     * behind. */
     (void)rmdir(rte_eal_get_runtime_dir());
     if (used < 0)
         return nf_fail("cannot start the environment");
     if (!nf_options(argc - used, argv + used))
         return 2;
     if (nf_ports_wanted && rte_eth_dev_count_avail() != nf_ports_wanted) {
-        fprintf(stderr, "nicforge-dpdk: %u of %u ports could be opened\n", rte_eth_dev_count_avail(), nf_ports_wanted);
+        fprintf(stderr, "nicforge-dpdk: %u of %u ports could be opened\n",
+                rte_eth_dev_count_avail(), nf_ports_wanted);
         return 3;
     }
     /* Byte strings of tables become packets, too. */
@@ -805,8 +839,10 @@ int main(int argc, char **argv)
     u32 data_room = RTE_PKTMBUF_HEADROOM + NF_ROOM + longest;
     u32 private = (u32)RTE_ALIGN(sizeof(struct nf_carried), RTE_MBUF_PRIV_ALIGN);
     nf_pool = rte_pktmbuf_pool_create("nf_packets", NF_POOL, 256, (u16) private,
-                                      (u16)(data_room > UINT16_MAX ? UINT16_MAX : data_room), (int)rte_socket_id());
-    nf_event_pool = rte_pktmbuf_pool_create("nf_events", NF_POOL, 256, (u16) private, 0, (int)rte_socket_id());
+                                      (u16)(data_room > UINT16_MAX ? UINT16_MAX : data_room),
+                                      (int)rte_socket_id());
+    nf_event_pool =
+        rte_pktmbuf_pool_create("nf_events", NF_POOL, 256, (u16) private, 0, (int)rte_socket_id());
     if (!nf_pool || !nf_event_pool)
         return nf_fail("cannot allocate packet buffers (is -m large enough?)");
     if (!nf_far_role && !nf_start_ports())
@@ -819,7 +855,8 @@ int main(int argc, char **argv)
     signal(SIGTERM, nf_on_signal);
 #if NF_SPLIT
     if (nf_far_path && !nf_far_open(longest)) {
-        fprintf(stderr, "nicforge-dpdk: %s: the queues between both processes cannot be mapped\n", nf_far_path);
+        fprintf(stderr, "nicforge-dpdk: %s: the queues between both processes cannot be mapped\n",
+                nf_far_path);
         return 3;
     }
 #endif
@@ -834,7 +871,9 @@ int main(int argc, char **argv)
             continue;
 #endif
         if (lcore >= RTE_MAX_LCORE) {
-            fprintf(stderr, "nicforge-dpdk: %u lcores are needed; give them by --lcores, several per CPU if need be\n",
+            fprintf(stderr,
+                    "nicforge-dpdk: %u lcores are needed; give them by --lcores, several per CPU "
+                    "if need be\n",
                     NF_WORKERS + 1);
             return 2;
         }

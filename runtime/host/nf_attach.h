@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_attach.h - the host side of a running program, from a program of your own with an event loop of its own.
+ * nf_attach.h - the host side of a running program, from a program of your own with an event loop
+ * of its own.
  *
- * `nicforge run PROG --dev IF --host-socket PATH` listens at a Unix socket. Who connects gets a file of shared memory
- * with two queues (nf_link.h): messages and packets for the host side, and messages back. The socket carries no data
- * after that; it is what an event loop waits on: a byte comes when something arrives for somebody who said that he
- * sleeps, and its end is the end of the run.
+ * `nicforge run PROG --dev IF --host-socket PATH` listens at a Unix socket. Who connects gets a
+ * file of shared memory with two queues (nf_link.h): messages and packets for the host side, and
+ * messages back. The socket carries no data after that; it is what an event loop waits on: a byte
+ * comes when something arrives for somebody who said that he sleeps, and its end is the end of the
+ * run.
  *
- * `nicforge build PROG --emit host` writes a header with the program's structs and with names of its own for these
- * functions. A program that dies and attaches again gets everything but what it had taken and not released.
+ * `nicforge build PROG --emit host` writes a header with the program's structs and with names of
+ * its own for these functions. A program that dies and attaches again gets everything but what it
+ * had taken and not released.
  *
- * Regions are the memory of tables (NF_SHARED) itself: what either side writes is there for the other one. A pointer is
- * good until nf_detach; when the run has ended, or was reloaded with a region of another form, nobody else uses the
- * memory any more. Values of 8 bytes are read and written as one, more may be seen half written, and what both sides
- * read, change and write is lost on one of them: let one side write an entry, or say by a message whose turn it is.
- * What was written before a message is seen behind it.
+ * Regions are the memory of tables (NF_SHARED) itself: what either side writes is there for the
+ * other one. A pointer is good until nf_detach; when the run has ended, or was reloaded with a
+ * region of another form, nobody else uses the memory any more. Values of 8 bytes are read and
+ * written as one, more may be seen half written, and what both sides read, change and write is lost
+ * on one of them: let one side write an entry, or say by a message whose turn it is. What was
+ * written before a message is seen behind it.
  *
  * One thread uses an attachment at a time. Functions give 0 or a length, or a negative errno:
  *     -EAGAIN   nothing is there, wait for the descriptor; or the queue back is full
@@ -72,13 +76,14 @@ struct nf_attach {
     size_t region_bytes[NF_ATTACH_REGIONS];
 };
 
-/* The files that the run sends with its first byte: shared memory, and the regions behind it; none come while another
- * program is attached. Gives how many. */
+/* The files that the run sends with its first byte: shared memory, and the regions behind it; none
+ * come while another program is attached. Gives how many. */
 static inline int nf_attach_files(int socket, int files[1 + NF_ATTACH_REGIONS])
 {
     char byte, room[CMSG_SPACE((1 + NF_ATTACH_REGIONS) * sizeof(int))];
     struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
     ssize_t got;
     do
         got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
@@ -112,8 +117,8 @@ static inline int nf_attach_map(struct nf_attach *to, int file, uint32_t message
     uint8_t *queues = (uint8_t *)memory + sizeof(*said);
     size_t up = nf_link_bytes(said->count, said->up_bytes, NF_LINK_PLAIN);
     size_t down = nf_link_bytes(said->count, said->down_bytes, NF_LINK_PLAIN);
-    if (said->magic != NF_ATTACH_MAGIC || said->message != message || said->answer != answer || !up || !down ||
-        to->bytes < sizeof(*said) + up + down)
+    if (said->magic != NF_ATTACH_MAGIC || said->message != message || said->answer != answer ||
+        !up || !down || to->bytes < sizeof(*said) + up + down)
         return -EPROTO;
     nf_link_attach(&to->up, queues, said->count, said->up_bytes, NF_LINK_PLAIN, true);
     nf_link_attach(&to->down, queues + up, said->count, said->down_bytes, NF_LINK_PLAIN, false);
@@ -152,7 +157,8 @@ static inline void nf_detach(struct nf_attach *from)
 }
 
 /* Attaches to the run that listens at a path. The sizes are those of the program's messages. */
-static inline int nf_attach(struct nf_attach *to, const char *path, uint32_t message, uint32_t answer)
+static inline int nf_attach(struct nf_attach *to, const char *path, uint32_t message,
+                            uint32_t answer)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     *to = (struct nf_attach){.socket = -1};
@@ -181,11 +187,12 @@ static inline int nf_attach(struct nf_attach *to, const char *path, uint32_t mes
 /* The memory of a region and its bytes; NULL if it is none of `bytes` bytes. */
 static inline void *nf_attach_region(const struct nf_attach *at, uint32_t region, size_t bytes)
 {
-    return region < NF_ATTACH_REGIONS && at->region_bytes[region] == bytes ? at->regions[region] : NULL;
+    return region < NF_ATTACH_REGIONS && at->region_bytes[region] == bytes ? at->regions[region]
+                                                                           : NULL;
 }
 
-/* Readable when there may be something to receive, once at first. Level-triggered; receive until -EAGAIN before waiting
- * again. */
+/* Readable when there may be something to receive, once at first. Level-triggered; receive until
+ * -EAGAIN before waiting again. */
 static inline int nf_attach_fd(const struct nf_attach *at) { return at->socket; }
 
 /* Takes what woke us off the socket. */
@@ -199,15 +206,17 @@ static inline void nf_attach_awake(struct nf_attach *at)
         at->ended = true;
 }
 
-/* What is next for the host side: its length, kind and bytes, of which at most `room` are copied. What ended runs left
- * still comes. */
-static inline int nf_attach_receive(struct nf_attach *at, enum nf_attach_kind *kind, void *bytes, uint32_t room)
+/* What is next for the host side: its length, kind and bytes, of which at most `room` are copied.
+ * What ended runs left still comes. */
+static inline int nf_attach_receive(struct nf_attach *at, enum nf_attach_kind *kind, void *bytes,
+                                    uint32_t room)
 {
     struct nf_link_head head;
     const uint8_t *entry = nf_link_take(&at->up, &head);
     if (!entry) {
         nf_attach_awake(at);
-        /* Who fills the queue looks at this after an entry, we at the queue after this: one sees the other. */
+        /* Who fills the queue looks at this after an entry, we at the queue after this: one sees
+         * the other. */
         __atomic_store_n(&at->shared->up_sleeps, 1, __ATOMIC_SEQ_CST);
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         entry = nf_link_take(&at->up, &head);

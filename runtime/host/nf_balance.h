@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_balance.h - heartbeats of a service behind `nicforge balance run`: whether it is alive, how full its queues are,
- * what it did.
+ * nf_balance.h - heartbeats of a service behind `nicforge balance run`: whether it is alive, how
+ * full its queues are, what it did.
  *
- * Send one every 5 ms while awake. A host that goes to sleep says so with `asleep` and is then silent until packets
- * come; the NIC side never sleeps.
+ * Send one every 5 ms while awake. A host that goes to sleep says so with `asleep` and is then
+ * silent until packets come; the NIC side never sleeps.
  */
 #ifndef NF_BALANCE_H
 #define NF_BALANCE_H
@@ -41,10 +41,11 @@ static inline void nf_beats_put(uint8_t *at, uint64_t value)
         at[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* Sends one; that nobody listens is no error. `queue`: packets in the fullest queue. `done`: packets since the start.
- * `p99_ns`: latency since the last heartbeat, 0 if there were few packets. */
-static inline void nf_beats_send(struct nf_beats *beats, enum nf_side side, int asleep, uint64_t queue, uint64_t done,
-                                 uint64_t p99_ns)
+/* Sends one; that nobody listens is no error. `queue`: packets in the fullest queue. `done`:
+ * packets since the start. `p99_ns`: latency since the last heartbeat, 0 if there were few packets.
+ */
+static inline void nf_beats_send(struct nf_beats *beats, enum nf_side side, int asleep,
+                                 uint64_t queue, uint64_t done, uint64_t p99_ns)
 {
     uint8_t bytes[40] = {'n', 'f', 'b', 'b', 1, (uint8_t)side, asleep != 0};
 
@@ -52,7 +53,8 @@ static inline void nf_beats_send(struct nf_beats *beats, enum nf_side side, int 
     nf_beats_put(bytes + 16, queue);
     nf_beats_put(bytes + 24, done);
     nf_beats_put(bytes + 32, p99_ns);
-    sendto(beats->socket, bytes, sizeof(bytes), 0, (struct sockaddr *)&beats->to, sizeof(beats->to));
+    sendto(beats->socket, bytes, sizeof(bytes), 0, (struct sockaddr *)&beats->to,
+           sizeof(beats->to));
 }
 
 static inline void nf_beats_close(struct nf_beats *beats) { close(beats->socket); }

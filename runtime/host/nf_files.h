@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_files.h (host) - what a process reads and writes beside ports, all little-endian and without padding:
+ * nf_files.h (host) - what a process reads and writes beside ports, all little-endian and without
+ * padding:
  *
- * --nf-events FILE   input events instead of ports: { u64 now; u64 seed; u32 host; u32 port; u32 size; u32 zero; }
- * bytes
- * --nf-fill FILE     table entries before the run: { u32 table; u32 detail; u32 buf_size; u32 worker; } key, mask,
- * value, buf (detail: prefix bits or priority; every worker's own table gets every entry)
+ * --nf-events FILE   input events instead of ports: { u64 now; u64 seed; u32 host; u32 port; u32
+ * size; u32 zero; } bytes
+ * --nf-fill FILE     table entries before the run: { u32 table; u32 detail; u32 buf_size; u32
+ * worker; } key, mask, value, buf (detail: prefix bits or priority; every worker's own table gets
+ * every entry)
  * --nf-tables FILE   all entries after the run, in the same form
- * --nf-outputs FILE  built with NF_VERIFY=1: { u32 worker; u32 zero; u64 size; } per worker, then size bytes of
- *                    { u64 sequence; u64 number; u32 kind; u32 size; } bytes
+ * --nf-outputs FILE  built with NF_VERIFY=1: { u32 worker; u32 zero; u64 size; } per worker, then
+ * size bytes of { u64 sequence; u64 number; u32 kind; u32 size; } bytes
  * --nf-stats FILE    counters, a line each: name, space, value
  * --nf-limit N       stop after N packets; --nf-frame N: longest frame
  * --nf-ports N       there must be N ports
  * --nf-report 1      once a second a line on standard output: packets received, sent, dropped, lost
- * --nf-far FILE      the queues to a process that has the stages of the host; --nf-host 1: this is that process (dpdk)
+ * --nf-far FILE      the queues to a process that has the stages of the host; --nf-host 1: this is
+ * that process (dpdk)
  * --nf-in-turn 1     an event is let in when all before it are done
- * --nf-halt W:N      worker W ends behind its first N events, as if it had died: for tests of what is counted then
+ * --nf-halt W:N      worker W ends behind its first N events, as if it had died: for tests of what
+ * is counted then
  */
 #ifndef NF_FILES_H
 #define NF_FILES_H
@@ -65,8 +69,8 @@ static u8 *nf_read_file(const char *path, size_t *size)
 
 static bool nf_options(int argc, char **argv)
 {
-    const char *events = NULL, *limit = NULL, *frame = NULL, *ports = NULL, *report = NULL, *halt = NULL, *role = NULL,
-               *turn = NULL;
+    const char *events = NULL, *limit = NULL, *frame = NULL, *ports = NULL, *report = NULL,
+               *halt = NULL, *role = NULL, *turn = NULL;
     struct {
         const char *name;
         const char **value;
@@ -122,7 +126,8 @@ static bool nf_fill_tables(void)
 /* The file that is being written. */
 static FILE *nf_file;
 
-static void nf_write_entry(const struct nf_entry_head *head, const void *key, const void *mask, const u8 *value)
+static void nf_write_entry(const struct nf_entry_head *head, const void *key, const void *mask,
+                           const u8 *value)
 {
     static const u8 none[256];
     const struct nf_table_spec *spec = &nf_table_specs[head->table];
@@ -133,7 +138,10 @@ static void nf_write_entry(const struct nf_entry_head *head, const void *key, co
     fwrite(value + spec->len_at + 4, 1, head->buf_size, nf_file);
 }
 
-static void nf_write_count(const char *name, u64 value) { fprintf(nf_file, "%s %lu\n", name, value); }
+static void nf_write_count(const char *name, u64 value)
+{
+    fprintf(nf_file, "%s %lu\n", name, value);
+}
 
 static FILE *nf_create(const char *path)
 {
@@ -159,7 +167,8 @@ static bool nf_write_results(void)
     if (file) {
         nf_file = file;
         for (u32 t = 0; t < nf_table_count; t++)
-            for (u32 w = 0; w < nf_owners(t) && (!nf_far_path || nf_host_tables[t] == nf_far_role); w++)
+            for (u32 w = 0; w < nf_owners(t) && (!nf_far_path || nf_host_tables[t] == nf_far_role);
+                 w++)
                 nf_each_entry(t, w, nf_write_entry);
         ok = fclose(file) == 0 && ok;
     }

@@ -2,22 +2,24 @@
  *
  * nf_link_far.h - the NIC's end of a queue in the host's memory (nf_link.h), over a DMA engine.
  *
- * The far end has a copy of the circle in its own memory. A producer fills entries there and a DMA write takes a run of
- * them across, data and status in one command; a consumer reads runs of entries ahead and takes those of which all
- * lines have come. Nobody waits for a command: nf_link_far_poll starts what is due and looks at what is done, and is to
- * be called again and again.
+ * The far end has a copy of the circle in its own memory. A producer fills entries there and a DMA
+ * write takes a run of them across, data and status in one command; a consumer reads runs of
+ * entries ahead and takes those of which all lines have come. Nobody waits for a command:
+ * nf_link_far_poll starts what is due and looks at what is done, and is to be called again and
+ * again.
  *
- * A consumer reads one entry while nothing comes, and twice as many each time that all were there, up to `batch`.
+ * A consumer reads one entry while nothing comes, and twice as many each time that all were there,
+ * up to `batch`.
  *
- * When a run is sent: at once if nothing is under way, so a lone entry does not wait; when `batch` entries have
- * gathered; or when the oldest has waited `deadline_ns`, whether or not anything comes after it. So the slower the
- * engine, the longer the runs.
+ * When a run is sent: at once if nothing is under way, so a lone entry does not wait; when `batch`
+ * entries have gathered; or when the oldest has waited `deadline_ns`, whether or not anything comes
+ * after it. So the slower the engine, the longer the runs.
  *
- * Of an entry a write takes the lines that its payload has, and a run of long entries that are mostly empty is as many
- * commands (NF_LINK_GAP). Reads ahead cannot know, and take whole entries.
+ * Of an entry a write takes the lines that its payload has, and a run of long entries that are
+ * mostly empty is as many commands (NF_LINK_GAP). Reads ahead cannot know, and take whole entries.
  *
- * A run ends where the circle does. An entry is never under way twice: it is written again only after the other end has
- * freed it, and that it knows from a credit.
+ * A run ends where the circle does. An entry is never under way twice: it is written again only
+ * after the other end has freed it, and that it knows from a credit.
  */
 #ifndef NF_LINK_FAR_H
 #define NF_LINK_FAR_H
@@ -26,14 +28,14 @@
 
 /* A DMA engine, such as rte_dmadev; tests/link has a model of a bad one. */
 struct nf_dma {
-    /* Starts copying between the NIC's memory and the host's. *done becomes true when it has arrived. False: too many
-     * are under way, nothing was started. */
+    /* Starts copying between the NIC's memory and the host's. *done becomes true when it has
+     * arrived. False: too many are under way, nothing was started. */
     bool (*start)(struct nf_dma *dma, void *to, const void *from, uint32_t length, bool *done);
 };
 
 #define NF_LINK_COMMANDS 32
-/* Bytes between what two entries have to say that one command takes along: about what a command of its own costs, 40 ns
- * at 50 Gbit/s. */
+/* Bytes between what two entries have to say that one command takes along: about what a command of
+ * its own costs, 40 ns at 50 Gbit/s. */
 #define NF_LINK_GAP 256
 
 struct nf_link_far {
@@ -47,14 +49,15 @@ struct nf_link_far {
     uint64_t deadline_ns;
     /* A producer asks for credits when more entries are not known to be free. */
     uint32_t owed;
-    /* Of a consumer: entries that the next read is for (few while nothing comes), reads started, and the last of them
-     * that found fewer.
+    /* Of a consumer: entries that the next read is for (few while nothing comes), reads started,
+     * and the last of them that found fewer.
      */
     uint32_t ahead;
     uint64_t asked, caught_up;
     /* Entries given to the engine; of a consumer: those that are here as a whole. */
     uint64_t through;
-    /* Entries that the other end has freed; of a consumer: that it freed itself, and of which the other end was told.
+    /* Entries that the other end has freed; of a consumer: that it freed itself, and of which the
+     * other end was told.
      */
     uint64_t freed;
     uint64_t told;
@@ -70,10 +73,11 @@ struct nf_link_far {
     uint64_t commands, moved, bytes;
 };
 
-/* A far end of the queue at host_memory, with zeroed memory of its own of the same size (nf_link_bytes) for the copy.
- * Both ends have to begin with a fresh queue. */
-static inline bool nf_link_far_attach(struct nf_link_far *far, void *own_memory, void *host_memory, uint32_t count,
-                                      uint32_t entry_bytes, bool consumer, struct nf_dma *dma)
+/* A far end of the queue at host_memory, with zeroed memory of its own of the same size
+ * (nf_link_bytes) for the copy. Both ends have to begin with a fresh queue. */
+static inline bool nf_link_far_attach(struct nf_link_far *far, void *own_memory, void *host_memory,
+                                      uint32_t count, uint32_t entry_bytes, bool consumer,
+                                      struct nf_dma *dma)
 {
     memset(far, 0, sizeof(*far));
     if (!nf_link_attach(&far->link, own_memory, count, entry_bytes, NF_LINK_LINES, false))
@@ -90,22 +94,26 @@ static inline bool nf_link_far_attach(struct nf_link_far *far, void *own_memory,
 }
 
 /* Entries of a run from `at` that ends before `end`, with the circle, or with `most`. */
-static inline uint32_t nf_link_run(const struct nf_link_far *far, uint64_t at, uint64_t end, uint32_t most)
+static inline uint32_t nf_link_run(const struct nf_link_far *far, uint64_t at, uint64_t end,
+                                   uint32_t most)
 {
     uint64_t count = far->link.count - (at & (far->link.count - 1));
     count = end - at < count ? end - at : count;
     return (uint32_t)(count < most ? count : most);
 }
 
-static inline bool nf_link_start(struct nf_link_far *far, uint64_t at, uint32_t entries, uint32_t bytes)
+static inline bool nf_link_start(struct nf_link_far *far, uint64_t at, uint32_t entries,
+                                 uint32_t bytes)
 {
     uint32_t slot = (far->first + far->running) % NF_LINK_COMMANDS;
-    uint8_t *here = nf_link_entry(&far->link, at), *there = far->host_entries + (here - far->link.entries);
+    uint8_t *here = nf_link_entry(&far->link, at),
+            *there = far->host_entries + (here - far->link.entries);
     if (far->running == NF_LINK_COMMANDS)
         return false;
     far->done[slot] = false;
     far->ends[slot] = at + entries;
-    if (!far->dma->start(far->dma, far->consumer ? here : there, far->consumer ? there : here, bytes, &far->done[slot]))
+    if (!far->dma->start(far->dma, far->consumer ? here : there, far->consumer ? there : here,
+                         bytes, &far->done[slot]))
         return false;
     far->running++;
     far->commands++;
@@ -121,9 +129,13 @@ static inline bool nf_link_credit(struct nf_link_far *far, void *to, const void 
     return far->credit_running;
 }
 
-static inline bool nf_link_arrived(const bool *done) { return __atomic_load_n(done, __ATOMIC_ACQUIRE); }
+static inline bool nf_link_arrived(const bool *done)
+{
+    return __atomic_load_n(done, __ATOMIC_ACQUIRE);
+}
 
-/* ---- Producer ---------------------------------------------------------------------------------------------- */
+/* ---- Producer
+ * ---------------------------------------------------------------------------------------------- */
 
 /* Whether the queue has room for an entry, as far as is known. */
 static inline bool nf_link_far_room(const struct nf_link_far *far)
@@ -132,8 +144,8 @@ static inline bool nf_link_far_room(const struct nf_link_far *far)
 }
 
 /* Puts bytes into the queue; false if it is full. */
-static inline bool nf_link_far_put(struct nf_link_far *far, uint8_t channel, const void *bytes, uint32_t length,
-                                   uint64_t now_ns)
+static inline bool nf_link_far_put(struct nf_link_far *far, uint8_t channel, const void *bytes,
+                                   uint32_t length, uint64_t now_ns)
 {
     struct nf_link *link = &far->link;
     if (!nf_link_far_room(far)) {
@@ -190,7 +202,8 @@ static inline void nf_link_far_send(struct nf_link_far *far, uint64_t now_ns)
         nf_link_credit(far, &far->credit, &far->host_shared->near_done);
 }
 
-/* ---- Consumer ---------------------------------------------------------------------------------------------- */
+/* ---- Consumer
+ * ---------------------------------------------------------------------------------------------- */
 
 /* Takes the next entry, which stays in the copy until it is released; NULL if none is here. */
 static inline uint8_t *nf_link_far_take(struct nf_link_far *far, struct nf_link_head *head)
@@ -211,7 +224,8 @@ static inline void nf_link_far_release(struct nf_link_far *far)
 }
 
 /* Takes, copies and releases. */
-static inline bool nf_link_far_get(struct nf_link_far *far, uint8_t *channel, void *bytes, uint32_t *length)
+static inline bool nf_link_far_get(struct nf_link_far *far, uint8_t *channel, void *bytes,
+                                   uint32_t *length)
 {
     struct nf_link_head head;
     const uint8_t *entry = nf_link_far_take(far, &head);
@@ -240,7 +254,9 @@ static inline void nf_link_far_fetch(struct nf_link_far *far)
         }
         if (far->through < end)
             far->caught_up = far->asked;
-        far->ahead = far->through < end ? 1 : far->ahead * 2 < far->batch ? far->ahead * 2 : far->batch;
+        far->ahead = far->through < end            ? 1
+                     : far->ahead * 2 < far->batch ? far->ahead * 2
+                                                   : far->batch;
     }
     uint32_t run = nf_link_run(far, far->through, far->freed + far->link.count, far->ahead);
     if (!far->running && run && nf_link_start(far, far->through, run, run * far->link.entry_bytes))
@@ -256,19 +272,22 @@ static inline void nf_link_far_fetch(struct nf_link_far *far)
     }
 }
 
-/* Of two queues: what went up is done when the other end has freed it and what it led to is here. */
+/* Of two queues: what went up is done when the other end has freed it and what it led to is here.
+ */
 struct nf_link_done {
     uint64_t entries;
     /* Entries that were freed, and reads from below that had begun when that was known. */
     uint64_t credit, asked;
 };
 
-/* Looks again; all that is here of `down` must have been taken. The other end puts what an entry led to down before it
- * frees the entry, so a read that began after the credit came and found the end has found all of it. */
+/* Looks again; all that is here of `down` must have been taken. The other end puts what an entry
+ * led to down before it frees the entry, so a read that began after the credit came and found the
+ * end has found all of it. */
 static inline uint64_t nf_link_far_done(struct nf_link_done *done, const struct nf_link_far *up,
                                         const struct nf_link_far *down)
 {
-    if (done->credit > done->entries && down->caught_up > done->asked && down->link.at == down->through)
+    if (done->credit > done->entries && down->caught_up > done->asked &&
+        down->link.at == down->through)
         done->entries = done->credit;
     if (done->credit == done->entries && up->freed > done->credit) {
         done->credit = up->freed;

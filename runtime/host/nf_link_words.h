@@ -2,8 +2,9 @@
  *
  * nf_link_words.h - values for a queue without their zeros.
  *
- * Of each 64 words of 8 bytes a mask says which are not zero, and these follow it. So a byte string of which only some
- * bytes count, with zeros behind them, takes what counts, rounded up to 8 bytes, wherever among other values it lies.
+ * Of each 64 words of 8 bytes a mask says which are not zero, and these follow it. So a byte string
+ * of which only some bytes count, with zeros behind them, takes what counts, rounded up to 8 bytes,
+ * wherever among other values it lies.
  */
 #ifndef NF_LINK_WORDS_H
 #define NF_LINK_WORDS_H
@@ -39,8 +40,10 @@ static inline uint32_t nf_words_put(uint8_t *to, const void *bytes, uint32_t len
     return (uint32_t)(next - to);
 }
 
-/* Reads `length` bytes back; how many of `from` they took, more than `room` if there are too few. */
-static inline uint32_t nf_words_get(void *bytes, uint32_t length, const uint8_t *from, uint32_t room)
+/* Reads `length` bytes back; how many of `from` they took, more than `room` if there are too few.
+ */
+static inline uint32_t nf_words_get(void *bytes, uint32_t length, const uint8_t *from,
+                                    uint32_t room)
 {
     uint8_t *to = (uint8_t *)bytes, *end = to + length;
     uint32_t at = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_log.h (host) - how processes write outputs down for verify: records of { u64 sequence; u64 number; u32 kind; u32
- * size; } and bytes, in memory of each worker's own that grows.
+ * nf_log.h (host) - how processes write outputs down for verify: records of { u64 sequence; u64
+ * number; u32 kind; u32 size; } and bytes, in memory of each worker's own that grows.
  */
 #ifndef NF_LOG_H
 #define NF_LOG_H
@@ -9,7 +9,16 @@
 #include <stdlib.h>
 
 /* Kinds of records in the output log. */
-enum { NF_OUT_SEND = 1, NF_OUT_STACK, NF_OUT_HOST, NF_OUT_MSG, NF_OUT_DMA, NF_OUT_DROP, NF_OUT_LOG, NF_OUT_TX };
+enum {
+    NF_OUT_SEND = 1,
+    NF_OUT_STACK,
+    NF_OUT_HOST,
+    NF_OUT_MSG,
+    NF_OUT_DMA,
+    NF_OUT_DROP,
+    NF_OUT_LOG,
+    NF_OUT_TX
+};
 
 /* Bytes that grow; what does not fit in memory is counted. */
 struct nf_bytes {

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_lpm.h (host) - longest prefixes of four-byte keys, IPv4 addresses as a rule: part of nf_tables.c.
+ * nf_lpm.h (host) - longest prefixes of four-byte keys, IPv4 addresses as a rule: part of
+ * nf_tables.c.
  *
- * Three arrays one behind the other, of 16, 8 and 8 bits of the address (Gupta, Lin, McKeown, INFOCOM'98, with a
- * smaller first one), so a lookup takes two reads, and a third where there are prefixes longer than 24 bits. A place of
- * the first array has the longest prefix up to 16 bits and the node for longer ones; node 0 is empty, so nobody asks
- * whether there is one. A place of a node has the longest prefix that ends in that node, or leads to a deeper node,
- * which keeps that prefix as its own. Shorter prefixes are not copied into nodes: what a lookup found on its way counts
- * when nothing longer comes. So a prefix of n bits is written to 2^(16 - n), 2^(24 - n) or 2^(32 - n) places.
+ * Three arrays one behind the other, of 16, 8 and 8 bits of the address (Gupta, Lin, McKeown,
+ * INFOCOM'98, with a smaller first one), so a lookup takes two reads, and a third where there are
+ * prefixes longer than 24 bits. A place of the first array has the longest prefix up to 16 bits and
+ * the node for longer ones; node 0 is empty, so nobody asks whether there is one. A place of a node
+ * has the longest prefix that ends in that node, or leads to a deeper node, which keeps that prefix
+ * as its own. Shorter prefixes are not copied into nodes: what a lookup found on its way counts
+ * when nothing longer comes. So a prefix of n bits is written to 2^(16 - n), 2^(24 - n) or 2^(32 -
+ * n) places.
  *
- * The index of nf_tables.h stays the truth: what a removed prefix hid is looked for there. Memory: 512 KiB, and 1 KiB
- * for each first two and each first three bytes under which there are longer prefixes.
+ * The index of nf_tables.h stays the truth: what a removed prefix hid is looked for there. Memory:
+ * 512 KiB, and 1 KiB for each first two and each first three bytes under which there are longer
+ * prefixes.
  */
 #ifndef NF_LPM_H
 #define NF_LPM_H
@@ -80,8 +84,10 @@ static uint32_t *lpm_second(struct nf_table *table, uint32_t address)
     return &table->nodes[table->roots[address >> 16].node][address >> 8 & 255];
 }
 
-/* Writes one prefix of `bits` over another in all its places: `from`, or with `longest` any that is shorter. */
-static void lpm_write(struct nf_table *table, uint32_t address, uint32_t bits, uint32_t from, uint32_t to, bool longest)
+/* Writes one prefix of `bits` over another in all its places: `from`, or with `longest` any that is
+ * shorter. */
+static void lpm_write(struct nf_table *table, uint32_t address, uint32_t bits, uint32_t from,
+                      uint32_t to, bool longest)
 {
     uint32_t level = bits <= 16 ? 16 : bits <= 24 ? 24 : 32;
     for (uint32_t i = 0; i < 1u << (level - bits); i++) {
@@ -117,7 +123,8 @@ static void lpm_add(struct nf_table *table, uint32_t address, uint32_t bits, uin
 }
 
 /* A prefix goes; `hidden` is the next shorter one of the same array, if there is one. */
-static void lpm_remove(struct nf_table *table, uint32_t address, uint32_t bits, uint32_t entry, uint32_t hidden)
+static void lpm_remove(struct nf_table *table, uint32_t address, uint32_t bits, uint32_t entry,
+                       uint32_t hidden)
 {
     lpm_write(table, address, bits, entry, hidden, false);
     if (bits > 24) {

@@ -2,11 +2,12 @@
  *
  * nf_masks.h (host) - the first of many masked entries that fits a key: part of nf_tables.c.
  *
- * For every byte of the key and every value of that byte, a row of bits says which entries of the list fit it
- * (Lakshman, Stiliadis, SIGCOMM'98, with bytes for their fields). The rows of the key's bytes, one and another, leave
- * the entries that fit the key; the first bit is the first of the list. Sixty-four entries take as many reads as there
- * are bytes that any mask looks at, and later ones are only looked at if none of these fits. An entry that comes or
- * goes moves the bits behind it in all rows: 256 times the bytes of a key, a word for every 64 entries.
+ * For every byte of the key and every value of that byte, a row of bits says which entries of the
+ * list fit it (Lakshman, Stiliadis, SIGCOMM'98, with bytes for their fields). The rows of the key's
+ * bytes, one and another, leave the entries that fit the key; the first bit is the first of the
+ * list. Sixty-four entries take as many reads as there are bytes that any mask looks at, and later
+ * ones are only looked at if none of these fits. An entry that comes or goes moves the bits behind
+ * it in all rows: 256 times the bytes of a key, a word for every 64 entries.
  */
 #ifndef NF_MASKS_H
 #define NF_MASKS_H
@@ -27,7 +28,8 @@ static uint64_t *masks_row(const struct nf_table *table, uint32_t byte, uint32_t
 
 static bool masks_new(struct nf_table *table)
 {
-    size_t rows = (size_t)table->key_size * 256, size = rows * masks_words(table) * sizeof(uint64_t);
+    size_t rows = (size_t)table->key_size * 256,
+           size = rows * masks_words(table) * sizeof(uint64_t);
     if (!size || size > NF_MASKS_MOST)
         return true;
     table->fitting = calloc(1, size);
@@ -41,7 +43,8 @@ static void masks_free(struct nf_table *table)
     free(table->cares);
 }
 
-/* Moves the bits from `at` on one place up, or down over the one at `at`, in a row of a list of `ordered` entries. */
+/* Moves the bits from `at` on one place up, or down over the one at `at`, in a row of a list of
+ * `ordered` entries. */
 static void masks_move(uint64_t *row, uint32_t at, uint32_t ordered, bool up)
 {
     uint32_t first = at / 64, last = ordered / 64;
@@ -61,8 +64,8 @@ static void masks_move(uint64_t *row, uint32_t at, uint32_t ordered, bool up)
 }
 
 /* The entry at place `at` of a list that has `ordered` entries now came, or will go. */
-static void masks_change(struct nf_table *table, uint32_t at, const unsigned char *want, const unsigned char *mask,
-                         bool come)
+static void masks_change(struct nf_table *table, uint32_t at, const unsigned char *want,
+                         const unsigned char *mask, bool come)
 {
     uint32_t last = table->ordered - 1;
     for (uint32_t byte = 0; table->fitting && byte < table->key_size; byte++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_results.h (host) - input events, entries of tables before and after a run, and counters, whatever carries them:
- * files (nf_files.h) or lines (runtime/threads/nf_lines.h), which have nf_filled and nf_is_full before.
+ * nf_results.h (host) - input events, entries of tables before and after a run, and counters,
+ * whatever carries them: files (nf_files.h) or lines (runtime/threads/nf_lines.h), which have
+ * nf_filled and nf_is_full before.
  */
 #ifndef NF_RESULTS_H
 #define NF_RESULTS_H
@@ -28,8 +29,9 @@ struct nf_entry_head {
 /* Workers whose tables are their own, for one table: all of them, or the first. */
 static u32 nf_owners(u32 table) { return nf_sharded[table] ? NF_WORKERS : 1; }
 
-/* Entries that one owner's part of a table must have space for. Parts of which all together hold what the table may
- * hold each begin with all entries given: what one deletes, another may put in. */
+/* Entries that one owner's part of a table must have space for. Parts of which all together hold
+ * what the table may hold each begin with all entries given: what one deletes, another may put in.
+ */
 static u32 nf_part_capacity(u32 table)
 {
     u32 capacity = nf_table_specs[table].capacity;
@@ -66,7 +68,8 @@ static bool nf_fill_from(const u8 *at, const u8 *end)
         struct nf_entry_head head;
         memcpy(&head, at, sizeof(head));
         const struct nf_table_spec *spec = &nf_table_specs[head.table];
-        const u8 *key = at + sizeof(head), *mask = key + spec->key_size, *value = mask + spec->key_size;
+        const u8 *key = at + sizeof(head), *mask = key + spec->key_size,
+                 *value = mask + spec->key_size;
         for (u32 w = 0; w < nf_owners(head.table); w++) {
             u8 *entry = nf_table_put(nf_workers[w]->tables[head.table], key, mask, head.detail);
             if (!entry) {
@@ -85,10 +88,11 @@ static bool nf_fill_from(const u8 *at, const u8 *end)
 }
 
 /* Takes one entry of a table; mask is null where every bit counts. */
-typedef void nf_entry_taker(const struct nf_entry_head *head, const void *key, const void *mask, const u8 *value);
+typedef void nf_entry_taker(const struct nf_entry_head *head, const void *key, const void *mask,
+                            const u8 *value);
 
-static void nf_give_entry(nf_entry_taker *take, u32 t, u32 worker, const void *key, const void *mask, u32 detail,
-                          const u8 *value)
+static void nf_give_entry(nf_entry_taker *take, u32 t, u32 worker, const void *key,
+                          const void *mask, u32 detail, const u8 *value)
 {
     const struct nf_table_spec *spec = &nf_table_specs[t];
     struct nf_entry_head head = {t, detail, 0, worker};
@@ -108,8 +112,10 @@ static void nf_each_entry(u32 t, u32 worker, nf_entry_taker *take)
         return;
     }
     for (struct nf_entry *entry; (entry = nf_table_next(table, &at));) {
-        const u8 *key = nf_table_key(entry), *mask = table->kind == NF_TERNARY ? key + key_size : NULL;
-        nf_give_entry(take, t, worker, key, mask, nf_table_detail(entry), nf_table_value(table, entry));
+        const u8 *key = nf_table_key(entry),
+                 *mask = table->kind == NF_TERNARY ? key + key_size : NULL;
+        nf_give_entry(take, t, worker, key, mask, nf_table_detail(entry),
+                      nf_table_value(table, entry));
     }
 }
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_rt.h (host) - what generated C for processes is written against: the one C ABI of a compiled handler,
+ * nf_rt.h (host) - what generated C for processes is written against: the one C ABI of a compiled
+ * handler,
  *
  *     void nf_handler_NAME(struct nf_env *env, const struct nf_event_NAME *event);
  *
- * whoever calls it: a simulator, a DPDK application, threads, a shim of some device. Portable C11 with the attributes
- * and builtins that gcc and clang share; little-endian machines. Users include nicforge.h, never this file.
+ * whoever calls it: a simulator, a DPDK application, threads, a shim of some device. Portable C11
+ * with the attributes and builtins that gcc and clang share; little-endian machines. Users include
+ * nicforge.h, never this file.
  *
- * NF_COUNT: handlers append what they execute to env->trace. Without it nothing of that is left in the code.
- * NF_HOOKS: a header that defines the nf_send... functions below inline; without it they call env->hooks.
+ * NF_COUNT: handlers append what they execute to env->trace. Without it nothing of that is left in
+ * the code. NF_HOOKS: a header that defines the nf_send... functions below inline; without it they
+ * call env->hooks.
  */
 #ifndef NF_RT_HOST_H
 #define NF_RT_HOST_H
@@ -29,9 +32,9 @@
 #define NF_HANDLER
 #endif
 
-/* A generated program names what it reads even where this target finds no use for it, and a bit-field takes the low
- * bits of what is set, constants included. Structs are packed so that their bytes are the same everywhere; gcc and
- * clang access their members as the machine needs it. */
+/* A generated program names what it reads even where this target finds no use for it, and a
+ * bit-field takes the low bits of what is set, constants included. Structs are packed so that their
+ * bytes are the same everywhere; gcc and clang access their members as the machine needs it. */
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #pragma GCC diagnostic ignored "-Wunused-but-set-variable"
 #pragma GCC diagnostic ignored "-Waddress-of-packed-member"
@@ -62,14 +65,15 @@ typedef int64_t s64;
 
 #define NF_INLINE static inline __attribute__((always_inline, unused))
 #define NF_LOCAL __attribute__((aligned(8)))
-/* How a struct is read where it lies in a packet or a table: packed structs may lie anywhere. That it is no byte array
- * there is why this code is compiled with -fno-strict-aliasing. */
+/* How a struct is read where it lies in a packet or a table: packed structs may lie anywhere. That
+ * it is no byte array there is why this code is compiled with -fno-strict-aliasing. */
 #define NF_AT
 
-/* ---- The ABI --------------------------------------------------------------------------------------------- */
+/* ---- The ABI
+ * --------------------------------------------------------------------------------------------- */
 
-/* A packet: the frame lies in [data, end) of a buffer [head, tail). Between handlers cursor is how far it was read and
- * staged holds staged_len emitted bytes; a fresh packet has none of either. */
+/* A packet: the frame lies in [data, end) of a buffer [head, tail). Between handlers cursor is how
+ * far it was read and staged holds staged_len emitted bytes; a fresh packet has none of either. */
 struct nf_packet {
     u8 *data;
     u8 *end;
@@ -80,7 +84,8 @@ struct nf_packet {
     u32 staged_len;
     u32 in_port;
     u32 spare;
-    /* The caller's own: whatever holds the packet, and where the frame lay when that was true for the last time. */
+    /* The caller's own: whatever holds the packet, and where the frame lay when that was true for
+     * the last time. */
     void *owner;
     u8 *owner_data;
     u8 *owner_end;
@@ -92,10 +97,10 @@ struct nf_packet {
 
 enum { NF_TRACE_BLOCK = 1, NF_TRACE_READ, NF_TRACE_WRITE, NF_TRACE_BYTES };
 
-/* What a handler did, in order. BLOCK: straight line number id of the program ran (the artifact lists its ops). READ
- * and WRITE: table id, amount is a hash of the key, never 0; WRITE with amount 0 is of the entry that the table was
- * last asked for. BYTES: amount bytes of the frame or of a byte string were summed or copied by an op whose size is
- * known at run time only. */
+/* What a handler did, in order. BLOCK: straight line number id of the program ran (the artifact
+ * lists its ops). READ and WRITE: table id, amount is a hash of the key, never 0; WRITE with amount
+ * 0 is of the entry that the table was last asked for. BYTES: amount bytes of the frame or of a
+ * byte string were summed or copied by an op whose size is known at run time only. */
 struct nf_trace_item {
     u16 kind;
     u16 id;
@@ -116,7 +121,8 @@ struct nf_table_spec {
     enum nf_table_kind kind;
     u32 capacity;
     u32 key_size;
-    /* Bytes of the value proper, and of the whole entry with its byte string: u32 length at len_at, bytes behind it. */
+    /* Bytes of the value proper, and of the whole entry with its byte string: u32 length at len_at,
+     * bytes behind it. */
     u32 value_size;
     u32 entry_size;
     u32 len_at;
@@ -125,8 +131,8 @@ struct nf_table_spec {
 
 struct nf_env;
 
-/* Where events to outside and between handlers go. A packet given to send, stack, host or drop, or inside an event
- * given to generate, is the receiver's; bytes are only lent. */
+/* Where events to outside and between handlers go. A packet given to send, stack, host or drop, or
+ * inside an event given to generate, is the receiver's; bytes are only lent. */
 struct nf_hooks {
     void (*send)(struct nf_env *env, struct nf_packet *pkt, u32 port);
     void (*stack)(struct nf_env *env, struct nf_packet *pkt);
@@ -137,7 +143,8 @@ struct nf_hooks {
     void (*host_msg)(struct nf_env *env, const void *bytes, u32 size);
     void (*dma_write)(struct nf_env *env, u64 addr, const void *bytes, u32 size);
     void (*log)(struct nf_env *env, u32 log, const u64 *args, u32 count);
-    void (*generate)(struct nf_env *env, u32 event, const void *params, u32 size, struct nf_packet *pkt);
+    void (*generate)(struct nf_env *env, u32 event, const void *params, u32 size,
+                     struct nf_packet *pkt);
     /* Table id is about to be read or written under a key; with NF_KEYS only. */
     void (*touch)(struct nf_env *env, u32 id, const void *key, u32 size);
 };
@@ -165,10 +172,16 @@ struct nf_clock {
 #ifdef NF_HOOKS
 #include NF_HOOKS
 #else
-NF_INLINE void nf_send(struct nf_env *env, struct nf_packet *pkt, u32 port) { env->hooks->send(env, pkt, port); }
+NF_INLINE void nf_send(struct nf_env *env, struct nf_packet *pkt, u32 port)
+{
+    env->hooks->send(env, pkt, port);
+}
 NF_INLINE void nf_stack(struct nf_env *env, struct nf_packet *pkt) { env->hooks->stack(env, pkt); }
 NF_INLINE void nf_host(struct nf_env *env, struct nf_packet *pkt) { env->hooks->host(env, pkt); }
-NF_INLINE void nf_drop(struct nf_env *env, struct nf_packet *pkt, u32 reason) { env->hooks->drop(env, pkt, reason); }
+NF_INLINE void nf_drop(struct nf_env *env, struct nf_packet *pkt, u32 reason)
+{
+    env->hooks->drop(env, pkt, reason);
+}
 NF_INLINE void nf_send_bytes(struct nf_env *env, u32 port, const void *bytes, u32 size)
 {
     env->hooks->send_bytes(env, port, bytes, size);
@@ -177,7 +190,10 @@ NF_INLINE void nf_host_bytes(struct nf_env *env, const void *bytes, u32 size)
 {
     env->hooks->host_bytes(env, bytes, size);
 }
-NF_INLINE void nf_host_msg(struct nf_env *env, const void *bytes, u32 size) { env->hooks->host_msg(env, bytes, size); }
+NF_INLINE void nf_host_msg(struct nf_env *env, const void *bytes, u32 size)
+{
+    env->hooks->host_msg(env, bytes, size);
+}
 NF_INLINE void nf_dma_write(struct nf_env *env, u64 addr, const void *bytes, u32 size)
 {
     env->hooks->dma_write(env, addr, bytes, size);
@@ -186,13 +202,16 @@ NF_INLINE void nf_log(struct nf_env *env, u32 log, const u64 *args, u32 count)
 {
     env->hooks->log(env, log, args, count);
 }
-NF_INLINE void nf_generate(struct nf_env *env, u32 event, const void *params, u32 size, struct nf_packet *pkt)
+NF_INLINE void nf_generate(struct nf_env *env, u32 event, const void *params, u32 size,
+                           struct nf_packet *pkt)
 {
     env->hooks->generate(env, event, params, size, pkt);
 }
 #endif
 
-/* ---- Costs ------------------------------------------------------------------------------------------------- */
+/* ---- Costs
+ * -------------------------------------------------------------------------------------------------
+ */
 
 #ifdef NF_COUNT
 NF_INLINE void nf_trace(struct nf_env *env, u16 kind, u16 id, u32 amount)
@@ -224,7 +243,9 @@ NF_INLINE void nf_trace(struct nf_env *env, u16 kind, u16 id, u32 amount)
 #define NF_BYTES(bytes) ((void)0)
 #endif
 
-/* ---- Memory ------------------------------------------------------------------------------------------------ */
+/* ---- Memory
+ * ------------------------------------------------------------------------------------------------
+ */
 
 #define NF_GET(to, from) __builtin_memcpy(&(to), (from), sizeof(to))
 #define NF_PUT(to, from) __builtin_memcpy((to), &(from), sizeof(from))
@@ -242,7 +263,8 @@ NF_INLINE u32 nf_frame_length(const u8 *data, const u8 *end) { return (u32)(end 
 /* The longest frame there is, as everywhere in Nicforge. */
 #define NF_MAX_FRAME 65535
 
-/* ---- Integers where C leaves the result undefined -------------------------------------------------------- */
+/* ---- Integers where C leaves the result undefined
+ * -------------------------------------------------------- */
 
 NF_INLINE u64 nf_udiv(u64 a, u64 b) { return b ? a / b : 0; }
 NF_INLINE u64 nf_urem(u64 a, u64 b) { return b ? a % b : a; }
@@ -261,7 +283,8 @@ NF_INLINE u64 nf_shl(u64 a, u64 by, u32 bits) { return by < bits ? a << by : 0; 
 NF_INLINE u64 nf_shr(u64 a, u64 by, u32 bits) { return by < bits ? a >> by : 0; }
 NF_INLINE s64 nf_sar(s64 a, u64 by, u32 bits) { return a >> (by < bits ? by : bits - 1); }
 
-/* ---- Checksums and hashes -------------------------------------------------------------------------------- */
+/* ---- Checksums and hashes
+ * -------------------------------------------------------------------------------- */
 
 NF_INLINE u32 nf_fold(u64 sum)
 {
@@ -272,8 +295,8 @@ NF_INLINE u32 nf_fold(u64 sum)
     return (u32)sum;
 }
 
-/* Ones-complement sum of n bytes in network order, added to sum (RFC 1071): words are added as they lie in memory and
- * swapped once at the end. */
+/* Ones-complement sum of n bytes in network order, added to sum (RFC 1071): words are added as they
+ * lie in memory and swapped once at the end. */
 NF_INLINE u32 nf_csum_bytes(u32 sum, const void *bytes, u32 n)
 {
     const u8 *p = bytes;
@@ -349,7 +372,10 @@ NF_INLINE u32 nf_hash_bytes(u32 seed, const void *bytes, u32 n)
     return h ^ h >> 16;
 }
 
-NF_INLINE u32 nf_hash_int(u32 seed, const void *bytes, u32 n) { return nf_hash_bytes(seed, bytes, n); }
+NF_INLINE u32 nf_hash_int(u32 seed, const void *bytes, u32 n)
+{
+    return nf_hash_bytes(seed, bytes, n);
+}
 
 /* See ir::io::random. */
 NF_INLINE u32 nf_random_at(u64 seed, u64 n)
@@ -360,11 +386,13 @@ NF_INLINE u32 nf_random_at(u64 seed, u64 n)
     return (u32)((z ^ z >> 31) >> 32);
 }
 
-/* ---- Packets ----------------------------------------------------------------------------------------------- */
+/* ---- Packets
+ * -----------------------------------------------------------------------------------------------
+ */
 
-/* Makes room for n bytes in front of the frame; gives its new start, or null if the buffer or a frame has not that
- * much. The frame is moved only if the buffer has no room in front of it; a target whose buffers are no larger than
- * their frames moves it elsewhere (NF_MORE_ROOM). */
+/* Makes room for n bytes in front of the frame; gives its new start, or null if the buffer or a
+ * frame has not that much. The frame is moved only if the buffer has no room in front of it; a
+ * target whose buffers are no larger than their frames moves it elsewhere (NF_MORE_ROOM). */
 NF_INLINE u8 *nf_grow(struct nf_packet *pkt, u8 *data, u8 **end, u32 n)
 {
     if ((u64)(*end - data) + n > NF_MAX_FRAME)
@@ -382,8 +410,8 @@ NF_INLINE u8 *nf_grow(struct nf_packet *pkt, u8 *data, u8 **end, u32 n)
     return pkt->head;
 }
 
-/* Emitted headers wait in NF_STAGED_BYTES bytes where paths that emit differently meet. The generator made that the
- * most any path emits, unless that is more than a frame may have. */
+/* Emitted headers wait in NF_STAGED_BYTES bytes where paths that emit differently meet. The
+ * generator made that the most any path emits, unless that is more than a frame may have. */
 NF_INLINE void nf_stage(u8 *staged, u32 *used, const void *bytes, u32 size)
 {
     if (*used + size > NF_STAGED_BYTES)
@@ -392,7 +420,8 @@ NF_INLINE void nf_stage(u8 *staged, u32 *used, const void *bytes, u32 size)
     *used += size;
 }
 
-/* ---- Runs: what loops over bytes do together. Constants that the kernel's verifier asks for tell nothing here ---- */
+/* ---- Runs: what loops over bytes do together. Constants that the kernel's verifier asks for tell
+ * nothing here ---- */
 
 NF_INLINE void nf_stage_run(u8 *staged, u32 *used, const u8 *from, u64 n, u32 most, u32 skew)
 {
@@ -427,7 +456,8 @@ NF_INLINE bool nf_store_run(u8 *data, const u8 *end, u64 off, const u8 *from, u6
     return true;
 }
 
-NF_INLINE bool nf_stage_frame(const u8 *data, const u8 *end, u64 off, u8 *staged, u32 *used, u64 n, u32 most)
+NF_INLINE bool nf_stage_frame(const u8 *data, const u8 *end, u64 off, u8 *staged, u32 *used, u64 n,
+                              u32 most)
 {
     if (!nf_in_frame(data, end, off, n))
         return false;
@@ -469,7 +499,8 @@ NF_INLINE u8 nf_differ_run(const u8 *a, const u8 *b, u64 n, u32 most, u32 skew, 
     return (u8)(differ | differ >> 8);
 }
 
-/* A number of bytes that are equal, from the first one on: to the word with a difference, or all. */
+/* A number of bytes that are equal, from the first one on: to the word with a difference, or all.
+ */
 NF_INLINE u64 nf_same_run(const u8 *a, const u8 *b, u64 n, u32 most, u32 skew, u32 width)
 {
     (void)most, (void)skew, (void)width;
@@ -481,13 +512,15 @@ NF_INLINE u64 nf_same_run(const u8 *a, const u8 *b, u64 n, u32 most, u32 skew, u
     return at;
 }
 
-NF_INLINE void nf_dma_frame(struct nf_env *env, const u8 *data, const u8 *end, u64 off, u64 addr, u32 want)
+NF_INLINE void nf_dma_frame(struct nf_env *env, const u8 *data, const u8 *end, u64 off, u64 addr,
+                            u32 want)
 {
     u64 n = (u64)(end - data) - off;
     nf_dma_write(env, addr, data + off, n < want ? (u32)n : want);
 }
 
-/* ---- Tables: sizes are constants ------------------------------------------------------------------------------ */
+/* ---- Tables: sizes are constants
+ * ------------------------------------------------------------------------------ */
 
 NF_INLINE bool nf_refuse(struct nf_table *table)
 {
@@ -516,7 +549,8 @@ NF_INLINE bool nf_buf_append(u8 *buf, u32 *used, u32 capacity, const void *bytes
     return true;
 }
 
-NF_INLINE bool nf_buf_append_frame(const u8 *data, const u8 *end, u64 off, u32 want, u8 *buf, u32 *used, u32 capacity)
+NF_INLINE bool nf_buf_append_frame(const u8 *data, const u8 *end, u64 off, u32 want, u8 *buf,
+                                   u32 *used, u32 capacity)
 {
     u64 n = (u64)(end - data) - off;
     return nf_buf_append(buf, used, capacity, data + off, n < want ? (u32)n : want);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_tables.c (host) - what of the tables is not on the fast path: making them, inserting, deleting, prefixes and
- * masks, and the control plane's way in. See nf_tables.h.
+ * nf_tables.c (host) - what of the tables is not on the fast path: making them, inserting,
+ * deleting, prefixes and masks, and the control plane's way in. See nf_tables.h.
  */
 #include "nf_tables.h"
 
@@ -26,7 +26,8 @@ static uint32_t stored_size(const struct nf_table *table)
     return table->kind == NF_TERNARY ? 2 * table->key_size : indexed_size(table);
 }
 
-struct nf_table *nf_table_new(enum nf_table_kind kind, uint32_t capacity, uint32_t key_size, uint32_t value_size)
+struct nf_table *nf_table_new(enum nf_table_kind kind, uint32_t capacity, uint32_t key_size,
+                              uint32_t value_size)
 {
     struct nf_table *table = calloc(1, sizeof(*table));
     if (!table)
@@ -62,9 +63,11 @@ struct nf_table *nf_table_new(enum nf_table_kind kind, uint32_t capacity, uint32
     if (kind == NF_TERNARY)
         table->order = calloc(capacity ? capacity : 1, sizeof(*table->order));
     bool arrays = NF_ROOMY && kind == NF_LPM && key_size == 4;
-    bool lacking = (arrays && !lpm_new(table)) || (NF_ROOMY && kind == NF_TERNARY && !masks_new(table)) ||
-                   !table->entries || (indexed && !table->index) || (kind == NF_LPM && !table->of_length) ||
-                   (kind == NF_LRU && !table->uses) || ((kind == NF_LPM || kind == NF_TERNARY) && !table->order);
+    bool lacking = (arrays && !lpm_new(table)) ||
+                   (NF_ROOMY && kind == NF_TERNARY && !masks_new(table)) || !table->entries ||
+                   (indexed && !table->index) || (kind == NF_LPM && !table->of_length) ||
+                   (kind == NF_LRU && !table->uses) ||
+                   ((kind == NF_LPM || kind == NF_TERNARY) && !table->order);
     if (lacking || key_size > NF_MAX_KEY) {
         nf_table_free(table);
         return NULL;
@@ -86,7 +89,8 @@ void nf_table_free(struct nf_table *table)
     free(table);
 }
 
-/* ---- The heap of uses ----------------------------------------------------------------------------------------- */
+/* ---- The heap of uses
+ * ----------------------------------------------------------------------------------------- */
 
 static void place_use(struct nf_table *table, uint32_t at, struct nf_use use)
 {
@@ -139,10 +143,11 @@ static uint32_t oldest_use(struct nf_table *table)
     }
 }
 
-/* ---- Entries and index ---------------------------------------------------------------------------------------- */
+/* ---- Entries and index
+ * ---------------------------------------------------------------------------------------- */
 
-/* Takes a free entry's number; there is one as long as count is below the capacity. Entries that were never used come
- * in order behind those that were. */
+/* Takes a free entry's number; there is one as long as count is below the capacity. Entries that
+ * were never used come in order behind those that were. */
 static uint32_t take(struct nf_table *table)
 {
     uint32_t number = table->free;
@@ -156,7 +161,8 @@ static uint32_t take(struct nf_table *table)
     return number;
 }
 
-/* Whether one more entry fits. Parts of one table take their places from what all of them have left. */
+/* Whether one more entry fits. Parts of one table take their places from what all of them have
+ * left. */
 static bool claim(struct nf_table *table)
 {
     if (table->count >= table->capacity)
@@ -165,7 +171,8 @@ static bool claim(struct nf_table *table)
     if (!table->room)
         return true;
     uint32_t left = __atomic_load_n(table->room, __ATOMIC_RELAXED);
-    while (left && !__atomic_compare_exchange_n(table->room, &left, left - 1, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    while (left && !__atomic_compare_exchange_n(table->room, &left, left - 1, true,
+                                                __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
     return left;
 #else
@@ -199,7 +206,8 @@ static void index_remove(struct nf_table *table, uint32_t hash, uint32_t number)
     uint32_t hole = hash & table->mask;
     while (table->index[hole].entry != number + 1)
         hole = (hole + 1) & table->mask;
-    for (uint32_t at = (hole + 1) & table->mask; table->index[at].entry; at = (at + 1) & table->mask) {
+    for (uint32_t at = (hole + 1) & table->mask; table->index[at].entry;
+         at = (at + 1) & table->mask) {
         uint32_t home = table->index[at].hash & table->mask;
         /* It may move back to the hole unless its home lies behind the hole. */
         if (((at - home) & table->mask) >= ((at - hole) & table->mask)) {
@@ -254,10 +262,12 @@ bool nf_remove(struct nf_table *table, const void *key, uint32_t hash)
     return found;
 }
 
-/* ---- Longest prefixes ----------------------------------------------------------------------------------------- */
+/* ---- Longest prefixes
+ * ----------------------------------------------------------------------------------------- */
 
 /* The key with everything behind its first bits zero, and the length behind it. */
-static uint32_t prefix_key(const struct nf_table *table, const void *key, uint32_t bits, unsigned char *to)
+static uint32_t prefix_key(const struct nf_table *table, const void *key, uint32_t bits,
+                           unsigned char *to)
 {
     const unsigned char *from = key;
     for (uint32_t i = 0; i < table->key_size; i++) {
@@ -293,26 +303,32 @@ void *nf_prefix_find(struct nf_table *table, const void *key)
 }
 
 /* Takes a prefix out of the arrays, while it is still in the index. */
-static void forget_address(struct nf_table *table, const unsigned char *own, uint32_t bits, uint32_t hash)
+static void forget_address(struct nf_table *table, const unsigned char *own, uint32_t bits,
+                           uint32_t hash)
 {
     uint32_t address, hidden = 0, entry = nf_locate(table, own, indexed_size(table), hash);
     if (!entry)
         return;
     memcpy(&address, own, sizeof(address));
-    /* All shorter prefixes of this address have all places of this one, if they are of the same array. */
+    /* All shorter prefixes of this address have all places of this one, if they are of the same
+     * array. */
     uint32_t least = bits <= 16 ? 0 : bits <= 24 ? 17 : 25;
     unsigned char shorter[sizeof(address) + 1];
     for (uint32_t i = 0; i < table->ordered && !hidden; i++) {
         uint32_t length = table->order[i];
         if (length < bits && length >= least)
-            hidden = nf_locate(table, shorter, indexed_size(table), prefix_key(table, own, length, shorter));
+            hidden = nf_locate(table, shorter, indexed_size(table),
+                               prefix_key(table, own, length, shorter));
     }
     lpm_remove(table, __builtin_bswap32(address), bits, entry, hidden);
 }
 
-/* ---- Masks ---------------------------------------------------------------------------------------------------- */
+/* ---- Masks
+ * ----------------------------------------------------------------------------------------------------
+ */
 
-static bool masked_equal(const unsigned char *key, const unsigned char *want, const unsigned char *mask, uint32_t n)
+static bool masked_equal(const unsigned char *key, const unsigned char *want,
+                         const unsigned char *mask, uint32_t n)
 {
     unsigned char differ = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -324,7 +340,8 @@ void *nf_ternary_find(struct nf_table *table, const void *key)
 {
     if (table->fitting) {
         uint32_t first = masks_first(table, key);
-        return first == NF_NONE ? NULL : nf_value_of(table, nf_entry_at(table, table->order[first]));
+        return first == NF_NONE ? NULL
+                                : nf_value_of(table, nf_entry_at(table, table->order[first]));
     }
     for (uint32_t i = 0; i < table->ordered; i++) {
         struct nf_entry *entry = nf_entry_at(table, table->order[i]);
@@ -336,19 +353,22 @@ void *nf_ternary_find(struct nf_table *table, const void *key)
 }
 
 /* Place in the order of the entry with exactly this key, mask and priority, or of none. */
-static uint32_t ternary_row(struct nf_table *table, const unsigned char *masked, const void *mask, uint32_t priority)
+static uint32_t ternary_row(struct nf_table *table, const unsigned char *masked, const void *mask,
+                            uint32_t priority)
 {
     uint32_t size = table->key_size;
     for (uint32_t i = 0; i < table->ordered; i++) {
         struct nf_entry *entry = nf_entry_at(table, table->order[i]);
         const unsigned char *want = nf_key_of(entry);
-        if (entry->detail == priority && !memcmp(want, masked, size) && !memcmp(want + size, mask, size))
+        if (entry->detail == priority && !memcmp(want, masked, size) &&
+            !memcmp(want + size, mask, size))
             return i;
     }
     return NF_NONE;
 }
 
-static void *ternary_put(struct nf_table *table, const unsigned char *masked, const void *mask, uint32_t priority)
+static void *ternary_put(struct nf_table *table, const unsigned char *masked, const void *mask,
+                         uint32_t priority)
 {
     if (table->count >= table->capacity)
         return NULL;
@@ -365,9 +385,11 @@ static void *ternary_put(struct nf_table *table, const unsigned char *masked, co
     return nf_value_of(table, entry);
 }
 
-/* ---- The control plane ---------------------------------------------------------------------------------------- */
+/* ---- The control plane
+ * ---------------------------------------------------------------------------------------- */
 
-static void apply_mask(const struct nf_table *table, const void *key, const void *mask, unsigned char *to)
+static void apply_mask(const struct nf_table *table, const void *key, const void *mask,
+                       unsigned char *to)
 {
     for (uint32_t i = 0; i < table->key_size; i++)
         to[i] = ((const unsigned char *)key)[i] & ((const unsigned char *)mask)[i];
@@ -421,7 +443,8 @@ void *nf_table_put(struct nf_table *table, const void *key, const void *mask, ui
             return NULL;
         value = insert_indexed(table, own, hash);
         if (value) {
-            ((struct nf_entry *)(void *)((unsigned char *)value - table->value_at))->detail = detail;
+            ((struct nf_entry *)(void *)((unsigned char *)value - table->value_at))->detail =
+                detail;
             count_length(table, detail, 1);
         }
         if (value && table->roots) {
@@ -469,7 +492,8 @@ bool nf_table_remove(struct nf_table *table, const void *key, const void *mask, 
         masks_change(table, row, own, mask, false);
         give_back(table, table->order[row]);
         table->ordered--;
-        memmove(table->order + row, table->order + row + 1, (table->ordered - row) * sizeof(*table->order));
+        memmove(table->order + row, table->order + row + 1,
+                (table->ordered - row) * sizeof(*table->order));
         return true;
     }
     }
@@ -492,6 +516,9 @@ struct nf_entry *nf_table_next(struct nf_table *table, uint32_t *at)
 
 const void *nf_table_key(struct nf_entry *entry) { return nf_key_of(entry); }
 uint32_t nf_table_detail(const struct nf_entry *entry) { return entry->detail; }
-void *nf_table_value(const struct nf_table *table, struct nf_entry *entry) { return nf_value_of(table, entry); }
+void *nf_table_value(const struct nf_table *table, struct nf_entry *entry)
+{
+    return nf_value_of(table, entry);
+}
 uint64_t nf_table_refused(const struct nf_table *table) { return table->refused; }
 uint64_t nf_table_evicted(const struct nf_table *table) { return table->evicted; }

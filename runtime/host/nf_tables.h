@@ -2,17 +2,19 @@
  *
  * nf_tables.h (host) - tables in memory, owned by one thread at a time.
  *
- * Entries lie in one array and never move, so a pointer to an entry stays right until the entry is deleted or evicted.
- * Exact matches are found through an index with linear probing, at most half full: a slot has the key's whole hash
- * beside the entry's number, so a key is compared once per hit as a rule. Deletion shifts later slots back instead of
- * leaving marks, so a table does not get slower with age. An LRU entry keeps when it was used last, so a use is one
- * store beside the key that was just compared; a list of use would touch three more entries. Which entry is the oldest
- * is only asked when one must go: a heap holds for each a time at which it was used, maybe not the last one, so never
- * too late. The top is brought up to date until it is right; then no other can be older. Each use makes one entry out
- * of date at most, so that is O(log n) per use, paid by evictions. A longest prefix is found through one such index for
- * all lengths (the length is part of the key), asked for the lengths in use from the longest, but for keys of four
- * bytes, which have arrays (nf_lpm.h); ternary entries are a list by falling priority, then age, and as long as the
- * list is short enough there are bits for it (nf_masks.h).
+ * Entries lie in one array and never move, so a pointer to an entry stays right until the entry is
+ * deleted or evicted. Exact matches are found through an index with linear probing, at most half
+ * full: a slot has the key's whole hash beside the entry's number, so a key is compared once per
+ * hit as a rule. Deletion shifts later slots back instead of leaving marks, so a table does not get
+ * slower with age. An LRU entry keeps when it was used last, so a use is one store beside the key
+ * that was just compared; a list of use would touch three more entries. Which entry is the oldest
+ * is only asked when one must go: a heap holds for each a time at which it was used, maybe not the
+ * last one, so never too late. The top is brought up to date until it is right; then no other can
+ * be older. Each use makes one entry out of date at most, so that is O(log n) per use, paid by
+ * evictions. A longest prefix is found through one such index for all lengths (the length is part
+ * of the key), asked for the lengths in use from the longest, but for keys of four bytes, which
+ * have arrays (nf_lpm.h); ternary entries are a list by falling priority, then age, and as long as
+ * the list is short enough there are bits for it (nf_masks.h).
  *
  * No locks: whoever needs a table from several threads gives each its own, or stops them first.
  */
@@ -27,14 +29,15 @@
 enum nf_table_kind { NF_HASH, NF_ARRAY, NF_LRU, NF_LPM, NF_TERNARY };
 
 #define NF_NONE UINT32_MAX
-/* Functions whose sizes are constants where handlers call them: as calls, hashing and comparing would be loops. */
+/* Functions whose sizes are constants where handlers call them: as calls, hashing and comparing
+ * would be loops. */
 #define NF_SIZED static inline __attribute__((always_inline, unused))
 
 /* Cores of 32 bits have little memory: no arrays beside the index, and hashes of small products. */
 #define NF_ROOMY (UINTPTR_MAX > 0xffffffffu)
 
-/* In front of every entry. detail: bits of a prefix, priority of a ternary entry, place in the heap (LRU), or the next
- * free entry of one that is not live. */
+/* In front of every entry. detail: bits of a prefix, priority of a ternary entry, place in the heap
+ * (LRU), or the next free entry of one that is not live. */
 struct nf_entry {
     /* LRU: the table's clock when it was used last. */
     uint64_t used;
@@ -54,14 +57,15 @@ struct nf_slot {
     uint32_t entry;
 };
 
-/* LPM: by the first 16 bits of an address, the entry of the longest prefix up to there plus one, and the node for
- * longer ones. */
+/* LPM: by the first 16 bits of an address, the entry of the longest prefix up to there plus one,
+ * and the node for longer ones. */
 struct nf_root {
     uint32_t entry;
     uint32_t node;
 };
 
-/* LPM: the entry of the prefix that leads to a node plus one, or the next free node; prefixes that end in or below it.
+/* LPM: the entry of the prefix that leads to a node plus one, or the next free node; prefixes that
+ * end in or below it.
  */
 struct nf_node {
     uint32_t own;
@@ -75,7 +79,8 @@ struct nf_table {
     enum nf_table_kind kind;
     uint32_t capacity;
     uint32_t key_size;
-    /* Bytes from one entry to the next, from an entry to its value, and of the whole value with its byte string. */
+    /* Bytes from one entry to the next, from an entry to its value, and of the whole value with its
+     * byte string. */
     uint32_t stride;
     uint32_t value_at;
     uint32_t value_size;
@@ -88,7 +93,8 @@ struct nf_table {
     /* LRU: uses so far, and the heap of all live entries. */
     uint64_t clock;
     struct nf_use *uses;
-    /* LPM: entries of each prefix length; the lengths in use, longest first. TERNARY: entries in order. */
+    /* LPM: entries of each prefix length; the lengths in use, longest first. TERNARY: entries in
+     * order. */
     uint32_t *of_length;
     uint32_t *order;
     uint32_t ordered;
@@ -106,24 +112,29 @@ struct nf_table {
     uint32_t node_room;
     uint32_t free_node;
 #if NF_ROOMY
-    /* HASH: places left in all parts of a table that replicas share out by key; null if the table is whole. */
+    /* HASH: places left in all parts of a table that replicas share out by key; null if the table
+     * is whole. */
     uint32_t *room;
 #endif
 };
 
-/* ---- For the control plane: sizes in bytes, 0 or null when memory or the table is full ------------------------ */
+/* ---- For the control plane: sizes in bytes, 0 or null when memory or the table is full
+ * ------------------------ */
 
 /* A table whose values, with their byte strings, have value_size bytes. Null without memory. */
-struct nf_table *nf_table_new(enum nf_table_kind kind, uint32_t capacity, uint32_t key_size, uint32_t value_size);
+struct nf_table *nf_table_new(enum nf_table_kind kind, uint32_t capacity, uint32_t key_size,
+                              uint32_t value_size);
 void nf_table_free(struct nf_table *table);
 
-/* The value under exactly this key and match (detail: prefix bits or priority; mask: ternary), or null. Not a use. */
+/* The value under exactly this key and match (detail: prefix bits or priority; mask: ternary), or
+ * null. Not a use. */
 void *nf_table_get(struct nf_table *table, const void *key, const void *mask, uint32_t detail);
 /* The same, made with a zero value if it is new; null if the table is full. */
 void *nf_table_put(struct nf_table *table, const void *key, const void *mask, uint32_t detail);
 /* Whether there was such an entry; an array's becomes zero. */
 bool nf_table_remove(struct nf_table *table, const void *key, const void *mask, uint32_t detail);
-/* The first live entry from number *at on, which becomes the number to go on from; null at the end. */
+/* The first live entry from number *at on, which becomes the number to go on from; null at the end.
+ */
 struct nf_entry *nf_table_next(struct nf_table *table, uint32_t *at);
 /* An entry's key (ternary: the mask lies behind it), prefix bits or priority, and value. */
 const void *nf_table_key(struct nf_entry *entry);
@@ -133,9 +144,11 @@ void *nf_table_value(const struct nf_table *table, struct nf_entry *entry);
 uint64_t nf_table_refused(const struct nf_table *table);
 uint64_t nf_table_evicted(const struct nf_table *table);
 
-/* ---- For handlers: sizes are constants ------------------------------------------------------------------------ */
+/* ---- For handlers: sizes are constants
+ * ------------------------------------------------------------------------ */
 
-/* Inserts a key that is not there, with a zero value; null if the table is full. LRU tables evict. */
+/* Inserts a key that is not there, with a zero value; null if the table is full. LRU tables evict.
+ */
 void *nf_insert(struct nf_table *table, const void *key, uint32_t hash);
 bool nf_remove(struct nf_table *table, const void *key, uint32_t hash);
 void *nf_prefix_find(struct nf_table *table, const void *key);
@@ -197,7 +210,8 @@ NF_SIZED uint32_t nf_key_hash(const void *key, uint32_t size)
 }
 
 #else
-/* On cores of 32 bits a product of 64-bit words takes a dozen instructions: a word at a time, with one product each. */
+/* On cores of 32 bits a product of 64-bit words takes a dozen instructions: a word at a time, with
+ * one product each. */
 NF_SIZED uint32_t nf_key_hash(const void *key, uint32_t size)
 {
     const unsigned char *bytes = key;
@@ -214,13 +228,15 @@ NF_SIZED uint32_t nf_key_hash(const void *key, uint32_t size)
 #endif
 
 /* Number of the entry with this key plus one, 0 if there is none. */
-NF_SIZED uint32_t nf_locate(const struct nf_table *table, const void *key, uint32_t size, uint32_t hash)
+NF_SIZED uint32_t nf_locate(const struct nf_table *table, const void *key, uint32_t size,
+                            uint32_t hash)
 {
     for (uint32_t at = hash & table->mask;; at = (at + 1) & table->mask) {
         struct nf_slot slot = table->index[at];
         if (!slot.entry)
             return 0;
-        if (slot.hash == hash && memcmp(nf_key_of(nf_entry_at(table, slot.entry - 1)), key, size) == 0)
+        if (slot.hash == hash &&
+            memcmp(nf_key_of(nf_entry_at(table, slot.entry - 1)), key, size) == 0)
             return slot.entry;
     }
 }
@@ -229,7 +245,8 @@ NF_SIZED uint32_t nf_locate(const struct nf_table *table, const void *key, uint3
 NF_SIZED void nf_lru_touch(struct nf_table *table, void *value)
 {
     if (value)
-        ((struct nf_entry *)(void *)((unsigned char *)value - table->value_at))->used = ++table->clock;
+        ((struct nf_entry *)(void *)((unsigned char *)value - table->value_at))->used =
+            ++table->clock;
 }
 
 NF_SIZED void *nf_hash_find(struct nf_table *table, const void *key, uint32_t size, uint32_t hash)
@@ -250,7 +267,8 @@ NF_SIZED void *nf_lru_find(struct nf_table *table, const void *key, uint32_t siz
 
 NF_SIZED void *nf_lpm_find(struct nf_table *table, const void *key, uint32_t size)
 {
-    /* The size is a constant, so that nothing is left of the rest where keys are shorter than an address. */
+    /* The size is a constant, so that nothing is left of the rest where keys are shorter than an
+     * address. */
     if (size != sizeof(uint32_t) || !table->roots)
         return nf_prefix_find(table, key);
     uint32_t address;

@@ -2,7 +2,8 @@
  *
  * alkali.h - the interface of Alkali's C programs (NSDI'25), for programs that exist in it.
  *
- * New programs use nicforge.h. docs/alkali.md says what each call becomes and what Alkali leaves open.
+ * New programs use nicforge.h. docs/alkali.md says what each call becomes and what Alkali leaves
+ * open.
  */
 #ifndef ALKALI_H
 #define ALKALI_H
@@ -15,7 +16,8 @@ struct buf_tag {
 };
 typedef struct buf_tag *buf_t;
 
-/* A member of N bits, right behind the one before; the first is the least significant of its byte. */
+/* A member of N bits, right behind the one before; the first is the least significant of its byte.
+ */
 #define BITS_FIELD(N, name) AK_MEMBER_##N(name)
 
 /* A variable, key or value of N bits: 8, 16, 32 or 64. Bits have no sign. */
@@ -26,13 +28,13 @@ typedef struct buf_tag *buf_t;
 #define AK_BITS_64 uint64_t
 
 /* ak_TABLE(entries, key type, value type, options) name: finds the same key; a miss reads zero. */
-#define ak_TABLE(entries, key_type, value_type, ...)                                                                   \
-    struct {                                                                                                           \
-        char (*nf_kind_hash)[1];                                                                                       \
-        key_type *key;                                                                                                 \
-        value_type *value;                                                                                             \
-        char (*capacity)[entries];                                                                                     \
-        __VA_ARGS__                                                                                                    \
+#define ak_TABLE(entries, key_type, value_type, ...)                                               \
+    struct {                                                                                       \
+        char (*nf_kind_hash)[1];                                                                   \
+        key_type *key;                                                                             \
+        value_type *value;                                                                         \
+        char (*capacity)[entries];                                                                 \
+        __VA_ARGS__                                                                                \
     } *
 
 /* At most num replicas have a part of the table. */
@@ -52,8 +54,8 @@ void bufemit(buf_t packet, const void *data);
 /* The network, as in programs without generic_handlers.h. */
 void send_packet(buf_t packet);
 
-/* An event of the program's own: its handler is `void EVENT__name(buf_t packet, ...)`, and `event` says its full name
- * or what stands before the two underscores. Structs go by address. */
+/* An event of the program's own: its handler is `void EVENT__name(buf_t packet, ...)`, and `event`
+ * says its full name or what stands before the two underscores. Structs go by address. */
 void generate(const char *event, ...);
 
 #define AK_BITS(N, name) uint64_t name : N __attribute__((packed))

@@ -20,7 +20,8 @@
  *         nf_send(pkt, nf_port(pkt));
  *     }
  *
- * Every declaration below has no body: the compiler knows what it means. docs/language.md is the reference.
+ * Every declaration below has no body: the compiler knows what it means. docs/language.md is the
+ * reference.
  */
 #ifndef NICFORGE_H
 #define NICFORGE_H
@@ -29,14 +30,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- Packets --------------------------------------------------------------------------------------------- */
+/* ---- Packets
+ * --------------------------------------------------------------------------------------------- */
 
-/* A packet. On every path through a handler each packet is given away exactly once: sent, passed, delivered or
- * dropped. It has one read cursor, at first on the first byte of the frame. */
+/* A packet. On every path through a handler each packet is given away exactly once: sent, passed,
+ * delivered or dropped. It has one read cursor, at first on the first byte of the frame. */
 typedef struct nf_packet *nf_pkt;
 
-/* Reads sizeof(*header) bytes at the cursor into *header and moves the cursor behind them. If fewer are left it
- * returns false, *header is all zero and the cursor stays. */
+/* Reads sizeof(*header) bytes at the cursor into *header and moves the cursor behind them. If fewer
+ * are left it returns false, *header is all zero and the cursor stays. */
 bool nf_extract(nf_pkt pkt, void *header);
 
 /* Puts *header before the unread rest, behind what was emitted earlier. */
@@ -48,22 +50,23 @@ bool nf_strip(nf_pkt pkt, uint32_t len);
 /* Cuts the unread rest to its first len bytes; false (and no change) if it is shorter. */
 bool nf_trim(nf_pkt pkt, uint32_t len);
 
-/* Forgets what was emitted and moves the cursor back to the first byte: the frame as it came, but for what nf_store
- * changed and nf_trim cut off. */
+/* Forgets what was emitted and moves the cursor back to the first byte: the frame as it came, but
+ * for what nf_store changed and nf_trim cut off. */
 void nf_reset(nf_pkt pkt);
 
 /* Bytes of the unread rest. */
 uint32_t nf_len(nf_pkt pkt);
 
-/* Reads or overwrites sizeof(*value) bytes that start off bytes behind the cursor, which stays; false (and *value
- * zero, or nothing written) if they are not all there. */
+/* Reads or overwrites sizeof(*value) bytes that start off bytes behind the cursor, which stays;
+ * false (and *value zero, or nothing written) if they are not all there. */
 bool nf_load(nf_pkt pkt, uint32_t off, void *value);
 bool nf_store(nf_pkt pkt, uint32_t off, const void *value);
 
 /* Number of the port the packet came in by, 0 for the first. */
 uint32_t nf_port(nf_pkt pkt);
 
-/* ---- Where packets go ------------------------------------------------------------------------------------ */
+/* ---- Where packets go
+ * ------------------------------------------------------------------------------------ */
 
 /* Out to the network by a port. */
 void nf_send(nf_pkt pkt, uint32_t port);
@@ -71,13 +74,15 @@ void nf_send(nf_pkt pkt, uint32_t port);
 void nf_pass(nf_pkt pkt);
 /* To the program's own host side. */
 void nf_to_host(nf_pkt pkt);
-/* Gives the packet up. An optional second argument, a string literal, names the reason: nf_drop(pkt, "no flow"). */
+/* Gives the packet up. An optional second argument, a string literal, names the reason:
+ * nf_drop(pkt, "no flow"). */
 void nf_drop(nf_pkt pkt, ...);
 
 /* A message (a struct) to the program's host side. */
 #define nf_host_msg(message) __nf_host_msg(0, (message))
 void __nf_host_msg(int, ...);
-/* Writes the first len bytes of the unread rest to host memory at addr. The packet stays with the handler. */
+/* Writes the first len bytes of the unread rest to host memory at addr. The packet stays with the
+ * handler. */
 void nf_dma_write(nf_pkt pkt, uint64_t addr, uint32_t len);
 
 /* Handlers. A program defines those it wants:
@@ -85,17 +90,18 @@ void nf_dma_write(nf_pkt pkt, uint64_t addr, uint32_t len);
  *     void host_send(struct YOURS message) the host side sent a message
  */
 
-/* Queues. What is enqueued for a handler of one's own is handled by it, later: by another core where the planner says
- * so, on the other side of the host link where NF_ON does.
- *     void count(nf_pkt pkt, struct item item);     the handler's prototype
- *     nf_enqueue(count, pkt, item);                 its arguments; a packet among them is given away */
+/* Queues. What is enqueued for a handler of one's own is handled by it, later: by another core
+ * where the planner says so, on the other side of the host link where NF_ON does. void count(nf_pkt
+ * pkt, struct item item);     the handler's prototype nf_enqueue(count, pkt, item); its arguments;
+ * a packet among them is given away */
 #define nf_enqueue(queue, ...) (__nf_enqueue(), (queue)(__VA_ARGS__))
 void __nf_enqueue(void);
 
 /* Number of network ports the program uses (default 2). */
 #define NF_PORTS(n) _Static_assert((n) > 0, "nf.ports")
 
-/* ---- Tables ---------------------------------------------------------------------------------------------- */
+/* ---- Tables
+ * ---------------------------------------------------------------------------------------------- */
 
 /* NF_TABLE(kind, name, key type, value type, capacity): state that outlives a packet. Kinds:
  *   hash     exact match; a full table refuses new keys
@@ -104,25 +110,26 @@ void __nf_enqueue(void);
  *   lpm      longest prefix match; filled by the control plane only
  *   ternary  value and mask with priorities; filled by the control plane only
  * Keys and values are passed by value: an integer, a struct, or an array inside a struct. */
-#define NF_TABLE(kind, name, key_type, value_type, entries)                                                            \
-    struct {                                                                                                           \
-        char (*nf_kind_##kind)[1];                                                                                     \
-        key_type *key;                                                                                                 \
-        value_type *value;                                                                                             \
-        char (*capacity)[entries];                                                                                     \
+#define NF_TABLE(kind, name, key_type, value_type, entries)                                        \
+    struct {                                                                                       \
+        char (*nf_kind_##kind)[1];                                                                 \
+        key_type *key;                                                                             \
+        value_type *value;                                                                         \
+        char (*capacity)[entries];                                                                 \
     } name
 
 /* The same with a byte string of up to bytes bytes beside each value. */
-#define NF_BUF_TABLE(kind, name, key_type, value_type, entries, bytes)                                                 \
-    struct {                                                                                                           \
-        char (*nf_kind_##kind)[1];                                                                                     \
-        key_type *key;                                                                                                 \
-        value_type *value;                                                                                             \
-        char (*capacity)[entries];                                                                                     \
-        char (*buf)[bytes];                                                                                            \
+#define NF_BUF_TABLE(kind, name, key_type, value_type, entries, bytes)                             \
+    struct {                                                                                       \
+        char (*nf_kind_##kind)[1];                                                                 \
+        key_type *key;                                                                             \
+        value_type *value;                                                                         \
+        char (*capacity)[entries];                                                                 \
+        char (*buf)[bytes];                                                                        \
     } name
 
-/* bool nf_lookup(&table, key, &value): copies the entry to value; a miss returns false and zeroes value. */
+/* bool nf_lookup(&table, key, &value): copies the entry to value; a miss returns false and zeroes
+ * value. */
 bool nf_lookup(const void *table, ...);
 /* bool nf_contains(&table, key) */
 bool nf_contains(const void *table, ...);
@@ -131,13 +138,17 @@ bool nf_update(const void *table, ...);
 /* bool nf_delete(&table, key): whether there was such an entry. */
 bool nf_delete(const void *table, ...);
 
-/* Commutative updates of one integer member of an entry; an absent entry starts from zero. They return nothing and
- * may run on many cores at once. nf_add(&table, key, member, amount); for integer values nf_add_value(&table, key,
- * amount). */
-#define nf_add(table, key, member, amount) __nf_commute_add((table), &(table)->value->member, (key), (amount))
-#define nf_min(table, key, member, amount) __nf_commute_min((table), &(table)->value->member, (key), (amount))
-#define nf_max(table, key, member, amount) __nf_commute_max((table), &(table)->value->member, (key), (amount))
-#define nf_or(table, key, member, bits) __nf_commute_or((table), &(table)->value->member, (key), (bits))
+/* Commutative updates of one integer member of an entry; an absent entry starts from zero. They
+ * return nothing and may run on many cores at once. nf_add(&table, key, member, amount); for
+ * integer values nf_add_value(&table, key, amount). */
+#define nf_add(table, key, member, amount)                                                         \
+    __nf_commute_add((table), &(table)->value->member, (key), (amount))
+#define nf_min(table, key, member, amount)                                                         \
+    __nf_commute_min((table), &(table)->value->member, (key), (amount))
+#define nf_max(table, key, member, amount)                                                         \
+    __nf_commute_max((table), &(table)->value->member, (key), (amount))
+#define nf_or(table, key, member, bits)                                                            \
+    __nf_commute_or((table), &(table)->value->member, (key), (bits))
 #define nf_add_value(table, key, amount) __nf_commute_add((table), (table)->value, (key), (amount))
 #define nf_min_value(table, key, amount) __nf_commute_min((table), (table)->value, (key), (amount))
 #define nf_max_value(table, key, amount) __nf_commute_max((table), (table)->value, (key), (amount))
@@ -147,8 +158,8 @@ void __nf_commute_min(const void *table, const void *member, ...);
 void __nf_commute_max(const void *table, const void *member, ...);
 void __nf_commute_or(const void *table, const void *member, ...);
 
-/* The byte string of an entry of an NF_BUF_TABLE. Appending fails (and changes nothing) if the entry is absent or the
- * bytes do not fit. */
+/* The byte string of an entry of an NF_BUF_TABLE. Appending fails (and changes nothing) if the
+ * entry is absent or the bytes do not fit. */
 /* bool nf_buf_append_pkt(&table, key, pkt, len): the first len bytes of the unread rest */
 bool nf_buf_append_pkt(const void *table, ...);
 /* bool nf_buf_append(&table, key, value) */
@@ -159,14 +170,17 @@ uint32_t nf_buf_len(const void *table, ...);
 bool nf_buf_read(const void *table, ...);
 /* void nf_buf_clear(&table, key) */
 void nf_buf_clear(const void *table, ...);
-/* Sends the byte string as a packet and empties it; false if there is no such entry. nf_buf_send(&table, key, port) */
+/* Sends the byte string as a packet and empties it; false if there is no such entry.
+ * nf_buf_send(&table, key, port) */
 bool nf_buf_send(const void *table, ...);
 /* bool nf_buf_to_host(&table, key) */
 bool nf_buf_to_host(const void *table, ...);
 
-/* ---- Arithmetic helpers ---------------------------------------------------------------------------------- */
+/* ---- Arithmetic helpers
+ * ---------------------------------------------------------------------------------- */
 
-/* Integers whose bytes are in network order. The compiler warns when they meet host-order integers. */
+/* Integers whose bytes are in network order. The compiler warns when they meet host-order integers.
+ */
 typedef uint16_t nf_be16;
 typedef uint32_t nf_be32;
 typedef uint64_t nf_be64;
@@ -179,10 +193,12 @@ static inline nf_be32 nf_htonl(uint32_t x) { return __builtin_bswap32(x); }
 static inline nf_be64 nf_htonll(uint64_t x) { return __builtin_bswap64(x); }
 /* The same for constants in case labels and tables. */
 #define NF_HTONS(x) ((nf_be16)((((x) & 0xffu) << 8) | (((x) >> 8) & 0xffu)))
-#define NF_HTONL(x)                                                                                                    \
-    ((nf_be32)((((x) & 0xffu) << 24) | (((x) & 0xff00u) << 8) | (((x) >> 8) & 0xff00u) | (((x) >> 24) & 0xffu)))
+#define NF_HTONL(x)                                                                                \
+    ((nf_be32)((((x) & 0xffu) << 24) | (((x) & 0xff00u) << 8) | (((x) >> 8) & 0xff00u) |           \
+               (((x) >> 24) & 0xffu)))
 
-/* uint32_t nf_hash(seed, value): a mixed CRC-32C of the value's bytes; different seeds are independent. */
+/* uint32_t nf_hash(seed, value): a mixed CRC-32C of the value's bytes; different seeds are
+ * independent. */
 uint32_t nf_hash(uint32_t seed, ...);
 
 /* Nanoseconds when the event came in. */
@@ -190,10 +206,10 @@ uint64_t nf_now(void);
 /* 32 random bits. */
 uint32_t nf_random(void);
 
-/* Internet checksums (RFC 1071). A sum is a running ones-complement sum; nf_csum_fold turns it into what a header
- * carries.
- *   uint32_t nf_csum_add(sum, value)          adds the bytes of a header or other value
- *   uint32_t nf_csum_payload(pkt, sum, len)   adds the first len bytes of the unread rest */
+/* Internet checksums (RFC 1071). A sum is a running ones-complement sum; nf_csum_fold turns it into
+ * what a header carries. uint32_t nf_csum_add(sum, value)          adds the bytes of a header or
+ * other value uint32_t nf_csum_payload(pkt, sum, len)   adds the first len bytes of the unread rest
+ */
 uint32_t nf_csum_add(uint32_t sum, ...);
 uint32_t nf_csum_payload(nf_pkt pkt, uint32_t sum, uint32_t len);
 
@@ -222,7 +238,8 @@ static inline nf_be16 nf_csum_replace32(nf_be16 csum, nf_be32 from, nf_be32 to)
     return (nf_be16)~sum;
 }
 
-/* ---- Annotations ----------------------------------------------------------------------------------------- */
+/* ---- Annotations
+ * ----------------------------------------------------------------------------------------- */
 
 /* First statement of a loop whose bound the compiler cannot see: it runs at most n trips. */
 #define NF_BOUND(n) __nf_bound(n)
@@ -231,40 +248,48 @@ void __nf_bound(uint32_t trips);
 /* The condition, which holds with probability p (a constant from 0 to 1). */
 #define NF_LIKELY(p, cond) (__builtin_expect_with_probability(!!(cond), 1, p) != 0)
 
-/* Before a handler or a table: at most n replicas; before a handler: no order needed; the side it must run on
- * (nic or host). */
+/* Before a handler or a table: at most n replicas; before a handler: no order needed; the side it
+ * must run on (nic or host). */
 #define NF_MAX_REPLICAS(n) _Static_assert((n) > 0, "nf.max_replicas");
 #define NF_UNORDERED _Static_assert(1, "nf.unordered");
 #define NF_ON(side) _Static_assert(1, "nf.on." #side);
 
-/* Before an array: where replicas have parts of it, those are ranges of its entries, and events go where their entry
- * is. With as many replicas as entries each has the one of its own number. Without, a hash of the number decides. */
+/* Before an array: where replicas have parts of it, those are ranges of its entries, and events go
+ * where their entry is. With as many replicas as entries each has the one of its own number.
+ * Without, a hash of the number decides. */
 #define NF_BY_NUMBER _Static_assert(1, "nf.by_number");
 
-/* Before an array of values of a multiple of 8 bytes: a program that attaches as the host side may map its memory. */
+/* Before an array of values of a multiple of 8 bytes: a program that attaches as the host side may
+ * map its memory. */
 #define NF_SHARED _Static_assert(1, "nf.shared");
 
-/* Before the handler of a queue: how many entries may wait for it, and what becomes of one more: whoever enqueues it
- * waits (waits), or it is lost and counted (loses). Without, both are the target's. */
+/* Before the handler of a queue: how many entries may wait for it, and what becomes of one more:
+ * whoever enqueues it waits (waits), or it is lost and counted (loses). Without, both are the
+ * target's. */
 #define NF_QUEUE(entries, full) _Static_assert((entries) > 0, "nf.queue." #full);
 
-/* A member of a struct's locals that must be written before it is read, on every way, also through calls and queues. */
-#define NF_WRITE_FIRST(type, member)                                                                                   \
+/* A member of a struct's locals that must be written before it is read, on every way, also through
+ * calls and queues. */
+#define NF_WRITE_FIRST(type, member)                                                               \
     _Static_assert(sizeof(((type *)0)->member) > 0, "nf.write_first." #type "." #member);
-/* What a function calls on every way: each of the others once (all), one of them (one), at most one (zero_or_one), all
- * once or none (together; last: the last listed comes last); many promises nothing. */
-#define NF_FIRES(class, function, ...) _Static_assert(1, "nf.fires." #class "." #function "." #__VA_ARGS__);
+/* What a function calls on every way: each of the others once (all), one of them (one), at most one
+ * (zero_or_one), all once or none (together; last: the last listed comes last); many promises
+ * nothing. */
+#define NF_FIRES(class, function, ...)                                                             \
+    _Static_assert(1, "nf.fires." #class "." #function "." #__VA_ARGS__);
 
-/* Before an `extern` function of C: it has no state, so several threads may call it. It may write by its pointers. */
+/* Before an `extern` function of C: it has no state, so several threads may call it. It may write
+ * by its pointers. */
 #define NF_PURE __attribute__((annotate("nf.pure")))
 
-/* ---- Help while developing ------------------------------------------------------------------------------- */
+/* ---- Help while developing
+ * ------------------------------------------------------------------------------- */
 
 /* Prints a line; each {} takes the next argument, an integer: nf_log("flow {} of {}", a, b). */
 void nf_log(const char *format, ...);
 
-/* The kernel's forwarding and neighbour lookup, on targets that have it (xdp). Addresses of IPv4 are in the first
- * word. False if the kernel has no route or no neighbour for it. */
+/* The kernel's forwarding and neighbour lookup, on targets that have it (xdp). Addresses of IPv4
+ * are in the first word. False if the kernel has no route or no neighbour for it. */
 struct nf_fib_query {
     uint8_t family; /* 4 or 6 */
     uint8_t protocol;

@@ -52,7 +52,9 @@ def differences(want, got):
         expected, answered = want[1].get(table, {}), got[1].get(table, {})
         for key in sorted(expected.keys() | answered.keys()):
             if expected.get(key) != answered.get(key):
-                found.append(f"{table} {' '.join(key)}: expected {expected.get(key)}; got {answered.get(key)}")
+                found.append(
+                    f"{table} {' '.join(key)}: expected {expected.get(key)}; got {answered.get(key)}"
+                )
     return found
 
 
@@ -74,10 +76,14 @@ def main():
         code = folder / "code"
         command = sys.argv[1].replace("{code}", f"'{code}'").replace("{image}", f"'{code / 'app'}'")
         with open(folder / "input.txt", "rb") as given:
-            ran = subprocess.run(command, shell=True, stdin=given, stdout=subprocess.PIPE, check=False)
+            ran = subprocess.run(
+                command, shell=True, stdin=given, stdout=subprocess.PIPE, check=False
+            )
         got = read(ran.stdout.decode(errors="replace").splitlines(keepends=True))
         found = differences(want, got)
-        events = sum(1 for line in open(folder / "input.txt") if line.startswith(("packet", "message")))
+        events = sum(
+            1 for line in open(folder / "input.txt") if line.startswith(("packet", "message"))
+        )
         if not events:
             found.append("nothing to compare: there are no events")
         what = f"{events} events, {len(compared(want, got))} tables"

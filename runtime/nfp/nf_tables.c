@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_tables.c (nfp) - see nf_tables.h. Cost of a lookup: one read of 64 bytes, one of the key; of an insertion or
- * deletion four to six operations more for the lists.
+ * nf_tables.c (nfp) - see nf_tables.h. Cost of a lookup: one read of 64 bytes, one of the key; of
+ * an insertion or deletion four to six operations more for the lists.
  */
 #include "nf_tables.h"
 
@@ -21,7 +21,9 @@ static uint32_t stored_size(const struct nf_table *table)
     return table->kind == NF_TERNARY ? 2 * table->key_size : indexed_size(table);
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------------------------ */
+/* ---- Memory
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static void load(const struct nf_table *table, void *to, __mem const void *from, uint32_t size)
 {
@@ -83,8 +85,8 @@ static bool has_key(const struct nf_table *table, uint32_t number, const void *k
     return memcmp(have, key, size) == 0;
 }
 
-struct nf_table *nf_table_new(enum nf_table_kind kind, enum nf_memory memory, uint32_t capacity, uint32_t key_size,
-                              uint32_t value_size)
+struct nf_table *nf_table_new(enum nf_table_kind kind, enum nf_memory memory, uint32_t capacity,
+                              uint32_t key_size, uint32_t value_size)
 {
     struct nf_table *table = nfp_allocate(sizeof(*table));
     if (!table || key_size > MAX_KEY)
@@ -95,7 +97,8 @@ struct nf_table *nf_table_new(enum nf_table_kind kind, enum nf_memory memory, ui
     table->key_size = key_size;
     table->value_size = value_size;
     table->newest = table->oldest = table->free = NF_NONE;
-    table->value_at = kind == NF_ARRAY ? 0 : (uint32_t)sizeof(struct nf_entry) + round8(stored_size(table));
+    table->value_at =
+        kind == NF_ARRAY ? 0 : (uint32_t)sizeof(struct nf_entry) + round8(stored_size(table));
     table->stride = table->value_at + round8(value_size);
     table->entries = nfp_allocate((size_t)(capacity ? capacity : 1) * table->stride);
     bool exact = kind == NF_HASH || kind == NF_LRU;
@@ -110,13 +113,16 @@ struct nf_table *nf_table_new(enum nf_table_kind kind, enum nf_memory memory, ui
     if (kind == NF_LPM)
         table->of_length = nfp_allocate((8 * (size_t)key_size + 1) * sizeof(uint32_t));
     if (kind == NF_LPM || kind == NF_TERNARY)
-        table->order = nfp_allocate(((kind == NF_LPM ? 8 * (size_t)key_size : capacity) + 1) * sizeof(uint32_t));
+        table->order = nfp_allocate(((kind == NF_LPM ? 8 * (size_t)key_size : capacity) + 1) *
+                                    sizeof(uint32_t));
     return table->entries ? table : NULL;
 }
 
-/* ---- The list of use --------------------------------------------------------------------------------------------- */
+/* ---- The list of use
+ * --------------------------------------------------------------------------------------------- */
 
-static void link_to(struct nf_table *table, uint32_t number, uint32_t previous, uint32_t next, bool forward)
+static void link_to(struct nf_table *table, uint32_t number, uint32_t previous, uint32_t next,
+                    bool forward)
 {
     struct nf_entry head = head_of(table, number);
     if (forward)
@@ -156,14 +162,17 @@ void nf_lru_touch(struct nf_table *table, const void *value)
 {
     if (!value)
         return;
-    uint32_t number = (uint32_t)((size_t)((const uint8_t *)value - table->value_at - table->entries) / table->stride);
+    uint32_t number =
+        (uint32_t)((size_t)((const uint8_t *)value - table->value_at - table->entries) /
+                   table->stride);
     if (table->newest == number)
         return;
     unlink_use(table, number);
     link_newest(table, number);
 }
 
-/* ---- Finding ------------------------------------------------------------------------------------------------------
+/* ---- Finding
+ * ------------------------------------------------------------------------------------------------------
  */
 
 /* A bucket in transfer registers: the mark, a word unused, hashes and entry numbers plus one. */
@@ -184,13 +193,14 @@ static __mem uint8_t *bucket_at(const struct nf_table *table, uint32_t number)
 }
 
 /* Number of the entry with this key; *where becomes its slot: bucket times 8 and slot. */
-static uint32_t locate(struct nf_table *table, const void *key, uint32_t size, uint32_t hash, uint32_t *where)
+static uint32_t locate(struct nf_table *table, const void *key, uint32_t size, uint32_t hash,
+                       uint32_t *where)
 {
     if (table->small) {
         if (table->cam) {
             cam_lookup_t found = cam_lookup(hash);
-            if (found.hit && found.entry_num < table->capacity && head_of(table, found.entry_num).live &&
-                has_key(table, found.entry_num, key, size))
+            if (found.hit && found.entry_num < table->capacity &&
+                head_of(table, found.entry_num).live && has_key(table, found.entry_num, key, size))
                 return found.entry_num;
         }
         /* Not under its hash: absent, or another key of the same hash has the CAM's entry. */
@@ -231,7 +241,8 @@ void nf_table_use_cam(struct nf_table *table)
         }
 }
 
-/* ---- Inserting and deleting ---------------------------------------------------------------------------------------
+/* ---- Inserting and deleting
+ * ---------------------------------------------------------------------------------------
  */
 
 static void enter(struct nf_table *table, uint32_t entry, uint32_t hash)
@@ -283,7 +294,8 @@ static void give_back(struct nf_table *table, uint32_t number)
 }
 
 /* Writes a new entry with a zero value. */
-static void fresh(struct nf_table *table, uint32_t number, const void *key, uint32_t size, uint32_t detail)
+static void fresh(struct nf_table *table, uint32_t number, const void *key, uint32_t size,
+                  uint32_t detail)
 {
     struct nf_entry head = {NF_NONE, NF_NONE, detail, 1};
     set_head(table, number, &head);
@@ -291,7 +303,8 @@ static void fresh(struct nf_table *table, uint32_t number, const void *key, uint
     static const uint8_t zero[BURST];
     for (uint32_t at = 0; at < table->value_size; at += BURST) {
         uint32_t rest = round8(table->value_size) - at;
-        store(table, (__mem uint8_t *)value_of(table, number) + at, zero, rest < BURST ? rest : BURST);
+        store(table, (__mem uint8_t *)value_of(table, number) + at, zero,
+              rest < BURST ? rest : BURST);
     }
 }
 
@@ -341,11 +354,13 @@ bool nf_remove(struct nf_table *table, const void *key, uint32_t hash)
     return true;
 }
 
-/* ---- Prefixes and masks --------------------------------------------------------------------------------------------
+/* ---- Prefixes and masks
+ * --------------------------------------------------------------------------------------------
  */
 
 /* The key's first bits with their count behind it; gives the hash. */
-static uint32_t prefix_key(const struct nf_table *table, const void *key, uint32_t bits, uint8_t *to)
+static uint32_t prefix_key(const struct nf_table *table, const void *key, uint32_t bits,
+                           uint8_t *to)
 {
     for (uint32_t i = 0; i < table->key_size; i++) {
         uint32_t left = bits > 8 * i ? bits - 8 * i : 0;
@@ -382,7 +397,8 @@ void *nf_ternary_find(struct nf_table *table, const void *key)
     return NULL;
 }
 
-/* ---- The control plane ---------------------------------------------------------------------------------------------
+/* ---- The control plane
+ * ---------------------------------------------------------------------------------------------
  */
 
 static void *put_prefix(struct nf_table *table, const void *key, uint32_t bits)
@@ -409,7 +425,8 @@ static void *put_mask(struct nf_table *table, const void *key, const void *mask,
         own[i] = ((const uint8_t *)key)[i] & own[size + i];
     }
     for (uint32_t i = 0; i < table->ordered; i++)
-        if (head_of(table, table->order[i]).detail == priority && has_key(table, table->order[i], own, 2 * size))
+        if (head_of(table, table->order[i]).detail == priority &&
+            has_key(table, table->order[i], own, 2 * size))
             return value_of(table, table->order[i]);
     if (table->count >= table->capacity)
         return NULL;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_tables.h (nfp) - tables in the chip's memories, each owned by one engine, or only read by several.
+ * nf_tables.h (nfp) - tables in the chip's memories, each owned by one engine, or only read by
+ * several.
  *
- * Entries lie in one array in the memory that the plan chose and never move. Exact matches are found through buckets of
- * 64 bytes, which one read brings into transfer registers: a mark whether keys that belong here went on to the next
- * bucket, and seven pairs of a key's hash and its entry's number. Buckets are at most 43 % full, so that mark is rare.
- * A lookup is one read of a bucket and one of a key. In a table of at most 16 entries that the plan put into the CAM,
- * the CAM finds the entry: its tags are key hashes, entry i of the CAM is entry i of the table, and the key is
- * compared, so two keys of one hash are only slower. An engine has one CAM, so one table of its uses it; the others are
- * searched.
+ * Entries lie in one array in the memory that the plan chose and never move. Exact matches are
+ * found through buckets of 64 bytes, which one read brings into transfer registers: a mark whether
+ * keys that belong here went on to the next bucket, and seven pairs of a key's hash and its entry's
+ * number. Buckets are at most 43 % full, so that mark is rare. A lookup is one read of a bucket and
+ * one of a key. In a table of at most 16 entries that the plan put into the CAM, the CAM finds the
+ * entry: its tags are key hashes, entry i of the CAM is entry i of the table, and the key is
+ * compared, so two keys of one hash are only slower. An engine has one CAM, so one table of its
+ * uses it; the others are searched.
  *
- * Same interface and meaning as runtime/host/nf_tables.h. Everything but an entry's value is read and written by the
- * chip's operations.
+ * Same interface and meaning as runtime/host/nf_tables.h. Everything but an entry's value is read
+ * and written by the chip's operations.
  */
 #ifndef NF_TABLES_H
 #define NF_TABLES_H
@@ -64,8 +66,8 @@ struct nf_table {
     uint64_t evicted;
 };
 
-struct nf_table *nf_table_new(enum nf_table_kind kind, enum nf_memory memory, uint32_t capacity, uint32_t key_size,
-                              uint32_t value_size);
+struct nf_table *nf_table_new(enum nf_table_kind kind, enum nf_memory memory, uint32_t capacity,
+                              uint32_t key_size, uint32_t value_size);
 /* Makes the CAM of the engine that calls the one of this table. */
 void nf_table_use_cam(struct nf_table *table);
 void *nf_table_put(struct nf_table *table, const void *key, const void *mask, uint32_t detail);
@@ -99,12 +101,14 @@ static inline uint32_t nf_key_hash(const void *key, uint32_t size)
     return hash ^ hash >> 16;
 }
 
-static inline void *nf_hash_find(struct nf_table *table, const void *key, uint32_t size, uint32_t hash)
+static inline void *nf_hash_find(struct nf_table *table, const void *key, uint32_t size,
+                                 uint32_t hash)
 {
     return nf_find(table, key, size, hash);
 }
 
-static inline void *nf_lru_find(struct nf_table *table, const void *key, uint32_t size, uint32_t hash)
+static inline void *nf_lru_find(struct nf_table *table, const void *key, uint32_t size,
+                                uint32_t hash)
 {
     void *value = nf_find(table, key, size, hash);
     nf_lru_touch(table, value);

@@ -6,7 +6,8 @@
 #define NF_RISCV_EVENT_H
 
 #define NF_LAYOUT_WORDS 9
-/* Where the loader finds things: bytes of a worker, offsets in it, and how many of each there are. */
+/* Where the loader finds things: bytes of a worker, offsets in it, and how many of each there are.
+ */
 __attribute__((used)) const u32 nf_layout[NF_LAYOUT_WORDS] = {
     sizeof(struct nf_worker),
     offsetof(struct nf_worker, number),

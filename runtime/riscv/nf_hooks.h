@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_hooks.h (riscv) - workers on bare cores, and where their handlers' events go. Included by nf_rt.h in a generated
- * program, which defines NF_WORKERS, NF_STAGES, NF_EVENTS, NF_REASONS and NF_PARAM_BYTES before.
+ * nf_hooks.h (riscv) - workers on bare cores, and where their handlers' events go. Included by
+ * nf_rt.h in a generated program, which defines NF_WORKERS, NF_STAGES, NF_EVENTS, NF_REASONS and
+ * NF_PARAM_BYTES before.
  *
- * A worker is a replica of a stage: a block of memory that has one user at a time. Whoever loads the image lays tables
- * out (nf_tables.h says how they lie), writes their descriptions and the pointers to them, and reads counters;
- * nf_layout tells it where those are.
+ * A worker is a replica of a stage: a block of memory that has one user at a time. Whoever loads
+ * the image lays tables out (nf_tables.h says how they lie), writes their descriptions and the
+ * pointers to them, and reads counters; nf_layout tells it where those are.
  */
 #ifndef NF_RISCV_HOOKS_H
 #define NF_RISCV_HOOKS_H
@@ -18,7 +19,15 @@
 #define NF_LOCAL_EVENTS (NF_SENDS_ITSELF ? 16 : 1)
 
 /* Kinds of outputs. */
-enum { NF_OUT_SEND = 1, NF_OUT_STACK, NF_OUT_HOST, NF_OUT_MSG, NF_OUT_DMA, NF_OUT_DROP, NF_OUT_LOG };
+enum {
+    NF_OUT_SEND = 1,
+    NF_OUT_STACK,
+    NF_OUT_HOST,
+    NF_OUT_MSG,
+    NF_OUT_DMA,
+    NF_OUT_DROP,
+    NF_OUT_LOG
+};
 
 struct nf_local_event {
     u32 event;
@@ -54,7 +63,8 @@ struct nf_stage_spec {
 extern const struct nf_stage_spec nf_stages[NF_STAGES];
 extern const u8 nf_stage_of[NF_EVENTS];
 extern const u16 nf_packet_at[NF_EVENTS];
-static inline u32 nf_steer(struct nf_worker *w, u32 event, const void *params, const u8 *data, const u8 *end);
+static inline u32 nf_steer(struct nf_worker *w, u32 event, const void *params, const u8 *data,
+                           const u8 *end);
 
 /* The image's workers, by replica; the loader sets it. */
 extern struct nf_worker *nf_worker_at[];
@@ -64,11 +74,14 @@ extern struct nf_worker *nf_worker_at[];
 
 _Static_assert(sizeof(void *) == 4, "cores of 32 bits");
 _Static_assert(offsetof(struct nf_table, index) == 32 && offsetof(struct nf_table, entries) == 36 &&
-                   offsetof(struct nf_table, free) == 40 && offsetof(struct nf_table, clock) == 48 &&
-                   offsetof(struct nf_table, uses) == 56 && offsetof(struct nf_table, of_length) == 60 &&
-                   offsetof(struct nf_table, order) == 64 && offsetof(struct nf_table, ordered) == 68 &&
-                   offsetof(struct nf_table, refused) == 72 && offsetof(struct nf_table, evicted) == 80 &&
-                   sizeof(struct nf_table) == 120,
+                   offsetof(struct nf_table, free) == 40 &&
+                   offsetof(struct nf_table, clock) == 48 &&
+                   offsetof(struct nf_table, uses) == 56 &&
+                   offsetof(struct nf_table, of_length) == 60 &&
+                   offsetof(struct nf_table, order) == 64 &&
+                   offsetof(struct nf_table, ordered) == 68 &&
+                   offsetof(struct nf_table, refused) == 72 &&
+                   offsetof(struct nf_table, evicted) == 80 && sizeof(struct nf_table) == 120,
                "the loader writes tables as they lie here");
 
 /* Waits for the lock of a table that replicas share, or of one of its entries. */
@@ -88,7 +101,10 @@ NF_INLINE void nf_unlock(struct nf_env *env)
         nf_lock_free(w->locks[--w->lock_count]);
 }
 
-NF_INLINE void nf_send(struct nf_env *env, struct nf_packet *pkt, u32 port) { nf_transmit(env->user, port, pkt); }
+NF_INLINE void nf_send(struct nf_env *env, struct nf_packet *pkt, u32 port)
+{
+    nf_transmit(env->user, port, pkt);
+}
 
 NF_INLINE void nf_stack(struct nf_env *env, struct nf_packet *pkt)
 {
@@ -135,7 +151,8 @@ NF_INLINE void nf_log(struct nf_env *env, u32 log, const u64 *args, u32 count)
     nf_tell(env->user, NF_OUT_LOG, log, args, count * 8);
 }
 
-NF_INLINE void nf_generate(struct nf_env *env, u32 event, const void *params, u32 size, struct nf_packet *pkt)
+NF_INLINE void nf_generate(struct nf_env *env, u32 event, const void *params, u32 size,
+                           struct nf_packet *pkt)
 {
     struct nf_worker *w = env->user;
     if (nf_stage_of[event] != NF_STAGE) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * A simulated design: its clock, its reset and its registers. Streams go on while a register is read or written.
+ * A simulated design: its clock, its reset and its registers. Streams go on while a register is
+ * read or written.
  */
 #ifndef NF_DESIGN_H
 #define NF_DESIGN_H
@@ -42,7 +43,8 @@ class Design
 #endif
     }
 
-    /* One cycle in two halves: inputs are set before `settle`, outputs looked at behind it, then the edge. */
+    /* One cycle in two halves: inputs are set before `settle`, outputs looked at behind it, then
+     * the edge. */
     void settle()
     {
         if (traffic)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Files between `crates/run/src/rtl`, which defines them, and the driver of a simulated design. Numbers are
- * little-endian.
+ * Files between `crates/run/src/rtl`, which defines them, and the driver of a simulated design.
+ * Numbers are little-endian.
  */
 #ifndef NF_FILES_H
 #define NF_FILES_H
@@ -37,7 +37,10 @@ inline std::vector<uint8_t> read_file(const char *path)
 /* Takes numbers and bytes off the front of a file that is in memory. */
 struct Reader {
     const uint8_t *at, *end;
-    explicit Reader(const std::vector<uint8_t> &file) : at(file.data()), end(file.data() + file.size()) {}
+    explicit Reader(const std::vector<uint8_t> &file)
+        : at(file.data()), end(file.data() + file.size())
+    {
+    }
     bool more() const { return at < end; }
     const uint8_t *take(size_t size)
     {
@@ -72,7 +75,8 @@ struct Writer {
     void save(const char *path)
     {
         FILE *file = fopen(path, "wb");
-        if (!file || fwrite(bytes.data(), 1, bytes.size(), file) != bytes.size() || fclose(file) != 0)
+        if (!file || fwrite(bytes.data(), 1, bytes.size(), file) != bytes.size() ||
+            fclose(file) != 0)
             fail(std::string(path) + ": cannot be written");
     }
 };
@@ -80,9 +84,13 @@ struct Writer {
 /* One event from outside. */
 struct Event {
     uint64_t time, seed;
-    uint32_t host, port, length; /* host: 1 a message of the host side, 2 a frame that is marked as bad */
+    uint32_t host, port,
+        length; /* host: 1 a message of the host side, 2 a frame that is marked as bad */
     const uint8_t *bytes;
-    bool dropped() const { return host == 2 || (host == 0 && (length < NF_SHORTEST || length > NF_LONGEST)); }
+    bool dropped() const
+    {
+        return host == 2 || (host == 0 && (length < NF_SHORTEST || length > NF_LONGEST));
+    }
 };
 
 /* The events of a file, which must outlive them. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * What tables of a pipe choose for themselves, as designs report it: where LRU tables put entries (rtl/nf_pipe_hash.sv;
- * an entry that is put where another one is evicts it), and which insertions were refused (nf_top).
+ * What tables of a pipe choose for themselves, as designs report it: where LRU tables put entries
+ * (rtl/nf_pipe_hash.sv; an entry that is put where another one is evicts it), and which insertions
+ * were refused (nf_top).
  */
 #ifndef NF_PLACEMENTS_H
 #define NF_PLACEMENTS_H
@@ -32,9 +33,11 @@ struct Placements {
     std::map<std::pair<int, int>, std::string> keys; /* by table and place */
     std::vector<Eviction> evictions;
     std::vector<Refusal> refusals;
-    std::vector<uint64_t> passed; /* when each event passed a pipe's last stage, if records come later */
-    std::map<uint32_t, std::vector<uint64_t>> turns; /* by LRU table: when each event came to where it may change it */
-    uint64_t cycle = 0;                              /* which it is now */
+    std::vector<uint64_t>
+        passed; /* when each event passed a pipe's last stage, if records come later */
+    std::map<uint32_t, std::vector<uint64_t>>
+        turns;          /* by LRU table: when each event came to where it may change it */
+    uint64_t cycle = 0; /* which it is now */
 
     /* The tables are empty. */
     void reset()
@@ -46,7 +49,8 @@ struct Placements {
         turns.clear();
     }
 
-    /* Evictions by events, in the order of these; `span` says of a table how many cycles one may take for its changes.
+    /* Evictions by events, in the order of these; `span` says of a table how many cycles one may
+     * take for its changes.
      */
     template <typename Span> std::vector<Eviction> by_events(Span span) const
     {
@@ -85,7 +89,10 @@ extern "C" void nf_placed(int table, int place, svBit placed, const svBitVecVal 
         placements.keys.erase(at);
 }
 
-extern "C" void nf_turn(int table) { placements.turns[(uint32_t)table].push_back(placements.cycle); }
+extern "C" void nf_turn(int table)
+{
+    placements.turns[(uint32_t)table].push_back(placements.cycle);
+}
 
 extern "C" void nf_passed() { placements.passed.push_back(placements.cycle); }
 

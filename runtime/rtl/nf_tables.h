@@ -2,8 +2,9 @@
  *
  * Tables of a simulated design, through its registers alone.
  *
- * An entry in a file or a request: number of the table, detail (prefix length or priority), length of the byte string
- * (kNone: it stays as it is) and 0, four bytes each; then key, mask, value and byte string.
+ * An entry in a file or a request: number of the table, detail (prefix length or priority), length
+ * of the byte string (kNone: it stays as it is) and 0, four bytes each; then key, mask, value and
+ * byte string.
  */
 #ifndef NF_TABLES_H
 #define NF_TABLES_H
@@ -26,7 +27,8 @@ class Tables
         while (in.more()) {
             Entry entry = take(in);
             if (!put(entry))
-                fail("table " + std::to_string(entry.number) + " refused an entry it is filled with");
+                fail("table " + std::to_string(entry.number) +
+                     " refused an entry it is filled with");
         }
     }
 
@@ -37,7 +39,8 @@ class Tables
             dump(out, number);
     }
 
-    /* One more look at some table, as a host has it while packets go through; nothing may come of it. */
+    /* One more look at some table, as a host has it while packets go through; nothing may come of
+     * it. */
     void look(Random &random)
     {
         if (tables.empty())
@@ -52,8 +55,9 @@ class Tables
         design.command(number, strings ? READ_BYTES : PEEK);
     }
 
-    /* Answers requests from standard input until it ends. A request is a number (1 update, 2 delete, 5 look up, 6 list)
-     * and an entry; the answer is whether it was done, the size of what follows, and entries. */
+    /* Answers requests from standard input until it ends. A request is a number (1 update, 2
+     * delete, 5 look up, 6 list) and an entry; the answer is whether it was done, the size of what
+     * follows, and entries. */
     void serve()
     {
         /* Ctrl-C is for the process that asks, which ends this one. */
@@ -152,7 +156,8 @@ class Tables
         return true;
     }
 
-    /* The entry whose value the registers hold. What identifies it is in them too after NEXT, else in `asked`. */
+    /* The entry whose value the registers hold. What identifies it is in them too after NEXT, else
+     * in `asked`. */
     void read(Writer &out, uint32_t number, uint32_t index, const Entry *asked)
     {
         const Table &table = tables[number];

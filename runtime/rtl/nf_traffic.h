@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Streams of a simulated design: events go in beat by beat, packets come out, and the design's record says in order
- * what each event led to.
+ * Streams of a simulated design: events go in beat by beat, packets come out, and the design's
+ * record says in order what each event led to.
  *
- * A seed other than 0 makes streams wait at random: bursts of up to 64 cycles in which a side is ready always, mostly,
- * seldom or never.
+ * A seed other than 0 makes streams wait at random: bursts of up to 64 cycles in which a side is
+ * ready always, mostly, seldom or never.
  */
 #ifndef NF_TRAFFIC_H
 #define NF_TRAFFIC_H
@@ -78,7 +78,8 @@ struct Sink {
     uint64_t packets = 0, beats = 0, waited = 0;
 
     /* `beside` are bytes in front of the packet, with its first beat. */
-    void beat(const VlWide<16> &data, uint64_t keep, bool last, uint64_t cycle, const std::vector<uint8_t> &beside = {})
+    void beat(const VlWide<16> &data, uint64_t keep, bool last, uint64_t cycle,
+              const std::vector<uint8_t> &beside = {})
     {
         if (first) {
             now = Out{beside, cycle};
@@ -102,10 +103,12 @@ struct Sink {
 class Traffic
 {
   public:
-    /* With `lossy` the design drops whole frames it has no room for, so it says itself how many it took. */
+    /* With `lossy` the design drops whole frames it has no room for, so it says itself how many it
+     * took. */
     Traffic(const std::vector<Event> &events, uint64_t seed, bool lossy)
-        : events(events), lossy(lossy), random{seed ? seed * 0x9e3779b97f4a7c15ull : 1}, use(seed ? &random : nullptr),
-          in_side{use, 0, 0}, net_side{use, 0, 0}, host_side{use, 0, 0}, entered(events.size())
+        : events(events), lossy(lossy), random{seed ? seed * 0x9e3779b97f4a7c15ull : 1},
+          use(seed ? &random : nullptr), in_side{use, 0, 0}, net_side{use, 0, 0},
+          host_side{use, 0, 0}, entered(events.size())
     {
         /* Events that the way in drops end nowhere. */
         for (size_t at = 0; at < events.size(); at++)
@@ -136,7 +139,9 @@ class Traffic
             memcpy(top.s_axis_tdata.m_storage, beat, 64);
             top.s_axis_tkeep = count == 64 ? ~0ull : (1ull << count) - 1;
             top.s_axis_tlast = offset + count == event.length;
-            top.s_axis_tuser = (event.port & 255) | (event.host == 1 ? 512 : event.host == 2 ? 256 : 0);
+            top.s_axis_tuser = (event.port & 255) | (event.host == 1   ? 512
+                                                     : event.host == 2 ? 256
+                                                                       : 0);
             top.time_ns = event.time;
             top.seed = event.seed;
         }
@@ -178,7 +183,8 @@ class Traffic
                 uint8_t user[16];
                 memcpy(user, top.h_axis_tuser.m_storage, sizeof(user));
                 uint32_t count = user[6] & 15; /* see rtl/nf_egress.sv */
-                host.beat(top.h_axis_tdata, top.h_axis_tkeep, top.h_axis_tlast, cycle, {user + 8, user + 8 + count});
+                host.beat(top.h_axis_tdata, top.h_axis_tkeep, top.h_axis_tlast, cycle,
+                          {user + 8, user + 8 + count});
                 last_out = cycle;
                 progress = true;
             } else {
@@ -200,9 +206,10 @@ class Traffic
             last_progress = cycle;
     }
 
-    /* What came out, by event: number, data of the record, kind, and the packet; and with kind 0 what tables chose: the
-     * table, and the key that was evicted with the one in its place, or none if an insertion was refused, with how many
-     * were made before above the table. Fills `latencies`, in cycles. */
+    /* What came out, by event: number, data of the record, kind, and the packet; and with kind 0
+     * what tables chose: the table, and the key that was evicted with the one in its place, or none
+     * if an insertion was refused, with how many were made before above the table. Fills
+     * `latencies`, in cycles. */
     void results(Writer &out, const Shape &shape, const Placements &chosen)
     {
         auto span = [&](uint32_t table) { return shape.tables.at(table).span; };
@@ -224,9 +231,11 @@ class Traffic
                 out.raw(one.by.data(), size);
             }
             /* They are told with the record. */
-            for (; refused < chosen.refusals.size() && chosen.refusals[refused].cycle <= cycle; refused++) {
+            for (; refused < chosen.refusals.size() && chosen.refusals[refused].cycle <= cycle;
+                 refused++) {
                 out.u64(number);
-                out.u64(chosen.refusals[refused].table | (uint64_t)chosen.refusals[refused].inserted << 32);
+                out.u64(chosen.refusals[refused].table | (uint64_t)chosen.refusals[refused].inserted
+                                                             << 32);
                 out.u32(0);
                 out.u32(0);
             }

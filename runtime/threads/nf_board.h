@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_board.h (threads) - the port layer: all that generated programs of cores ask of what they run on. nf_process.c
- * has it for a process of an operating system. A target file names a folder with another one ([toolchain] board), for
- * bare cores; docs/dev/port.md says what each call must do.
+ * nf_board.h (threads) - the port layer: all that generated programs of cores ask of what they run
+ * on. nf_process.c has it for a process of an operating system. A target file names a folder with
+ * another one ([toolchain] board), for bare cores; docs/dev/port.md says what each call must do.
  */
 #ifndef NF_BOARD_H
 #define NF_BOARD_H
@@ -17,7 +17,8 @@ int nf_board_read(void);
 void nf_board_write(const void *bytes, size_t size);
 /* What was written is on its way. */
 void nf_board_flush(void);
-/* Runs core(0) to core(count - 1), each on a core of its own beside the caller's; false if there are too few. */
+/* Runs core(0) to core(count - 1), each on a core of its own beside the caller's; false if there
+ * are too few. */
 bool nf_board_start(unsigned count, void (*core)(unsigned number));
 /* Comes back when all of them have. */
 void nf_board_join(void);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_hooks.h (threads) - engines, and where their handlers' events go. Included by nf_rt.h in a generated program,
- * which defines NF_WORKERS, NF_STAGES, NF_EVENTS, NF_REASONS and NF_PARAM_BYTES before.
+ * nf_hooks.h (threads) - engines, and where their handlers' events go. Included by nf_rt.h in a
+ * generated program, which defines NF_WORKERS, NF_STAGES, NF_EVENTS, NF_REASONS and NF_PARAM_BYTES
+ * before.
  *
- * An engine is a replica of a stage: a thread, or a micro-engine of an NFP. Each has one queue, which everybody who
- * sends to it puts work into. Work is a number of a context: a record that holds an event's number and parameters, its
- * time, random stream and sequence number, and the packet.
+ * An engine is a replica of a stage: a thread, or a micro-engine of an NFP. Each has one queue,
+ * which everybody who sends to it puts work into. Work is a number of a context: a record that
+ * holds an event's number and parameters, its time, random stream and sequence number, and the
+ * packet.
  */
 #ifndef NF_THREADS_HOOKS_H
 #define NF_THREADS_HOOKS_H
@@ -38,7 +40,8 @@ struct nf_context {
     /* Of the input event that the packet came with. */
     u64 sequence;
     u32 number;
-    /* The packet's place among those that came in, which the NFP's network block restores when packets leave. */
+    /* The packet's place among those that came in, which the NFP's network block restores when
+     * packets leave. */
     u32 ticket;
     u8 params[NF_PARAM_BYTES];
     u8 staged[NF_STAGED_BYTES + 1];
@@ -100,9 +103,11 @@ struct nf_stage_spec {
 extern const struct nf_stage_spec nf_stages[NF_STAGES];
 extern const u8 nf_stage_of[NF_EVENTS];
 extern const u16 nf_packet_at[NF_EVENTS];
-static inline u32 nf_steer(struct nf_worker *w, u32 event, const void *params, const u8 *data, const u8 *end);
+static inline u32 nf_steer(struct nf_worker *w, u32 event, const void *params, const u8 *data,
+                           const u8 *end);
 
-/* What the engines stand on: nf_port.h has it for threads, and for an NFP on the chip's own operations. */
+/* What the engines stand on: nf_port.h has it for threads, and for an NFP on the chip's own
+ * operations. */
 #include "nf_port.h"
 
 /* Waits for the lock of a table that replicas share, or of one of its entries. */
@@ -205,7 +210,8 @@ NF_INLINE void nf_log(struct nf_env *env, u32 log, const u64 *args, u32 count)
     nf_output(env->user, NF_OUT_LOG, log, args, count * 8);
 }
 
-NF_INLINE void nf_generate(struct nf_env *env, u32 event, const void *params, u32 size, struct nf_packet *pkt)
+NF_INLINE void nf_generate(struct nf_env *env, u32 event, const void *params, u32 size,
+                           struct nf_packet *pkt)
 {
     struct nf_worker *w = env->user;
     u32 stage = nf_stage_of[event];
@@ -216,7 +222,8 @@ NF_INLINE void nf_generate(struct nf_env *env, u32 event, const void *params, u3
                 nf_discard(pkt->owner);
             return;
         }
-        struct nf_local_event *to = &w->local[(w->local_first + w->local_count++) % NF_LOCAL_EVENTS];
+        struct nf_local_event *to =
+            &w->local[(w->local_first + w->local_count++) % NF_LOCAL_EVENTS];
         to->event = event;
         memcpy(to->params, params, size);
         return;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_lines.h (threads) - the packet protocol: what a program reads and writes, a line each, words with a space between,
- * bytes in hexadecimal ('-' for none). docs/dev/port.md is its description for those who write the other end.
+ * nf_lines.h (threads) - the packet protocol: what a program reads and writes, a line each, words
+ * with a space between, bytes in hexadecimal ('-' for none). docs/dev/port.md is its description
+ * for those who write the other end.
  *
  * Input:  frame LONGEST | turn 0 or 1 | entry TABLE DETAIL KEY MASK VALUE STRING
  *         packet TIME SEED PORT BYTES | message TIME SEED BYTES | run
@@ -63,7 +64,9 @@ static void nf_is_full(const struct nf_table_spec *spec)
 
 #include "nf_results.h"
 
-/* ---- Input ------------------------------------------------------------------------------------------------------ */
+/* ---- Input
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 /* The next line, without its end; false if there is none. */
 static bool nf_read_line(struct nf_bytes *line)
@@ -99,7 +102,10 @@ static u64 nf_next_number(char **at)
     return value;
 }
 
-static u8 nf_nibble(char digit) { return (u8)(digit <= '9' ? digit - '0' : (digit | 32) - 'a' + 10); }
+static u8 nf_nibble(char digit)
+{
+    return (u8)(digit <= '9' ? digit - '0' : (digit | 32) - 'a' + 10);
+}
 
 /* Bytes, which take the place of their digits. */
 static const u8 *nf_next_bytes(char **at, size_t *size)
@@ -178,9 +184,12 @@ static bool nf_read_lines(void)
     return false;
 }
 
-/* ---- Output ----------------------------------------------------------------------------------------------------- */
+/* ---- Output
+ * -----------------------------------------------------------------------------------------------------
+ */
 
-static void nf_say_entry(const struct nf_entry_head *head, const void *key, const void *mask, const u8 *value)
+static void nf_say_entry(const struct nf_entry_head *head, const void *key, const void *mask,
+                         const u8 *value)
 {
     const struct nf_table_spec *spec = &nf_table_specs[head->table];
     nf_say("nf entry ");
@@ -207,7 +216,8 @@ static void nf_say_count(const char *name, u64 value)
 
 static void nf_say_outputs(const struct nf_bytes *log)
 {
-    static const char *const kinds[] = {"", "send", "stack", "host", "message", "write", "drop", "log", "left"};
+    static const char *const kinds[] = {"",      "send", "stack", "host", "message",
+                                        "write", "drop", "log",   "left"};
     for (size_t at = 0; at < log->size;) {
         struct nf_log_head head;
         memcpy(&head, log->at + at, sizeof(head));

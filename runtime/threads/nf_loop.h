@@ -2,20 +2,22 @@
  *
  * nf_loop.h (threads) - what an engine does: take work, run its handler, send on what came of it.
  *
- * Order is restored by sequence numbers without tokens, as on DPDK (runtime/dpdk/nf_main.h): every engine publishes its
- * progress, a number below which it will send nothing any more. An engine that wants order empties its queue into a
- * list sorted by number and takes the first as soon as all its senders have published more. A sender publishes after it
- * put work into the queue, a receiver reads progress before it empties the queue, so what was promised is there. Where
- * stages only send forward, progress never waits in a circle. Where events come back to an earlier stage (NF_ROUND) an
- * engine publishes two counts in that word instead: what it sent (the upper half) and what it has done. Nothing is put
- * in order then, and one input event is let in after the other.
+ * Order is restored by sequence numbers without tokens, as on DPDK (runtime/dpdk/nf_main.h): every
+ * engine publishes its progress, a number below which it will send nothing any more. An engine that
+ * wants order empties its queue into a list sorted by number and takes the first as soon as all its
+ * senders have published more. A sender publishes after it put work into the queue, a receiver
+ * reads progress before it empties the queue, so what was promised is there. Where stages only send
+ * forward, progress never waits in a circle. Where events come back to an earlier stage (NF_ROUND)
+ * an engine publishes two counts in that word instead: what it sent (the upper half) and what it
+ * has done. Nothing is put in order then, and one input event is let in after the other.
  */
 #ifndef NF_THREADS_LOOP_H
 #define NF_THREADS_LOOP_H
 
 #define NF_BATCH 32
 
-/* Whether there is work that may be run now; else *through becomes a number below which nothing will come any more. */
+/* Whether there is work that may be run now; else *through becomes a number below which nothing
+ * will come any more. */
 static inline bool nf_next_work(struct nf_worker *w, struct nf_work *work, u64 *through)
 {
     bool ordered = nf_stages[w->stage].ordered;
@@ -52,7 +54,8 @@ static inline void nf_put(struct nf_stats *stats, u32 to, const struct nf_work *
     }
 }
 
-/* Where events come back: so many more were sent, before anybody can have them, and done. Both halves wrap. */
+/* Where events come back: so many more were sent, before anybody can have them, and done. Both
+ * halves wrap. */
 static inline void nf_count(struct nf_worker *w, u32 sent, u32 done)
 {
     if (!NF_ROUND)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_main.h (threads) - the program around engines: reads events and tables, starts a core for every engine, gives it
- * its events, and writes what came of it (nf_lines.h). Closed loop: few enough input events are in flight that every
- * queue has room. The calling core is the reader's; it needs one more than there are engines.
+ * nf_main.h (threads) - the program around engines: reads events and tables, starts a core for
+ * every engine, gives it its events, and writes what came of it (nf_lines.h). Closed loop: few
+ * enough input events are in flight that every queue has room. The calling core is the reader's; it
+ * needs one more than there are engines.
  */
 #ifndef NF_THREADS_MAIN_H
 #define NF_THREADS_MAIN_H
@@ -19,7 +20,8 @@
 #define NF_ROOM 256
 
 static struct nf_worker *nf_workers[NF_WORKERS + 1];
-static u64 nf_sent[NF_MAX_PORTS], nf_to_stack, nf_to_host_count, nf_no_port, nf_received, nf_next_sequence;
+static u64 nf_sent[NF_MAX_PORTS], nf_to_stack, nf_to_host_count, nf_no_port, nf_received,
+    nf_next_sequence;
 
 static u64 nf_hz(void) { return nf_board_hz(); }
 
@@ -36,7 +38,8 @@ static bool nf_make_workers(void)
         w->number = i;
         w->stage = NF_STAGES;
         for (u32 stage = 0; stage < NF_STAGES; stage++)
-            if (i >= nf_stages[stage].first && i < nf_stages[stage].first + nf_stages[stage].replicas)
+            if (i >= nf_stages[stage].first &&
+                i < nf_stages[stage].first + nf_stages[stage].replicas)
                 w->stage = stage;
         w->env.worker = i;
         w->env.user = w;
@@ -74,8 +77,9 @@ static bool nf_make_contexts(u32 longest)
 }
 
 #if NF_ROUND
-/* A number below which all input events are done; they are let in one by one. What was done is read before what was
- * sent, and engines count what they sent before anybody can have done it: equal sums mean that nothing was on its way.
+/* A number below which all input events are done; they are let in one by one. What was done is read
+ * before what was sent, and engines count what they sent before anybody can have done it: equal
+ * sums mean that nothing was on its way.
  */
 static u64 nf_all_through(void)
 {
@@ -109,7 +113,10 @@ static void nf_note_departure(struct nf_context *context, u32 port)
 
 #ifdef NFP_CHIP_H
 /* Called by the shim's network block, one packet after the other: the order in which they leave. */
-void nfp_departed(unsigned packet, unsigned queue) { nf_note_departure(nf_context_at(packet), queue); }
+void nfp_departed(unsigned packet, unsigned queue)
+{
+    nf_note_departure(nf_context_at(packet), queue);
+}
 /* The network block did. */
 static void nf_collect(void) {}
 #elif NF_ORDERED_OUTPUT
@@ -117,8 +124,8 @@ static void nf_collect(void) {}
 static struct nf_left nf_leaving[NF_CONTEXTS];
 static u32 nf_leaving_count;
 
-/* Notes down what engines gave to the ports, in the order in which it came in. Progress is read before the ring: what
- * was promised is in it. */
+/* Notes down what engines gave to the ports, in the order in which it came in. Progress is read
+ * before the ring: what was promised is in it. */
 static void nf_collect(void)
 {
     u64 through = nf_all_through();
@@ -153,7 +160,8 @@ static void nf_collect(void)
 }
 #endif
 
-/* Gives one event of the input to the engine that takes it, if a context is free; false behind the last. */
+/* Gives one event of the input to the engine that takes it, if a context is free; false behind the
+ * last. */
 static bool nf_input(struct nf_worker *io)
 {
     struct nf_event_head head;
@@ -167,7 +175,8 @@ static bool nf_input(struct nf_worker *io)
     nf_events_at = bytes + head.size;
     u32 event = head.host ? NF_MESSAGE : NF_ENTRY;
     struct nf_packet *pkt = &context->pkt;
-    if (event >= NF_EVENTS || head.size > (head.host ? NF_PARAM_BYTES : (u32)(pkt->tail - pkt->head - NF_ROOM))) {
+    if (event >= NF_EVENTS ||
+        head.size > (head.host ? NF_PARAM_BYTES : (u32)(pkt->tail - pkt->head - NF_ROOM))) {
         io->stats.lost++;
         nf_context_free(context);
         nf_next_sequence++;
@@ -191,10 +200,10 @@ static bool nf_input(struct nf_worker *io)
     const struct nf_stage_spec *stage = &nf_stages[nf_stage_of[event]];
     u32 replica = 0;
     if (stage->replicas > 1)
-        replica =
-            (u32)((u64)nf_steer(io, event, context->params, head.host ? NULL : pkt->data, head.host ? NULL : pkt->end) *
-                      stage->replicas >>
-                  32);
+        replica = (u32)((u64)nf_steer(io, event, context->params, head.host ? NULL : pkt->data,
+                                      head.host ? NULL : pkt->end) *
+                            stage->replicas >>
+                        32);
     struct nf_work work = {nf_next_sequence++, context->number, event};
     nf_put(&io->stats, stage->first + replica, &work);
     io->stats.events++;
@@ -212,7 +221,8 @@ static void nf_core(unsigned number)
 static void nf_feed(struct nf_worker *io)
 {
     for (bool more = true; more || nf_all_through() < nf_next_sequence;) {
-        for (u32 i = 0; more && i < NF_BATCH && nf_next_sequence < nf_all_through() + (nf_in_turn ? 1 : NF_IN_FLIGHT);
+        for (u32 i = 0; more && i < NF_BATCH &&
+                        nf_next_sequence < nf_all_through() + (nf_in_turn ? 1 : NF_IN_FLIGHT);
              i++)
             more = nf_input(io);
         nf_progress_set(NF_IO, nf_next_sequence);

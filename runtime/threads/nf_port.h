@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_port.h (threads) - what engines stand on where they are cores: queues, contexts and progress of nf_threads.c.
+ * nf_port.h (threads) - what engines stand on where they are cores: queues, contexts and progress
+ * of nf_threads.c.
  */
 #ifndef NF_PORT_H
 #define NF_PORT_H
@@ -9,17 +10,35 @@
 
 extern const struct nf_table_spec nf_table_specs[];
 
-NF_INLINE bool nf_queue_put(u32 queue, const struct nf_work *work) { return nf_ring_put(queue, work, sizeof(*work)); }
-NF_INLINE bool nf_queue_get(u32 queue, struct nf_work *work) { return nf_ring_get(queue, work, sizeof(*work)); }
-NF_INLINE u64 nf_progress_get(u32 engine) { return __atomic_load_n(&nf_shared_words[engine], __ATOMIC_ACQUIRE); }
+NF_INLINE bool nf_queue_put(u32 queue, const struct nf_work *work)
+{
+    return nf_ring_put(queue, work, sizeof(*work));
+}
+NF_INLINE bool nf_queue_get(u32 queue, struct nf_work *work)
+{
+    return nf_ring_get(queue, work, sizeof(*work));
+}
+NF_INLINE u64 nf_progress_get(u32 engine)
+{
+    return __atomic_load_n(&nf_shared_words[engine], __ATOMIC_ACQUIRE);
+}
 NF_INLINE void nf_progress_set(u32 engine, u64 value)
 {
     __atomic_store_n(&nf_shared_words[engine], value, __ATOMIC_RELEASE);
 }
 /* Takes a lock; false if somebody has it. */
-NF_INLINE bool nf_lock_try(u32 number) { return !__atomic_exchange_n(&nf_lock_words[number], 1, __ATOMIC_ACQUIRE); }
-NF_INLINE void nf_lock_free(u32 number) { __atomic_store_n(&nf_lock_words[number], 0, __ATOMIC_RELEASE); }
-NF_INLINE struct nf_context *nf_context_at(u32 number) { return (struct nf_context *)nf_record_at(number); }
+NF_INLINE bool nf_lock_try(u32 number)
+{
+    return !__atomic_exchange_n(&nf_lock_words[number], 1, __ATOMIC_ACQUIRE);
+}
+NF_INLINE void nf_lock_free(u32 number)
+{
+    __atomic_store_n(&nf_lock_words[number], 0, __ATOMIC_RELEASE);
+}
+NF_INLINE struct nf_context *nf_context_at(u32 number)
+{
+    return (struct nf_context *)nf_record_at(number);
+}
 NF_INLINE struct nf_context *nf_context_new(void)
 {
     u32 number;
@@ -62,7 +81,7 @@ NF_INLINE void nf_host_write(u64 addr, const void *bytes, u32 size)
 NF_INLINE void nf_idle(void) { nf_board_relax(); }
 NF_INLINE bool nf_stopped(void) { return __atomic_load_n(&nf_all_done, __ATOMIC_ACQUIRE); }
 /* Entry of a stage's file. */
-#define NF_ENGINE_MAIN(stage)                                                                                          \
+#define NF_ENGINE_MAIN(stage)                                                                      \
     void nf_stage_##stage(struct nf_worker *w) { nf_engine(w); }
 /* A table, by number, for one engine or for all. */
 NF_INLINE struct nf_table *nf_make_table(u32 t, u32 capacity)
@@ -70,7 +89,8 @@ NF_INLINE struct nf_table *nf_make_table(u32 t, u32 capacity)
     const struct nf_table_spec *spec = &nf_table_specs[t];
     return nf_table_new(spec->kind, capacity, spec->key_size, spec->entry_size);
 }
-NF_INLINE void nf_attach_tables(struct nf_worker *w, const bool *sharded, const bool *locked, u32 workers)
+NF_INLINE void nf_attach_tables(struct nf_worker *w, const bool *sharded, const bool *locked,
+                                u32 workers)
 {
     (void)w;
     (void)sharded;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_process.c (threads) - the port layer of a process: standard input and output, and a thread for every core.
+ * nf_process.c (threads) - the port layer of a process: standard input and output, and a thread for
+ * every core.
  */
 #define _GNU_SOURCE
 #include "nf_board.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_threads.c (threads) - see nf_threads.h. A ring is a circle under a lock of its own: what is wanted is what a
- * program does, not how fast.
+ * nf_threads.c (threads) - see nf_threads.h. A ring is a circle under a lock of its own: what is
+ * wanted is what a program does, not how fast.
  */
 #include "nf_threads.h"
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * balance.bpf.c - monitor, director and merger of the load balancer between NIC and host, on interfaces.
+ * balance.bpf.c - monitor, director and merger of the load balancer between NIC and host, on
+ * interfaces.
  *
  *   uplink -> nfb_ingress -> NIC side (untouched) or host (rewritten)
  *   host   -> nfb_from_host -> uplink (rewritten back)
  *   NIC    -> nfb_from_nic  -> uplink
  *
- * It does packet by packet what crates/balance/src/director does, and a test compares them. What never changes is
- * read-only data, so the verifier removes the other modes; what the policy changes is global data, written through a
- * mapping. Meters are per CPU: user space gives each its part of the threshold. They read the clock only when what they
- * may keep is used up, since that costs more than all else.
+ * It does packet by packet what crates/balance/src/director does, and a test compares them. What
+ * never changes is read-only data, so the verifier removes the other modes; what the policy changes
+ * is global data, written through a mapping. Meters are per CPU: user space gives each its part of
+ * the threshold. They read the clock only when what they may keep is used up, since that costs more
+ * than all else.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -29,7 +31,8 @@ enum { UPLINK, NIC, HOST };
 #define BUCKETS 1024
 #define MOST_VIPS 64
 
-/* Set when it is compiled: how bytes are metered, and whether meters read the clock only when they must. */
+/* Set when it is compiled: how bytes are metered, and whether meters read the clock only when they
+ * must. */
 #ifndef NFB_MODE
 #define NFB_MODE TOKEN_BUCKET
 #endif
@@ -44,7 +47,8 @@ enum { UPLINK, NIC, HOST };
 #ifndef NFB_NIC_IS_STACK
 #define NFB_NIC_IS_STACK 0
 #endif
-/* Single packets: the clock is nfb_set.test_now, and verdicts are 1 (other), 2 (NIC), 3 (host or rewritten). */
+/* Single packets: the clock is nfb_set.test_now, and verdicts are 1 (other), 2 (NIC), 3 (host or
+ * rewritten). */
 #ifndef NFB_TEST
 #define NFB_TEST 0
 #endif
@@ -95,7 +99,8 @@ struct {
     __type(value, struct nfb_bucket);
 } nfb_buckets SEC(".maps");
 
-/* What replaces an address: the MAC that goes with it, and what the change adds to the complement of a checksum. */
+/* What replaces an address: the MAC that goes with it, and what the change adds to the complement
+ * of a checksum. */
 struct nfb_rewrite {
     __u8 mac[6];
     __u16 delta;
@@ -107,12 +112,12 @@ struct address6 {
 };
 
 /* By the addresses of VIPs (from the wire) and of hosts (towards it). */
-#define REWRITES(name, key_type)                                                                                       \
-    struct {                                                                                                           \
-        __uint(type, BPF_MAP_TYPE_HASH);                                                                               \
-        __uint(max_entries, MOST_VIPS);                                                                                \
-        __type(key, key_type);                                                                                         \
-        __type(value, struct nfb_rewrite);                                                                             \
+#define REWRITES(name, key_type)                                                                   \
+    struct {                                                                                       \
+        __uint(type, BPF_MAP_TYPE_HASH);                                                           \
+        __uint(max_entries, MOST_VIPS);                                                            \
+        __type(key, key_type);                                                                     \
+        __type(value, struct nfb_rewrite);                                                         \
     } name SEC(".maps")
 
 REWRITES(nfb_vips4, __u32);
@@ -127,7 +132,8 @@ struct {
     __type(value, __u32);
 } nfb_ports SEC(".maps");
 
-/* Where a packet has what matters; pointers are into the frame, or null. `six` is a constant wherever this is used. */
+/* Where a packet has what matters; pointers are into the frame, or null. `six` is a constant
+ * wherever this is used. */
 struct packet {
     void *ip;
     __u16 *sum;   /* of the fourth layer, over addresses */
@@ -264,7 +270,8 @@ static __always_inline void copy_mac(void *to, const void *from)
 }
 
 /* Replaces the address at `at` and the MAC at `mac`. */
-static __always_inline void rewrite(struct packet *p, void *mac, __u32 *at, const struct nfb_rewrite *to, bool six)
+static __always_inline void rewrite(struct packet *p, void *mac, __u32 *at,
+                                    const struct nfb_rewrite *to, bool six)
 {
     copy_mac(mac, to->mac);
     if (p->sum && !(p->udp && !*p->sum)) {
@@ -282,7 +289,10 @@ static __always_inline void rewrite(struct packet *p, void *mac, __u32 *at, cons
     *header = patch(*header, to->delta);
 }
 
-static __always_inline __u64 now_ns(void) { return NFB_TEST ? nfb_set.test_now : bpf_ktime_get_ns(); }
+static __always_inline __u64 now_ns(void)
+{
+    return NFB_TEST ? nfb_set.test_now : bpf_ktime_get_ns();
+}
 
 static __always_inline __u32 mix(__u32 hash, __u32 word)
 {
@@ -352,7 +362,8 @@ static __always_inline bool keep(struct nfb_cpu *cpu, __u32 bytes)
         cpu->left = stays ? left - bytes : left;
         return stays;
     }
-    __u64 share = nfb_set.host_share, owed = cpu->owed + bytes * share, whole = (__u64)bytes << SHARE_SHIFT;
+    __u64 share = nfb_set.host_share, owed = cpu->owed + bytes * share,
+          whole = (__u64)bytes << SHARE_SHIFT;
     bool host = share && owed >= whole;
     cpu->owed = host ? owed - whole : owed;
     return !host;

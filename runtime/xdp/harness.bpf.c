@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * harness.bpf.c - small programs around the program under test: what a measurement subtracts, and what the wire side
- * of a test network does. Compiled when they are used.
+ * harness.bpf.c - small programs around the program under test: what a measurement subtracts, and
+ * what the wire side of a test network does. Compiled when they are used.
  */
 #include <linux/bpf.h>
 #include <stdbool.h>
@@ -35,7 +35,8 @@ struct {
 const volatile __u32 nf_frame_count = 1;
 __u32 nf_next;
 
-/* Turns the frame it is given, which is as long as the longest, into the next of nf_frames and sends it. */
+/* Turns the frame it is given, which is as long as the longest, into the next of nf_frames and
+ * sends it. */
 SEC("xdp")
 int nf_generate(struct xdp_md *ctx)
 {
@@ -47,7 +48,8 @@ int nf_generate(struct xdp_md *ctx)
     __u64 length = frame->length;
     if (length > LARGEST_FRAME)
         length = 0;
-    /* Without this, clang makes one comparison of both bounds, of which the verifier sees only the upper one. */
+    /* Without this, clang makes one comparison of both bounds, of which the verifier sees only the
+     * upper one. */
     asm volatile("" : "+r"(length));
     if (length < 1 || bpf_xdp_adjust_tail(ctx, (int)length - (int)bpf_xdp_get_buff_len(ctx)) ||
         bpf_xdp_store_bytes(ctx, 0, frame->bytes, length))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_process.h (xdp) - what joins stages in the kernel to those in a process: a part of nf_rt.h for programs that have
- * some there.
+ * nf_process.h (xdp) - what joins stages in the kernel to those in a process: a part of nf_rt.h for
+ * programs that have some there.
  */
 #ifndef NF_PROCESS_XDP_H
 #define NF_PROCESS_XDP_H
@@ -17,8 +17,8 @@ struct {
     __type(value, u32);
 } nf_process SEC(".maps");
 
-/* Events without a packet. Write-back caches rely on the room (python/nicforge/flow/cache.py): one entry for each
- * bucket. Several threads have a ring each, which the loader makes. */
+/* Events without a packet. Write-back caches rely on the room (python/nicforge/flow/cache.py): one
+ * entry for each bucket. Several threads have a ring each, which the loader makes. */
 #if NF_THREADS == 1
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -39,14 +39,15 @@ struct {
 #define NF_RING(thread) bpf_map_lookup_elem(&nf_up, &(thread))
 #endif
 
-/* Events made for each thread so far, and those of them that never left; whether it sleeps; events without a packet
- * that came back. */
+/* Events made for each thread so far, and those of them that never left; whether it sleeps; events
+ * without a packet that came back. */
 extern u64 nf_order[];
 extern u64 nf_unsent[];
 extern u64 nf_asleep[];
 extern u64 nf_values;
 
-/* One of the counters above. The check is for the verifier, which does not know what clang does about the number. */
+/* One of the counters above. The check is for the verifier, which does not know what clang does
+ * about the number. */
 NF_INLINE u64 *nf_of_thread(u64 *counters, u64 thread)
 {
 #if NF_THREADS == 1
@@ -63,7 +64,8 @@ NF_INLINE int nf_took_values(int verdict)
     return verdict;
 }
 
-/* Room in a thread's ring for an event of size bytes, a constant, behind its head; none if the ring is full, counted.
+/* Room in a thread's ring for an event of size bytes, a constant, behind its head; none if the ring
+ * is full, counted.
  */
 NF_INLINE void *nf_raised(u32 thread, u32 id, u32 size)
 {
@@ -79,9 +81,9 @@ NF_INLINE void *nf_raised(u32 thread, u32 id, u32 size)
     return record + 2;
 }
 
-/* Behind an event put into a ring. Waking a thread costs an interrupt, far more than the event, so only one that sleeps
- * is woken, by the first that sees it: the thread says that it sleeps, then looks into its ring once more; submitting
- * is a full barrier. */
+/* Behind an event put into a ring. Waking a thread costs an interrupt, far more than the event, so
+ * only one that sleeps is woken, by the first that sees it: the thread says that it sleeps, then
+ * looks into its ring once more; submitting is a full barrier. */
 NF_INLINE void nf_wake(u32 thread)
 {
     volatile u64 *asleep = nf_of_thread(nf_asleep, thread);
@@ -99,8 +101,8 @@ NF_INLINE void nf_raise(void *made, u32 thread)
     nf_wake(thread);
 }
 
-/* Words of a byte string, of `words` at most, up to the last that is not zero. `words` is a constant, and so is what
- * the verifier sees of the answer on each of its walks. */
+/* Words of a byte string, of `words` at most, up to the last that is not zero. `words` is a
+ * constant, and so is what the verifier sees of the answer on each of its walks. */
 NF_INLINE u32 nf_words_used(const void *string, u32 words)
 {
     const u64 *word = string;
@@ -116,7 +118,8 @@ NF_INLINE u32 nf_words_used(const void *string, u32 words)
     return used;
 }
 
-/* Copies the words of two byte strings that are used, of `first` and `second` at most, one behind the other. */
+/* Copies the words of two byte strings that are used, of `first` and `second` at most, one behind
+ * the other. */
 NF_INLINE void nf_put_words(u64 *to, const u64 *from, u64 first, u64 second, u64 used)
 {
     u64 one = used & 0xff, other = used >> 8 & 0xff;
@@ -153,9 +156,11 @@ NF_INLINE void *nf_raised_room(void)
     return room ? room + 1 : 0;
 }
 
-/* Puts an event that was made there into a thread's ring, `used` words of its byte strings; counted, if that is full.
+/* Puts an event that was made there into a thread's ring, `used` words of its byte strings;
+ * counted, if that is full.
  */
-NF_INLINE void nf_raise_strings(u32 thread, u32 id, void *made, u32 size, u32 first, u32 second, u32 used)
+NF_INLINE void nf_raise_strings(u32 thread, u32 id, void *made, u32 size, u32 first, u32 second,
+                                u32 used)
 {
     u32 *record = (u32 *)made - 2;
     u32 fixed = size - 8 * (first + second);
@@ -186,8 +191,8 @@ NF_INLINE int nf_to_socket(struct xdp_md *ctx, u32 stage, u32 port, u32 thread)
 }
 
 /* Gives a packet to a thread of the process. size is a constant. */
-NF_INLINE int nf_hand_to_process(struct xdp_md *ctx, u32 stage, u32 port, u32 thread, u32 id, const void *event,
-                                 u32 size)
+NF_INLINE int nf_hand_to_process(struct xdp_md *ctx, u32 stage, u32 port, u32 thread, u32 id,
+                                 const void *event, u32 size)
 {
     if (bpf_xdp_adjust_meta(ctx, -(int)(size + 8)))
         return XDP_ABORTED;
@@ -201,10 +206,12 @@ NF_INLINE int nf_hand_to_process(struct xdp_md *ctx, u32 stage, u32 port, u32 th
     return nf_to_socket(ctx, stage, port, thread);
 }
 
-/* The same with byte strings at the event's end, `first` and `second` words of room of which `used` go along. How many
- * these are stands in the upper half of the last word: a socket's reader finds its way from there. */
-NF_INLINE int nf_hand_strings_to_process(struct xdp_md *ctx, u32 stage, u32 port, u32 thread, u32 id, const void *event,
-                                         u32 size, u32 first, u32 second, u32 used)
+/* The same with byte strings at the event's end, `first` and `second` words of room of which `used`
+ * go along. How many these are stands in the upper half of the last word: a socket's reader finds
+ * its way from there. */
+NF_INLINE int nf_hand_strings_to_process(struct xdp_md *ctx, u32 stage, u32 port, u32 thread,
+                                         u32 id, const void *event, u32 size, u32 first, u32 second,
+                                         u32 used)
 {
     u32 fixed = size - 8 * (first + second);
     u64 words = (used & 0xff) + (used >> 8 & 0xff);
@@ -216,25 +223,28 @@ NF_INLINE int nf_hand_strings_to_process(struct xdp_md *ctx, u32 stage, u32 port
     if (behind + 8 > (u8 *)(long)ctx->data)
         return XDP_ABORTED;
     __builtin_memcpy((nf_wide_bytes *)meta, (const nf_wide_bytes *)event, fixed);
-    nf_put_words((u64 *)(meta + fixed), (const u64 *)((const u8 *)event + fixed), first, second, used);
+    nf_put_words((u64 *)(meta + fixed), (const u64 *)((const u8 *)event + fixed), first, second,
+                 used);
     ((u32 *)behind)[0] = __sync_fetch_and_add(nf_of_thread(nf_order, thread), 1);
     ((u32 *)behind)[1] = id | words << 16;
     return nf_to_socket(ctx, stage, port, thread);
 }
 
-/* Takes an event's values, and of its byte strings what crossed, out of the packet's metadata and that off the packet.
+/* Takes an event's values, and of its byte strings what crossed, out of the packet's metadata and
+ * that off the packet.
  */
-#define NF_TAKE_STRINGS(ctx, event, first, second)                                                                     \
-    do {                                                                                                               \
-        u64 nf_fixed = sizeof(event) - 8 * ((first) + (second));                                                       \
-        u64 nf_at = __builtin_offsetof(typeof(event), nf_words);                                                       \
-        u64 nf_meta_bytes = nf_take_strings((ctx), &(event), nf_fixed, (first), (second), nf_at);                      \
-        if (!nf_meta_bytes || bpf_xdp_adjust_meta((ctx), (int)nf_meta_bytes))                                          \
-            return XDP_ABORTED;                                                                                        \
+#define NF_TAKE_STRINGS(ctx, event, first, second)                                                 \
+    do {                                                                                           \
+        u64 nf_fixed = sizeof(event) - 8 * ((first) + (second));                                   \
+        u64 nf_at = __builtin_offsetof(typeof(event), nf_words);                                   \
+        u64 nf_meta_bytes = nf_take_strings((ctx), &(event), nf_fixed, (first), (second), nf_at);  \
+        if (!nf_meta_bytes || bpf_xdp_adjust_meta((ctx), (int)nf_meta_bytes))                      \
+            return XDP_ABORTED;                                                                    \
     } while (0)
 
 /* Bytes that it took; 0 if there are too few. `at` is where the event has the numbers of words. */
-NF_INLINE u64 nf_take_strings(struct xdp_md *ctx, void *event, u64 fixed, u32 first, u32 second, u64 at)
+NF_INLINE u64 nf_take_strings(struct xdp_md *ctx, void *event, u64 fixed, u32 first, u32 second,
+                              u64 at)
 {
     u8 *meta = (u8 *)(long)ctx->data_meta, *data = (u8 *)(long)ctx->data;
     if (meta + fixed > data)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_rt.h (xdp) - what generated C for the Linux kernel's XDP hook is written against. Users include nicforge.h, never
- * this file.
+ * nf_rt.h (xdp) - what generated C for the Linux kernel's XDP hook is written against. Users
+ * include nicforge.h, never this file.
  *
  * NF_MODE: 0 live, 1 record time and randomness of every event, 2 replay them (nicforge verify).
  */
@@ -16,16 +16,18 @@
 #define NF_MODE 0
 #endif
 
-/* A generated program names what it reads even where this target finds no use for it: a header that is emitted and then
- * dropped, the entry pointer of a lookup whose value nobody asks for. */
+/* A generated program names what it reads even where this target finds no use for it: a header that
+ * is emitted and then dropped, the entry pointer of a lookup whose value nobody asks for. */
 #pragma clang diagnostic ignored "-Wunused-variable"
 #pragma clang diagnostic ignored "-Wunused-but-set-variable"
-/* Structs are packed so that their bytes are the same everywhere; where we run, any address may be read. */
+/* Structs are packed so that their bytes are the same everywhere; where we run, any address may be
+ * read. */
 #pragma clang diagnostic ignored "-Waddress-of-packed-member"
 
 /* A bit-field takes the low bits of what is set, constants included. */
 #pragma clang diagnostic ignored "-Wbitfield-constant-conversion"
-/* Constants end up where the source had variables: a comparison or a mask may have one outcome only. */
+/* Constants end up where the source had variables: a comparison or a mask may have one outcome
+ * only. */
 #pragma clang diagnostic ignored "-Wtautological-compare"
 #pragma clang diagnostic ignored "-Wunused-const-variable"
 
@@ -39,14 +41,17 @@ typedef __s32 s32;
 typedef __s64 s64;
 
 #define NF_INLINE static __attribute__((always_inline, unused))
-/* A handler of a stage that has several: a function of its own for the verifier, with a stack of its own. */
+/* A handler of a stage that has several: a function of its own for the verifier, with a stack of
+ * its own. */
 #define NF_APART __attribute__((noinline))
 /* Locals whose address goes to the kernel are stored eight bytes at a time. */
 #define NF_LOCAL __attribute__((aligned(8)))
-/* How a struct is read where it lies in a packet or a map: with wide accesses, whatever its address. */
+/* How a struct is read where it lies in a packet or a map: with wide accesses, whatever its
+ * address. */
 #define NF_AT __attribute__((aligned(8), may_alias))
 
-/* ---- What the loader sets and reads ---------------------------------------------------------------------- */
+/* ---- What the loader sets and reads
+ * ---------------------------------------------------------------------- */
 
 struct nf_config {
     u32 ports;
@@ -69,33 +74,36 @@ extern struct nf_event nf_event;
 extern u64 nf_drops[];
 extern u64 nf_refused[];
 
-/* ---- Memory ---------------------------------------------------------------------------------------------- */
+/* ---- Memory
+ * ---------------------------------------------------------------------------------------------- */
 
-/* Copies with the width of the parts, whatever the address: the kernel allows unaligned access where it runs us, but
- * clang would read byte by byte if it knew that the pointer may be odd. The alignment sits in the type of the access,
- * not in an assumption about the pointer: data and data + 14 cannot both be multiples of eight. */
+/* Copies with the width of the parts, whatever the address: the kernel allows unaligned access
+ * where it runs us, but clang would read byte by byte if it knew that the pointer may be odd. The
+ * alignment sits in the type of the access, not in an assumption about the pointer: data and data +
+ * 14 cannot both be multiples of eight. */
 #define NF_WIDE(type) __typeof__(type) __attribute__((aligned(8), may_alias))
-#define NF_GET(to, from)                                                                                               \
-    do {                                                                                                               \
-        typedef NF_WIDE(to) nf_wide;                                                                                   \
-        if (sizeof(to) > NF_FAR)                                                                                       \
-            nf_copy_far(&(to), (from), sizeof(to));                                                                    \
-        else                                                                                                           \
-            __builtin_memcpy(&(to), (const nf_wide *)(from), NF_NEAR(sizeof(to)));                                     \
+#define NF_GET(to, from)                                                                           \
+    do {                                                                                           \
+        typedef NF_WIDE(to) nf_wide;                                                               \
+        if (sizeof(to) > NF_FAR)                                                                   \
+            nf_copy_far(&(to), (from), sizeof(to));                                                \
+        else                                                                                       \
+            __builtin_memcpy(&(to), (const nf_wide *)(from), NF_NEAR(sizeof(to)));                 \
     } while (0)
 /* Larger values are copied in a loop: clang has no function to call for them. */
 #define NF_FAR 512
 #define NF_NEAR(size) ((size) > NF_FAR ? 0 : (size))
 #define NF_PUT(to, from) NF_MOVE((void *)(to), &(from), sizeof(from))
-/* Copies a small part in words: clang keeps structs in registers if all copies of their parts are words. */
-#define NF_MOVE(to, from, size)                                                                                        \
-    do {                                                                                                               \
-        if ((size) <= 16)                                                                                              \
-            nf_move((to), (from), (size));                                                                             \
-        else if ((size) > NF_FAR)                                                                                      \
-            nf_copy_far((to), (from), (size));                                                                         \
-        else                                                                                                           \
-            __builtin_memcpy((nf_wide_bytes *)(to), (const nf_wide_bytes *)(from), NF_NEAR(size));                     \
+/* Copies a small part in words: clang keeps structs in registers if all copies of their parts are
+ * words. */
+#define NF_MOVE(to, from, size)                                                                    \
+    do {                                                                                           \
+        if ((size) <= 16)                                                                          \
+            nf_move((to), (from), (size));                                                         \
+        else if ((size) > NF_FAR)                                                                  \
+            nf_copy_far((to), (from), (size));                                                     \
+        else                                                                                       \
+            __builtin_memcpy((nf_wide_bytes *)(to), (const nf_wide_bytes *)(from), NF_NEAR(size)); \
     } while (0)
 
 typedef u8 nf_wide_bytes __attribute__((aligned(8), may_alias));
@@ -125,7 +133,8 @@ NF_INLINE void nf_move(void *to, const void *from, u32 size)
         *(u8 *)(to + at) = *(const u8 *)(from + at);
 }
 
-/* For large values; size is a constant. Pinned, or clang would make it the call that it cannot make. */
+/* For large values; size is a constant. Pinned, or clang would make it the call that it cannot
+ * make. */
 NF_INLINE void nf_copy_far(void *to, const void *from, u32 size)
 {
     u64 at = 0;
@@ -149,26 +158,30 @@ NF_INLINE void nf_clear_far(void *to, u32 size)
         *(u8 *)(to + last) = 0;
 }
 
-/* Zeroes a variable whose elements are then set one by one. The zero comes from memory, so that the verifier does not
- * know it: else each number of elements would leave a state of its own, and what follows would be walked once for each.
+/* Zeroes a variable whose elements are then set one by one. The zero comes from memory, so that the
+ * verifier does not know it: else each number of elements would leave a state of its own, and what
+ * follows would be walked once for each.
  */
 extern u64 nf_zero;
-#define NF_CLEAR(x)                                                                                                    \
-    do {                                                                                                               \
-        u64 nf_z = *(volatile u64 *)&nf_zero;                                                                          \
-        u32 nf_at = 0;                                                                                                 \
-        _Pragma("unroll") for (; nf_at + 8 <= sizeof(x); nf_at += 8) * (nf_word64 *)((u8 *)&(x) + nf_at) = nf_z;       \
-        _Pragma("unroll") for (; nf_at < sizeof(x); nf_at++)((u8 *)&(x))[nf_at] = nf_z;                                \
+#define NF_CLEAR(x)                                                                                \
+    do {                                                                                           \
+        u64 nf_z = *(volatile u64 *)&nf_zero;                                                      \
+        u32 nf_at = 0;                                                                             \
+        _Pragma("unroll") for (; nf_at + 8 <= sizeof(x); nf_at += 8) *                             \
+            (nf_word64 *)((u8 *)&(x) + nf_at) = nf_z;                                              \
+        _Pragma("unroll") for (; nf_at < sizeof(x); nf_at++)((u8 *)&(x))[nf_at] = nf_z;            \
     } while (0)
-/* Adds zero in a way that the verifier does not see: it takes x for any number then, which many ways have in common. */
+/* Adds zero in a way that the verifier does not see: it takes x for any number then, which many
+ * ways have in common. */
 #define NF_FORGET(x) ((x) += *(volatile u64 *)&nf_zero)
-/* Keeps a value in its register, so that the verifier sees a check and the access it covers as one pointer. */
+/* Keeps a value in its register, so that the verifier sees a check and the access it covers as one
+ * pointer. */
 #define NF_PIN(x) asm volatile("" : "+r"(x))
 /* A packet offset the verifier knows to be below 32 KiB. */
 #define NF_BOUND_OFFSET(x) asm volatile("%0 &= 0x7fff" : "+r"(x))
 
-/* Bytes of the frame. Pinned, or clang would subtract and spill the lower halves of the two pointers, which the
- * verifier does not take. */
+/* Bytes of the frame. Pinned, or clang would subtract and spill the lower halves of the two
+ * pointers, which the verifier does not take. */
 NF_INLINE u32 nf_frame_length(const u8 *data, const u8 *end)
 {
     u64 length = end - data;
@@ -186,7 +199,8 @@ NF_INLINE u32 nf_whole_length(struct xdp_md *ctx)
     return nf_frame_length(data, end);
 }
 
-/* i, which is below len, in a way that the verifier sees too: what clang proved about i it would not check again. */
+/* i, which is below len, in a way that the verifier sees too: what clang proved about i it would
+ * not check again. */
 NF_INLINE u64 nf_index(u64 i, u64 len)
 {
     NF_PIN(i);
@@ -200,14 +214,16 @@ NF_INLINE u64 nf_unlinked(u64 x)
     return x;
 }
 
-/* ---- Runs: what loops over bytes do together -------------------------------------------------------------
+/* ---- Runs: what loops over bytes do together
+ * -------------------------------------------------------------
  *
- * n is at most `most`, a constant. If n is none, it is pinned before it is compared, so that the verifier sees the
- * bound of the very number that the loops end at. The verifier takes words on the stack only at their own multiples:
- * the first byte of `to` (or `a`) is `skew` bytes behind a multiple of eight, and words of `width` bytes lie well in
- * both arrays. Both are constants. Single bytes and short words lead to the first multiple of `width`, and away from
- * the last one. Addresses are pinned, or clang would keep every byte of a small array in a place of its own, and the
- * stack has no room.
+ * n is at most `most`, a constant. If n is none, it is pinned before it is compared, so that the
+ * verifier sees the bound of the very number that the loops end at. The verifier takes words on the
+ * stack only at their own multiples: the first byte of `to` (or `a`) is `skew` bytes behind a
+ * multiple of eight, and words of `width` bytes lie well in both arrays. Both are constants. Single
+ * bytes and short words lead to the first multiple of `width`, and away from the last one.
+ * Addresses are pinned, or clang would keep every byte of a small array in a place of its own, and
+ * the stack has no room.
  */
 
 #define NF_HEAD1(skew) ((skew) & 1)
@@ -216,45 +232,45 @@ NF_INLINE u64 nf_unlinked(u64 x)
 /* Runs of a constant number of words are written out up to this one. */
 #define NF_RUN_WRITTEN_OUT 32
 /* Indices are pinned, or clang would make the loop a call that it cannot make. */
-#define NF_RUN_STEP(type, STEP)                                                                                        \
-    do {                                                                                                               \
-        STEP(type);                                                                                                    \
-        at += sizeof(type);                                                                                            \
+#define NF_RUN_STEP(type, STEP)                                                                    \
+    do {                                                                                           \
+        STEP(type);                                                                                \
+        at += sizeof(type);                                                                        \
     } while (0)
-#define NF_RUN_WORD(width, STEP)                                                                                       \
-    do {                                                                                                               \
-        if ((width) == 8)                                                                                              \
-            NF_RUN_STEP(nf_word64, STEP);                                                                              \
-        else if ((width) == 4)                                                                                         \
-            NF_RUN_STEP(nf_word32, STEP);                                                                              \
-        else if ((width) == 2)                                                                                         \
-            NF_RUN_STEP(nf_word16, STEP);                                                                              \
-        else                                                                                                           \
-            NF_RUN_STEP(u8, STEP);                                                                                     \
+#define NF_RUN_WORD(width, STEP)                                                                   \
+    do {                                                                                           \
+        if ((width) == 8)                                                                          \
+            NF_RUN_STEP(nf_word64, STEP);                                                          \
+        else if ((width) == 4)                                                                     \
+            NF_RUN_STEP(nf_word32, STEP);                                                          \
+        else if ((width) == 2)                                                                     \
+            NF_RUN_STEP(nf_word16, STEP);                                                          \
+        else                                                                                       \
+            NF_RUN_STEP(u8, STEP);                                                                 \
     } while (0)
-#define NF_RUN(n, skew, width, STEP)                                                                                   \
-    do {                                                                                                               \
-        if ((width) > 1 && NF_HEAD1(skew) && at + 1 <= (n))                                                            \
-            NF_RUN_STEP(u8, STEP);                                                                                     \
-        if ((width) > 2 && NF_HEAD2(skew) && at + 2 <= (n))                                                            \
-            NF_RUN_STEP(nf_word16, STEP);                                                                              \
-        if ((width) > 4 && NF_HEAD4(skew) && at + 4 <= (n))                                                            \
-            NF_RUN_STEP(nf_word32, STEP);                                                                              \
-        if (__builtin_constant_p(n) && (n) / (width) <= NF_RUN_WRITTEN_OUT) {                                          \
-            _Pragma("unroll") for (; at + (width) <= (n);) NF_RUN_WORD(width, STEP);                                   \
-        } else {                                                                                                       \
-            _Pragma("clang loop unroll(disable)") for (; at + (width) <= (n);)                                         \
-            {                                                                                                          \
-                NF_PIN(at);                                                                                            \
-                NF_RUN_WORD(width, STEP);                                                                              \
-            }                                                                                                          \
-        }                                                                                                              \
-        if ((width) > 4 && at + 4 <= (n))                                                                              \
-            NF_RUN_STEP(nf_word32, STEP);                                                                              \
-        if ((width) > 2 && at + 2 <= (n))                                                                              \
-            NF_RUN_STEP(nf_word16, STEP);                                                                              \
-        if ((width) > 1 && at + 1 <= (n))                                                                              \
-            NF_RUN_STEP(u8, STEP);                                                                                     \
+#define NF_RUN(n, skew, width, STEP)                                                               \
+    do {                                                                                           \
+        if ((width) > 1 && NF_HEAD1(skew) && at + 1 <= (n))                                        \
+            NF_RUN_STEP(u8, STEP);                                                                 \
+        if ((width) > 2 && NF_HEAD2(skew) && at + 2 <= (n))                                        \
+            NF_RUN_STEP(nf_word16, STEP);                                                          \
+        if ((width) > 4 && NF_HEAD4(skew) && at + 4 <= (n))                                        \
+            NF_RUN_STEP(nf_word32, STEP);                                                          \
+        if (__builtin_constant_p(n) && (n) / (width) <= NF_RUN_WRITTEN_OUT) {                      \
+            _Pragma("unroll") for (; at + (width) <= (n);) NF_RUN_WORD(width, STEP);               \
+        } else {                                                                                   \
+            _Pragma("clang loop unroll(disable)") for (; at + (width) <= (n);)                     \
+            {                                                                                      \
+                NF_PIN(at);                                                                        \
+                NF_RUN_WORD(width, STEP);                                                          \
+            }                                                                                      \
+        }                                                                                          \
+        if ((width) > 4 && at + 4 <= (n))                                                          \
+            NF_RUN_STEP(nf_word32, STEP);                                                          \
+        if ((width) > 2 && at + 2 <= (n))                                                          \
+            NF_RUN_STEP(nf_word16, STEP);                                                          \
+        if ((width) > 1 && at + 1 <= (n))                                                          \
+            NF_RUN_STEP(u8, STEP);                                                                 \
     } while (0)
 
 NF_INLINE void nf_copy_run(u8 *to, const u8 *from, u64 n, u32 most, u32 skew, u32 width)
@@ -296,8 +312,8 @@ NF_INLINE u8 nf_differ_run(const u8 *a, const u8 *b, u64 n, u32 most, u32 skew, 
             return 0;
     }
 /* Pinned, or clang would read all words before it compares the first two. */
-#define NF_DIFFER_STEP(type)                                                                                           \
-    differ |= *(const type *)(a + at) ^ *(const type *)(b + at);                                                       \
+#define NF_DIFFER_STEP(type)                                                                       \
+    differ |= *(const type *)(a + at) ^ *(const type *)(b + at);                                   \
     NF_PIN(differ)
     NF_RUN(n, skew, width, NF_DIFFER_STEP);
     differ |= differ >> 32;
@@ -305,7 +321,8 @@ NF_INLINE u8 nf_differ_run(const u8 *a, const u8 *b, u64 n, u32 most, u32 skew, 
     return differ | differ >> 8;
 }
 
-/* A number of bytes that are equal, from the first one on: to the word with a difference, or all. */
+/* A number of bytes that are equal, from the first one on: to the word with a difference, or all.
+ */
 NF_INLINE u64 nf_same_run(const u8 *a, const u8 *b, u64 n, u32 most, u32 skew, u32 width)
 {
     u64 at = 0;
@@ -316,15 +333,15 @@ NF_INLINE u64 nf_same_run(const u8 *a, const u8 *b, u64 n, u32 most, u32 skew, u
         if (n > most)
             return 0;
     }
-#define NF_SAME_STEP(type)                                                                                             \
-    if (*(const type *)(a + at) != *(const type *)(b + at))                                                            \
+#define NF_SAME_STEP(type)                                                                         \
+    if (*(const type *)(a + at) != *(const type *)(b + at))                                        \
     return at
     NF_RUN(n, skew, width, NF_SAME_STEP);
     return at;
 }
 
-/* Runs from the frame and to it: false, and nothing done, if it ends before. The kernel compares with the frame's end,
- * but takes offsets of 32 bits. */
+/* Runs from the frame and to it: false, and nothing done, if it ends before. The kernel compares
+ * with the frame's end, but takes offsets of 32 bits. */
 NF_INLINE bool nf_load_run(struct xdp_md *ctx, u64 off, void *to, u64 n, u32 most)
 {
     NF_PIN(n);
@@ -341,7 +358,8 @@ NF_INLINE bool nf_store_run(struct xdp_md *ctx, u64 off, const void *from, u64 n
     return n <= most && off < 0x10000 && bpf_xdp_store_bytes(ctx, off, (void *)from, n) == 0;
 }
 
-/* ---- Integers where C leaves the result undefined -------------------------------------------------------- */
+/* ---- Integers where C leaves the result undefined
+ * -------------------------------------------------------- */
 
 NF_INLINE u64 nf_udiv(u64 a, u64 b) { return b ? a / b : 0; }
 NF_INLINE u64 nf_urem(u64 a, u64 b) { return b ? a % b : a; }
@@ -360,7 +378,8 @@ NF_INLINE u64 nf_shl(u64 a, u64 by, u32 bits) { return by < bits ? a << by : 0; 
 NF_INLINE u64 nf_shr(u64 a, u64 by, u32 bits) { return by < bits ? a >> by : 0; }
 NF_INLINE s64 nf_sar(s64 a, u64 by, u32 bits) { return a >> (by < bits ? by : bits - 1); }
 
-/* ---- Checksums and hashes -------------------------------------------------------------------------------- */
+/* ---- Checksums and hashes
+ * -------------------------------------------------------------------------------- */
 
 NF_INLINE u32 nf_fold(u64 sum)
 {
@@ -371,8 +390,8 @@ NF_INLINE u32 nf_fold(u64 sum)
     return sum;
 }
 
-/* Ones-complement sum of n bytes in network order, added to sum (RFC 1071): words are added as they lie in memory and
- * swapped once at the end. n is a constant. */
+/* Ones-complement sum of n bytes in network order, added to sum (RFC 1071): words are added as they
+ * lie in memory and swapped once at the end. n is a constant. */
 NF_INLINE u32 nf_csum_bytes(u32 sum, const void *bytes, u32 n)
 {
     const u8 *p = bytes;
@@ -390,9 +409,9 @@ NF_INLINE u32 nf_csum_bytes(u32 sum, const void *bytes, u32 n)
 /* What a byte does to the checksum that so many bytes behind it find. */
 extern const u32 nf_crc32c[8][256];
 
-/* One byte's part. opaque masks the index out of clang's sight: of an integer in a register clang may know that it is
- * one byte where the verifier does not, and would leave the mask out. Bytes of structs come from memory, where both
- * know. */
+/* One byte's part. opaque masks the index out of clang's sight: of an integer in a register clang
+ * may know that it is one byte where the verifier does not, and would leave the mask out. Bytes of
+ * structs come from memory, where both know. */
 NF_INLINE u32 nf_crc_part(u32 behind, u32 byte, bool opaque)
 {
     u64 at = (u8)byte;
@@ -401,8 +420,8 @@ NF_INLINE u32 nf_crc_part(u32 behind, u32 byte, bool opaque)
     return nf_crc32c[behind][at];
 }
 
-/* CRC32C of four more bytes: their four look-ups do not wait for one another (Kounavis and Berry, "Novel Table
- * Lookup-Based Algorithms for High-Performance CRC Generation", 2008). */
+/* CRC32C of four more bytes: their four look-ups do not wait for one another (Kounavis and Berry,
+ * "Novel Table Lookup-Based Algorithms for High-Performance CRC Generation", 2008). */
 NF_INLINE u32 nf_crc_word(u32 behind, u32 word, bool opaque)
 {
     return nf_crc_part(behind + 3, word, opaque) ^ nf_crc_part(behind + 2, word >> 8, opaque) ^
@@ -417,8 +436,8 @@ NF_INLINE u32 nf_crc_words(u32 crc, const u8 *p, bool opaque)
     return nf_crc_word(4, crc ^ nf_word_of(p), opaque) ^ nf_crc_word(0, nf_word_of(p + 4), opaque);
 }
 
-/* See ir::io::hash. n is a constant. Of many bytes clang would read all before the first look-up, and the stack would
- * not hold them: these go through a loop, and pinning keeps it one. */
+/* See ir::io::hash. n is a constant. Of many bytes clang would read all before the first look-up,
+ * and the stack would not hold them: these go through a loop, and pinning keeps it one. */
 NF_INLINE u32 nf_hash_with(u32 seed, const void *bytes, u32 n, bool opaque)
 {
     const u8 *p = bytes;
@@ -449,10 +468,17 @@ NF_INLINE u32 nf_hash_with(u32 seed, const void *bytes, u32 n, bool opaque)
     return h ^ h >> 16;
 }
 
-NF_INLINE u32 nf_hash_bytes(u32 seed, const void *bytes, u32 n) { return nf_hash_with(seed, bytes, n, false); }
-NF_INLINE u32 nf_hash_int(u32 seed, const void *bytes, u32 n) { return nf_hash_with(seed, bytes, n, true); }
+NF_INLINE u32 nf_hash_bytes(u32 seed, const void *bytes, u32 n)
+{
+    return nf_hash_with(seed, bytes, n, false);
+}
+NF_INLINE u32 nf_hash_int(u32 seed, const void *bytes, u32 n)
+{
+    return nf_hash_with(seed, bytes, n, true);
+}
 
-/* ---- Time and randomness: fields of the event ------------------------------------------------------------ */
+/* ---- Time and randomness: fields of the event
+ * ------------------------------------------------------------ */
 
 #if NF_MODE == 1
 struct {
@@ -465,8 +491,8 @@ extern u64 nf_recorded;
 #endif
 
 #if NF_MODE == 1 && defined(NF_STAGES)
-/* Which events a full table refused: with several replicas that is the target's choice, which the interpreter repeats.
- * Pairs of the event's number and the table's. */
+/* Which events a full table refused: with several replicas that is the target's choice, which the
+ * interpreter repeats. Pairs of the event's number and the table's. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1 << 16);
@@ -540,7 +566,8 @@ NF_INLINE u32 nf_random_at(u64 seed, u64 n)
     return (z ^ z >> 31) >> 32;
 }
 
-/* ---- Where packets go ------------------------------------------------------------------------------------ */
+/* ---- Where packets go
+ * ------------------------------------------------------------------------------------ */
 
 struct {
     __uint(type, BPF_MAP_TYPE_DEVMAP);
@@ -604,7 +631,8 @@ NF_INLINE int nf_drop(u32 reason)
     return XDP_DROP;
 }
 
-/* The headers that were emitted do not fit in front of the packet, or it shrank under its own headers. */
+/* The headers that were emitted do not fit in front of the packet, or it shrank under its own
+ * headers. */
 NF_INLINE int nf_no_room(u32 reason)
 {
     __sync_fetch_and_add(&nf_drops[reason], 1);
@@ -614,7 +642,8 @@ NF_INLINE int nf_no_room(u32 reason)
     return XDP_DROP;
 }
 
-/* ---- Headers whose place is not constant ----------------------------------------------------------------- */
+/* ---- Headers whose place is not constant
+ * ----------------------------------------------------------------- */
 
 #ifdef NF_STAGING
 /* Emitted headers wait here when paths that emit differently meet. */
@@ -638,8 +667,8 @@ NF_INLINE u8 *nf_staging(void)
     return bpf_map_lookup_elem(&nf_staged_headers, &zero);
 }
 
-/* Through memory, so that the verifier forgets how many there are: else loops that stage would be walked once for each
- * number of bytes that any of them may leave. */
+/* Through memory, so that the verifier forgets how many there are: else loops that stage would be
+ * walked once for each number of bytes that any of them may leave. */
 NF_INLINE void nf_staged_more(u8 *staged, u32 *used, u32 size)
 {
     volatile u32 *known = &((struct nf_staged *)staged)->used;
@@ -676,7 +705,8 @@ NF_INLINE bool nf_stage_frame(struct xdp_md *ctx, u64 off, u8 *staged, u32 *used
     return true;
 }
 
-/* Puts the headers at the frame's start: one call of the kernel instead of a check and a store for each byte. */
+/* Puts the headers at the frame's start: one call of the kernel instead of a check and a store for
+ * each byte. */
 NF_INLINE bool nf_unstage(struct xdp_md *ctx, const u8 *staged, u32 used)
 {
     u64 size = used;
@@ -690,7 +720,8 @@ NF_INLINE bool nf_unstage(struct xdp_md *ctx, const u8 *staged, u32 used)
 
 #endif
 
-/* ---- Stages on several CPUs ------------------------------------------------------------------------------ */
+/* ---- Stages on several CPUs
+ * ------------------------------------------------------------------------------ */
 
 #ifdef NF_STAGES
 /* The CPU of each replica. */
@@ -701,7 +732,8 @@ struct nf_stage_count {
     u64 handed;
 };
 
-/* One for each stage, the last for the program that spreads packets over the first stage's replicas. */
+/* One for each stage, the last for the program that spreads packets over the first stage's
+ * replicas. */
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, NF_STAGES + 1);
@@ -711,16 +743,16 @@ struct {
 
 #if NF_MODE == 1
 #define NF_TRIP_MEMBERS u32 nf_number, nf_route;
-#define NF_TRIP_TO(made, clock, replica)                                                                               \
-    do {                                                                                                               \
-        (made).nf_number = (clock).number;                                                                             \
-        (made).nf_route = (clock).route * 67 + (u32)(replica) + 1;                                                     \
+#define NF_TRIP_TO(made, clock, replica)                                                           \
+    do {                                                                                           \
+        (made).nf_number = (clock).number;                                                         \
+        (made).nf_route = (clock).route * 67 + (u32)(replica) + 1;                                 \
     } while (0)
-#define NF_TRIP_FROM(clock, made)                                                                                      \
-    do {                                                                                                               \
-        (clock).number = (made).nf_number;                                                                             \
-        (clock).route = (made).nf_route;                                                                               \
-        nf_at_event((made).nf_number);                                                                                 \
+#define NF_TRIP_FROM(clock, made)                                                                  \
+    do {                                                                                           \
+        (clock).number = (made).nf_number;                                                         \
+        (clock).route = (made).nf_route;                                                           \
+        nf_at_event((made).nf_number);                                                             \
     } while (0)
 /* A packet that leaves says which event it comes from and which way it took. */
 #define NF_LEAVE(ctx, clock, verdict) (nf_mark((ctx), &(clock)), (verdict))
@@ -737,31 +769,32 @@ NF_INLINE void nf_mark(struct xdp_md *ctx, const struct nf_clock *clock)
 }
 #else
 #define NF_TRIP_MEMBERS
-#define NF_TRIP_TO(made, clock, replica)                                                                               \
-    do {                                                                                                               \
+#define NF_TRIP_TO(made, clock, replica)                                                           \
+    do {                                                                                           \
     } while (0)
-#define NF_TRIP_FROM(clock, made)                                                                                      \
-    do {                                                                                                               \
+#define NF_TRIP_FROM(clock, made)                                                                  \
+    do {                                                                                           \
     } while (0)
 #define NF_LEAVE(ctx, clock, verdict) (verdict)
 #endif
 
 /* What a packet brings to a replica of the first stage. */
-#define NF_CLOCK_MEMBERS                                                                                               \
-    u64 nf_now;                                                                                                        \
+#define NF_CLOCK_MEMBERS                                                                           \
+    u64 nf_now;                                                                                    \
     u64 nf_seed;
-#define NF_CLOCK_TO(made, clock)                                                                                       \
-    do {                                                                                                               \
-        (made).nf_now = (clock).now;                                                                                   \
-        (made).nf_seed = (clock).seed;                                                                                 \
+#define NF_CLOCK_TO(made, clock)                                                                   \
+    do {                                                                                           \
+        (made).nf_now = (clock).now;                                                               \
+        (made).nf_seed = (clock).seed;                                                             \
     } while (0)
-#define NF_CLOCK_FROM(clock, made)                                                                                     \
-    do {                                                                                                               \
-        (clock).now = (made).nf_now;                                                                                   \
-        (clock).seed = (made).nf_seed;                                                                                 \
+#define NF_CLOCK_FROM(clock, made)                                                                 \
+    do {                                                                                           \
+        (clock).now = (made).nf_now;                                                               \
+        (clock).seed = (made).nf_seed;                                                             \
     } while (0)
 
-/* Packets that full queues turned away, by the id of the queue's map; the loader makes the entries. */
+/* Packets that full queues turned away, by the id of the queue's map; the loader makes the entries.
+ */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, NF_STAGES);
@@ -792,14 +825,14 @@ NF_INLINE int nf_counted(u32 stage, int verdict)
 }
 
 /* Takes an event's values out of the packet's metadata, and the metadata off the packet. */
-#define NF_TAKE(ctx, event)                                                                                            \
-    do {                                                                                                               \
-        u8 *nf_meta = (u8 *)(long)(ctx)->data_meta;                                                                    \
-        if (nf_meta + sizeof(event) > (u8 *)(long)(ctx)->data)                                                         \
-            return XDP_ABORTED;                                                                                        \
-        __builtin_memcpy(&(event), (nf_wide_bytes *)nf_meta, sizeof(event));                                           \
-        if (bpf_xdp_adjust_meta((ctx), sizeof(event)))                                                                 \
-            return XDP_ABORTED;                                                                                        \
+#define NF_TAKE(ctx, event)                                                                        \
+    do {                                                                                           \
+        u8 *nf_meta = (u8 *)(long)(ctx)->data_meta;                                                \
+        if (nf_meta + sizeof(event) > (u8 *)(long)(ctx)->data)                                     \
+            return XDP_ABORTED;                                                                    \
+        __builtin_memcpy(&(event), (nf_wide_bytes *)nf_meta, sizeof(event));                       \
+        if (bpf_xdp_adjust_meta((ctx), sizeof(event)))                                             \
+            return XDP_ABORTED;                                                                    \
     } while (0)
 
 #ifdef NF_ROOM
@@ -830,7 +863,8 @@ NF_INLINE u32 nf_kind_of(struct xdp_md *ctx)
 }
 
 /* Hands a packet on to the queue of the CPU that a replica runs on. size is a constant. */
-NF_INLINE int nf_hand(struct xdp_md *ctx, u32 stage, void *queue, u64 replica, const void *event, u32 size)
+NF_INLINE int nf_hand(struct xdp_md *ctx, u32 stage, void *queue, u64 replica, const void *event,
+                      u32 size)
 {
     if (bpf_xdp_adjust_meta(ctx, -(int)size))
         return XDP_ABORTED;
@@ -881,7 +915,10 @@ NF_INLINE u64 nf_mix_frame(u64 key, const u8 *data, const u8 *end, u32 off, u32 
 }
 
 /* The replica of a key: equal keys go to the same one. */
-NF_INLINE u32 nf_replica(u64 key, u32 replicas) { return (u64)(u32)(nf_mix_word(0, key) >> 16) * replicas >> 32; }
+NF_INLINE u32 nf_replica(u64 key, u32 replicas)
+{
+    return (u64)(u32)(nf_mix_word(0, key) >> 16) * replicas >> 32;
+}
 
 /* Any replica: in turn by what the sending stage has handed on from this CPU. */
 NF_INLINE u32 nf_in_turn(u32 sender, u32 replicas)
@@ -914,7 +951,8 @@ NF_INLINE bool nf_restage(struct xdp_md *ctx, u8 *staged, u32 used)
 #endif
 
 #ifdef NF_FRAME_SUM
-/* A copy of the bytes to sum: the helper takes memory whose size the verifier knows, and 512 bytes at a time. */
+/* A copy of the bytes to sum: the helper takes memory whose size the verifier knows, and 512 bytes
+ * at a time. */
 struct nf_sum_area {
     u8 bytes[4096 + 512];
 };
@@ -960,7 +998,8 @@ NF_INLINE u32 nf_csum_frame(struct xdp_md *ctx, u64 off, u32 sum, u32 want)
 }
 #endif
 
-/* ---- The program's host side ----------------------------------------------------------------------------- */
+/* ---- The program's host side
+ * ----------------------------------------------------------------------------- */
 
 enum { NF_HOST_RECV = 1, NF_HOST_MSG, NF_DMA_WRITE, NF_LOG };
 /* Largest packet a record carries. */
@@ -1027,7 +1066,8 @@ NF_INLINE int nf_to_host(void)
     return XDP_DROP;
 }
 
-/* ---- Tables ---------------------------------------------------------------------------------------------- */
+/* ---- Tables
+ * ---------------------------------------------------------------------------------------------- */
 
 /* The address of a key or value that is an expression. */
 #define NF_ADDR(type, value) (&(type){value})
@@ -1057,9 +1097,11 @@ NF_INLINE bool nf_masked_equal(const void *key, const void *want, const void *ma
     u32 i = 0;
 #pragma unroll
     for (; i + 8 <= n; i += 8)
-        differ |= (*(const nf_word64 *)(k + i) ^ *(const nf_word64 *)(w + i)) & *(const nf_word64 *)(m + i);
+        differ |= (*(const nf_word64 *)(k + i) ^ *(const nf_word64 *)(w + i)) &
+                  *(const nf_word64 *)(m + i);
     if (i + 4 <= n) {
-        differ |= (*(const nf_word32 *)(k + i) ^ *(const nf_word32 *)(w + i)) & *(const nf_word32 *)(m + i);
+        differ |= (*(const nf_word32 *)(k + i) ^ *(const nf_word32 *)(w + i)) &
+                  *(const nf_word32 *)(m + i);
         i += 4;
     }
 #pragma unroll
@@ -1092,7 +1134,8 @@ NF_INLINE void *nf_map_entry(void *map, const void *key, const void *zero, u64 *
     return entry ? entry : nf_map_create(map, key, zero, refused);
 }
 
-/* ---- Byte strings of table entries: capacity is a constant, the array has slack behind it ---------------- */
+/* ---- Byte strings of table entries: capacity is a constant, the array has slack behind it
+ * ---------------- */
 
 NF_INLINE bool nf_buf_append(u8 *buf, u32 *used, u32 capacity, const void *bytes, u32 size)
 {
@@ -1107,7 +1150,8 @@ NF_INLINE bool nf_buf_append(u8 *buf, u32 *used, u32 capacity, const void *bytes
     return true;
 }
 
-NF_INLINE bool nf_buf_append_frame(struct xdp_md *ctx, u32 off, u32 want, u8 *buf, u32 *used, u32 capacity)
+NF_INLINE bool nf_buf_append_frame(struct xdp_md *ctx, u32 off, u32 want, u8 *buf, u32 *used,
+                                   u32 capacity)
 {
     u64 at = *used;
     u32 total = nf_whole_length(ctx);
@@ -1142,7 +1186,8 @@ NF_INLINE bool nf_buf_read(const u8 *buf, u32 used, u32 capacity, u32 off, void 
 }
 
 #ifdef NF_HOST_RING
-/* The record head stands right in front of the bytes, so the string goes out without a copy in between. */
+/* The record head stands right in front of the bytes, so the string goes out without a copy in
+ * between. */
 NF_INLINE void nf_buf_deliver(struct nf_record_head *head, u32 used, u32 capacity)
 {
     u64 n = used;
@@ -1176,7 +1221,8 @@ NF_INLINE const void *nf_zeroes(void)
 }
 #endif
 
-/* ---- The kernel's forwarding information ----------------------------------------------------------------- */
+/* ---- The kernel's forwarding information
+ * ----------------------------------------------------------------- */
 
 struct nf_rt_fib_query {
     u8 family;
@@ -1221,16 +1267,17 @@ NF_INLINE bool nf_fib(struct xdp_md *ctx, const void *query, void *answer)
     return found;
 }
 
-/* Replaces *at by x while x is better than what is there, atomically; gives up after 8 lost races. */
-#define NF_ATOMIC_UPDATE(at, x, better)                                                                                \
-    do {                                                                                                               \
-        __typeof__(*(at)) nf_old = *(volatile __typeof__(*(at)) *)(at);                                                \
-        for (int nf_try = 0; nf_try < 8 && (x)better nf_old; nf_try++) {                                               \
-            __typeof__(*(at)) nf_seen = __sync_val_compare_and_swap((at), nf_old, (x));                                \
-            if (nf_seen == nf_old)                                                                                     \
-                break;                                                                                                 \
-            nf_old = nf_seen;                                                                                          \
-        }                                                                                                              \
+/* Replaces *at by x while x is better than what is there, atomically; gives up after 8 lost races.
+ */
+#define NF_ATOMIC_UPDATE(at, x, better)                                                            \
+    do {                                                                                           \
+        __typeof__(*(at)) nf_old = *(volatile __typeof__(*(at)) *)(at);                            \
+        for (int nf_try = 0; nf_try < 8 && (x)better nf_old; nf_try++) {                           \
+            __typeof__(*(at)) nf_seen = __sync_val_compare_and_swap((at), nf_old, (x));            \
+            if (nf_seen == nf_old)                                                                 \
+                break;                                                                             \
+            nf_old = nf_seen;                                                                      \
+        }                                                                                          \
     } while (0)
 
 #endif

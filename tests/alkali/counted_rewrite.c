@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * counted_rewrite: a program in the interface of Alkali. Members of odd widths, a table with an option, two headers and
- * the rest of the packet emitted to a new one, and a write to the host's memory.
+ * counted_rewrite: a program in the interface of Alkali. Members of odd widths, a table with an
+ * option, two headers and the rest of the packet emitted to a new one, and a write to the host's
+ * memory.
  */
 #include "alkali.h"
 #include "generic_handlers.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * sometimes: a program in the interface of Alkali that sends a packet on some ways only, with the rest of what came in
- * or without.
+ * sometimes: a program in the interface of Alkali that sends a packet on some ways only, with the
+ * rest of what came in or without.
  */
 #include "alkali.h"
 #include "generic_handlers.h"

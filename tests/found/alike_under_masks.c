@@ -1,5 +1,5 @@
-// Entries whose keys differ only in bits that their mask or prefix leaves out are one entry: the one
-// written last stays. Tables of RISC-V images kept two.
+// Entries whose keys differ only in bits that their mask or prefix leaves out are one entry: the
+// one written last stays. Tables of RISC-V images kept two.
 #include <nicforge.h>
 struct wide {
     uint16_t part[3];

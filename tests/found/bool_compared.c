@@ -1,4 +1,5 @@
-/* A comparison's result compared with what it can never be: a program may say so, and compilers may warn of it. */
+/* A comparison's result compared with what it can never be: a program may say so, and compilers may
+ * warn of it. */
 #include <nicforge.h>
 
 NF_PORTS(2);

@@ -1,4 +1,5 @@
-/* Handlers of two stages add to one counter and use one LRU table, which nobody looks at elsewhere. */
+/* Handlers of two stages add to one counter and use one LRU table, which nobody looks at elsewhere.
+ */
 #include <nicforge.h>
 
 struct key {

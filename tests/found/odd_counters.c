@@ -1,4 +1,5 @@
-/* Members of packed structs that are changed in place, at odd offsets of the values of several kinds of tables. */
+/* Members of packed structs that are changed in place, at odd offsets of the values of several
+ * kinds of tables. */
 #include <nicforge.h>
 
 struct key {

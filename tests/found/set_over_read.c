@@ -1,4 +1,5 @@
-/* A member of a new struct is computed from one that is not used again: both could be one variable. */
+/* A member of a new struct is computed from one that is not used again: both could be one variable.
+ */
 #include <nicforge.h>
 
 struct part {

@@ -1,4 +1,5 @@
-/* The entry of an array whose byte string left is as it was at first, whatever lies behind the string's end. */
+/* The entry of an array whose byte string left is as it was at first, whatever lies behind the
+ * string's end. */
 #include <nicforge.h>
 
 struct value {

@@ -1,6 +1,8 @@
-/* A program that attaches as the host side (runtime/host/nf_attach.h) and answers every message by the next number.
+/* A program that attaches as the host side (runtime/host/nf_attach.h) and answers every message by
+ * the next number.
  *
- *     attach PATH MOST    ends after MOST messages, without a word to anybody; says what it received
+ *     attach PATH MOST    ends after MOST messages, without a word to anybody; says what it
+ * received
  */
 #include <poll.h>
 #include <stdio.h>
@@ -15,7 +17,8 @@ struct number {
 int main(int argc, char **argv)
 {
     struct nf_attach run;
-    int status = argc == 3 ? nf_attach(&run, argv[1], sizeof(struct number), sizeof(struct number)) : -EINVAL;
+    int status = argc == 3 ? nf_attach(&run, argv[1], sizeof(struct number), sizeof(struct number))
+                           : -EINVAL;
     if (status) {
         printf("refused: %s\n", strerror(-status));
         return 1;

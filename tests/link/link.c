@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Checks of queues between NIC and host (runtime/host/nf_link.h): every entry once and in order, whatever the engine,
- * the scheduler or the death of an end do. `link SEED [ROUNDS]` runs all; the first thing that is wrong ends it.
+ * Checks of queues between NIC and host (runtime/host/nf_link.h): every entry once and in order,
+ * whatever the engine, the scheduler or the death of an end do. `link SEED [ROUNDS]` runs all; the
+ * first thing that is wrong ends it.
  */
 #define _GNU_SOURCE
 #include "nf_dma_model.h"
@@ -78,7 +79,8 @@ static bool put(struct nf_link *link, uint64_t number)
     return nf_link_put(link, (uint8_t)(number % 7), bytes, length);
 }
 
-/* ---- Two threads on plain entries --------------------------------------------------------------------------- */
+/* ---- Two threads on plain entries
+ * --------------------------------------------------------------------------- */
 
 struct plain {
     void *memory;
@@ -101,7 +103,8 @@ static void *plain_producer(void *argument)
 
 static void threads(uint32_t count, uint32_t entry_bytes, uint64_t entries)
 {
-    struct plain plain = {memory(nf_link_bytes(count, entry_bytes, NF_LINK_PLAIN)), count, entry_bytes, entries};
+    struct plain plain = {memory(nf_link_bytes(count, entry_bytes, NF_LINK_PLAIN)), count,
+                          entry_bytes, entries};
     struct nf_link link;
     pthread_t producer;
     nf_link_attach(&link, plain.memory, count, entry_bytes, NF_LINK_PLAIN, true);
@@ -121,7 +124,8 @@ static void threads(uint32_t count, uint32_t entry_bytes, uint64_t entries)
     munmap(plain.memory, nf_link_bytes(count, entry_bytes, NF_LINK_PLAIN));
 }
 
-/* ---- Values without their zeros ----------------------------------------------------------------------------- */
+/* ---- Values without their zeros
+ * ----------------------------------------------------------------------------- */
 
 static void words(void)
 {
@@ -137,14 +141,16 @@ static void words(void)
     if (size > nf_words_most(length) || size > masks + (counts + 7) / 8 * 8)
         wrong("zeros take room", counts, size);
     memset(back, 255, sizeof(back));
-    if (nf_words_get(back, length, packed, size) != size || memcmp(back, bytes, length) || back[length] != 255)
+    if (nf_words_get(back, length, packed, size) != size || memcmp(back, bytes, length) ||
+        back[length] != 255)
         wrong("words do not come back", counts, size);
     uint32_t few = size ? (uint32_t)below(size) : 0;
     if (size && nf_words_get(back, length, packed, few) <= few)
         wrong("too few words are enough", counts, size);
 }
 
-/* ---- One thread and a bad engine ---------------------------------------------------------------------------- */
+/* ---- One thread and a bad engine
+ * ---------------------------------------------------------------------------- */
 
 static struct nf_dma_model *new_model(void)
 {
@@ -190,8 +196,9 @@ static void bytes_of_runs(void)
     }
 }
 
-/* Entries across a link in one direction. The near end may die and come again: then some that it had taken are gone,
- * and counted. Ends are served now and then only, so circles get full and empty. */
+/* Entries across a link in one direction. The near end may die and come again: then some that it
+ * had taken are gone, and counted. Ends are served now and then only, so circles get full and
+ * empty. */
 static void across(bool to_host, bool deaths, uint64_t entries)
 {
     uint32_t count = 2u << below(6), entry_bytes = NF_LINK_LINE * (1 + (uint32_t)below(8));
@@ -252,7 +259,8 @@ static void across(bool to_host, bool deaths, uint64_t entries)
     munmap(own, bytes);
 }
 
-/* An entry waits for the deadline and one command, whether or not others follow, though another command be under way.
+/* An entry waits for the deadline and one command, whether or not others follow, though another
+ * command be under way.
  */
 static void deadline(void)
 {
@@ -276,7 +284,8 @@ static void deadline(void)
                 wrong("no room for a burst", (uint64_t)burst, (uint64_t)i);
             nf_link_far_poll(&far, now);
         }
-        uint64_t until = now + far.deadline_ns + model->latency_ns + (uint64_t)burst * model->line_ns + 10;
+        uint64_t until =
+            now + far.deadline_ns + model->latency_ns + (uint64_t)burst * model->line_ns + 10;
         for (int i = 0; i < burst;) {
             if (nf_link_get(&near, &channel, data, &length))
                 i++;
@@ -296,7 +305,8 @@ static void deadline(void)
     munmap(own, bytes);
 }
 
-/* What went up and was freed counts as done only when its answers are down, in whatever order the engine moves things.
+/* What went up and was freed counts as done only when its answers are down, in whatever order the
+ * engine moves things.
  */
 static void round_trips(uint64_t entries)
 {
@@ -327,7 +337,8 @@ static void round_trips(uint64_t entries)
             sent += nf_link_far_put(&up, 0, data, length_of(sent, 64), now);
         }
         struct nf_link_head head;
-        const uint8_t *entry = below(4) && nf_link_reserve(&near_down) ? nf_link_take(&near_up, &head) : NULL;
+        const uint8_t *entry =
+            below(4) && nf_link_reserve(&near_down) ? nf_link_take(&near_up, &head) : NULL;
         if (entry) {
             nf_link_gather(&near_up, entry, head.length, data);
             nf_link_put(&near_down, 0, data, head.length);
@@ -346,12 +357,14 @@ static void round_trips(uint64_t entries)
         munmap(memories[i], bytes);
 }
 
-/* ---- Processes that are killed ------------------------------------------------------------------------------- */
+/* ---- Processes that are killed
+ * ------------------------------------------------------------------------------- */
 
 /* Entries that the consumer takes at a time. */
 #define HELD 3
 
-/* What the consumer tells whoever outlives it: entries it has handled, and how many were lost before it. */
+/* What the consumer tells whoever outlives it: entries it has handled, and how many were lost
+ * before it. */
 struct told {
     uint64_t handled, lost, last;
 };
@@ -372,7 +385,8 @@ static void consume(void *shared, struct told *told, uint64_t entries)
         for (uint32_t i = 0; i < count; i++) {
             if (ends && below(count) == 0)
                 raise(SIGKILL);
-            uint64_t number = check(held[i] + 8, heads[i].length, heads[i].channel, nf_link_room(&link));
+            uint64_t number =
+                check(held[i] + 8, heads[i].length, heads[i].channel, nf_link_room(&link));
             if (number <= told->last)
                 wrong("an entry came twice", number, told->last);
             told->last = number;
@@ -420,7 +434,8 @@ static void killed(uint64_t entries)
     }
     /* Some of those that a dead consumer held may have been handled before. */
     uint64_t both = told->handled + told->lost - entries;
-    if (told->handled > entries || told->lost > HELD * deaths || both > HELD * deaths || told->last != entries)
+    if (told->handled > entries || told->lost > HELD * deaths || both > HELD * deaths ||
+        told->last != entries)
         wrong("lost more than was in flight", told->lost, deaths);
     printf("killed %llu times: %llu entries, %llu lost in flight\n", (unsigned long long)deaths,
            (unsigned long long)entries, (unsigned long long)told->lost);
@@ -428,7 +443,8 @@ static void killed(uint64_t entries)
 
 int main(int argc, char **argv)
 {
-    uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, rounds = argc > 2 ? strtoull(argv[2], NULL, 10) : 20;
+    uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1,
+             rounds = argc > 2 ? strtoull(argv[2], NULL, 10) : 20;
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (uint64_t round = 0; round < rounds; round++) {
         state = (seed * 1000003 + round) * 0x9e3779b97f4a7c15u | 1;

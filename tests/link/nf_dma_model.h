@@ -2,9 +2,9 @@
  *
  * nf_dma_model.h - a DMA engine that is as bad as PCIe allows, in one thread and in virtual time.
  *
- * A command begins after a random delay, moves its 64-byte lines in random order, with random time between them and
- * mixed with the lines of other commands, and says that it is done some time after the last. Lines are whole; nothing
- * else is promised.
+ * A command begins after a random delay, moves its 64-byte lines in random order, with random time
+ * between them and mixed with the lines of other commands, and says that it is done some time after
+ * the last. Lines are whole; nothing else is promised.
  */
 #ifndef NF_DMA_MODEL_H
 #define NF_DMA_MODEL_H
@@ -40,7 +40,8 @@ static inline uint64_t nf_dma_random(struct nf_dma_model *model, uint64_t below)
     return below ? model->random % below : 0;
 }
 
-static inline bool nf_dma_model_start(struct nf_dma *dma, void *to, const void *from, uint32_t length, bool *done)
+static inline bool nf_dma_model_start(struct nf_dma *dma, void *to, const void *from,
+                                      uint32_t length, bool *done)
 {
     struct nf_dma_model *model = (struct nf_dma_model *)dma;
     uint32_t lines = (length + NF_LINK_LINE - 1) / NF_LINK_LINE;
@@ -48,8 +49,8 @@ static inline bool nf_dma_model_start(struct nf_dma *dma, void *to, const void *
         return false;
     struct nf_dma_command *command = model->commands[model->count++];
     memset(command, 0, sizeof(*command));
-    *command =
-        (struct nf_dma_command){.to = (uint8_t *)to, .from = (const uint8_t *)from, .length = length, .done = done};
+    *command = (struct nf_dma_command){
+        .to = (uint8_t *)to, .from = (const uint8_t *)from, .length = length, .done = done};
     command->lines = command->left = lines;
     command->next_ns = model->now_ns + nf_dma_random(model, model->latency_ns);
     return true;
@@ -72,7 +73,8 @@ static inline void nf_dma_model_step(struct nf_dma_model *model, uint32_t at)
     uint32_t start = line * NF_LINK_LINE, bytes = command->length - start;
     memcpy(command->to + start, command->from + start, bytes < NF_LINK_LINE ? bytes : NF_LINK_LINE);
     command->left--;
-    command->next_ns = model->now_ns + nf_dma_random(model, command->left ? model->line_ns : model->latency_ns);
+    command->next_ns =
+        model->now_ns + nf_dma_random(model, command->left ? model->line_ns : model->latency_ns);
 }
 
 /* Lets time pass. */

@@ -1,10 +1,12 @@
 /* nf_oracle.h - a packet program as plain C on this machine.
  *
- * Included before a user's program. It takes nicforge.h as users have it and gives its operations bodies: each hands
- * the bytes of its operands, and a variable of their type, to a function of the process that loaded the program (the
- * oracle, tests/src/oracle). What a type's padding is, the oracle reads from the debug information of those variables.
+ * Included before a user's program. It takes nicforge.h as users have it and gives its operations
+ * bodies: each hands the bytes of its operands, and a variable of their type, to a function of the
+ * process that loaded the program (the oracle, tests/src/oracle). What a type's padding is, the
+ * oracle reads from the debug information of those variables.
  *
- * No part of Nicforge is used, but for its header: this is the program's meaning as C has it and docs/language.md adds.
+ * No part of Nicforge is used, but for its header: this is the program's meaning as C has it and
+ * docs/language.md adds.
  */
 #ifndef NF_ORACLE_H
 #define NF_ORACLE_H
@@ -89,16 +91,16 @@ struct nf_oracle_program {
 /* The type of an expression as an operand: of a bit-field, its declared type. */
 #define NF_TYPEOF(x) __typeof__(({ (x); }))
 /* The variable at p. */
-#define NF_AT(p)                                                                                                       \
-    ({                                                                                                                 \
-        static __typeof__(*(p)) nf_type_;                                                                              \
-        (struct nf_value){(void *)(p), sizeof(*(p)), &nf_type_};                                                       \
+#define NF_AT(p)                                                                                   \
+    ({                                                                                             \
+        static __typeof__(*(p)) nf_type_;                                                          \
+        (struct nf_value){(void *)(p), sizeof(*(p)), &nf_type_};                                   \
     })
 /* A value; its copy lives as long as the block around. */
-#define NF_VALUE(call, x, ...)                                                                                         \
-    ({                                                                                                                 \
-        NF_TYPEOF(x) nf_x_ = (x);                                                                                      \
-        nf_oracle->call(__VA_ARGS__, NF_AT(&nf_x_));                                                                   \
+#define NF_VALUE(call, x, ...)                                                                     \
+    ({                                                                                             \
+        NF_TYPEOF(x) nf_x_ = (x);                                                                  \
+        nf_oracle->call(__VA_ARGS__, NF_AT(&nf_x_));                                               \
     })
 
 #define nf_extract(pkt, p) nf_oracle->extract((pkt), NF_AT(p))
@@ -115,10 +117,10 @@ struct nf_oracle_program {
 #define nf_to_host(pkt) nf_oracle->to_host(pkt)
 #define nf_drop(pkt, ...) nf_oracle->drop((pkt), "" __VA_ARGS__, __FILE_NAME__, __LINE__)
 #undef nf_host_msg
-#define nf_host_msg(message)                                                                                           \
-    ({                                                                                                                 \
-        NF_TYPEOF(message) nf_m_ = (message);                                                                          \
-        nf_oracle->host_msg(NF_AT(&nf_m_));                                                                            \
+#define nf_host_msg(message)                                                                       \
+    ({                                                                                             \
+        NF_TYPEOF(message) nf_m_ = (message);                                                      \
+        nf_oracle->host_msg(NF_AT(&nf_m_));                                                        \
     })
 #define nf_dma_write(pkt, addr, len) nf_oracle->dma_write((pkt), (addr), (len))
 
@@ -127,125 +129,126 @@ struct nf_oracle_program {
 #define nf_enqueue(queue, ...) NF_ENQUEUE_(queue, ##__VA_ARGS__, 6, 5, 4, 3, 2, 1, 0)
 #define NF_ENQUEUE_(queue, a, b, c, d, e, f, n, ...) NF_ENQUEUE_##n(queue, a, b, c, d, e, f)
 #define NF_KEEP_(n, x) NF_TYPEOF(x) nf_##n##_ = (x)
-#define NF_ENQUEUE_1(q, a, ...)                                                                                        \
-    ({                                                                                                                 \
-        NF_KEEP_(1, a);                                                                                                \
-        nf_oracle->later(^{                                                                                            \
-          q(nf_1_);                                                                                                    \
-        });                                                                                                            \
+#define NF_ENQUEUE_1(q, a, ...)                                                                    \
+    ({                                                                                             \
+        NF_KEEP_(1, a);                                                                            \
+        nf_oracle->later(^{                                                                        \
+          q(nf_1_);                                                                                \
+        });                                                                                        \
     })
-#define NF_ENQUEUE_2(q, a, b, ...)                                                                                     \
-    ({                                                                                                                 \
-        NF_KEEP_(1, a);                                                                                                \
-        NF_KEEP_(2, b);                                                                                                \
-        nf_oracle->later(^{                                                                                            \
-          q(nf_1_, nf_2_);                                                                                             \
-        });                                                                                                            \
+#define NF_ENQUEUE_2(q, a, b, ...)                                                                 \
+    ({                                                                                             \
+        NF_KEEP_(1, a);                                                                            \
+        NF_KEEP_(2, b);                                                                            \
+        nf_oracle->later(^{                                                                        \
+          q(nf_1_, nf_2_);                                                                         \
+        });                                                                                        \
     })
-#define NF_ENQUEUE_3(q, a, b, c, ...)                                                                                  \
-    ({                                                                                                                 \
-        NF_KEEP_(1, a);                                                                                                \
-        NF_KEEP_(2, b);                                                                                                \
-        NF_KEEP_(3, c);                                                                                                \
-        nf_oracle->later(^{                                                                                            \
-          q(nf_1_, nf_2_, nf_3_);                                                                                      \
-        });                                                                                                            \
+#define NF_ENQUEUE_3(q, a, b, c, ...)                                                              \
+    ({                                                                                             \
+        NF_KEEP_(1, a);                                                                            \
+        NF_KEEP_(2, b);                                                                            \
+        NF_KEEP_(3, c);                                                                            \
+        nf_oracle->later(^{                                                                        \
+          q(nf_1_, nf_2_, nf_3_);                                                                  \
+        });                                                                                        \
     })
-#define NF_ENQUEUE_4(q, a, b, c, d, ...)                                                                               \
-    ({                                                                                                                 \
-        NF_KEEP_(1, a);                                                                                                \
-        NF_KEEP_(2, b);                                                                                                \
-        NF_KEEP_(3, c);                                                                                                \
-        NF_KEEP_(4, d);                                                                                                \
-        nf_oracle->later(^{                                                                                            \
-          q(nf_1_, nf_2_, nf_3_, nf_4_);                                                                               \
-        });                                                                                                            \
+#define NF_ENQUEUE_4(q, a, b, c, d, ...)                                                           \
+    ({                                                                                             \
+        NF_KEEP_(1, a);                                                                            \
+        NF_KEEP_(2, b);                                                                            \
+        NF_KEEP_(3, c);                                                                            \
+        NF_KEEP_(4, d);                                                                            \
+        nf_oracle->later(^{                                                                        \
+          q(nf_1_, nf_2_, nf_3_, nf_4_);                                                           \
+        });                                                                                        \
     })
-#define NF_ENQUEUE_5(q, a, b, c, d, e, ...)                                                                            \
-    ({                                                                                                                 \
-        NF_KEEP_(1, a);                                                                                                \
-        NF_KEEP_(2, b);                                                                                                \
-        NF_KEEP_(3, c);                                                                                                \
-        NF_KEEP_(4, d);                                                                                                \
-        NF_KEEP_(5, e);                                                                                                \
-        nf_oracle->later(^{                                                                                            \
-          q(nf_1_, nf_2_, nf_3_, nf_4_, nf_5_);                                                                        \
-        });                                                                                                            \
+#define NF_ENQUEUE_5(q, a, b, c, d, e, ...)                                                        \
+    ({                                                                                             \
+        NF_KEEP_(1, a);                                                                            \
+        NF_KEEP_(2, b);                                                                            \
+        NF_KEEP_(3, c);                                                                            \
+        NF_KEEP_(4, d);                                                                            \
+        NF_KEEP_(5, e);                                                                            \
+        nf_oracle->later(^{                                                                        \
+          q(nf_1_, nf_2_, nf_3_, nf_4_, nf_5_);                                                    \
+        });                                                                                        \
     })
-#define NF_ENQUEUE_6(q, a, b, c, d, e, f)                                                                              \
-    ({                                                                                                                 \
-        NF_KEEP_(1, a);                                                                                                \
-        NF_KEEP_(2, b);                                                                                                \
-        NF_KEEP_(3, c);                                                                                                \
-        NF_KEEP_(4, d);                                                                                                \
-        NF_KEEP_(5, e);                                                                                                \
-        NF_KEEP_(6, f);                                                                                                \
-        nf_oracle->later(^{                                                                                            \
-          q(nf_1_, nf_2_, nf_3_, nf_4_, nf_5_, nf_6_);                                                                 \
-        });                                                                                                            \
+#define NF_ENQUEUE_6(q, a, b, c, d, e, f)                                                          \
+    ({                                                                                             \
+        NF_KEEP_(1, a);                                                                            \
+        NF_KEEP_(2, b);                                                                            \
+        NF_KEEP_(3, c);                                                                            \
+        NF_KEEP_(4, d);                                                                            \
+        NF_KEEP_(5, e);                                                                            \
+        NF_KEEP_(6, f);                                                                            \
+        nf_oracle->later(^{                                                                        \
+          q(nf_1_, nf_2_, nf_3_, nf_4_, nf_5_, nf_6_);                                             \
+        });                                                                                        \
     })
 
 /* Tables: the variable is only a name; what it is stands in a section of the program's own. */
 #undef NF_TABLE
 #undef NF_BUF_TABLE
-#define NF_TABLE(kind, name, key_type, value_type, entries)                                                            \
+#define NF_TABLE(kind, name, key_type, value_type, entries)                                        \
     NF_TABLE_(#kind, name, #name, NF_PASTE(name, NF_ID), key_type, value_type, entries, 0)
-#define NF_BUF_TABLE(kind, name, key_type, value_type, entries, bytes)                                                 \
+#define NF_BUF_TABLE(kind, name, key_type, value_type, entries, bytes)                             \
     NF_TABLE_(#kind, name, #name, NF_PASTE(name, NF_ID), key_type, value_type, entries, bytes)
-#define NF_TABLE_(kind, name, text, unique, key_type, value_type, entries, bytes)                                      \
+#define NF_TABLE_(kind, name, text, unique, key_type, value_type, entries, bytes)                  \
     NF_TABLE__(kind, name, text, unique, key_type, value_type, entries, bytes)
-#define NF_TABLE__(kind, name, text, unique, key_type, value_type, entries, bytes)                                     \
-    static struct {                                                                                                    \
-        key_type *key;                                                                                                 \
-        value_type *value;                                                                                             \
-    } name;                                                                                                            \
-    static __typeof__(*name.key) nf_key_##unique;                                                                      \
-    static __typeof__(*name.value) nf_value_##unique;                                                                  \
-    static const struct nf_oracle_table nf_table_##unique __attribute__((used, section(NF_SECTION))) = {               \
-        text,                                                                                                          \
-        kind,                                                                                                          \
-        entries,                                                                                                       \
-        bytes,                                                                                                         \
-        {0, sizeof(*name.key), &nf_key_##unique},                                                                      \
-        {0, sizeof(*name.value), &nf_value_##unique},                                                                  \
-        &name,                                                                                                         \
+#define NF_TABLE__(kind, name, text, unique, key_type, value_type, entries, bytes)                 \
+    static struct {                                                                                \
+        key_type *key;                                                                             \
+        value_type *value;                                                                         \
+    } name;                                                                                        \
+    static __typeof__(*name.key) nf_key_##unique;                                                  \
+    static __typeof__(*name.value) nf_value_##unique;                                              \
+    static const struct nf_oracle_table nf_table_##unique                                          \
+        __attribute__((used, section(NF_SECTION))) = {                                             \
+            text,                                                                                  \
+            kind,                                                                                  \
+            entries,                                                                               \
+            bytes,                                                                                 \
+            {0, sizeof(*name.key), &nf_key_##unique},                                              \
+            {0, sizeof(*name.value), &nf_value_##unique},                                          \
+            &name,                                                                                 \
     }
 
 #define NF_KEY(table, x) __typeof__(*(table)->key) nf_k_ = (x)
-#define nf_lookup(table, x, p)                                                                                         \
-    ({                                                                                                                 \
-        NF_KEY(table, x);                                                                                              \
-        __typeof__((table)->value) nf_p_ = (p);                                                                        \
-        nf_oracle->lookup((table), &nf_k_, nf_p_);                                                                     \
+#define nf_lookup(table, x, p)                                                                     \
+    ({                                                                                             \
+        NF_KEY(table, x);                                                                          \
+        __typeof__((table)->value) nf_p_ = (p);                                                    \
+        nf_oracle->lookup((table), &nf_k_, nf_p_);                                                 \
     })
-#define nf_contains(table, x)                                                                                          \
-    ({                                                                                                                 \
-        NF_KEY(table, x);                                                                                              \
-        nf_oracle->contains((table), &nf_k_);                                                                          \
+#define nf_contains(table, x)                                                                      \
+    ({                                                                                             \
+        NF_KEY(table, x);                                                                          \
+        nf_oracle->contains((table), &nf_k_);                                                      \
     })
-#define nf_update(table, x, y)                                                                                         \
-    ({                                                                                                                 \
-        NF_KEY(table, x);                                                                                              \
-        __typeof__(*(table)->value) nf_v_ = (y);                                                                       \
-        nf_oracle->update((table), &nf_k_, &nf_v_);                                                                    \
+#define nf_update(table, x, y)                                                                     \
+    ({                                                                                             \
+        NF_KEY(table, x);                                                                          \
+        __typeof__(*(table)->value) nf_v_ = (y);                                                   \
+        nf_oracle->update((table), &nf_k_, &nf_v_);                                                \
     })
-#define nf_delete(table, x)                                                                                            \
-    ({                                                                                                                 \
-        NF_KEY(table, x);                                                                                              \
-        nf_oracle->remove((table), &nf_k_);                                                                            \
+#define nf_delete(table, x)                                                                        \
+    ({                                                                                             \
+        NF_KEY(table, x);                                                                          \
+        nf_oracle->remove((table), &nf_k_);                                                        \
     })
 /* Reads the entry, which is made if there is none, changes a part of it and writes it back. */
-#define NF_COMMUTE(table, x, part, amount, change)                                                                     \
-    ({                                                                                                                 \
-        NF_KEY(table, x);                                                                                              \
-        __typeof__(*(table)->value) nf_v_;                                                                             \
-        __typeof__(nf_v_ part) nf_a_ = (amount);                                                                       \
-        if (nf_oracle->entry((table), &nf_k_, &nf_v_)) {                                                               \
-            __typeof__(nf_v_ part) nf_o_ = nf_v_ part;                                                                 \
-            nf_v_ part = (change);                                                                                     \
-            nf_oracle->update((table), &nf_k_, &nf_v_);                                                                \
-        }                                                                                                              \
-        (void)0;                                                                                                       \
+#define NF_COMMUTE(table, x, part, amount, change)                                                 \
+    ({                                                                                             \
+        NF_KEY(table, x);                                                                          \
+        __typeof__(*(table)->value) nf_v_;                                                         \
+        __typeof__(nf_v_ part) nf_a_ = (amount);                                                   \
+        if (nf_oracle->entry((table), &nf_k_, &nf_v_)) {                                           \
+            __typeof__(nf_v_ part) nf_o_ = nf_v_ part;                                             \
+            nf_v_ part = (change);                                                                 \
+            nf_oracle->update((table), &nf_k_, &nf_v_);                                            \
+        }                                                                                          \
+        (void)0;                                                                                   \
     })
 #undef nf_add
 #undef nf_min
@@ -256,24 +259,26 @@ struct nf_oracle_program {
 #undef nf_max_value
 #undef nf_or_value
 #define nf_add(table, key, member, n) NF_COMMUTE(table, key, .member, n, nf_o_ + nf_a_)
-#define nf_min(table, key, member, n) NF_COMMUTE(table, key, .member, n, nf_a_ < nf_o_ ? nf_a_ : nf_o_)
-#define nf_max(table, key, member, n) NF_COMMUTE(table, key, .member, n, nf_a_ > nf_o_ ? nf_a_ : nf_o_)
+#define nf_min(table, key, member, n)                                                              \
+    NF_COMMUTE(table, key, .member, n, nf_a_ < nf_o_ ? nf_a_ : nf_o_)
+#define nf_max(table, key, member, n)                                                              \
+    NF_COMMUTE(table, key, .member, n, nf_a_ > nf_o_ ? nf_a_ : nf_o_)
 #define nf_or(table, key, member, n) NF_COMMUTE(table, key, .member, n, nf_o_ | nf_a_)
 #define nf_add_value(table, key, n) NF_COMMUTE(table, key, , n, nf_o_ + nf_a_)
 #define nf_min_value(table, key, n) NF_COMMUTE(table, key, , n, nf_a_ < nf_o_ ? nf_a_ : nf_o_)
 #define nf_max_value(table, key, n) NF_COMMUTE(table, key, , n, nf_a_ > nf_o_ ? nf_a_ : nf_o_)
 #define nf_or_value(table, key, n) NF_COMMUTE(table, key, , n, nf_o_ | nf_a_)
 
-#define NF_KEYED(call, table, x, ...)                                                                                  \
-    ({                                                                                                                 \
-        NF_KEY(table, x);                                                                                              \
-        nf_oracle->call((table), &nf_k_, ##__VA_ARGS__);                                                               \
+#define NF_KEYED(call, table, x, ...)                                                              \
+    ({                                                                                             \
+        NF_KEY(table, x);                                                                          \
+        nf_oracle->call((table), &nf_k_, ##__VA_ARGS__);                                           \
     })
 #define nf_buf_append_pkt(table, key, pkt, n) NF_KEYED(append_pkt, table, key, pkt, n)
-#define nf_buf_append(table, x, y)                                                                                     \
-    ({                                                                                                                 \
-        NF_KEY(table, x);                                                                                              \
-        NF_VALUE(append, y, (table), &nf_k_);                                                                          \
+#define nf_buf_append(table, x, y)                                                                 \
+    ({                                                                                             \
+        NF_KEY(table, x);                                                                          \
+        NF_VALUE(append, y, (table), &nf_k_);                                                      \
     })
 #define nf_buf_len(table, key) NF_KEYED(buf_len, table, key)
 #define nf_buf_read(table, key, off, p) NF_KEYED(buf_read, table, key, off, NF_AT(p))
@@ -290,10 +295,11 @@ struct nf_oracle_program {
 
 #define NF_LOGGED(x) (struct nf_logged){(uint64_t)(x), (NF_TYPEOF(x)) - 1 < (NF_TYPEOF(x))1}
 #define nf_log(...) NF_LOG_(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define NF_LOG_(format, a, b, c, d, e, f, g, h, n, ...) NF_LOG(format, n, NF_LOG_##n(a, b, c, d, e, f, g, h))
+#define NF_LOG_(format, a, b, c, d, e, f, g, h, n, ...)                                            \
+    NF_LOG(format, n, NF_LOG_##n(a, b, c, d, e, f, g, h))
 #define NF_LOG(format, n, ...) nf_oracle->log(format, (const struct nf_logged[]){__VA_ARGS__}, n)
-#define NF_LOG_0(...)                                                                                                  \
-    {                                                                                                                  \
+#define NF_LOG_0(...)                                                                              \
+    {                                                                                              \
     }
 #define NF_LOG_1(a, ...) NF_LOGGED(a)
 #define NF_LOG_2(a, b, ...) NF_LOG_1(a, 0), NF_LOGGED(b)
@@ -309,14 +315,15 @@ struct nf_oracle_program {
 #define NF_BOUND(n) (void)0
 
 /* A program's description; the object's, once. */
-#define NF_ORACLE_PROGRAM(id, recv, host, size, type)                                                                  \
-    NF_ORACLE_PROGRAM_(nf_program_##id, __start_nf_tables_##id, __stop_nf_tables_##id, recv, host, size, type)
-#define NF_ORACLE_PROGRAM_(name, from, to, recv, host, size, type)                                                     \
-    extern const struct nf_oracle_table from[] __attribute__((weak, visibility("hidden")));                            \
-    extern const struct nf_oracle_table to[] __attribute__((weak, visibility("hidden")));                              \
+#define NF_ORACLE_PROGRAM(id, recv, host, size, type)                                              \
+    NF_ORACLE_PROGRAM_(nf_program_##id, __start_nf_tables_##id, __stop_nf_tables_##id, recv, host, \
+                       size, type)
+#define NF_ORACLE_PROGRAM_(name, from, to, recv, host, size, type)                                 \
+    extern const struct nf_oracle_table from[] __attribute__((weak, visibility("hidden")));        \
+    extern const struct nf_oracle_table to[] __attribute__((weak, visibility("hidden")));          \
     const struct nf_oracle_program name = {recv, host, {0, size, type}, from, to};
-#define NF_ORACLE_OBJECT                                                                                               \
-    const struct nf_oracle_calls *nf_oracle;                                                                           \
+#define NF_ORACLE_OBJECT                                                                           \
+    const struct nf_oracle_calls *nf_oracle;                                                       \
     void *_NSConcreteStackBlock[32], *_NSConcreteGlobalBlock[32];
 
 #endif

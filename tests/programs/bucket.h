@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * bucket.h: what several programs here keep in their tables, and a change of it that takes several cycles in hardware.
+ * bucket.h: what several programs here keep in their tables, and a change of it that takes several
+ * cycles in hardware.
  */
 #include <nicforge.h>
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * What the hand-written DPDK programs share: starting ports, and the loop of bursts of one lcore. A program defines
- * `static int forward(struct rte_mbuf *m, unsigned port)`: the port it goes to, or DROP, HOST or STACK. As in generated
- * applications nobody is there to take what goes to the host or the operating system: it is counted and freed.
+ * What the hand-written DPDK programs share: starting ports, and the loop of bursts of one lcore. A
+ * program defines `static int forward(struct rte_mbuf *m, unsigned port)`: the port it goes to, or
+ * DROP, HOST or STACK. As in generated applications nobody is there to take what goes to the host
+ * or the operating system: it is counted and freed.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -51,7 +52,8 @@ static inline __attribute__((always_inline)) int serve(int argc, char **argv, bo
         return 3;
     for (unsigned port = 0; port < ports; port++) {
         struct rte_eth_conf conf = {0};
-        if (rte_eth_dev_configure(port, 1, 1, &conf) || rte_eth_rx_queue_setup(port, 0, 512, 0, NULL, pool) ||
+        if (rte_eth_dev_configure(port, 1, 1, &conf) ||
+            rte_eth_rx_queue_setup(port, 0, 512, 0, NULL, pool) ||
             rte_eth_tx_queue_setup(port, 0, 512, 0, NULL) || rte_eth_dev_start(port))
             return 3;
     }
@@ -92,7 +94,8 @@ static inline __attribute__((always_inline)) int serve(int argc, char **argv, bo
     FILE *file = fopen(argv[used + 2], "w");
     if (!file)
         return 3;
-    fprintf(file, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", received, sent, host_count, cycles);
+    fprintf(file, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", received, sent, host_count,
+            cycles);
     fclose(file);
     return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * UDP echo by hand (bench/flow/echo.py): what comes to port 7 goes back, with addresses and ports exchanged.
+ * UDP echo by hand (bench/flow/echo.py): what comes to port 7 goes back, with addresses and ports
+ * exchanged.
  */
 #include "common.h"
 
@@ -16,10 +17,12 @@ struct headers {
 static inline int forward(struct rte_mbuf *m, unsigned port)
 {
     struct headers *h = rte_pktmbuf_mtod(m, struct headers *);
-    if (unlikely(rte_pktmbuf_data_len(m) < sizeof(*h) || h->eth.ether_type != RTE_BE16(RTE_ETHER_TYPE_IPV4) ||
-                 (h->ip.version_ihl & 15) != 5 || h->ip.next_proto_id != IPPROTO_UDP ||
-                 (h->ip.fragment_offset & RTE_BE16(RTE_IPV4_HDR_MF_FLAG | RTE_IPV4_HDR_OFFSET_MASK)) ||
-                 h->udp.dst_port != RTE_BE16(7)))
+    if (unlikely(
+            rte_pktmbuf_data_len(m) < sizeof(*h) ||
+            h->eth.ether_type != RTE_BE16(RTE_ETHER_TYPE_IPV4) || (h->ip.version_ihl & 15) != 5 ||
+            h->ip.next_proto_id != IPPROTO_UDP ||
+            (h->ip.fragment_offset & RTE_BE16(RTE_IPV4_HDR_MF_FLAG | RTE_IPV4_HDR_OFFSET_MASK)) ||
+            h->udp.dst_port != RTE_BE16(7)))
         return DROP;
     struct rte_ether_addr sender = h->eth.src_addr;
     h->eth.src_addr = h->eth.dst_addr;

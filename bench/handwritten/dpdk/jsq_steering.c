@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * jsq_steering by hand: each request goes to the host core with the fewest requests outstanding, its number in front of
- * the frame.
+ * jsq_steering by hand: each request goes to the host core with the fewest requests outstanding,
+ * its number in front of the frame.
  */
 #include "common.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * nf_chain by hand: a stateful firewall, a connection limiter and a load balancer. Per-flow state of the three is in
- * one rte_hash each, as separately maintained functions would have it, with the values in arrays beside them. Where the
- * program says that the least recently used connection goes, this one refuses: rte_hash keeps no order of use.
+ * nf_chain by hand: a stateful firewall, a connection limiter and a load balancer. Per-flow state
+ * of the three is in one rte_hash each, as separately maintained functions would have it, with the
+ * values in arrays beside them. Where the program says that the least recently used connection
+ * goes, this one refuses: rte_hash keeps no order of use.
  */
 #include <rte_hash.h>
 #include <rte_hash_crc.h>
@@ -53,8 +54,11 @@ static struct service service_of[128];
 
 static struct rte_hash *table(const char *name, uint32_t entries, uint32_t key_len)
 {
-    struct rte_hash_parameters parameters = {
-        .name = name, .entries = entries, .key_len = key_len, .hash_func = rte_hash_crc, .socket_id = 0};
+    struct rte_hash_parameters parameters = {.name = name,
+                                             .entries = entries,
+                                             .key_len = key_len,
+                                             .hash_func = rte_hash_crc,
+                                             .socket_id = 0};
     return rte_hash_create(&parameters);
 }
 

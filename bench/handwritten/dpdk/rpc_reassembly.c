@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * rpc_reassembly by hand: segments are copied once, straight into the mbuf in which the whole message goes to the host.
- * A channel keeps such an mbuf while a message is incomplete.
+ * rpc_reassembly by hand: segments are copied once, straight into the mbuf in which the whole
+ * message goes to the host. A channel keeps such an mbuf while a message is incomplete.
  */
 #include <rte_hash.h>
 #include <rte_hash_crc.h>
@@ -35,8 +35,11 @@ static uint32_t known;
 
 static bool prepare(void)
 {
-    struct rte_hash_parameters parameters = {
-        .name = "channels", .entries = CHANNELS, .key_len = 4, .hash_func = rte_hash_crc, .socket_id = 0};
+    struct rte_hash_parameters parameters = {.name = "channels",
+                                             .entries = CHANNELS,
+                                             .key_len = 4,
+                                             .hash_func = rte_hash_crc,
+                                             .socket_id = 0};
     channels = rte_hash_create(&parameters);
     return channels != NULL;
 }
@@ -69,7 +72,8 @@ static inline int forward(struct rte_mbuf *m, unsigned port)
     if (length < headers)
         return DROP;
     uint32_t id = rte_be_to_cpu_32(rpc->channel), seq = rte_be_to_cpu_32(rpc->seq);
-    uint32_t segment = rte_be_to_cpu_32(rpc->segment_bytes), total = rte_be_to_cpu_32(rpc->total_bytes);
+    uint32_t segment = rte_be_to_cpu_32(rpc->segment_bytes),
+             total = rte_be_to_cpu_32(rpc->total_bytes);
     if (!segment || segment > MAX_MESSAGE || total > MAX_MESSAGE || length - headers < segment ||
         rte_be_to_cpu_16(udp->dgram_len) != sizeof(*udp) + sizeof(*rpc) + segment)
         return DROP;

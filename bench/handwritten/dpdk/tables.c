@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * The tables of generated code beside DPDK's own: lookups that hit in 64k entries, and by masks in 16 and in 256, one
- * after the other as a handler does them, and for DPDK's in bulk as well, which a handler that runs per packet has no
- * use for. Rounds take turns; a line per kind: name and cycles per lookup of each round.
+ * The tables of generated code beside DPDK's own: lookups that hit in 64k entries, and by masks in
+ * 16 and in 256, one after the other as a handler does them, and for DPDK's in bulk as well, which
+ * a handler that runs per packet has no use for. Rounds take turns; a line per kind: name and
+ * cycles per lookup of each round.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -53,7 +54,8 @@ static void fill_lpm(void)
     for (uint32_t i = 0; i < ENTRIES; i++) {
         /* rte_lpm knows no /0. */
         uint8_t bits = i % 10 ? 24 : 16;
-        uint32_t address = number() & (bits == 24 ? 0xffffff00u : 0xffff0000u), key = __builtin_bswap32(address);
+        uint32_t address = number() & (bits == 24 ? 0xffffff00u : 0xffff0000u),
+                 key = __builtin_bswap32(address);
         uint32_t hop = i & 0xffffff;
         void *value = nf_table_put(own_lpm, &key, NULL, bits);
         if (value && rte_lpm_add(their_lpm, address, bits, hop) == 0)
@@ -61,7 +63,8 @@ static void fill_lpm(void)
     }
 }
 
-/* ---- Masks: rules over one byte and three words, as rte_acl wants them ---------------------------------------- */
+/* ---- Masks: rules over one byte and three words, as rte_acl wants them
+ * ---------------------------------------- */
 
 #define FEW 16u
 #define MANY 256u
@@ -102,11 +105,12 @@ static struct packed_flow packed(uint32_t protocol, uint32_t src, uint32_t dst, 
     };
 }
 
-/* Rules like a firewall's: a source prefix, sometimes a destination prefix, sometimes a port. Half of what is asked
- * fits some rule. */
+/* Rules like a firewall's: a source prefix, sometimes a destination prefix, sometimes a port. Half
+ * of what is asked fits some rule. */
 static bool fill_masks(struct masks *masks, const char *name, uint32_t count)
 {
-    struct rte_acl_param param = {.name = name, .rule_size = sizeof(struct rule), .max_rule_num = count};
+    struct rte_acl_param param = {
+        .name = name, .rule_size = sizeof(struct rule), .max_rule_num = count};
     struct rte_acl_config config = {.num_categories = 1, .num_fields = 5};
     memcpy(config.defs, fields, sizeof(fields));
     masks->own = nf_table_new(NF_TERNARY, count, sizeof(struct packed_flow), 4);
@@ -116,9 +120,11 @@ static bool fill_masks(struct masks *masks, const char *name, uint32_t count)
     struct packed_flow *fits = calloc(count, sizeof(*fits));
     for (uint32_t i = 0; fits && i < count; i++) {
         uint32_t src_mask = ~0u << (8 + number() % 17), dst_mask = number() % 2 ? ~0u << 16 : 0;
-        uint32_t port_mask = number() % 2 ? 0xffff : 0, src = number() & src_mask, dst = number() & dst_mask;
+        uint32_t port_mask = number() % 2 ? 0xffff : 0, src = number() & src_mask,
+                 dst = number() & dst_mask;
         uint32_t port = number() & port_mask, priority = count - i, hit = i + 1;
-        struct rule rule = {.data = {.category_mask = 1, .priority = (int32_t)priority, .userdata = hit}};
+        struct rule rule = {
+            .data = {.category_mask = 1, .priority = (int32_t)priority, .userdata = hit}};
         rule.field[0].value.u8 = 6;
         rule.field[0].mask_range.u8 = 0xff;
         rule.field[1].value.u32 = src;
@@ -127,15 +133,18 @@ static bool fill_masks(struct masks *masks, const char *name, uint32_t count)
         rule.field[2].mask_range.u32 = dst_mask;
         rule.field[4].value.u16 = (uint16_t)port;
         rule.field[4].mask_range.u16 = (uint16_t)port_mask;
-        struct packed_flow key = packed(6, src, dst, port), mask = packed(0xff, src_mask, dst_mask, port_mask);
+        struct packed_flow key = packed(6, src, dst, port),
+                           mask = packed(0xff, src_mask, dst_mask, port_mask);
         void *value = nf_table_put(masks->own, &key, &mask, priority);
         if (!value || rte_acl_add_rules(masks->theirs, (struct rte_acl_rule *)&rule, 1))
             return false;
         memcpy(value, &hit, sizeof(hit));
-        fits[i] = packed(6, src | (number() & ~src_mask), dst | (number() & ~dst_mask), port | (number() & ~port_mask));
+        fits[i] = packed(6, src | (number() & ~src_mask), dst | (number() & ~dst_mask),
+                         port | (number() & ~port_mask));
     }
     for (uint32_t i = 0; fits && i < LOOKUPS; i++)
-        masks->asked[i] = number() % 2 ? fits[number() % count] : packed(6, number(), number(), number());
+        masks->asked[i] =
+            number() % 2 ? fits[number() % count] : packed(6, number(), number(), number());
     free(fits);
     return fits && rte_acl_build(masks->theirs, &config) == 0;
 }
@@ -174,8 +183,10 @@ static uint64_t many_theirs_bulk(void) { return masks_theirs(&many, BULK); }
 
 static bool prepare(void)
 {
-    struct rte_hash_parameters hash = {
-        .name = "flows", .entries = ENTRIES, .key_len = sizeof(struct flow), .hash_func = rte_hash_crc};
+    struct rte_hash_parameters hash = {.name = "flows",
+                                       .entries = ENTRIES,
+                                       .key_len = sizeof(struct flow),
+                                       .hash_func = rte_hash_crc};
     struct rte_lpm_config lpm = {.max_rules = ENTRIES, .number_tbl8s = 256};
     own_hash = nf_table_new(NF_HASH, ENTRIES, sizeof(struct flow), 8);
     own_lru = nf_table_new(NF_LRU, ENTRIES, sizeof(struct flow), 8);
@@ -188,7 +199,8 @@ static bool prepare(void)
     while (kept < ENTRIES * 9 / 10) {
         struct flow flow = {number(), number(), (uint16_t)number(), (uint16_t)number(), 6};
         int at = rte_hash_add_key(their_hash, &flow);
-        void *own = nf_table_put(own_hash, &flow, NULL, 0), *lru = nf_table_put(own_lru, &flow, NULL, 0);
+        void *own = nf_table_put(own_hash, &flow, NULL, 0),
+             *lru = nf_table_put(own_lru, &flow, NULL, 0);
         if (at < 0 || !own || !lru)
             return false;
         values[at] = kept;
@@ -317,8 +329,9 @@ int main(int argc, char **argv)
     if (!times || !prepare())
         return 3;
     /* Both sides of a pair must find the same, or their times mean nothing. */
-    if (hash_own() != hash_theirs() || lru_own() != hash_theirs_bulk() || lpm_own() != lpm_theirs() ||
-        lpm_theirs() != lpm_theirs_bulk() || few_own() != few_theirs() || few_own() != few_theirs_bulk() ||
+    if (hash_own() != hash_theirs() || lru_own() != hash_theirs_bulk() ||
+        lpm_own() != lpm_theirs() || lpm_theirs() != lpm_theirs_bulk() ||
+        few_own() != few_theirs() || few_own() != few_theirs_bulk() ||
         many_own() != many_theirs() || many_own() != many_theirs_bulk()) {
         fprintf(stderr, "the tables disagree\n");
         return 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
- * Alkali's second application: the receive path of a TCP offload after FlexTOE. Trims what was received before and what
- * is beyond the window, writes the payload to host memory, answers with an acknowledgement. */
+ * Alkali's second application: the receive path of a TCP offload after FlexTOE. Trims what was
+ * received before and what is beyond the window, writes the payload to host memory, answers with an
+ * acknowledgement. */
 #include "headers.h"
 
 NF_PORTS(1);

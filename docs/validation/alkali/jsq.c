@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
- * Alkali's fifth application: receive-side steering to the host core with the shortest queue, 32 cores, as Ringleader
- * does it. */
+ * Alkali's fifth application: receive-side steering to the host core with the shortest queue, 32
+ * cores, as Ringleader does it. */
 #include <nicforge.h>
 
 NF_PORTS(1);

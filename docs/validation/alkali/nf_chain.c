@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
- * Alkali's third application: firewall, flow and connection tracker, load balancer. Six tables: three read by flow, one
- * updated by flow, one by source address, one by source port. */
+ * Alkali's third application: firewall, flow and connection tracker, load balancer. Six tables:
+ * three read by flow, one updated by flow, one by source address, one by source port. */
 #include "headers.h"
 
 NF_PORTS(1);
@@ -110,7 +110,8 @@ void net_recv(nf_pkt pkt)
     server.port_dst = (uint16_t)(60u + flow);
     server.hash = 0x08080808ull + 0x08080807ull + 110ull + flow;
     nf_update(&balancer, sport, server);
-    struct trailer trailer = {(uint64_t)server.ip_src + server.ip_dst + server.port_src + server.port_dst, 0, 0};
+    struct trailer trailer = {
+        (uint64_t)server.ip_src + server.ip_dst + server.port_src + server.port_dst, 0, 0};
 
     nf_emit(pkt, &verdict);
     nf_emit(pkt, &tracked);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
- * Alkali's third application with the keys that the paper names (section 6): four tables by 5-tuple, two by address.
- * The public prototype, and so `nf_chain.c`, keys them by a sum of fields, source address and source port. */
+ * Alkali's third application with the keys that the paper names (section 6): four tables by
+ * 5-tuple, two by address. The public prototype, and so `nf_chain.c`, keys them by a sum of fields,
+ * source address and source port. */
 #include "headers.h"
 
 NF_PORTS(1);
@@ -120,7 +121,8 @@ void net_recv(nf_pkt pkt)
     server.port_dst = (uint16_t)(60u + flow);
     server.hash = 0x08080808ull + 0x08080807ull + 110ull + flow;
     nf_update(&balancer, five.dst, server);
-    struct trailer trailer = {(uint64_t)server.ip_src + server.ip_dst + server.port_src + server.port_dst, 0, 0};
+    struct trailer trailer = {
+        (uint64_t)server.ip_src + server.ip_dst + server.port_src + server.port_dst, 0, 0};
 
     nf_emit(pkt, &verdict);
     nf_emit(pkt, &tracked);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
- * Alkali's fourth application: segments of RPC messages are put together on the NIC; a whole message goes to the host.
+ * Alkali's fourth application: segments of RPC messages are put together on the NIC; a whole
+ * message goes to the host.
  */
 #include <nicforge.h>
 
@@ -27,7 +28,8 @@ void net_recv(nf_pkt pkt)
     struct nf_ipv4 ip;
     struct nf_udp udp;
     struct rpc rpc;
-    if (!nf_extract(pkt, &eth) || !nf_extract(pkt, &ip) || !nf_extract(pkt, &udp) || !nf_extract(pkt, &rpc)) {
+    if (!nf_extract(pkt, &eth) || !nf_extract(pkt, &ip) || !nf_extract(pkt, &udp) ||
+        !nf_extract(pkt, &rpc)) {
         nf_drop(pkt, "short");
         return;
     }

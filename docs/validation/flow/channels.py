@@ -1,14 +1,31 @@
-"""Reads and writes of a store on one queue, or each in entries of their own: what `nicforge validate flow` compares.
+"""Reads and writes of a store on one queue, or each in entries of their own: what `nicforge
+validate flow` compares.
 
     python3 channels.py shared|separate             # prints the C
 
-Frames hold requests of memcached's binary protocol with keys of 32 and values of 64 bytes. The NIC side reads them, the host
-looks up or stores. On a shared queue a read's entry has room for a value too.
+Frames hold requests of memcached's binary protocol with keys of 32 and values of 64 bytes. The NIC
+side reads them, the host looks up or stores. On a shared queue a read's entry has room for a value
+too.
 """
 
 import sys
 
-from nicforge.flow import Discard, Drop, Element, FromNet, In, Out, Program, Queue, Struct, Table, packet, u8, u32, u64
+from nicforge.flow import (
+    Discard,
+    Drop,
+    Element,
+    FromNet,
+    In,
+    Out,
+    Program,
+    Queue,
+    Struct,
+    Table,
+    packet,
+    u8,
+    u32,
+    u64,
+)
 
 Key = Struct("key", b=u8[32])
 Item = Struct("item", b=u8[64])
@@ -63,7 +80,10 @@ class Both(Element):
     inp = In(opaque=u32, write=u8, key=Key, item=Item)
     out = Out(u32)
     tables = (items, found)
-    body = "if (write)\n    nf_update(&items, key, item);\nelse\n    nf_lookup(&items, key, &item);\n" + SUM
+    body = (
+        "if (write)\n    nf_update(&items, key, item);\nelse\n    nf_lookup(&items, key, &item);\n"
+        + SUM
+    )
 
 
 class Find(Element):

@@ -1,4 +1,5 @@
-"""Messages from NIC to host of which the host uses a part: what `nicforge validate flow` measures transfers with.
+"""Messages from NIC to host of which the host uses a part: what `nicforge validate flow` measures
+transfers with.
 
     python3 fields.py BYTES LIVE             # prints the C
 

@@ -1,13 +1,29 @@
-"""The program whose cache hit rates `nicforge validate flow` measures: numbered keys, cached in front of a store.
+"""The program whose cache hit rates `nicforge validate flow` measures: numbered keys, cached in
+front of a store.
 
     python3 hits.py BUCKETS WAYS POLICY     # prints the C
 
-A request is a key and whether it writes. Answers leave by port 1 if the NIC side made them, by port 0 if the host did.
+A request is a key and whether it writes. Answers leave by port 1 if the NIC side made them, by port
+0 if the host did.
 """
 
 import sys
 
-from nicforge.flow import Cache, Drop, Element, FromNet, In, Out, Program, Queue, Struct, Table, ToNet, packet, u32
+from nicforge.flow import (
+    Cache,
+    Drop,
+    Element,
+    FromNet,
+    In,
+    Out,
+    Program,
+    Queue,
+    Struct,
+    Table,
+    ToNet,
+    packet,
+    u32,
+)
 
 Key, Value = Struct("key", number=u32), Struct("value", number=u32)
 Request = Struct("request", key=Key, write=u32, value=Value)
@@ -93,7 +109,12 @@ def program(buckets: int, ways: int, policy: str) -> Program:
         write.busy >> Drop("busy", Request)
         near.displaced >> up["writes"] >> PutDisplaced() >> near.written("key", key=Key)
     else:
-        read.set >> up["writes"] >> Put() >> near.update("request.key", "request.value", request=Request)
+        (
+            read.set
+            >> up["writes"]
+            >> Put()
+            >> near.update("request.key", "request.value", request=Request)
+        )
     return Program("hits", network)
 
 

@@ -1,15 +1,27 @@
-"""Tuples of a node's worker for its own node, handed over past the NIC or by way of it, for `nicforge validate flow`.
+"""Tuples of a node's worker for its own node, handed over past the NIC or by way of it, for
+`nicforge validate flow`.
 
     python3 tuples.py queue|bypass           # prints the C
 
-The elements are those of examples/flow/analytics. The simulator has no worker that sends, so tuples come in as frames,
-one each.
+The elements are those of examples/flow/analytics. The simulator has no worker that sends, so tuples
+come in as frames, one each.
 """
 
 import sys
 
 from analytics import Body, Pass, Route, Tell, Tuple
-from nicforge.flow import CallableSegment, Discard, Drop, Element, FromNet, In, Out, Program, Queue, packet
+from nicforge.flow import (
+    CallableSegment,
+    Discard,
+    Drop,
+    Element,
+    FromNet,
+    In,
+    Out,
+    Program,
+    Queue,
+    packet,
+)
 
 
 class Sent(Element):

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Naive Bayes over 128 binary features and 4 classes: the class with the largest sum of logarithms. Feature f is likely
- * (0.9) in class f mod 4 and unlikely (0.2) in others, so the right class can be counted by hand.
+ * Naive Bayes over 128 binary features and 4 classes: the class with the largest sum of logarithms.
+ * Feature f is likely (0.9) in class f mod 4 and unlikely (0.2) in others, so the right class can
+ * be counted by hand.
  */
 /* libraries: m */
 #include <math.h>
@@ -59,7 +60,8 @@ int nf_function_check(void)
     build();
     for (uint32_t c = 0; c < CLASSES; c++) {
         uint32_t own = 0x11111111u << c;
-        if (classify((uint32_t[4]){own, own, own, own}) != c || classify((uint32_t[4]){own, own, own, 0}) != c)
+        if (classify((uint32_t[4]){own, own, own, own}) != c ||
+            classify((uint32_t[4]){own, own, own, 0}) != c)
             return 0;
     }
     return 1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Okapi BM25 (k1 1.2, b 0.75) of a query over documents of a made-up collection; the result is the best document and
- * its score in thousandths. Terms of a document are drawn by a fixed generator, so everybody has the same collection.
+ * Okapi BM25 (k1 1.2, b 0.75) of a query over documents of a made-up collection; the result is the
+ * best document and its score in thousandths. Terms of a document are drawn by a fixed generator,
+ * so everybody has the same collection.
  */
 /* libraries: m */
 #include <math.h>
@@ -82,12 +83,14 @@ int nf_function_check(void)
     double most;
 
     build();
-    /* A term that one document has: that document is found, with the score of the formula written out. */
+    /* A term that one document has: that document is found, with the score of the formula written
+     * out. */
     for (uint32_t t = 0; t < TERMS; t++) {
         if (containing[t] != 1)
             continue;
         int found = best_of(&t, 1, &most), f = frequency[found][t];
-        double want = log((DOCUMENTS - 0.5) / 1.5 + 1) * f * 2.2 / (f + 0.3 + 0.9 * lengths[found] / mean_length);
+        double want = log((DOCUMENTS - 0.5) / 1.5 + 1) * f * 2.2 /
+                      (f + 0.3 + 0.9 * lengths[found] / mean_length);
         if (!f || fabs(most - want) > 1e-9)
             return 0;
     }

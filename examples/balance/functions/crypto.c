@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * AES-256-GCM and then SHA-256 of the ciphertext, with OpenSSL: the result is the tag and the digest. Key and nonce are
- * fixed, so that results can be compared; a real service would not do that.
+ * AES-256-GCM and then SHA-256 of the ciphertext, with OpenSSL: the result is the tag and the
+ * digest. Key and nonce are fixed, so that results can be compared; a real service would not do
+ * that.
  */
 /* libraries: crypto */
 #include <openssl/evp.h>

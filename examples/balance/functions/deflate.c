@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Deflate with zlib, level 9 and fixed Huffman codes, as the published function does it on the NIC; the result is the
- * compressed payload.
+ * Deflate with zlib, level 9 and fixed Huffman codes, as the published function does it on the NIC;
+ * the result is the compressed payload.
  */
 /* libraries: z */
 #include <string.h>
@@ -13,7 +13,8 @@ enum { MOST = 4096 };
 
 uint32_t nf_function_run(const uint8_t *in, uint32_t length, uint8_t *out, uint32_t room)
 {
-    z_stream stream = {.next_in = (Bytef *)in, .avail_in = length, .next_out = out, .avail_out = room};
+    z_stream stream = {
+        .next_in = (Bytef *)in, .avail_in = length, .next_out = out, .avail_out = room};
     int status;
 
     if (deflateInit2(&stream, 9, Z_DEFLATED, -15, 8, Z_FIXED) != Z_OK)

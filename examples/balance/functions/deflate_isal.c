@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Deflate with ISA-L (igzip), level 0: what a host with vector units does instead of zlib; the result is the compressed
- * payload.
+ * Deflate with ISA-L (igzip), level 0: what a host with vector units does instead of zlib; the
+ * result is the compressed payload.
  */
 /* libraries: isal */
 #include <isa-l/igzip_lib.h>
@@ -37,5 +37,6 @@ int nf_function_check(void)
     state.avail_in = nf_function_run(in, sizeof(in), packed, MOST);
     state.next_out = back;
     state.avail_out = sizeof(back);
-    return state.avail_in && isal_inflate(&state) == ISAL_DECOMP_OK && !memcmp(in, back, sizeof(in));
+    return state.avail_in && isal_inflate(&state) == ISAL_DECOMP_OK &&
+           !memcmp(in, back, sizeof(in));
 }

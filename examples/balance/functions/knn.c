@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * The class of a point in the plane by its 4 nearest of 16 known points of 5 classes; ties go to the class of the
- * nearest.
+ * The class of a point in the plane by its 4 nearest of 16 known points of 5 classes; ties go to
+ * the class of the nearest.
  */
 #include "nf_function.h"
 
@@ -11,8 +11,9 @@ static const struct {
     int32_t x, y;
     uint32_t class;
 } points[POINTS] = {
-    {0, 0, 0},   {10, 5, 0},  {5, 10, 0},   {900, 900, 1}, {910, 905, 1}, {905, 910, 1}, {0, 900, 2},   {10, 905, 2},
-    {5, 910, 2}, {900, 0, 3}, {905, 10, 3}, {910, 5, 3},   {450, 450, 4}, {455, 460, 4}, {460, 455, 4}, {445, 445, 4},
+    {0, 0, 0},     {10, 5, 0},    {5, 10, 0},    {900, 900, 1}, {910, 905, 1}, {905, 910, 1},
+    {0, 900, 2},   {10, 905, 2},  {5, 910, 2},   {900, 0, 3},   {905, 10, 3},  {910, 5, 3},
+    {450, 450, 4}, {455, 460, 4}, {460, 455, 4}, {445, 445, 4},
 };
 
 static uint32_t classify(int32_t x, int32_t y)
@@ -43,7 +44,8 @@ uint32_t nf_function_run(const uint8_t *in, uint32_t length, uint8_t *out, uint3
 {
     if (room < 4)
         return 0;
-    nf_put(out, classify((int32_t)(nf_word(in, length, 0) % 1000), (int32_t)(nf_word(in, length, 1) % 1000)));
+    nf_put(out, classify((int32_t)(nf_word(in, length, 0) % 1000),
+                         (int32_t)(nf_word(in, length, 1) % 1000)));
     return 4;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Address translation: a flow (first 12 bytes of the payload: addresses and ports) becomes an outside address and a
- * port of its own. The table is static (port = 1024 + place of the flow's hash, probed), as the published function
- * without state is; so both sides give the same.
+ * Address translation: a flow (first 12 bytes of the payload: addresses and ports) becomes an
+ * outside address and a port of its own. The table is static (port = 1024 + place of the flow's
+ * hash, probed), as the published function without state is; so both sides give the same.
  */
 #include <string.h>
 
@@ -39,9 +39,11 @@ uint32_t nf_function_run(const uint8_t *in, uint32_t length, uint8_t *out, uint3
 
 int nf_function_check(void)
 {
-    uint8_t in[16] = {10, 0, 0, 1, 8, 8, 8, 8, 0x30, 0x39, 0, 53, 'd', 'a', 't', 'a'}, out[16], again[16];
+    uint8_t in[16] = {10, 0, 0, 1, 8, 8, 8, 8, 0x30, 0x39, 0, 53, 'd', 'a', 't', 'a'}, out[16],
+            again[16];
 
     if (nf_function_run(in, 16, out, 16) != 16 || nf_function_run(in, 16, again, 16) != 16)
         return 0;
-    return !memcmp(out, again, 16) && out[0] == 198 && !memcmp(out + 4, in + 4, 4) && !memcmp(out + 10, in + 10, 6);
+    return !memcmp(out, again, 16) && out[0] == 198 && !memcmp(out + 4, in + 4, 4) &&
+           !memcmp(out + 10, in + 10, 6);
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * A function for the balancer's sides: one call per request. A line `libraries: NAME...` in the source names what is
- * linked.
+ * A function for the balancer's sides: one call per request. A line `libraries: NAME...` in the
+ * source names what is linked.
  */
 #ifndef NF_FUNCTION_H
 #define NF_FUNCTION_H
 
 #include <stdint.h>
 
-/* Reads a request's payload, writes the result (at most `room` bytes, at least 4096) and returns its length; 0 means
- * that it failed. */
+/* Reads a request's payload, writes the result (at most `room` bytes, at least 4096) and returns
+ * its length; 0 means that it failed. */
 uint32_t nf_function_run(const uint8_t *in, uint32_t length, uint8_t *out, uint32_t room);
 /* Whether known answers come out; called once before the first request. */
 int nf_function_check(void);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * RSA-2048 signatures, X25519 agreement and ECDSA P-384 signatures with OpenSSL, by the first byte of the payload. Keys
- * are made at the start and signatures are checked in place, so the result is whether it was right: 1.
+ * RSA-2048 signatures, X25519 agreement and ECDSA P-384 signatures with OpenSSL, by the first byte
+ * of the payload. Keys are made at the start and signatures are checked in place, so the result is
+ * whether it was right: 1.
  */
 /* libraries: crypto */
 #include <openssl/ec.h>
@@ -44,7 +45,8 @@ static int derive(EVP_PKEY *own, EVP_PKEY *peer, uint8_t secret[32])
 {
     size_t size = 32;
     EVP_PKEY_CTX *context = EVP_PKEY_CTX_new(own, NULL);
-    int good = context && EVP_PKEY_derive_init(context) > 0 && EVP_PKEY_derive_set_peer(context, peer) > 0 &&
+    int good = context && EVP_PKEY_derive_init(context) > 0 &&
+               EVP_PKEY_derive_set_peer(context, peer) > 0 &&
                EVP_PKEY_derive(context, secret, &size) > 0 && size == 32;
 
     EVP_PKEY_CTX_free(context);
@@ -64,7 +66,9 @@ uint32_t nf_function_run(const uint8_t *in, uint32_t length, uint8_t *out, uint3
 
     if (room < 4 || !build())
         return 0;
-    nf_put(out, (uint32_t)(kind == 0 ? sign(rsa, in, length) : kind == 1 ? agree() : sign(dsa, in, length)));
+    nf_put(out, (uint32_t)(kind == 0   ? sign(rsa, in, length)
+                           : kind == 1 ? agree()
+                                       : sign(dsa, in, length)));
     return 4;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Many patterns at once over a payload with Hyperscan (Vectorscan has the same interface): the result is a count and a
- * hash of all matches.
+ * Many patterns at once over a payload with Hyperscan (Vectorscan has the same interface): the
+ * result is a count and a hash of all matches.
  */
 /* libraries: hs */
 #include <hs/hs.h>
@@ -31,7 +31,8 @@ static int build(void)
         flags[i] = HS_FLAG_DOTALL;
         ids[i] = i;
     }
-    if (hs_compile_multi(patterns, flags, ids, PATTERNS, HS_MODE_BLOCK, NULL, &database, &error) != HS_SUCCESS) {
+    if (hs_compile_multi(patterns, flags, ids, PATTERNS, HS_MODE_BLOCK, NULL, &database, &error) !=
+        HS_SUCCESS) {
         hs_free_compile_error(error);
         return 0;
     }
@@ -42,7 +43,8 @@ struct matches {
     uint32_t count, hash;
 };
 
-static int seen(unsigned id, unsigned long long from, unsigned long long to, unsigned flags, void *context)
+static int seen(unsigned id, unsigned long long from, unsigned long long to, unsigned flags,
+                void *context)
 {
     struct matches *matches = context;
 

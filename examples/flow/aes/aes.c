@@ -1,10 +1,11 @@
-/* Encrypts what comes: AES-128 in CBC mode (NIST SP 800-38A), by OpenSSL or by the processor's instructions.
+/* Encrypts what comes: AES-128 in CBC mode (NIST SP 800-38A), by OpenSSL or by the processor's
+ * instructions.
  *
  *     aes openssl|aes-ni RUN.sock    until the run ends; says what a block cost
  *     aes bench                      both on 1,024 bytes, in this process
  *
- * CBC of one packet is a chain: each block waits for the one before it, so a packet takes 10 rounds of latency a block
- * whatever the processor could do at once.
+ * CBC of one packet is a chain: each block waits for the one before it, so a packet takes 10 rounds
+ * of latency a block whatever the processor could do at once.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -30,16 +31,19 @@ static void by_openssl(uint8_t *bytes, unsigned blocks)
         EVP_EncryptInit_ex(context, EVP_aes_128_cbc(), NULL, key, NULL);
     /* The key's schedule stays; the chain begins anew. */
     if (!context || !EVP_EncryptInit_ex(context, NULL, NULL, NULL, start) ||
-        !EVP_EncryptUpdate(context, bytes, &length, bytes, (int)(16 * blocks)) || length != (int)(16 * blocks))
+        !EVP_EncryptUpdate(context, bytes, &length, bytes, (int)(16 * blocks)) ||
+        length != (int)(16 * blocks))
         abort();
 }
 
-#define STEP(i, constant)                                                                                              \
-    do {                                                                                                               \
-        __m128i word = _mm_shuffle_epi32(_mm_aeskeygenassist_si128(round_keys[i], constant), 0xff), x = round_keys[i]; \
-        x = _mm_xor_si128(x, _mm_slli_si128(x, 4));                                                                    \
-        x = _mm_xor_si128(x, _mm_slli_si128(x, 8));                                                                    \
-        round_keys[i + 1] = _mm_xor_si128(x, word);                                                                    \
+#define STEP(i, constant)                                                                          \
+    do {                                                                                           \
+        __m128i word =                                                                             \
+                    _mm_shuffle_epi32(_mm_aeskeygenassist_si128(round_keys[i], constant), 0xff),   \
+                x = round_keys[i];                                                                 \
+        x = _mm_xor_si128(x, _mm_slli_si128(x, 4));                                                \
+        x = _mm_xor_si128(x, _mm_slli_si128(x, 8));                                                \
+        round_keys[i + 1] = _mm_xor_si128(x, word);                                                \
     } while (0)
 
 __attribute__((target("aes,sse2"))) static void by_instructions(uint8_t *bytes, unsigned blocks)
@@ -92,11 +96,13 @@ static int bench(void)
     }
     if (memcmp(one, other, sizeof(one)))
         return 1;
-    printf("1024 bytes: OpenSSL %.0f ns, instructions %.0f ns, ratio %.2f\n", best[0], best[1], best[1] / best[0]);
+    printf("1024 bytes: OpenSSL %.0f ns, instructions %.0f ns, ratio %.2f\n", best[0], best[1],
+           best[1] / best[0]);
     return 0;
 }
 
-static void answer(struct nf_attach *run, const struct aes_tag *tag, const uint8_t *bytes, unsigned blocks)
+static void answer(struct nf_attach *run, const struct aes_tag *tag, const uint8_t *bytes,
+                   unsigned blocks)
 {
     for (unsigned done = 0; done < blocks; done += 8) {
         unsigned count = blocks - done < 8 ? blocks - done : 8;
@@ -115,7 +121,8 @@ int main(int argc, char **argv)
                     : argc == 3 && !strcmp(argv[1], "aes-ni") ? by_instructions
                                                               : NULL;
     if (!kernel || !__builtin_cpu_supports("aes")) {
-        fprintf(stderr, kernel ? "this processor has no AES instructions\n" : "usage: aes openssl|aes-ni RUN.sock\n");
+        fprintf(stderr, kernel ? "this processor has no AES instructions\n"
+                               : "usage: aes openssl|aes-ni RUN.sock\n");
         return kernel ? 3 : 2;
     }
     struct nf_attach run;

@@ -1,9 +1,12 @@
-"""AES-128-CBC for packets, by OpenSSL or by the processor's own instructions, in a program attached as the host side.
+"""AES-128-CBC for packets, by OpenSSL or by the processor's own instructions, in a program attached
+as the host side.
 
-    python3 aes.py --self-test     # both kernels against the `openssl` command, in a network namespace
+    python3 aes.py --self-test     # both kernels against the `openssl` command, in a network
+                                   namespace
 
-Requests (UDP, port 5358) carry whole blocks of 16 bytes, up to 64. The NIC side checks that; the host side keeps the answer's
-headers and hands the blocks to `aes.c`, which gives them back encrypted, eight at a time.
+Requests (UDP, port 5358) carry whole blocks of 16 bytes, up to 64. The NIC side checks that; the
+host side keeps the answer's headers and hands the blocks to `aes.c`, which gives them back
+encrypted, eight at a time.
 """
 
 import argparse
@@ -51,13 +54,15 @@ class Parse(Element):
         struct nf_eth eth;
         struct nf_ipv4 ip;
         struct nf_udp udp;
-        if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.ihl != 5 ||
+        if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) ||
+            !nf_extract(pkt, &ip) || ip.ihl != 5 ||
             ip.protocol != NF_IP_UDP || !nf_extract(pkt, &udp) || udp.dport != nf_htons(PORT)) {
             other(pkt);
             return;
         }
         uint32_t length = (uint32_t)nf_ntohs(udp.length) - 8;
-        if (length == 0 || length > 16 * BLOCKS || length % 16 != 0 || nf_ntohs(ip.length) != length + 28 ||
+        if (length == 0 || length > 16 * BLOCKS || length % 16 != 0 ||
+            nf_ntohs(ip.length) != length + 28 ||
             nf_len(pkt) < length) {
             bad(pkt);
             return;
@@ -156,7 +161,9 @@ def program() -> Program:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
-        "--self-test", action="store_true", help="both kernels in a network namespace, against the openssl command"
+        "--self-test",
+        action="store_true",
+        help="both kernels in a network namespace, against the openssl command",
     )
     options, rest = parser.parse_known_args()
     if options.self_test:

@@ -41,12 +41,27 @@ def ask(sock: socket.socket, text: bytes) -> bytes | None:
 def serve(place: pathlib.Path, binary: pathlib.Path, kernel: str) -> int:
     """Runs one kernel; how many answers were wrong."""
     path = f"{place}/{kernel}.sock"
-    words = [find(), "run", str(place / "aes.c"), "--target", "xdp", "--dev", "nf0", "--json", "--host-socket", path]
-    live = subprocess.Popen([*ENDS_WITH_US, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    words = [
+        find(),
+        "run",
+        str(place / "aes.c"),
+        "--target",
+        "xdp",
+        "--dev",
+        "nf0",
+        "--json",
+        "--host-socket",
+        path,
+    ]
+    live = subprocess.Popen(
+        [*ENDS_WITH_US, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     worker, numbers, wrong = None, random.Random(7), 0
     try:
         namespace.until_attached("nf0")
-        worker = subprocess.Popen([*ENDS_WITH_US, str(binary), kernel, path], stdout=subprocess.PIPE, text=True)
+        worker = subprocess.Popen(
+            [*ENDS_WITH_US, str(binary), kernel, path], stdout=subprocess.PIPE, text=True
+        )
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sock.connect((ADDRESS, PORT))
         for bad in (b"", b"x" * 17, b"x" * (16 * BLOCKS + 16)):
@@ -62,7 +77,9 @@ def serve(place: pathlib.Path, binary: pathlib.Path, kernel: str) -> int:
             process.kill()
             process.wait()
     bad = report["drops"].get("no whole blocks", 0)
-    print(f"{REQUESTS - wrong} of {REQUESTS} requests as the openssl command; {bad} malformed dropped; {said}")
+    print(
+        f"{REQUESTS - wrong} of {REQUESTS} requests as the openssl command; {bad} malformed dropped; {said}"
+    )
     return wrong + abs(bad - 3)
 
 
@@ -74,7 +91,19 @@ def main() -> int:
     header = [find(), "build", str(place / "aes.c"), "--emit", "host", "-o", str(place)]
     subprocess.run(header, check=True, stdout=subprocess.DEVNULL)
     flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-maes"]
-    subprocess.run(["gcc", *flags, "-I", folder.name, str(HERE / "aes.c"), "-o", str(place / "aes"), "-lcrypto"], check=True)
+    subprocess.run(
+        [
+            "gcc",
+            *flags,
+            "-I",
+            folder.name,
+            str(HERE / "aes.c"),
+            "-o",
+            str(place / "aes"),
+            "-lcrypto",
+        ],
+        check=True,
+    )
     listening = namespace.listen(place)
     try:
         wrong = sum(serve(place, place / "aes", kernel) for kernel in ("openssl", "aes-ni"))

@@ -1,18 +1,21 @@
-"""The most frequent words of a stream, ranked on two nodes: tuples between workers, over the network or past it.
+"""The most frequent words of a stream, ranked on two nodes: tuples between workers, over the
+network or past it.
 
-    python3 analytics.py --self-test                  # two nodes in a network namespace, both variants
+    python3 analytics.py --self-test                  # two nodes in a network namespace, both
+                                                      variants
     python3 analytics.py --node 0 --variant bypass run --dev eth1 --host-socket run.sock
 
-A node is this program and a worker of plain C (`worker.c`) attached to it. Workers say which task a tuple is for; a task's
-lowest bit is its node. What is for the other node goes into a window of unacknowledged tuples and leaves as a packet; what
-is for this node comes back to the worker: `bypass` hands it over on the host side, `queue` lets it take the way of all
-others, to the NIC side and back.
+A node is this program and a worker of plain C (`worker.c`) attached to it. Workers say which task a
+tuple is for; a task's lowest bit is its node. What is for the other node goes into a window of
+unacknowledged tuples and leaves as a packet; what is for this node comes back to the worker:
+`bypass` hands it over on the host side, `queue` lets it take the way of all others, to the NIC side
+and back.
 
 **Flow control.** Tuples are numbered per sender; every one that arrives is acknowledged on the NIC side, with nothing of
-the host. The sender sends while fewer than `window` are under way and grows the window by one with each acknowledgement;
-one that skips numbers halves it (some were lost), and so does silence: after TIMEOUT all that is under way counts as lost.
-The worker hears of every acknowledgement how many tuples it may have sent by now, so it need not lose any; a tuple beyond
-the window is given up.
+the host. The sender sends while fewer than `window` are under way and grows the window by one with
+each acknowledgement; one that skips numbers halves it (some were lost), and so does silence: after
+TIMEOUT all that is under way counts as lost. The worker hears of every acknowledgement how many
+tuples it may have sent by now, so it need not lose any; a tuple beyond the window is given up.
 """
 
 import argparse
@@ -47,13 +50,15 @@ VARIANTS = ("queue", "bypass")
 Word = Struct("word", bytes=u8[24])
 #: From the worker: a count of a word for a task.
 Tuple = Struct("tuple", task=u32, sender=u32, count=u64, word=Word)
-#: To the worker: such a tuple, or (kind 1) how many tuples it may have sent to the other node by now.
+#: To the worker: such a tuple, or (kind 1) how many tuples it may have sent to the other node by
+#: now.
 Heard = Struct("heard", kind=u32, task=u32, room=u32, sender=u32, count=u64, word=Word)
 #: On the wire behind UDP: type 2 are data, type 3 acknowledgements.
 Head = Struct("head", kind=be16, node=be16, number=be32)
 Body = Struct("body", task=be32, count=be32, word=Word)
-#: Tuples sent to the other node, those that are acknowledged or given up, how many may be under way, how many the worker
-#: was promised to be sent: that never becomes less, or what is on its way here would find no room.
+#: Tuples sent to the other node, those that are acknowledged or given up, how many may be under
+#: way, how many the worker was promised to be sent: that never becomes less, or what is on its way
+#: here would find no room.
 Peer = Struct("peer", sent=u32, done=u32, window=u32, promised=u32, heard=u64)
 
 peers = Table("peers", "array", u32, Peer, 2)
@@ -178,8 +183,10 @@ class Parse(Element):
         struct nf_udp udp;
         struct head head;
         struct body body;
-        if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.ihl != 5 ||
-            ip.protocol != NF_IP_UDP || !nf_extract(pkt, &udp) || udp.dport != nf_htons(PORT) || !nf_extract(pkt, &head)) {
+        if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) ||
+            !nf_extract(pkt, &ip) || ip.ihl != 5 ||
+            ip.protocol != NF_IP_UDP || !nf_extract(pkt, &udp) || udp.dport != nf_htons(PORT) ||
+                !nf_extract(pkt, &head)) {
             other(pkt);
             return;
         }
@@ -259,7 +266,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--node", type=int, choices=(0, 1), default=0)
     parser.add_argument("--variant", choices=VARIANTS, default="bypass")
-    parser.add_argument("--self-test", action="store_true", help="two nodes in a network namespace, compared with counting")
+    parser.add_argument(
+        "--self-test",
+        action="store_true",
+        help="two nodes in a network namespace, compared with counting",
+    )
     options, rest = parser.parse_known_args()
     if options.self_test:
         from selftest import run

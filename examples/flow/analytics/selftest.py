@@ -1,8 +1,8 @@
-"""Two nodes on a veth pair in a network namespace without a name, with a worker each; what they rank is compared with
-counting.
+"""Two nodes on a veth pair in a network namespace without a name, with a worker each; what they
+rank is compared with counting.
 
-Both variants are run, and the CPU time that a tuple costs the runs' own threads is printed; what the kernel does with
-packets in between is not among it.
+Both variants are run, and the CPU time that a tuple costs the runs' own threads is printed; what
+the kernel does with packets in between is not among it.
 """
 
 import collections
@@ -25,12 +25,14 @@ TUPLES, TOP, WORDS, SLOTS, SLOT = 20_000, 5, 300, 5, 1000
 
 
 def run() -> int:
-    """Exit status: 0 if both variants rank as counting does, 1 if not, 3 if something is missing here."""
+    """Exit status: 0 if both variants rank as counting does, 1 if not, 3 if something is missing
+    here."""
     return namespace.again(HERE / "selftest.py", ["gcc"])
 
 
 def expected() -> list[str]:
-    """The ranking, counted here: the spout's words, each counter's last slots, the best of both nodes."""
+    """The ranking, counted here: the spout's words, each counter's last slots, the best of both
+    nodes."""
     state, streams = 1, ([], [])
     for _ in range(TUPLES):
         numbers = []
@@ -44,7 +46,10 @@ def expected() -> list[str]:
         full = len(words) // SLOT * SLOT
         counts = collections.Counter(words[max(0, full - (SLOTS - 1) * SLOT) :])
         best += sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:TOP]
-    return [f"{word} {count}" for word, count in sorted(best, key=lambda item: (-item[1], item[0]))[:TOP]]
+    return [
+        f"{word} {count}"
+        for word, count in sorted(best, key=lambda item: (-item[1], item[0]))[:TOP]
+    ]
 
 
 def cpu_ns(process: subprocess.Popen) -> int:
@@ -75,18 +80,28 @@ def rank(variant: str) -> tuple[list[str], list[dict], int]:
                 f"{place}/run{node}",
             ]
             runs.append(
-                subprocess.Popen([*ENDS_WITH_US, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                subprocess.Popen(
+                    [*ENDS_WITH_US, *words],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    text=True,
+                )
             )
         for name in ("nf0", "client"):
             namespace.until_attached(name)
         header = [find(), "build", str(place / "0/analytics.c"), "--emit", "host", "-o", str(place)]
         subprocess.run(header, check=True, stdout=subprocess.DEVNULL)
         flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-stringop-truncation"]
-        subprocess.run(["gcc", *flags, "-I", str(place), str(HERE / "worker.c"), "-o", str(place / "worker")], check=True)
+        subprocess.run(
+            ["gcc", *flags, "-I", str(place), str(HERE / "worker.c"), "-o", str(place / "worker")],
+            check=True,
+        )
         before = sum(map(cpu_ns, runs))
         for node in (1, 0):
             words = [str(place / "worker"), str(node), f"{place}/run{node}", str(TUPLES), str(TOP)]
-            workers.append(subprocess.Popen([*ENDS_WITH_US, *words], stdout=subprocess.PIPE, text=True))
+            workers.append(
+                subprocess.Popen([*ENDS_WITH_US, *words], stdout=subprocess.PIPE, text=True)
+            )
         ranking = workers[0].communicate(timeout=2 * PATIENCE)[0].splitlines()
         workers[1].communicate(timeout=PATIENCE)
         spent, reports = sum(map(cpu_ns, runs)) - before, []
@@ -102,7 +117,8 @@ def rank(variant: str) -> tuple[list[str], list[dict], int]:
 
 
 def main() -> int:
-    # veth hands a packet over on the CPU it is sent on: of two, one could overtake the other, and windows slide by order.
+    # veth hands a packet over on the CPU it is sent on: of two, one could overtake the other, and
+    # windows slide by order.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     namespace.network()
     right, wrong, times = expected(), False, {}
@@ -117,7 +133,9 @@ def main() -> int:
             f"{variant}: {', '.join(ranking)}: {same}; {tuples} tuples of both workers, {lost} lost, "
             f"{spent / tuples:,.0f} ns of the runs' CPU a tuple"
         )
-    print(f"a tuple past the NIC side costs {times['bypass'] / times['queue']:.2f} of one that goes round")
+    print(
+        f"a tuple past the NIC side costs {times['bypass'] / times['queue']:.2f} of one that goes round"
+    )
     return 1 if wrong else 0
 
 

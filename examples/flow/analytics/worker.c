@@ -1,11 +1,14 @@
-/* The tasks of one node: plain C with a loop of its own, which sends and receives tuples and knows nothing of packets.
+/* The tasks of one node: plain C with a loop of its own, which sends and receives tuples and knows
+ * nothing of packets.
  *
- *     worker NODE RUN.sock TUPLES TOP      ends when the stream is over; node 1 prints the TOP words of both nodes
+ *     worker NODE RUN.sock TUPLES TOP      ends when the stream is over; node 1 prints the TOP
+ * words of both nodes
  *
- * Node 0 has the spout, which makes TUPLES words. Words go to the counter of a node by their hash. A counter counts
- * over a window of SLOTS slots of so many words each that slides by a slot, and sends its node's ranker what changed in
- * a slot; rankers keep the most frequent and send them to node 1's global ranker at the end of the stream. A task's
- * lowest bit is its node; the stream's end is a tuple with the count 0.
+ * Node 0 has the spout, which makes TUPLES words. Words go to the counter of a node by their hash.
+ * A counter counts over a window of SLOTS slots of so many words each that slides by a slot, and
+ * sends its node's ranker what changed in a slot; rankers keep the most frequent and send them to
+ * node 1's global ranker at the end of the stream. A task's lowest bit is its node; the stream's
+ * end is a tuple with the count 0.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -84,8 +87,8 @@ static bool hear_meanwhile(int milliseconds)
     return true;
 }
 
-/* Sends a tuple. One for the other node waits for room, but not for ever: after a silence the sender gives up what is
- * under way when it gets the next. */
+/* Sends a tuple. One for the other node waits for room, but not for ever: after a silence the
+ * sender gives up what is under way when it gets the next. */
 static void send_tuple(uint32_t task, const char *word, uint64_t count)
 {
     struct analytics_tuple tuple = {.task = task, .sender = node, .count = count};
@@ -204,7 +207,8 @@ static void work(void)
     }
 }
 
-/* Words of uneven frequency, always the same: the lesser of three random numbers is one's number. */
+/* Words of uneven frequency, always the same: the lesser of three random numbers is one's number.
+ */
 static void spout(uint64_t tuples)
 {
     uint64_t state = 1;

@@ -1,11 +1,13 @@
-"""AES-128-CBC with a body that any target runs, and one by the processor's instructions for the host side.
+"""AES-128-CBC with a body that any target runs, and one by the processor's instructions for the
+host side.
 
     python3 cipher.py --self-test                                # NIST's example, and both bodies against each other
     python3 cipher.py verify --target dpdk --pcap requests.pcap  # the instructions, compared with the definition
 
-A datagram for port 5901 with four blocks of 16 bytes is answered with them encrypted, under the key of NIST SP 800-38A,
-F.2.1. `Encrypt.body` is the cipher as FIPS 197 has it, in the subset: it is the definition. `bodies["host"]` takes its place
-where there is a host side; it is C of the processor, so it is opaque, and `verify` shows that it does the same.
+A datagram for port 5901 with four blocks of 16 bytes is answered with them encrypted, under the key
+of NIST SP 800-38A, F.2.1. `Encrypt.body` is the cipher as FIPS 197 has it, in the subset: it is the
+definition. `bodies["host"]` takes its place where there is a host side; it is C of the processor,
+so it is opaque, and `verify` shows that it does the same.
 """
 
 import argparse
@@ -35,8 +37,8 @@ Blocks = Struct("blocks", b=u8[64])
 
 
 def substitution() -> list[int]:
-    """The S-box (FIPS 197, 5.1.1): the inverse in GF(2^8), turned by an affine map. p runs through all powers of 3, q through
-    their inverses."""
+    """The S-box (FIPS 197, 5.1.1): the inverse in GF(2^8), turned by an affine map. p runs through
+    all powers of 3, q through their inverses."""
     box, p, q = [0x63] * 256, 1, 1
     while True:
         p ^= (p << 1 & 0xFF) ^ (0x1B if p & 0x80 else 0)
@@ -81,7 +83,8 @@ class Read(Element):
         struct nf_ipv4 ip;
         struct nf_udp udp;
         struct blocks blocks;
-        if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.ihl != 5 ||
+        if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) ||
+            !nf_extract(pkt, &ip) || ip.ihl != 5 ||
             ip.protocol != NF_IP_UDP || !nf_extract(pkt, &udp) || udp.dport != nf_htons(PORT) ||
             udp.length != nf_htons(72) || !nf_load(pkt, 0, &blocks)) {
             other(pkt);
@@ -161,7 +164,8 @@ class Answer(Element):
         struct nf_eth eth;
         struct nf_ipv4 ip;
         struct nf_udp udp;
-        if (!nf_extract(pkt, &eth) || !nf_extract(pkt, &ip) || !nf_extract(pkt, &udp) || !nf_strip(pkt, 64)) {
+        if (!nf_extract(pkt, &eth) || !nf_extract(pkt, &ip) || !nf_extract(pkt, &udp) ||
+            !nf_strip(pkt, 64)) {
             gone(pkt);
             return;
         }
@@ -194,7 +198,11 @@ program = Program("cipher", network, ports=1)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--self-test", action="store_true", help="NIST's example, and both bodies against each other")
+    parser.add_argument(
+        "--self-test",
+        action="store_true",
+        help="NIST's example, and both bodies against each other",
+    )
     options, rest = parser.parse_known_args()
     if options.self_test:
         import selftest

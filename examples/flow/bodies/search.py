@@ -3,9 +3,10 @@
     python3 search.py --self-test                                # what is found, compared with Python's `re`
     python3 search.py verify --target xdp --pcap requests.pcap   # the NIC side in the kernel, the search in a process
 
-A datagram for port 5900 has a line of 64 bytes, zeros at its end. It is answered with the part that the pattern found, and
-dropped if there is none. `Search` is opaque: its body is C with pointers, a library and a variable that stays. Packets do not
-come into it; of their state it gets `line`, which is all that its queue carries, and gives `at` and `found`.
+A datagram for port 5900 has a line of 64 bytes, zeros at its end. It is answered with the part that
+the pattern found, and dropped if there is none. `Search` is opaque: its body is C with pointers, a
+library and a variable that stays. Packets do not come into it; of their state it gets `line`, which
+is all that its queue carries, and gives `at` and `found`.
 """
 
 import argparse
@@ -57,7 +58,8 @@ class Read(Element):
         struct nf_ipv4 ip;
         struct nf_udp udp;
         struct line line;
-        if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.ihl != 5 ||
+        if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) ||
+            !nf_extract(pkt, &ip) || ip.ihl != 5 ||
             ip.protocol != NF_IP_UDP || !nf_extract(pkt, &udp) || udp.dport != nf_htons(PORT) ||
             udp.length != nf_htons(72) || !nf_load(pkt, 0, &line)) {
             other(pkt);
@@ -107,7 +109,8 @@ class Answer(Element):
         struct nf_eth eth;
         struct nf_ipv4 ip;
         struct nf_udp udp;
-        if (!nf_extract(pkt, &eth) || !nf_extract(pkt, &ip) || !nf_extract(pkt, &udp) || !nf_strip(pkt, state->at) ||
+        if (!nf_extract(pkt, &eth) || !nf_extract(pkt, &ip) || !nf_extract(pkt, &udp) ||
+            !nf_strip(pkt, state->at) ||
             !nf_trim(pkt, state->found)) {
             gone(pkt);
             return;
@@ -145,7 +148,9 @@ program = Program("search", network, ports=1)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--self-test", action="store_true", help="what is found, compared with Python's `re`")
+    parser.add_argument(
+        "--self-test", action="store_true", help="what is found, compared with Python's `re`"
+    )
     options, rest = parser.parse_known_args()
     if options.self_test:
         import selftest

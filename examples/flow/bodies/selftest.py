@@ -1,4 +1,5 @@
-"""What `search.py` and `cipher.py` answer, compared with Python and with a published example, and on targets."""
+"""What `search.py` and `cipher.py` answer, compared with Python and with a published example, and
+on targets."""
 
 import pathlib
 import random
@@ -70,7 +71,15 @@ def compare(program, sent: list[bytes], port: int, expected: list[bytes]) -> int
 
 def search(program, port: int, pattern: str) -> int:
     numbers = random.Random(5)
-    words = ["ada@lovelace.org", "nobody", "grace@navy.net", "alan@bletchley", "x@y.org", "?", "2@3.net"]
+    words = [
+        "ada@lovelace.org",
+        "nobody",
+        "grace@navy.net",
+        "alan@bletchley",
+        "x@y.org",
+        "?",
+        "2@3.net",
+    ]
     lines = [" ".join(numbers.choices(words, k=numbers.randint(0, 5))).encode() for _ in range(200)]
     lines = [line[:64].ljust(64, b"\0") for line in lines]
     # The pattern is in C's string, where a backslash is written twice.

@@ -1,11 +1,12 @@
-"""Flow classification: packets of heavy flows are marked, by a count-min sketch keyed by the 5-tuple.
+"""Flow classification: packets of heavy flows are marked, by a count-min sketch keyed by the
+5-tuple.
 
     python3 classify.py verify --pcap traffic.pcap --target dpdk
 
-Four rows of counters; a flow's estimate is the least of its four. Updates are conservative (Estan and Varghese,
-SIGCOMM'02): no counter is raised above the new estimate, so estimates are never below the truth and less above it than in a
-plain sketch (Cormode and Muthukrishnan, 2005). Heavy packets get the DSCP of MARK and the header's checksum is mended (RFC
-1624).
+Four rows of counters; a flow's estimate is the least of its four. Updates are conservative (Estan
+and Varghese, SIGCOMM'02): no counter is raised above the new estimate, so estimates are never below
+the truth and less above it than in a plain sketch (Cormode and Muthukrishnan, 2005). Heavy packets
+get the DSCP of MARK and the header's checksum is mended (RFC 1624).
 """
 
 import pathlib
@@ -47,7 +48,8 @@ class Parse(Element):
         struct nf_eth eth;
         struct nf_ipv4 ip;
         struct nf_udp ports;
-        if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.ihl != 5) {
+        if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) ||
+            !nf_extract(pkt, &ip) || ip.ihl != 5) {
             other(pkt);
             return;
         }

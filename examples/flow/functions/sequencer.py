@@ -1,12 +1,13 @@
-"""A network sequencer: packets to groups get numbers in one order (as for ordered multicast: Eris, SOSP'17; NOPaxos,
-OSDI'16).
+"""A network sequencer: packets to groups get numbers in one order (as for ordered multicast: Eris,
+SOSP'17; NOPaxos, OSDI'16).
 
     python3 sequencer.py verify --pcap traffic.pcap --target xdp
 
-The payload (UDP, port 5357) begins with a bitmap of groups and room for eight bytes. A packet gets the next number of the
-whole order there, and the counters of all its groups go up together: who sees a packet of two groups sees the same order in
-both. In C with threads that takes a lock for every group, in the order of their numbers; here a handler's accesses happen
-together by definition, so the locks are whatever the plan needs (one replica, or locks where it has several).
+The payload (UDP, port 5357) begins with a bitmap of groups and room for eight bytes. A packet gets
+the next number of the whole order there, and the counters of all its groups go up together: who
+sees a packet of two groups sees the same order in both. In C with threads that takes a lock for
+every group, in the order of their numbers; here a handler's accesses happen together by definition,
+so the locks are whatever the plan needs (one replica, or locks where it has several).
 """
 
 import pathlib
@@ -50,8 +51,10 @@ class Parse(Element):
         struct nf_ipv4 ip;
         struct nf_udp udp;
         struct request asked;
-        if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.ihl != 5 ||
-            ip.protocol != NF_IP_UDP || !nf_extract(pkt, &udp) || udp.dport != nf_htons(PORT) || !nf_extract(pkt, &asked)) {
+        if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) ||
+            !nf_extract(pkt, &ip) || ip.ihl != 5 ||
+            ip.protocol != NF_IP_UDP || !nf_extract(pkt, &udp) || udp.dport != nf_htons(PORT) ||
+                !nf_extract(pkt, &asked)) {
             other(pkt);
             return;
         }
@@ -94,7 +97,8 @@ class Write(Element):
         struct nf_ipv4 ip;
         struct nf_udp udp;
         struct request asked;
-        if (!nf_extract(pkt, &eth) || !nf_extract(pkt, &ip) || !nf_extract(pkt, &udp) || !nf_extract(pkt, &asked)) {
+        if (!nf_extract(pkt, &eth) || !nf_extract(pkt, &ip) || !nf_extract(pkt, &udp) ||
+            !nf_extract(pkt, &asked)) {
             gone(pkt);
             return;
         }

@@ -1,7 +1,9 @@
-/* Asks a store over UDP, so many requests at once, as fast as answers come: `ask ADDRESS PORT AT_ONCE < requests`.
+/* Asks a store over UDP, so many requests at once, as fast as answers come: `ask ADDRESS PORT
+ * AT_ONCE < requests`.
  *
- * A request is its length in two bytes, the lower first, and the datagram. All of a turn leave with one system call,
- * and the next turn begins when all are answered or none came for two seconds. Prints how many were not answered. */
+ * A request is its length in two bytes, the lower first, and the datagram. All of a turn leave with
+ * one system call, and the next turn begins when all are answered or none came for two seconds.
+ * Prints how many were not answered. */
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>

@@ -1,10 +1,13 @@
-"""What a request costs on each side of the store, and how many the NIC side answers: every variant under the published load.
+"""What a request costs on each side of the store, and how many the NIC side answers: every variant
+under the published load.
 
-Throughput says little where client, kernel and process share two cores, so CPU time is counted: of the kernel's programs by
-the kernel (`run_time_ns`, which counts their tail calls and helpers), of the process by the scheduler, system calls and
-waiting included. Requests come in bursts of 32, as fast as they are answered: a client that sends them one by one wakes the
-process for each, which costs more than the request. What did not go to the process as a request was answered on the NIC
-side. Half as many requests warm the caches before. What a full store refuses it counts. Run by `kvs.py --bench`.
+Throughput says little where client, kernel and process share two cores, so CPU time is counted: of
+the kernel's programs by the kernel (`run_time_ns`, which counts their tail calls and helpers), of
+the process by the scheduler, system calls and waiting included. Requests come in bursts of 32, as
+fast as they are answered: a client that sends them one by one wakes the process for each, which
+costs more than the request. What did not go to the process as a request was answered on the NIC
+side. Half as many requests warm the caches before. What a full store refuses it counts. Run by
+`kvs.py --bench`.
 """
 
 import contextlib
@@ -51,13 +54,17 @@ def spent(pid: int, ours: set[int]) -> tuple[int, int]:
     """CPU time so far in ns, of the programs and of the process."""
     tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
     host = sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
-    return sum(each.get("run_time_ns", 0) for number, each in programs().items() if number in ours), host
+    return sum(
+        each.get("run_time_ns", 0) for number, each in programs().items() if number in ours
+    ), host
 
 
 def counted(pid: int) -> tuple[int, int]:
-    """Requests that came to the process so far, and those that were refused. The process counts its tables for that, tens of
-    milliseconds, so never between two looks at what it spent."""
-    told = subprocess.run([find(), "metrics", "--run", str(pid), "--json"], check=True, capture_output=True, text=True)
+    """Requests that came to the process so far, and those that were refused. The process counts its
+    tables for that, tens of milliseconds, so never between two looks at what it spent."""
+    told = subprocess.run(
+        [find(), "metrics", "--run", str(pid), "--json"], check=True, capture_output=True, text=True
+    )
     told = json.loads(told.stdout)
     asked = sum(n for event, n in told["to_host"].items() if not event.endswith(NO_REQUEST))
     return asked, sum(told["drops"].values())
@@ -66,12 +73,15 @@ def counted(pid: int) -> tuple[int, int]:
 def ask_all(ask: pathlib.Path, datagrams: list[bytes]) -> int:
     """Sends requests, some at once; how many were lost."""
     requests = b"".join(struct.pack("<H", len(datagram)) + datagram for datagram in datagrams)
-    told = subprocess.run([ask, ADDRESS, str(PORT), str(AT_ONCE)], input=requests, check=True, stdout=subprocess.PIPE)
+    told = subprocess.run(
+        [ask, ADDRESS, str(PORT), str(AT_ONCE)], input=requests, check=True, stdout=subprocess.PIPE
+    )
     return int(told.stdout)
 
 
 def made_in(folder: str) -> str:
-    """How long it takes from elements to a program for the kernel, and how much of that is clang's."""
+    """How long it takes from elements to a program for the kernel, and how much of that is
+    clang's."""
     began = time.monotonic()
     source = pathlib.Path(folder) / "store.c"
     source.write_text(program("nic-cache", "write-back").source().text)
@@ -79,9 +89,19 @@ def made_in(folder: str) -> str:
     tools, spent_there = pathlib.Path(folder) / "bin", pathlib.Path(folder) / "times"
     tools.mkdir()
     clang = tools / "clang-19"
-    clang.write_text(f'#!/bin/bash\nTIMEFORMAT=%R\n{{ time {shutil.which("clang-19")} "$@" 2>&3; }} 3>&2 2>>{spent_there}\n')
+    clang.write_text(
+        f'#!/bin/bash\nTIMEFORMAT=%R\n{{ time {shutil.which("clang-19")} "$@" 2>&3; }} 3>&2 2>>{spent_there}\n'
+    )
     clang.chmod(0o755)
-    words = [find(), "build", str(source), "--target", "xdp", "-o", str(pathlib.Path(folder) / "store.o")]
+    words = [
+        find(),
+        "build",
+        str(source),
+        "--target",
+        "xdp",
+        "-o",
+        str(pathlib.Path(folder) / "store.o"),
+    ]
     began = time.monotonic()
     environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
     subprocess.run(words, check=True, env=environment, stdout=subprocess.DEVNULL)
@@ -103,9 +123,14 @@ def measure(requests: int) -> int:
     with tempfile.TemporaryDirectory(prefix="nicforge-kvs-") as folder:
         print(f"the store with a write-back cache is {made_in(folder)}")
     print(f"{len(ask)} requests for {KEYS} keys, Zipf 0.9, 90 % GET, after all keys were stored")
-    print(f"{'variant':<24} {'answered on the NIC side':>24} {'NIC side':>14} {'host':>14} {'refused':>8} {'lost':>6}")
+    print(
+        f"{'variant':<24} {'answered on the NIC side':>24} {'NIC side':>14} {'host':>14} {'refused':>8} {'lost':>6}"
+    )
     failed = False
-    with tempfile.TemporaryDirectory(prefix="nicforge-kvs-") as folder, contextlib.ExitStack() as ends:
+    with (
+        tempfile.TemporaryDirectory(prefix="nicforge-kvs-") as folder,
+        contextlib.ExitStack() as ends,
+    ):
         tool = pathlib.Path(folder) / "ask"
         subprocess.run(["cc", "-O2", "-o", tool, HERE / "ask.c"], check=True)
         listening = namespace.listen(pathlib.Path(folder))

@@ -1,7 +1,8 @@
 """Elements of a memcached for small items: binary and text protocol over UDP, GET and SET.
 
-A datagram of memcached has a frame header of 8 bytes (protocol.txt, "UDP protocol") and one request behind it. Keys have
-at most 32 bytes, values at most 64; items do not expire. Requests of any other form are given up, counted.
+A datagram of memcached has a frame header of 8 bytes (protocol.txt, "UDP protocol") and one request
+behind it. Keys have at most 32 bytes, values at most 64; items do not expire. Requests of any other
+form are given up, counted.
 """
 
 import pathlib
@@ -40,7 +41,8 @@ unwritten = Table("unwritten", "array", u32, u64, 1)
 
 
 class Classify(Element):
-    """Requests for memcached's port are the store's; all else, such as ARP, is the operating system's."""
+    """Requests for memcached's port are the store's; all else, such as ARP, is the operating
+    system's."""
 
     inp = In(pkt=packet)
     kv = Out(packet)
@@ -51,7 +53,8 @@ class Classify(Element):
         struct nf_ipv4 ip;
         struct nf_udp udp;
         struct frame frame;
-        if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.ihl != 5 ||
+        if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) ||
+            !nf_extract(pkt, &ip) || ip.ihl != 5 ||
             (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0 || ip.protocol != NF_IP_UDP ||
             !nf_extract(pkt, &udp) || udp.dport != nf_htons(11211) || !nf_extract(pkt, &frame)) {
             other(pkt);
@@ -70,15 +73,18 @@ class ReadGet(Element):
     structs = (Binary,)
     body = """
         struct binary binary;
-        if (!nf_load(pkt, 0, &binary) || binary.magic != 0x80 || binary.opcode > 1 || binary.data_type != 0 ||
-            binary.body_length[0] != 0 || binary.body_length[1] != 0 || binary.body_length[2] != 0) {
+        if (!nf_load(pkt, 0, &binary) || binary.magic != 0x80 || binary.opcode > 1 ||
+            binary.data_type != 0 ||
+            binary.body_length[0] != 0 || binary.body_length[1] != 0 ||
+                binary.body_length[2] != 0) {
             rest(pkt);
             return;
         }
         uint32_t key_length = (uint32_t)binary.key_length[0] << 8 | binary.key_length[1];
         uint32_t extras = binary.extras_length, body = binary.body_length[3];
         /* SETs come along this far: if the key's offset were known, the verifier would walk the rest for each length. */
-        if (key_length == 0 || key_length > 32 || key_length + extras > body || nf_len(pkt) < 24 + body) {
+        if (key_length == 0 || key_length > 32 || key_length + extras > body ||
+            nf_len(pkt) < 24 + body) {
             rest(pkt);
             return;
         }
@@ -100,7 +106,8 @@ class ReadGet(Element):
 
 
 class ReadKey(Element):
-    """All other requests as far as their key: get KEY and set KEY of the text protocol, and SETs of the binary one."""
+    """All other requests as far as their key: get KEY and set KEY of the text protocol, and SETs of
+    the binary one."""
 
     inp = In(pkt=packet)
     get = Out(packet, Request)
@@ -210,7 +217,8 @@ class ReadValue(Element):
             nf_load(pkt, 2, &space);
             nf_load(pkt, 3, &first);
             nf_load(pkt, 4, &second);
-            good = good && digits > 0 && flags <= 0xffffffff && c == ' ' && zero == '0' && space == ' ' && first >= '0' &&
+            good = good && digits > 0 && flags <= 0xffffffff && c == ' ' && zero == '0' &&
+                space == ' ' && first >= '0' &&
                    first <= '9';
             bool two = second >= '0' && second <= '9';
             length = two ? (first - '0') * 10 + (second - '0') : first - '0';
@@ -235,8 +243,10 @@ class ReadValue(Element):
                 versions |= binary.cas[i];
             uint32_t body = (uint32_t)binary.body_length[2] << 8 | binary.body_length[3];
             length = body - 8 - key;
-            good = binary.body_length[0] == 0 && binary.body_length[1] == 0 && binary.data_type == 0 &&
-                   binary.extras_length == 8 && key + 8 <= body && length <= 64 && nf_len(pkt) >= 24 + body &&
+            good = binary.body_length[0] == 0 && binary.body_length[1] == 0 &&
+                binary.data_type == 0 &&
+                   binary.extras_length == 8 && key + 8 <= body && length <= 64 &&
+                       nf_len(pkt) >= 24 + body &&
                    expires == 0 && versions == 0;
             item.flags = nf_ntohl(flags);
             nf_strip(pkt, 32 + key);
@@ -295,7 +305,8 @@ class Store(Element):
 
 
 class StoreDisplaced(Element):
-    """Stores what a write-back cache had to give up. Its writer was answered long ago, so what does not fit is counted."""
+    """Stores what a write-back cache had to give up. Its writer was answered long ago, so what does
+    not fit is counted."""
 
     inp = In(key=Key, item=Item)
     out = Out(Key)
@@ -321,7 +332,8 @@ HEADERS = """
         struct nf_udp udp;
         struct frame frame;
         nf_reset(pkt);
-        if (!nf_extract(pkt, &eth) || !nf_extract(pkt, &ip) || !nf_extract(pkt, &udp) || !nf_extract(pkt, &frame)) {
+        if (!nf_extract(pkt, &eth) || !nf_extract(pkt, &ip) || !nf_extract(pkt, &udp) ||
+            !nf_extract(pkt, &frame)) {
             nf_drop(pkt, "too short");
             return;
         }
@@ -331,7 +343,8 @@ HEADERS = """
         nf_be32 address = ip.src;
         ip.src = ip.dst;
         ip.dst = address;
-        ip.length = nf_htons(sizeof(struct nf_ipv4) + sizeof(struct nf_udp) + sizeof(struct frame) + payload);
+        ip.length = nf_htons(sizeof(struct nf_ipv4) + sizeof(struct nf_udp) +
+            sizeof(struct frame) + payload);
         ip.ttl = 64;
         ip.csum = 0;
         ip.csum = nf_csum_fold(nf_csum_add(0, ip));
@@ -401,7 +414,8 @@ class AsciiValue(Element):
             flags_digits = flags_digits + 1;
         }
         uint32_t length_digits = length < 10 ? 1 : 2;
-        uint32_t payload = 6 + request.key.length + 1 + flags_digits + 1 + length_digits + 2 + length + 2 + 5;
+        uint32_t payload = 6 + request.key.length + 1 + flags_digits + 1 + length_digits + 2 +
+            length + 2 + 5;
     """
         + HEADERS
         + """

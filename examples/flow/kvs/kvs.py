@@ -7,17 +7,21 @@
     python3 kvs.py tune --target xdp --pcap requests.pcap             # sizes of the cache, by measurement
 
 cpu        the NIC side picks the store's packets out, the host does everything
-sharded    the NIC side reads requests as far as their key, which chooses one of the host's threads and its part of the items
-split      the NIC side reads and checks requests of the binary protocol, the host reads the rest, stores and answers
-nic-cache  a cache on the NIC side answers what it can (nicforge.flow.Cache says why nothing is stale):
-           write-through  GETs of the binary protocol are looked up; everything else goes to the host and passes the cache
-                          on its way back
-           write-back     requests of both protocols are read on the NIC side and pass the cache; it answers SETs, and the
-                          host gets items that have to make room, and SETs for which none can be made at once
+sharded    the NIC side reads requests as far as their key, which chooses one of the host's threads
+           and its part of the items
+split      the NIC side reads and checks requests of the binary protocol, the host reads the rest,
+           stores and answers
+nic-cache  a cache on the NIC side answers what it can (nicforge.flow.Cache says why nothing is
+stale):
+           write-through  GETs of the binary protocol are looked up; everything else goes to the
+                          host and passes the cache on its way back
+           write-back     requests of both protocols are read on the NIC side and pass the cache; it
+                          answers SETs, and the host gets items that have to make room, and SETs for
+                          which none can be made at once
 
-With write-through, the packets of one key must be handled by one CPU at a time (one queue, or steering by key). With
-write-back (and `--stage`) the cache is a stage of its own: one CPU works at it on XDP, cores with buckets of their own on a
-NIC.
+With write-through, the packets of one key must be handled by one CPU at a time (one queue, or
+steering by key). With write-back (and `--stage`) the cache is a stage of its own: one CPU works at
+it on XDP, cores with buckets of their own on a NIC.
 """
 
 import argparse
@@ -77,10 +81,12 @@ class Again(Element):
 
 
 class Requests:
-    """Reads requests of both protocols: GETs of the binary one first, the rest in two steps; `gets`, `sets` come out."""
+    """Reads requests of both protocols: GETs of the binary one first, the rest in two steps;
+    `gets`, `sets` come out."""
 
     def __init__(self, values: Queue | None = None):
-        """`values`: a queue before what SETs hold is read, since BPF's stack has no room for both steps."""
+        """`values`: a queue before what SETs hold is read, since BPF's stack has no room for both
+        steps."""
         self.first, self.key, self.value = ReadGet(), ReadKey(), ReadValue()
         self.gets, self.sets = (self.first.get, self.key.get), (self.value.set,)
         unknown = Drop("not a request for this store", name="unknown")
@@ -107,7 +113,8 @@ def store(find: Find, put: Store | None) -> tuple:
 
 
 def on_the_host(classify: Classify, split: bool) -> None:
-    """Everything behind a queue to the host; with `split`, GETs of the binary protocol are read before it."""
+    """Everything behind a queue to the host; with `split`, GETs of the binary protocol are read
+    before it."""
     find, put, requests, leave = Find(), Store(), Requests(), Leave()
     up = Queue("up", side="host", channels=["requests", "gets"] if split else ["requests"])
     if split:
@@ -126,7 +133,8 @@ def on_the_host(classify: Classify, split: bool) -> None:
 
 
 def sharded(classify: Classify, threads: int) -> None:
-    """The host in several threads. One queue carries reads and writes, so that those of a key stay in order."""
+    """The host in several threads. One queue carries reads and writes, so that those of a key stay
+    in order."""
     first, key, value = ReadGet(), ReadKey(), ReadValue()
     find, put, ways, leave = Find(), Store(), IsWrite(), Leave()
     unknown = Drop("not a request for this store", name="unknown")
@@ -147,10 +155,12 @@ def sharded(classify: Classify, threads: int) -> None:
 
 
 def write_through(classify: Classify, buckets: int, ways: int, stage: bool) -> None:
-    """GETs of the binary protocol are looked up before they go to the host, which reads all others."""
+    """GETs of the binary protocol are looked up before they go to the host, which reads all
+    others."""
     near = Cache("cache", Key, Item, buckets, ways, policy="write-through")
     quick, requests, find, put = ReadGet(name="quick"), Requests(), Find(), Store()
-    # With the cache as a stage of its own they come by two ways, and none waits for another's answer.
+    # With the cache as a stage of its own they come by two ways, and none waits for another's
+    # answer.
     up = Queue("requests", side="host", ordered=not stage)
     classify.kv >> quick
     get = near.get("request.key", request=Request)
@@ -234,12 +244,22 @@ def main() -> None:
     parser.add_argument("--policy", choices=POLICIES, default="write-through", help="of nic-cache")
     parser.add_argument("--buckets", type=int, default=BUCKETS, help="of the cache")
     parser.add_argument("--ways", type=int, default=WAYS, help="places of a bucket")
-    parser.add_argument("--threads", type=int, default=THREADS, help="of the host, in the sharded variant")
     parser.add_argument(
-        "--stage", action="store_true", help="the cache is a stage of its own, which cores of a NIC can share"
+        "--threads", type=int, default=THREADS, help="of the host, in the sharded variant"
     )
-    parser.add_argument("--self-test", action="store_true", help="serve it in a network namespace and check its answers")
-    parser.add_argument("--bench", action="store_true", help="what a request costs on each side, every variant")
+    parser.add_argument(
+        "--stage",
+        action="store_true",
+        help="the cache is a stage of its own, which cores of a NIC can share",
+    )
+    parser.add_argument(
+        "--self-test",
+        action="store_true",
+        help="serve it in a network namespace and check its answers",
+    )
+    parser.add_argument(
+        "--bench", action="store_true", help="what a request costs on each side, every variant"
+    )
     parser.add_argument("--requests", type=int, default=50_000, help="of --bench")
     options, rest = parser.parse_known_args()
     if options.policy != "write-through" and options.variant != "nic-cache":

@@ -1,8 +1,10 @@
-"""Serves the store on a veth pair in a namespace of its own, beside a real memcached, and compares answers byte by byte.
+"""Serves the store on a veth pair in a namespace of its own, beside a real memcached, and compares
+answers byte by byte.
 
-The namespace has no name and ends with the processes in it. The client's end has an address, the store's has none:
-whatever answers from there is the program. memcached runs without CAS numbers (`-C`), which the store does not have.
-On `dpdk` the store takes the same veth by a packet socket. Every request is answered on both.
+The namespace has no name and ends with the processes in it. The client's end has an address, the
+store's has none: whatever answers from there is the program. memcached runs without CAS numbers
+(`-C`), which the store does not have. On `dpdk` the store takes the same veth by a packet socket.
+Every request is answered on both.
 """
 
 import collections
@@ -33,21 +35,28 @@ from namespace import ADDRESS, ENDS_WITH_US, PATIENCE, find  # noqa: E402
 REQUESTS, KEYS = 3000, 150
 #: Requests of the load tool.
 LOAD = 10_000
-#: Of the race: requests, keys, requests under way, and places of the cache at most, so that it holds a few of the keys.
+#: Of the race: requests, keys, requests under way, and places of the cache at most, so that it
+#: holds a few of the keys.
 RACES, RACED, AT_ONCE, PLACES = 3000, 12, 12, 8
 #: Where it can be served to a client here.
 TARGETS = ("xdp", "dpdk")
 
 
 def run(sizes: dict, words: list[str]) -> int:
-    """Exit status: 0 if all answers are memcached's, 1 if not, 2 for another target, 3 if something is missing here.
+    """Exit status: 0 if all answers are memcached's, 1 if not, 2 for another target, 3 if something
+    is missing here.
 
     `sizes` are arguments of `program`, `words` what `nicforge run` is to know besides.
     """
     if target_of(words) not in TARGETS:
-        print(f"error: the self-test serves on {' and '.join(TARGETS)}, not on {target_of(words)}", file=sys.stderr)
+        print(
+            f"error: the self-test serves on {' and '.join(TARGETS)}, not on {target_of(words)}",
+            file=sys.stderr,
+        )
         return 2
-    return namespace.again(HERE / "selftest.py", ["memcached", "memcaslap"], json.dumps(sizes), *words)
+    return namespace.again(
+        HERE / "selftest.py", ["memcached", "memcaslap"], json.dumps(sizes), *words
+    )
 
 
 def target_of(words: tuple[str, ...] | list[str]) -> str:
@@ -74,7 +83,9 @@ def answer(sock: socket.socket) -> bytes | None:
 
 
 def until_attached(name: str, there: bool) -> None:
-    namespace.until(f"`{name}` has a program: {there}", lambda: ("xdp" in namespace.link(name)) == there)
+    namespace.until(
+        f"`{name}` has a program: {there}", lambda: ("xdp" in namespace.link(name)) == there
+    )
 
 
 def until_answered(address: str, what: str, process: subprocess.Popen) -> None:
@@ -86,34 +97,54 @@ def until_answered(address: str, what: str, process: subprocess.Popen) -> None:
 
 def serve(sizes: dict, words: list[str]) -> int:
     """`sizes` and `words` as `run` has them."""
-    # What arrives is handled where it is sent: one CPU for all packets, the one that the store's NIC side begins with.
+    # What arrives is handled where it is sent: one CPU for all packets, the one that the store's
+    # NIC side begins with.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     namespace.network()
-    with tempfile.TemporaryDirectory(prefix="nicforge-kvs-") as folder, contextlib.ExitStack() as ends:
+    with (
+        tempfile.TemporaryDirectory(prefix="nicforge-kvs-") as folder,
+        contextlib.ExitStack() as ends,
+    ):
         # As root: a change of user would make it outlive a test that is killed.
-        memcached = start(ends, "memcached", "-U", str(PORT), "-p", "0", "-l", "127.0.0.1", "-C", "-u", "root")
+        memcached = start(
+            ends, "memcached", "-U", str(PORT), "-p", "0", "-l", "127.0.0.1", "-C", "-u", "root"
+        )
         listening = namespace.listen(pathlib.Path(folder))
         ends.callback(listening.wait)
         ends.callback(listening.kill)
         until_answered("127.0.0.1", "memcached", memcached)
         with store(folder, program(**sizes), words) as (_, report):
             wrong, asked = compare(), load_tool(folder)
-        held = ", ".join(f"{table['entries']} in {table['table']}" for table in report["tables"] if table["kind"] == "hash")
-        said = "answers like memcached" if not wrong else f"{len(wrong)} answers are not memcached's"
+        held = ", ".join(
+            f"{table['entries']} in {table['table']}"
+            for table in report["tables"]
+            if table["kind"] == "hash"
+        )
+        said = (
+            "answers like memcached" if not wrong else f"{len(wrong)} answers are not memcached's"
+        )
         few = {**sizes, "buckets": min(sizes["buckets"], max(1, PLACES // sizes["ways"]))}
         with store(folder, program(**few), words):
             raced, unanswered = race()
         if unanswered:
             raced = [*raced, f"{unanswered} requests were not answered"]
-    trouble = [f"memaslap: {count} {what}" for what, count in asked.items() if count and what not in ("cmd_get", "cmd_set")]
+    trouble = [
+        f"memaslap: {count} {what}"
+        for what, count in asked.items()
+        if count and what not in ("cmd_get", "cmd_set")
+    ]
     for line in [*wrong[:5], *trouble, *raced[:5]]:
         print(line)
-    print(f"{sizes['variant']}, {sizes['policy']}, {target_of(words)}: {REQUESTS} requests of both protocols, {said}; {held}")
+    print(
+        f"{sizes['variant']}, {sizes['policy']}, {target_of(words)}: {REQUESTS} requests of both protocols, {said}; {held}"
+    )
     print(
         f"memaslap, libmemcached's load tool: {asked['cmd_get']} GETs and {asked['cmd_set']} SETs, "
         + (", ".join(trouble) if trouble else "all values as it wrote them")
     )
-    places = f"{few['buckets']} times {few['ways']} places, " if sizes["variant"] == "nic-cache" else ""
+    places = (
+        f"{few['buckets']} times {few['ways']} places, " if sizes["variant"] == "nic-cache" else ""
+    )
     print(
         f"{RACES} requests for {RACED} keys, {AT_ONCE} at once, {places}{unanswered} not answered: "
         + ("the history is linearizable" if not raced else "nothing explains the history")
@@ -132,13 +163,26 @@ def start(ends: contextlib.ExitStack, *words: str, **options) -> subprocess.Pope
 
 @contextlib.contextmanager
 def store(folder: str, flow, words: tuple[str, ...] | list[str] = ()):
-    """The store on nf0; its report is there when it has ended. `words`: for `nicforge run`, besides."""
+    """The store on nf0; its report is there when it has ended. `words`: for `nicforge run`,
+    besides."""
     source, report = pathlib.Path(folder) / "kvs.c", {}
     source.write_text(flow.source().text)
     with contextlib.ExitStack() as ends:
-        # The program as it is, without a search for other pipelines: packets go to the process from one CPU.
+        # The program as it is, without a search for other pipelines: packets go to the process from
+        # one CPU.
         own = [] if "--target" in words else ["--target", target_of(words)]
-        command = [find(), "run", str(source), *own, *words, "--dev", "nf0", "--json", "--candidate", "0"]
+        command = [
+            find(),
+            "run",
+            str(source),
+            *own,
+            *words,
+            "--dev",
+            "nf0",
+            "--json",
+            "--candidate",
+            "0",
+        ]
         process = start(ends, *command, stdout=subprocess.PIPE, text=True, preexec_fn=all_cpus)
         if target_of(words) == "xdp":
             until_attached("nf0", True)
@@ -161,14 +205,17 @@ def compare() -> list[str]:
     for number, datagram in enumerate(mixed(7, REQUESTS, KEYS)):
         want, got = (ask(address, datagram, PATIENCE) for address in ("127.0.0.1", ADDRESS))
         if want != got:
-            wrong.append(f"request {number} {datagram[8:60]!r}: memcached says {want!r}, the store {got!r}")
+            wrong.append(
+                f"request {number} {datagram[8:60]!r}: memcached says {want!r}, the store {got!r}"
+            )
         if got is None:
             break
     return wrong
 
 
 def load_tool(folder: str) -> dict[str, int]:
-    """What memaslap, the load tool of libmemcached, counts: requests of the text protocol, whose values it checks."""
+    """What memaslap, the load tool of libmemcached, counts: requests of the text protocol, whose
+    values it checks."""
     shape = pathlib.Path(folder) / "memaslap.conf"
     # Bytes of keys and values, and shares of SETs (0) and GETs (1).
     shape.write_text("key\n32 32 1\nvalue\n64 64 1\ncmd\n0 0.1\n1 0.9\n")
@@ -191,7 +238,9 @@ def load_tool(folder: str) -> dict[str, int]:
     told = subprocess.run(words, capture_output=True, text=True, timeout=2 * PATIENCE)
     counted = dict(re.findall(r"^(\w+): (\d+)$", told.stdout, re.MULTILINE))
     if told.returncode != 0 or counted.keys() < {"cmd_get", "cmd_set", "get_misses"}:
-        sys.exit(f"error: memcaslap ended with {told.returncode}: {told.stdout[-300:]}{told.stderr[-300:]}")
+        sys.exit(
+            f"error: memcaslap ended with {told.returncode}: {told.stdout[-300:]}{told.stderr[-300:]}"
+        )
     wanted = (
         "cmd_get",
         "cmd_set",
@@ -206,9 +255,11 @@ def load_tool(folder: str) -> dict[str, int]:
 
 
 def race() -> tuple[list[str], int]:
-    """Random requests of both protocols, many at once: why what was answered cannot be, and how many were not answered.
+    """Random requests of both protocols, many at once: why what was answered cannot be, and how
+    many were not answered.
 
-    Each write has a version of its own, so answers say what they read. Times are those before sending and after receiving.
+    Each write has a version of its own, so answers say what they read. Times are those before
+    sending and after receiving.
     """
     chance, began = random.Random(3), {}
     done: dict[int, list[Operation]] = collections.defaultdict(list)
@@ -234,7 +285,10 @@ def race() -> tuple[list[str], int]:
                 number, not write, key_of(key), value_of(key, number) if write else b""
             )
             # Requests that were refused never come back: they do not count as under way for long.
-            while sum(time.monotonic_ns() - since < 10**9 for _, since, _ in began.values()) >= AT_ONCE:
+            while (
+                sum(time.monotonic_ns() - since < 10**9 for _, since, _ in began.values())
+                >= AT_ONCE
+            ):
                 receive(0.05)
             began[number] = (key, time.monotonic_ns(), write)
             sock.send(request)
@@ -253,7 +307,13 @@ def race() -> tuple[list[str], int]:
 def version_in(answer: bytes) -> int:
     """Which write's value an answer to a GET has; 0 for none."""
     text = answer[8:]
-    value = text[28:] if text[0] == 0x81 and len(answer) == 100 else text.split(b"\r\n")[1] if text[:5] == b"VALUE" else b""
+    value = (
+        text[28:]
+        if text[0] == 0x81 and len(answer) == 100
+        else text.split(b"\r\n")[1]
+        if text[:5] == b"VALUE"
+        else b""
+    )
     return int(value.split(b":")[1]) if value else 0
 
 

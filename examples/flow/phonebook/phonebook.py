@@ -1,11 +1,14 @@
-"""Numbers by name: the questions are packets, the answers an existing server's, which knows nothing of packets.
+"""Numbers by name: the questions are packets, the answers an existing server's, which knows nothing
+of packets.
 
-    python3 phonebook.py --self-test            # the server, the program and a client in a network namespace
+    python3 phonebook.py --self-test            # the server, the program and a client in a network
+                                                namespace
     python3 phonebook.py build --emit host -o . # what server.c includes
 
-The NIC side reads and checks questions, the host side keeps each until the server has answered and makes the answer's packet.
-`server.c` has an event loop of its own, in which `phonebook_receive` and `phonebook_send` are two functions among others. The
-region `board` is memory of both: the server closes the book there, and reads how many questions there were.
+The NIC side reads and checks questions, the host side keeps each until the server has answered and
+makes the answer's packet. `server.c` has an event loop of its own, in which `phonebook_receive` and
+`phonebook_send` are two functions among others. The region `board` is memory of both: the server
+closes the book there, and reads how many questions there were.
 """
 
 import argparse
@@ -68,7 +71,8 @@ class Parse(Element):
             other(pkt);
             return;
         }
-        if (ip.ihl != 5 || ip.protocol != NF_IP_UDP || !nf_extract(pkt, &udp) || udp.dport != nf_htons(PORT)) {
+        if (ip.ihl != 5 || ip.protocol != NF_IP_UDP || !nf_extract(pkt, &udp) ||
+            udp.dport != nf_htons(PORT)) {
             other(pkt);
             return;
         }
@@ -144,7 +148,8 @@ class Finish(Element):
     structs = (Waiting, Reply)
     body = """
         struct waiting kept;
-        if (!nf_lookup(&waiting, answer.slot, &kept) || kept.turn != answer.turn || nf_buf_len(&waiting, answer.slot) == 0) {
+        if (!nf_lookup(&waiting, answer.slot, &kept) || kept.turn != answer.turn ||
+            nf_buf_len(&waiting, answer.slot) == 0) {
             late(answer);
             return;
         }
@@ -174,7 +179,11 @@ def program() -> Program:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--self-test", action="store_true", help="serve it in a network namespace and check its answers")
+    parser.add_argument(
+        "--self-test",
+        action="store_true",
+        help="serve it in a network namespace and check its answers",
+    )
     options, rest = parser.parse_known_args()
     if options.self_test:
         from selftest import run

@@ -1,7 +1,8 @@
-"""The phone book's server, the program in front of it and a client, in a network namespace without a name.
+"""The phone book's server, the program in front of it and a client, in a network namespace without
+a name.
 
-What the network is told is what the server's own socket says; the server is killed and started again under way, and
-so is the run.
+What the network is told is what the server's own socket says; the server is killed and started
+again under way, and so is the run.
 """
 
 import json
@@ -62,7 +63,8 @@ class Book:
 
 
 def ask(sock: socket.socket, number: int, name: str, patience: float = PATIENCE) -> int | None:
-    """What the network is told: the number, or None if the name is unknown. Asks again until there is an answer."""
+    """What the network is told: the number, or None if the name is unknown. Asks again until there
+    is an answer."""
     started = time.monotonic()
     while time.monotonic() - started < patience:
         sock.send(struct.pack(">I16s", number, name.encode()))
@@ -103,9 +105,15 @@ def serve() -> int:
     source = place / "phonebook.c"
     source.write_text(program().source().text)
     binary = place / "server"
-    subprocess.run([find(), "build", str(source), "--emit", "host", "-o", str(place)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [find(), "build", str(source), "--emit", "host", "-o", str(place)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run(["gcc", *flags, "-I", str(place), str(HERE / "server.c"), "-o", str(binary)], check=True)
+    subprocess.run(
+        ["gcc", *flags, "-I", str(place), str(HERE / "server.c"), "-o", str(binary)], check=True
+    )
     listening = namespace.listen(place)
     book = Book(binary, place)
     live = start_run(source, place)
@@ -122,7 +130,9 @@ def serve() -> int:
                 told, right = ask(sock, asked, name), book.says(f"get {name}")
                 asked += 1
                 if (str(told) if told is not None else "unknown") != right:
-                    wrong.append(f"question {asked}: the network says {told} of {name}, the server {right}")
+                    wrong.append(
+                        f"question {asked}: the network says {told} of {name}, the server {right}"
+                    )
             if turn == 1:
                 book.process.kill()
                 book.process.wait()
@@ -131,10 +141,13 @@ def serve() -> int:
             if turn == 2:
                 live.send_signal(signal.SIGKILL)
                 live.wait()
-                namespace.until("the killed run's program is gone", lambda: "xdp" not in namespace.link("nf0"))
+                namespace.until(
+                    "the killed run's program is gone", lambda: "xdp" not in namespace.link("nf0")
+                )
                 live = start_run(source, place)
                 book.attached()
-        # Words in memory of both: what the server writes the NIC side obeys, and what that writes the server reads.
+        # Words in memory of both: what the server writes the NIC side obeys, and what that writes
+        # the server reads.
         before = int(book.says("asked"))
         assert before >= NAMES and book.says("close") == "ok"
         sock.send(struct.pack(">I16s", asked + 1, b"name000"))
@@ -153,7 +166,9 @@ def serve() -> int:
         print(line)
     attached, bad = report["attached"], report["drops"].get("not a question", 0)
     shut = report["drops"].get("the book is closed", 0)
-    said = "as the server's own socket" if not wrong else f"{len(wrong)} answers are not the server's"
+    said = (
+        "as the server's own socket" if not wrong else f"{len(wrong)} answers are not the server's"
+    )
     print(
         f"{asked} questions answered {said}; server and run killed once each; "
         f"last run: {attached['given']} questions given, {attached['taken']} answers taken, "

@@ -1,14 +1,16 @@
-/* A phone book that was there before: names and numbers, asked and changed by lines at a Unix socket.
+/* A phone book that was there before: names and numbers, asked and changed by lines at a Unix
+ * socket.
  *
  *     server BOOK.sock [RUN.sock]
  *
  *     set NAME NUMBER  ->  ok            get NAME  ->  NUMBER, or "unknown"           quit ends it
  *     close, open      ->  ok            asked     ->  questions of the network so far
  *
- * Its event loop is epoll's. With RUN.sock, the host socket of a run of phonebook.py, questions of the network are one
- * more source of events: `phonebook_receive` and `phonebook_send` (marked below) are all that was added, and
- * `phonebook_board`, two words that the program has in its memory too: whether the book is closed, and how many
- * questions there were. If the run ends, the server goes on without it, and attaches to the next one.
+ * Its event loop is epoll's. With RUN.sock, the host socket of a run of phonebook.py, questions of
+ * the network are one more source of events: `phonebook_receive` and `phonebook_send` (marked
+ * below) are all that was added, and `phonebook_board`, two words that the program has in its
+ * memory too: whether the book is closed, and how many questions there were. If the run ends, the
+ * server goes on without it, and attaches to the next one.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +59,8 @@ static const char *line(char *text, char *answer, size_t room)
     return answer;
 }
 
-/* ---- What was added ------------------------------------------------------------------------------------------- */
+/* ---- What was added
+ * ------------------------------------------------------------------------------------------- */
 
 static struct nf_attach run = {.socket = -1};
 
@@ -79,7 +82,8 @@ static void questions(void)
         char name[17] = {0};
         memcpy(name, query.name.bytes, 16);
         const struct entry *entry = find(name);
-        struct phonebook_answer answer = {query.slot, query.turn, entry ? entry->number : 0, entry != NULL};
+        struct phonebook_answer answer = {query.slot, query.turn, entry ? entry->number : 0,
+                                          entry != NULL};
         /* A full queue back: the client asks again, as it does for any packet that is lost. */
         phonebook_send(&run, &answer);
     }
@@ -101,7 +105,8 @@ static const char *words(const char *text, char *answer, size_t room)
     return "ok\n";
 }
 
-/* ---- The event loop -------------------------------------------------------------------------------------------- */
+/* ---- The event loop
+ * -------------------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
 {
@@ -111,7 +116,8 @@ int main(int argc, char **argv)
         return 2;
     }
     strcpy(address.sun_path, argv[1]);
-    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), poll = epoll_create1(EPOLL_CLOEXEC);
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0),
+        poll = epoll_create1(EPOLL_CLOEXEC);
     unlink(argv[1]);
     if (listener < 0 || poll < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) ||
         listen(listener, 8)) {
@@ -139,8 +145,10 @@ int main(int argc, char **argv)
             text[length] = 0;
             if (!strncmp(text, "quit", 4))
                 return 0;
-            bool of_board = !strncmp(text, "close", 5) || !strncmp(text, "open", 4) || !strncmp(text, "asked", 5);
-            const char *says = of_board ? words(text, answer, sizeof(answer)) : line(text, answer, sizeof(answer));
+            bool of_board = !strncmp(text, "close", 5) || !strncmp(text, "open", 4) ||
+                            !strncmp(text, "asked", 5);
+            const char *says =
+                of_board ? words(text, answer, sizeof(answer)) : line(text, answer, sizeof(answer));
             if (write(event.data.fd, says, strlen(says)) < 0)
                 close(event.data.fd);
         }

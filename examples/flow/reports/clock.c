@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * A clock for reports.py: attaches to a run and sends a tick every 100 us, so that batches leave without traffic.
+ * A clock for reports.py: attaches to a run and sends a tick every 100 us, so that batches leave
+ * without traffic.
  *
- *     python3 reports.py build --emit host -o build && gcc -O2 -Ibuild clock.c -o clock && ./clock run.sock */
+ *     python3 reports.py build --emit host -o build && gcc -O2 -Ibuild clock.c -o clock && ./clock
+ * run.sock */
 #include <stdio.h>
 #include <unistd.h>
 

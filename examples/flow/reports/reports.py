@@ -3,8 +3,9 @@
     python3 reports.py verify --pcap ../../flow_stats/traffic.pcap --target dpdk
     python3 reports.py build --emit host -o DIR     # the header for a clock, see README.md
 
-On the NIC side a packet's source and size go two ways and meet again in a report; the packet is answered at once. Reports
-are collected and leave when there are eight, or when the oldest has waited 100 µs. The host counts by source.
+On the NIC side a packet's source and size go two ways and meet again in a report; the packet is
+answered at once. Reports are collected and leave when there are eight, or when the oldest has
+waited 100 µs. The host counts by source.
 """
 
 import pathlib
@@ -86,7 +87,8 @@ class Fork(Element):
 
 
 class Frame(Element):
-    """Bytes on the wire: the Ethernet header, no less than the smallest frame, and the check sum."""
+    """Bytes on the wire: the Ethernet header, no less than the smallest frame, and the check
+    sum."""
 
     inp = In(length=u32)
     out = Out(u32)
@@ -124,7 +126,13 @@ def program() -> Program:
     fork.source >> make.source_in
     fork.size >> Frame() >> make.size_in
     fork.out >> Reply()
-    make >> several >> Queue("up", side="host", entries=512, lossy=True) >> Debatcher(several) >> Store()
+    (
+        make
+        >> several
+        >> Queue("up", side="host", entries=512, lossy=True)
+        >> Debatcher(several)
+        >> Store()
+    )
     clock.sent >> several.tick
     return Program("reports", network, clock, ports=1)
 

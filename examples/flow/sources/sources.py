@@ -59,7 +59,8 @@ class Count(Element):
 
 
 class Account(Element):
-    """Counts by source; every FAIR-th packet of a source goes out by port 1, the others by port 0."""
+    """Counts by source; every FAIR-th packet of a source goes out by port 1, the others by port
+    0."""
 
     inp = In(pkt=packet, source=be32, length=u16)
     out = Out(packet, u32)

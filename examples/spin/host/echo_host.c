@@ -1,5 +1,5 @@
-// The host's half of icmp_echo.c and udp_echo.c built with -DDO_HOST=true: packets come here, are turned around, and go
-// back to the NIC.
+// The host's half of icmp_echo.c and udp_echo.c built with -DDO_HOST=true: packets come here, are
+// turned around, and go back to the NIC.
 //
 //   nicforge spin run --device nic.sock --tap spin0 --address 10.9.0.1/24 &
 //   NICFORGE_PSPIN=nic.sock ./echo_host build/icmp_echo icmp 100
@@ -27,7 +27,8 @@ static uint16_t checksum(const uint8_t *data, size_t length)
     return htons((uint16_t)~sum);
 }
 
-// ICMP needs its answer's type and checksum; UDP's addresses were turned around by the handler already.
+// ICMP needs its answer's type and checksum; UDP's addresses were turned around by the handler
+// already.
 static void answer_icmp(uint8_t *frame, size_t size)
 {
     eth_hdr_t *eth = (eth_hdr_t *)frame;
@@ -88,8 +89,8 @@ int main(int argc, char **argv)
             seen++;
         }
     }
-    printf("%ld packets; handler %.1f cycles, host %.1f, clock %.1f\n", seen, fpspin_get_cycles(&ctx, 0),
-           fpspin_get_cycles(&ctx, 1), fpspin_get_cycles(&ctx, 2));
+    printf("%ld packets; handler %.1f cycles, host %.1f, clock %.1f\n", seen,
+           fpspin_get_cycles(&ctx, 0), fpspin_get_cycles(&ctx, 1), fpspin_get_cycles(&ctx, 2));
     fpspin_exit(&ctx);
     return 0;
 }

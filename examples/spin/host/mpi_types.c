@@ -1,14 +1,14 @@
-// Sends MPI datatypes to datatypes.c's handlers, which unpack them, and compares what arrives with MPI_Unpack byte by
-// byte.
+// Sends MPI datatypes to datatypes.c's handlers, which unpack them, and compares what arrives with
+// MPI_Unpack byte by byte.
 //
 //   nicforge spin run --device nic.sock --tap spin0 --address 10.9.0.1/24 &
 //   NICFORGE_PSPIN=nic.sock ./mpi_types build/datatypes 10.9.0.2 [MESSAGES [WINDOW [TYPE]]]
 //
-// While the NIC unpacks, the host multiplies matrices and looks for finished messages in between: the overlap is the
-// share of its time that it has for its own work, T_MM / (T_MM + T_Poll).
+// While the NIC unpacks, the host multiplies matrices and looks for finished messages in between:
+// the overlap is the share of its time that it has for its own work, T_MM / (T_MM + T_Poll).
 //
-// Each type is committed, taken apart with MPI_Type_get_contents into a map for the handlers (typemap.h), packed by
-// MPI_Pack and sent as MESSAGES messages in parallel.
+// Each type is committed, taken apart with MPI_Type_get_contents into a map for the handlers
+// (typemap.h), packed by MPI_Pack and sent as MESSAGES messages in parallel.
 #include "fpspin/fpspin.h"
 
 #include <mpi.h>
@@ -62,8 +62,11 @@ static uint32_t map_loop(uint32_t count, int64_t stride, uint32_t child)
     if (inner.kind == TYPEMAP_RUN && stride == inner.size)
         return map_run(count * inner.size);
     uint32_t at = map_take(sizeof(struct typemap_node));
-    *node_at(at) = (struct typemap_node){
-        .kind = TYPEMAP_LOOP, .size = count * inner.size, .count = count, .stride = (int32_t)stride, .child = child};
+    *node_at(at) = (struct typemap_node){.kind = TYPEMAP_LOOP,
+                                         .size = count * inner.size,
+                                         .count = count,
+                                         .stride = (int32_t)stride,
+                                         .child = child};
     return at;
 }
 
@@ -71,7 +74,8 @@ static uint32_t map_loop(uint32_t count, int64_t stride, uint32_t child)
 static uint32_t map_list(uint32_t count, const int64_t *displacements, const uint32_t *children)
 {
     uint32_t at = map_take(sizeof(struct typemap_node));
-    uint32_t entries = map_take(count * (uint32_t)sizeof(struct typemap_entry)), start = 0, filled = 0;
+    uint32_t entries = map_take(count * (uint32_t)sizeof(struct typemap_entry)), start = 0,
+             filled = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t size = node_at(children[i])->size;
@@ -81,7 +85,8 @@ static uint32_t map_list(uint32_t count, const int64_t *displacements, const uin
             (struct typemap_entry){start, (int32_t)displacements[i], children[i]};
         start += size;
     }
-    *node_at(at) = (struct typemap_node){.kind = TYPEMAP_LIST, .size = start, .count = filled, .child = entries};
+    *node_at(at) = (struct typemap_node){
+        .kind = TYPEMAP_LIST, .size = start, .count = filled, .child = entries};
     if (filled == 0)
         *node_at(at) = (struct typemap_node){.kind = TYPEMAP_RUN};
     return at;
@@ -140,8 +145,10 @@ static uint32_t map_type(MPI_Datatype type)
         for (int i = 0; i < count; i++) {
             MPI_Datatype part = combiner == MPI_COMBINER_STRUCT ? inner[i] : inner[0];
             int length = numbers[1 + i];
-            children[i] = length > 0 ? map_loop((uint32_t)length, extent_of(part), map_type(part)) : map_run(0);
-            displacements[i] = combiner == MPI_COMBINER_INDEXED ? numbers[1 + count + i] * extent : places[i];
+            children[i] = length > 0 ? map_loop((uint32_t)length, extent_of(part), map_type(part))
+                                     : map_run(0);
+            displacements[i] =
+                combiner == MPI_COMBINER_INDEXED ? numbers[1 + count + i] * extent : places[i];
         }
         made = map_list((uint32_t)count, displacements, children);
         free(displacements);
@@ -243,7 +250,8 @@ static int make_tests(struct test *tests)
     return made;
 }
 
-// Writes the map of a message to the NIC. Gives the bytes of host memory a message takes, from its lowest one on.
+// Writes the map of a message to the NIC. Gives the bytes of host memory a message takes, from its
+// lowest one on.
 static size_t offload(fpspin_ctx_t *ctx, const struct test *test, uint32_t first, uint32_t count)
 {
     MPI_Aint low, extent, true_low, true_extent;
@@ -256,20 +264,24 @@ static size_t offload(fpspin_ctx_t *ctx, const struct test *test, uint32_t first
         fprintf(stderr, "%s begins before its buffer\n", test->name);
         exit(1);
     }
-    *(struct typemap *)map.bytes =
-        (struct typemap){TYPEMAP_MAGIC, map.used, root, .buffer = BUFFER_BYTES, .first = first, .count = count};
+    *(struct typemap *)map.bytes = (struct typemap){
+        TYPEMAP_MAGIC, map.used, root, .buffer = BUFFER_BYTES, .first = first, .count = count};
     if (map.used > ctx->handler_mem.size) {
-        fprintf(stderr, "the map has %u bytes, the handlers' memory %u\n", map.used, ctx->handler_mem.size);
+        fprintf(stderr, "the map has %u bytes, the handlers' memory %u\n", map.used,
+                ctx->handler_mem.size);
         exit(1);
     }
     fpspin_write_memory(ctx, ctx->handler_mem.addr, map.bytes, (map.used + 3) / 4 * 4);
     return (size_t)(true_low + true_extent + (test->count - 1) * extent);
 }
 
-// Sends a type, waits for all messages, compares. True if all bytes are where they belong and no other has changed.
-static bool run(fpspin_ctx_t *ctx, const struct test *test, in_addr_t server, int messages, int window)
+// Sends a type, waits for all messages, compares. True if all bytes are where they belong and no
+// other has changed.
+static bool run(fpspin_ctx_t *ctx, const struct test *test, in_addr_t server, int messages,
+                int window)
 {
-    // Numbers of messages count up over all types: what is left of one type on the line is no other's.
+    // Numbers of messages count up over all types: what is left of one type on the line is no
+    // other's.
     static uint32_t first;
     size_t bytes = offload(ctx, test, first, (uint32_t)messages);
     uint8_t *user = (uint8_t *)ctx->cpu_addr + NUM_HPUS * PAGE_SIZE;
@@ -298,7 +310,8 @@ static bool run(fpspin_ctx_t *ctx, const struct test *test, in_addr_t server, in
     slmp_socket(&sock, window, 4, 0, 1);
     for (int i = 0; i < messages; i++) {
         memset(user + (size_t)i * BUFFER_BYTES, 0, bytes);
-        sendings[i] = (struct sending){&sock, server, (int)htonl(first + (uint32_t)i), 0, packed, (size_t)size};
+        sendings[i] = (struct sending){&sock, server, (int)htonl(first + (uint32_t)i),
+                                       0,     packed, (size_t)size};
         pthread_create(&threads[i], NULL, send_message, &sendings[i]);
     }
     double working = 0, polling = 0, now = seconds();
@@ -327,10 +340,12 @@ static bool run(fpspin_ctx_t *ctx, const struct test *test, in_addr_t server, in
     bool fine = true;
     for (int i = 0; i < messages; i++) {
         pthread_join(threads[i], NULL);
-        fine &= sendings[i].result == 0 && memcmp(user + (size_t)i * BUFFER_BYTES, expected, bytes) == 0;
+        fine &= sendings[i].result == 0 &&
+                memcmp(user + (size_t)i * BUFFER_BYTES, expected, bytes) == 0;
     }
-    printf("%s: %d messages of %d bytes packed, %zu unpacked, map of %u bytes, overlap %.3f: %s\n", test->name,
-           messages, size, bytes, map.used, working / (working + polling), fine ? "equal" : "DIFFERENT");
+    printf("%s: %d messages of %d bytes packed, %zu unpacked, map of %u bytes, overlap %.3f: %s\n",
+           test->name, messages, size, bytes, map.used, working / (working + polling),
+           fine ? "equal" : "DIFFERENT");
     fflush(stdout);
     first += (uint32_t)messages;
     free(source);

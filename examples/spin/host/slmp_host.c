@@ -1,10 +1,11 @@
-// Receives files that slmp_receive.c's handlers put into host memory, and writes them as PREFIX-0.out, PREFIX-1.out and
-// so on.
+// Receives files that slmp_receive.c's handlers put into host memory, and writes them as
+// PREFIX-0.out, PREFIX-1.out and so on.
 //
 //   nicforge spin run --device nic.sock --tap spin0 --address 10.9.0.1/24 &
 //   NICFORGE_PSPIN=nic.sock ./slmp_host build/slmp_receive received 1 4194304
 //
-// A message whose last acknowledgement was lost comes to its end twice; the second time it is not written again.
+// A message whose last acknowledgement was lost comes to its end twice; the second time it is not
+// written again.
 #include "fpspin/fpspin.h"
 
 #include <signal.h>
@@ -72,7 +73,8 @@ int main(int argc, char **argv)
             memcpy(&header, page, sizeof header);
             uint64_t message = (uint64_t)header.msg_id << 32 | flag.len;
             if (!any || message != last) {
-                uint8_t *data = (uint8_t *)ctx.cpu_addr + NUM_HPUS * PAGE_SIZE + (ntohl(header.msg_id) & 1) * half;
+                uint8_t *data = (uint8_t *)ctx.cpu_addr + NUM_HPUS * PAGE_SIZE +
+                                (ntohl(header.msg_id) & 1) * half;
                 if (flag.len <= largest) {
                     fine = save(argv[2], written++, data, flag.len);
                     // What the next file lacks is to be seen.

@@ -2,9 +2,9 @@
 //
 //   ./slmp_send -s 10.9.0.2 -f FILE [-w WINDOW] [-t THREADS] [-i GAP_US] [-n TIMES]
 //
-// Three ways: a window (at most so many packets unacknowledged, what is lost is sent again), no window (-w 0: only
-// first and last packet are acknowledged), and no window with a gap between packets (-w 0 -i US), for receivers that
-// are slower than the line.
+// Three ways: a window (at most so many packets unacknowledged, what is lost is sent again), no
+// window (-w 0: only first and last packet are acknowledged), and no window with a gap between
+// packets (-w 0 -i US), for receivers that are slower than the line.
 #include "fpspin/fpspin.h"
 
 #include <string.h>
@@ -49,7 +49,9 @@ int main(int argc, char **argv)
         }
     }
     if (!server || !path) {
-        fprintf(stderr, "usage: %s -s SERVER -f FILE [-w WINDOW] [-t THREADS] [-i GAP_US] [-n TIMES]\n", argv[0]);
+        fprintf(stderr,
+                "usage: %s -s SERVER -f FILE [-w WINDOW] [-t THREADS] [-i GAP_US] [-n TIMES]\n",
+                argv[0]);
         return 2;
     }
     FILE *file = fopen(path, "rb");

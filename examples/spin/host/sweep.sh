@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Files over SLMP with several windows and ways, how many of them fail, and what iperf3 does over the same interfaces past the handlers.
-# Run as root after `make`: ./sweep.sh [BYTES [TIMES [MORE FOR spin run]]], for example ./sweep.sh 1000000 5 --loss 1%
+# Files over SLMP with several windows and ways, how many of them fail, and what iperf3 does over
+# the same interfaces past the handlers. Run as root after `make`: ./sweep.sh [BYTES [TIMES [MORE
+# FOR spin run]]], for example ./sweep.sh 1000000 5 --loss 1%
 set -euo pipefail
 cd "$(dirname "$0")"
 if [ "${SWEEP_INSIDE:-}" != yes ]; then
@@ -27,14 +28,16 @@ until_so() {
     exit 1
 }
 
-# The host's side of the NIC is in a namespace of its own: what no handler wants goes there, iperf3 among it.
+# The host's side of the NIC is in a namespace of its own: what no handler wants goes there, iperf3
+# among it.
 ip link set lo up
 unshare --net sleep 100000 &
 started+=($!)
 host=$!
 until_so "[ \"\$(readlink /proc/$host/ns/net)\" != \"\$(readlink /proc/self/ns/net)\" ]"
 inside() { nsenter --net --target "$host" "$@"; }
-"$nicforge" spin run --device "$NICFORGE_PSPIN" --tap spin0 --address 10.9.0.1/24 --host-tap host0 "$@" 2>"$work/nic.err" >"$work/nic.out" &
+"$nicforge" spin run --device "$NICFORGE_PSPIN" --tap spin0 --address 10.9.0.1/24 --host-tap \
+    host0 "$@" 2>"$work/nic.err" >"$work/nic.out" &
 started+=($!)
 until_so "grep -q 'on spin0' $work/nic.err"
 ip link set host0 netns "$host"
@@ -64,7 +67,8 @@ sweep "no acknowledgements" -w 0
 sweep "no acknowledgements, 200 us" -w 0 -i 200
 # Intact is what came with acknowledgements; the last of it is compared.
 last=$(ls -v "$work"/got-*.out | tail -n 1)
-cmp -s "$work/file" "$last" && echo "the last file received is intact" || echo "the last file received has gaps (no acknowledgements)"
+cmp -s "$work/file" "$last" && echo "the last file received is intact" || echo \
+    "the last file received has gaps (no acknowledgements)"
 
 inside iperf3 -s -1 >/dev/null &
 started+=($!)

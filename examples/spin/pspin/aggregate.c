@@ -2,7 +2,8 @@
 #include <handler.h>
 #include <packets.h>
 
-// PsPIN's own handlers pass no place for the command's number: the write happens, then the handler faults
+// PsPIN's own handlers pass no place for the command's number: the write happens, then the handler
+// faults
 // (-DLIKE_PSPIN).
 #ifdef LIKE_PSPIN
 #define NUMBER NULL

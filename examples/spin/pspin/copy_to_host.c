@@ -1,4 +1,5 @@
-// Copies every packet to host memory. -DFROM_L2: from the NIC's packet memory. -DWAIT_SUSPEND: waits until it is there.
+// Copies every packet to host memory. -DFROM_L2: from the NIC's packet memory. -DWAIT_SUSPEND:
+// waits until it is there.
 #include <handler.h>
 #include <packets.h>
 

@@ -1,22 +1,22 @@
-// Looks the addresses and ports of a packet up in a table in the handlers' memory, and copies the packets it has to the
-// host.
+// Looks the addresses and ports of a packet up in a table in the handlers' memory, and copies the
+// packets it has to the host.
 #include <handler.h>
 #include <packets.h>
 
 // Words of the table: what is left of a key's hash, or 0.
 #define ENTRIES 131072
 
-#define MIX(a, b, c)                                                                                                   \
-    do {                                                                                                               \
-        a -= b, a -= c, a ^= c >> 13;                                                                                  \
-        b -= c, b -= a, b ^= a << 8;                                                                                   \
-        c -= a, c -= b, c ^= b >> 13;                                                                                  \
-        a -= b, a -= c, a ^= c >> 12;                                                                                  \
-        b -= c, b -= a, b ^= a << 16;                                                                                  \
-        c -= a, c -= b, c ^= b >> 5;                                                                                   \
-        a -= b, a -= c, a ^= c >> 3;                                                                                   \
-        b -= c, b -= a, b ^= a << 10;                                                                                  \
-        c -= a, c -= b, c ^= b >> 15;                                                                                  \
+#define MIX(a, b, c)                                                                               \
+    do {                                                                                           \
+        a -= b, a -= c, a ^= c >> 13;                                                              \
+        b -= c, b -= a, b ^= a << 8;                                                               \
+        c -= a, c -= b, c ^= b >> 13;                                                              \
+        a -= b, a -= c, a ^= c >> 12;                                                              \
+        b -= c, b -= a, b ^= a << 16;                                                              \
+        c -= a, c -= b, c ^= b >> 5;                                                               \
+        a -= b, a -= c, a ^= c >> 3;                                                               \
+        b -= c, b -= a, b ^= a << 10;                                                              \
+        c -= a, c -= b, c ^= b >> 15;                                                              \
     } while (0)
 
 // Bob Jenkins' hash of 1996 of a key of three words.
@@ -43,7 +43,8 @@ __handler__ void filtering_ph(handler_args_t *args)
         return;
     uint64_t host = (uint64_t)task->host_mem_high << 32 | task->host_mem_low;
     spin_cmd_t command;
-    spin_dma_to_host(host, (uint32_t)(uintptr_t)task->l2_pkt_mem, (uint32_t)task->pkt_mem_size, true, &command);
+    spin_dma_to_host(host, (uint32_t)(uintptr_t)task->l2_pkt_mem, (uint32_t)task->pkt_mem_size,
+                     true, &command);
 }
 
 void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **handler_mem_ptr)

@@ -1,9 +1,10 @@
-// Counts how often each value comes, words being values below 1,024; the tail handler tells the host that it is
-// complete.
+// Counts how often each value comes, words being values below 1,024; the tail handler tells the
+// host that it is complete.
 #include <handler.h>
 #include <packets.h>
 
-// PsPIN's own handlers pass no place for the command's number: the write happens, then the handler faults
+// PsPIN's own handlers pass no place for the command's number: the write happens, then the handler
+// faults
 // (-DLIKE_PSPIN).
 #ifdef LIKE_PSPIN
 #define NUMBER NULL

@@ -1,5 +1,6 @@
-// Sends every packet back to where it came from. -DFROM_L2: from the NIC's packet memory instead of the cluster's copy,
-// to which the change is not made. -DWAIT_SUSPEND, -DWAIT_POLL: the handler waits until the packet has left.
+// Sends every packet back to where it came from. -DFROM_L2: from the NIC's packet memory instead of
+// the cluster's copy, to which the change is not made. -DWAIT_SUSPEND, -DWAIT_POLL: the handler
+// waits until the packet has left.
 #include <handler.h>
 #include <packets.h>
 

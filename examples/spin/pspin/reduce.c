@@ -1,8 +1,10 @@
-// Adds packets word by word into a vector in a cluster's memory; the tail handler tells the host that it is complete.
+// Adds packets word by word into a vector in a cluster's memory; the tail handler tells the host
+// that it is complete.
 #include <handler.h>
 #include <packets.h>
 
-// PsPIN's own handlers pass no place for the command's number: the write happens, then the handler faults
+// PsPIN's own handlers pass no place for the command's number: the write happens, then the handler
+// faults
 // (-DLIKE_PSPIN).
 #ifdef LIKE_PSPIN
 #define NUMBER NULL

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * board.c (rv64-soc) - the port layer of a small RISC-V SoC, as qemu's machine `virt` has it: a 16550 UART carries the
- * packet protocol, software interrupts of the CLINT wake harts, and a test device ends the machine.
+ * board.c (rv64-soc) - the port layer of a small RISC-V SoC, as qemu's machine `virt` has it: a
+ * 16550 UART carries the packet protocol, software interrupts of the CLINT wake harts, and a test
+ * device ends the machine.
  */
 #include "nf_board.h"
 
@@ -28,7 +29,9 @@ static void (*run)(unsigned);
 static unsigned started;
 static unsigned finished;
 
-/* ---- Bytes ------------------------------------------------------------------------------------------------------ */
+/* ---- Bytes
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 int nf_board_read(void)
 {
@@ -49,7 +52,9 @@ void nf_board_write(const void *bytes, size_t size)
 
 void nf_board_flush(void) {}
 
-/* ---- Cores ------------------------------------------------------------------------------------------------------ */
+/* ---- Cores
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 /* Life of a hart but the first: crt0.S calls it. */
 void board_hart(unsigned hart)
@@ -97,7 +102,8 @@ void board_exit(int status)
         ;
 }
 
-/* ---- What the C library asks for: its memory is taken by several harts ------------------------------------------ */
+/* ---- What the C library asks for: its memory is taken by several harts
+ * ------------------------------------------ */
 
 struct __lock {
     unsigned owner;
@@ -117,7 +123,8 @@ void __retarget_lock_acquire_recursive(struct __lock *lock)
 {
     unsigned free = 0;
     if (__atomic_load_n(&lock->owner, __ATOMIC_RELAXED) != self())
-        for (; !__atomic_compare_exchange_n(&lock->owner, &free, self(), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+        for (; !__atomic_compare_exchange_n(&lock->owner, &free, self(), false, __ATOMIC_ACQUIRE,
+                                            __ATOMIC_RELAXED);
              free = 0)
             nf_board_relax();
     lock->depth++;

@@ -47,7 +47,10 @@ def attempt(path: str, command: str, arguments: list[str]) -> tuple[str, str]:
                     elif printed == request.expected:
                         verdict = "right"
                     else:
-                        return "wrong", f"printed {' '.join(printed)}, expected {' '.join(request.expected)}"
+                        return (
+                            "wrong",
+                            f"printed {' '.join(printed)}, expected {' '.join(request.expected)}",
+                        )
         finally:
             os.chdir(before)
         return verdict, ""
@@ -59,7 +62,10 @@ def attempt(path: str, command: str, arguments: list[str]) -> tuple[str, str]:
 
 def main(words: list[str]) -> int:
     if len(words) < 2 or words[0] not in ("check", "run", "survey", "plan"):
-        print("usage: python -m nicforge.floem check|run|survey FILE…, plan FILE --target TARGET", file=sys.stderr)
+        print(
+            "usage: python -m nicforge.floem check|run|survey FILE…, plan FILE --target TARGET",
+            file=sys.stderr,
+        )
         return 2
     paths, arguments = (words[1:2], words[2:]) if words[0] == "plan" else (words[1:], [])
     counts: Counter = Counter()

@@ -1,8 +1,8 @@
 """Bodies of Floem's elements as bodies of flow elements.
 
-There, values come in by calling a port and go out in an `output` block, which says how often ports are called. Here, values
-are variables, outputs are functions, and which are called the compiler finds out. Strings and comments are kept apart first,
-so that what they say is no code.
+There, values come in by calling a port and go out in an `output` block, which says how often ports
+are called. Here, values are variables, outputs are functions, and which are called the compiler
+finds out. Strings and comments are kept apart first, so that what they say is no code.
 """
 
 from __future__ import annotations
@@ -71,12 +71,17 @@ def _blocks(text: str, outputs: list[str]) -> str:
     while found := re.search(r"\boutput\s*(switch\s*)?\{", text):
         end = _closing(text, found.end() - 1)
         inside = text[found.end() : end]
-        text = text[: found.start()] + (_switch(inside, outputs) if found[1] else inside) + text[end + 1 :]
+        text = (
+            text[: found.start()]
+            + (_switch(inside, outputs) if found[1] else inside)
+            + text[end + 1 :]
+        )
     return text
 
 
 def _switch(inside: str, outputs: list[str]) -> str:
-    """`case CONDITION: port(values); … else: port(values);`. The colon is the one in front of an output's call."""
+    """`case CONDITION: port(values); … else: port(values);`. The colon is the one in front of an
+    output's call."""
     call = "|".join(map(re.escape, sorted(outputs, key=len, reverse=True)))
     arms = re.finditer(rf"\b(case\b(.*?)|else\s*):\s*((?:{call})\s*\(.*?\)\s*;)", inside, re.S)
     made = []

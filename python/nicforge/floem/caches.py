@@ -1,8 +1,9 @@
 """Caches in front of what a function runs.
 
-Between `GetStart` and `GetEnd` lies what finds a value, between `SetStart` and `SetEnd` what stores one. The cache is a table
-of the program: a hit goes from the start to what is behind the end. With write-back a value that is set stays in the table;
-only where there is no room for it does it go the long way, which is also the way of all values with write-through.
+Between `GetStart` and `GetEnd` lies what finds a value, between `SetStart` and `SetEnd` what stores
+one. The cache is a table of the program: a hit goes from the start to what is behind the end. With
+write-back a value that is set stays in the table; only where there is no room for it does it go the
+long way, which is also the way of all values with write-through.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ ENTRIES = 1 << 15
 
 @dataclasses.dataclass(eq=False)
 class Held:
-    """A cache as it was asked for. state: names of fields of key and values, or None where ports carry them."""
+    """A cache as it was asked for. state: names of fields of key and values, or None where ports
+    carry them."""
 
     name: str
     key: str
@@ -34,7 +36,9 @@ class Held:
         if self.table is None:
             members = {f"v{at}": type_of(ty) for at, ty in enumerate(self.values)}
             self.value = flow.Struct(f"{self.name}_value", **members)
-            self.table = flow.Table(f"{self.name}_held", "hash", type_of(self.key), self.value, ENTRIES)
+            self.table = flow.Table(
+                f"{self.name}_held", "hash", type_of(self.key), self.value, ENTRIES
+            )
         return self.table
 
     @property
@@ -59,8 +63,16 @@ class Edge(Element):
 
 
 def _classes(held: Held) -> list[type]:
-    kinds = [("GetStart", True, True), ("GetEnd", True, False), ("SetStart", False, True), ("SetEnd", False, False)]
-    return [type(name, (Edge,), {"held": held, "get": get, "start": start}) for name, get, start in kinds]
+    kinds = [
+        ("GetStart", True, True),
+        ("GetEnd", True, False),
+        ("SetStart", False, True),
+        ("SetEnd", False, False),
+    ]
+    return [
+        type(name, (Edge,), {"held": held, "get": get, "start": start})
+        for name, get, start in kinds
+    ]
 
 
 class CacheState(State):
@@ -78,7 +90,14 @@ def _checked(key, values, var_size):
 
 
 def smart_cache(
-    name, key, values, var_size=False, hash_value=False, update_func="f", write_policy="write_through", write_miss=""
+    name,
+    key,
+    values,
+    var_size=False,
+    hash_value=False,
+    update_func="f",
+    write_policy="write_through",
+    write_miss="",
 ):
     """Classes of the four ends, the state, and converters that are not there."""
     names = _checked(key, values, var_size)
@@ -87,11 +106,24 @@ def smart_cache(
 
 
 def smart_cache_with_state(
-    name, key, values, var_size=False, hash_value=False, n_hashes=ENTRIES, write_policy="write_through", write_miss=""
+    name,
+    key,
+    values,
+    var_size=False,
+    hash_value=False,
+    n_hashes=ENTRIES,
+    write_policy="write_through",
+    write_miss="",
 ):
     """Classes of the four ends and of the state, whose fields hold key and values."""
     names = _checked(key[0], [value[0] for value in values], var_size)
-    held = Held(name, names[0], names[1:], write_policy == "write_back", (key[1], [value[1] for value in values]))
+    held = Held(
+        name,
+        names[0],
+        names[1:],
+        write_policy == "write_back",
+        (key[1], [value[1] for value in values]),
+    )
     return (*_classes(held), type("CacheState", (CacheState,), {}))
 
 
@@ -106,7 +138,11 @@ def body(edge: Edge) -> str:
     if edge.get and edge.start:
         found = [f"held.v{at}" for at in range(len(values))]
         given = ", ".join([key, *found]) if ported else ""
-        take = "" if ported else " ".join(f"{value} = {one};" for value, one in zip(values, found, strict=True))
+        take = (
+            ""
+            if ported
+            else " ".join(f"{value} = {one};" for value, one in zip(values, found, strict=True))
+        )
         miss = key if ported else ""
         return f"""
             struct {held.value.name} held;

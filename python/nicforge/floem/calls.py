@@ -1,8 +1,9 @@
 """C code that calls a lowered program: the module's test, or a C file of its own.
 
-The code is compiled with a function for each of the program's. It runs again and again: calls that were answered before get
-what the program gave, later ones zero, and the program is then run on all calls that were made. When the calls do not change
-any more, what was printed is what the program prints.
+The code is compiled with a function for each of the program's. It runs again and again: calls that
+were answered before get what the program gave, later ones zero, and the program is then run on all
+calls that were made. When the calls do not change any more, what was printed is what the program
+prints.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import subprocess
 from .lower import ARGUMENTS, Function, Lowered
 from .model import Unsupported
 
-#: Runs until the calls are the same; a test whose calls depend on each other needs as many as the longest chain.
+#: Runs until the calls are the same; a test whose calls depend on each other needs as many as the
+#: longest chain.
 RUNS = 20
 #: Seconds for compiling, and for the C code.
 PATIENCE = 60
@@ -27,7 +29,9 @@ PATIENCE = 60
 TICKS = 3
 
 
-def driver(functions: list[Function], ticks: list[str], request, folder: pathlib.Path) -> pathlib.Path:
+def driver(
+    functions: list[Function], ticks: list[str], request, folder: pathlib.Path
+) -> pathlib.Path:
     """The executable of the calling code."""
     lines = [_DRIVER]
     for function in functions:
@@ -53,7 +57,18 @@ def driver(functions: list[Function], ticks: list[str], request, folder: pathlib
         lines.append("int main(void)\n{\n" + request.testing + "\nreturn 0;\n}")
     source.write_text("\n".join(lines))
     binary = folder / "driver"
-    words = ["cc", "-std=gnu11", "-w", "-I", str(folder), "-I", str(pathlib.Path.cwd()), *sources, "-o", str(binary)]
+    words = [
+        "cc",
+        "-std=gnu11",
+        "-w",
+        "-I",
+        str(folder),
+        "-I",
+        str(pathlib.Path.cwd()),
+        *sources,
+        "-o",
+        str(binary),
+    ]
     done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
     if done.returncode != 0:
         raise Unsupported(f"C that calls it and is refused: {done.stderr.strip().splitlines()[0]}")
@@ -68,7 +83,11 @@ def run(lowered: Lowered, request, folder: pathlib.Path) -> list[str]:
     for _ in range(RUNS):
         (folder / "answers").write_bytes(b"".join(_answer(value, text) for value, text in answers))
         (folder / "calls").unlink(missing_ok=True)
-        words = {**os.environ, "FLOEM_ANSWERS": str(folder / "answers"), "FLOEM_CALLS": str(folder / "calls")}
+        words = {
+            **os.environ,
+            "FLOEM_ANSWERS": str(folder / "answers"),
+            "FLOEM_CALLS": str(folder / "calls"),
+        }
         done = subprocess.run([binary], capture_output=True, text=True, timeout=PATIENCE, env=words)
         if done.returncode != 0:
             raise Unsupported(f"C that calls it and ends with {done.returncode}")
@@ -91,13 +110,17 @@ def _answers(lowered: Lowered, calls: bytes, folder: pathlib.Path) -> list[tuple
     out = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)]
     count = len(calls) // size
     for at in range(count):
-        out.append(struct.pack("<IIII", 0, at * 1000, size, size) + calls[at * size : (at + 1) * size])
+        out.append(
+            struct.pack("<IIII", 0, at * 1000, size, size) + calls[at * size : (at + 1) * size]
+        )
     capture = folder / "calls.pcap"
     capture.write_bytes(b"".join(out))
     printed = folder / "printed"
     printed.write_bytes(b"")
     os.environ["FLOEM_OUT"] = str(printed)
-    said = lowered.program.tool().run("run", "--target", "interp", "--pcap", f"host={capture}", "--events")
+    said = lowered.program.tool().run(
+        "run", "--target", "interp", "--pcap", f"host={capture}", "--events"
+    )
     texts = printed.read_text().split("\x1e")[1:]
     texts += [""] * (count - len(texts))
     values = [0] * count

@@ -75,7 +75,9 @@ class _Missing(types.ModuleType):
 
 
 queue = _Missing(
-    "floem.queue", "queues of user structs and entries by address (queue_custom, queue_default)", q_buffer="q_buffer"
+    "floem.queue",
+    "queues of user structs and entries by address (queue_custom, queue_default)",
+    q_buffer="q_buffer",
 )
 queue_smart = types.ModuleType("floem.queue_smart")
 queue_smart.smart_queue = smart_queue

@@ -1,7 +1,8 @@
 """Runs a module of Floem under Python 3.
 
-Python 2's words are converted in memory. `floem` and its modules are ours while it runs, the folder is the module's own, and
-`Compiler` notes what the module asks for: each request with the graph as it was then.
+Python 2's words are converted in memory. `floem` and its modules are ours while it runs, the folder
+is the module's own, and `Compiler` notes what the module asks for: each request with the graph as
+it was then.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from .model import Unsupported
 
 @dataclasses.dataclass
 class Request:
-    """What a module asked its compiler for. expected: what is printed; main: a C file that has `main`."""
+    """What a module asked its compiler for. expected: what is printed; main: a C file that has
+    `main`."""
 
     mode: str
     testing: str
@@ -51,7 +53,9 @@ def _python3(text: str, path: str) -> str:
             warnings.simplefilter("ignore")
             from lib2to3 import refactor
     except ImportError as error:
-        raise Unsupported("words of Python 2, which this Python has no converter for (lib2to3)") from error
+        raise Unsupported(
+            "words of Python 2, which this Python has no converter for (lib2to3)"
+        ) from error
     tool = refactor.RefactoringTool(refactor.get_fixers_from_package("lib2to3.fixes"))
     return str(tool.refactor_string(text.rstrip() + "\n", path))
 
@@ -61,7 +65,12 @@ def _compiler(module: Module, compilers: list):
         def __init__(self, *flows):
             self.flows = flows
             self.testing, self.include, self.include_h, self.init = "", "", "", ""
-            self.depend, self.desugar_mode, self.resource, self.remove_unused = [], "impl", True, False
+            self.depend, self.desugar_mode, self.resource, self.remove_unused = (
+                [],
+                "impl",
+                True,
+                False,
+            )
             self._header, self._made = None, False
             compilers.append(self)
 
@@ -71,12 +80,26 @@ def _compiler(module: Module, compilers: list):
                 for flow in self.flows:
                     flow()
             depend = (
-                self.depend if isinstance(self.depend, list) else [name for names in self.depend.values() for name in names]
+                self.depend
+                if isinstance(self.depend, list)
+                else [name for names in self.depend.values() for name in names]
             )
-            tokens = None if expected is None else [word for each in expected for word in str(each).split()]
+            tokens = (
+                None
+                if expected is None
+                else [word for each in expected for word in str(each).split()]
+            )
             include = f"{self.include}\n{self.include_h}"
             module.requests.append(
-                Request(self.desugar_mode, self.testing, include, tokens, main, self._header, list(depend))
+                Request(
+                    self.desugar_mode,
+                    self.testing,
+                    include,
+                    tokens,
+                    main,
+                    self._header,
+                    list(depend),
+                )
             )
 
         def generate_code_and_run(self, expected=None):

@@ -1,8 +1,9 @@
 """Flow programs (nicforge.flow) of what a module made.
 
-Functions of C that run elements become messages: one struct says which function is called and with what, one what it
-returns. Elements stay elements. A body that prints, includes headers or has memory of its own is opaque C; what it prints
-goes to a file with a mark in front of every call, so that it can be told which call printed it.
+Functions of C that run elements become messages: one struct says which function is called and with
+what, one what it returns. Elements stay elements. A body that prints, includes headers or has
+memory of its own is opaque C; what it prints goes to a file with a mark in front of every call, so
+that it can be told which call printed it.
 """
 
 from __future__ import annotations
@@ -23,20 +24,30 @@ ARGUMENTS = 6
 SEVERAL = 64
 
 _TYPES = {
-    **{"int": flow.i32, "unsigned": flow.u32, "unsigned int": flow.u32, "size_t": flow.u64, "bool": flow.bool_},
+    **{
+        "int": flow.i32,
+        "unsigned": flow.u32,
+        "unsigned int": flow.u32,
+        "size_t": flow.u64,
+        "bool": flow.bool_,
+    },
     **{"long": flow.i64, "uintptr_t": flow.u64, "char": flow.i8, "short": flow.i16},
     **{f"uint{bits}_t": getattr(flow, f"u{bits}") for bits in (8, 16, 32, 64)},
     **{f"int{bits}_t": getattr(flow, f"i{bits}") for bits in (8, 16, 32, 64)},
 }
 
-Call = flow.Struct("call", function=flow.u32, number=flow.u32, **{f"a{at}": flow.i64 for at in range(ARGUMENTS)})
+Call = flow.Struct(
+    "call", function=flow.u32, number=flow.u32, **{f"a{at}": flow.i64 for at in range(ARGUMENTS)}
+)
 Answer = flow.Struct("answer", function=flow.u32, number=flow.u32, value=flow.i64)
 
 
 def type_of(name: str):
     known = _TYPES.get(name.strip())
     if known is None:
-        raise Unsupported(f"values of type `{re.sub(r'[A-Za-z_]+', 'T', name) if '*' in name else name}`")
+        raise Unsupported(
+            f"values of type `{re.sub(r'[A-Za-z_]+', 'T', name) if '*' in name else name}`"
+        )
     return known
 
 
@@ -97,13 +108,17 @@ class Lower:
             dispatch.outputs[f"call_{function.number}"] >> enter
             for at, (start, types) in enumerate(function.starts):
                 out = enter.outputs[f"start_{at}"]
-                ends = self._behind(start) if isinstance(start, Port) and not isinstance(start.owner, Element) else [start]
+                ends = (
+                    self._behind(start)
+                    if isinstance(start, Port) and not isinstance(start.owner, Element)
+                    else [start]
+                )
                 self._wire(out, ends, types)
         return Lowered(flow.Program(name, source), functions, self.ticks, self.header, self.shared)
 
     def _others(self, apis: list[Api]) -> list[Api]:
-        """Functions that nobody declared: segments that run by themselves are run by who calls, and so are elements of no
-        thread, by their names."""
+        """Functions that nobody declared: segments that run by themselves are run by who calls, and
+        so are elements of no thread, by their names."""
         threads = [set(map(id, api.elements)) for api in apis if api.elements]
         for at, some in enumerate(threads):
             if any(some & other for other in threads[:at]):
@@ -129,10 +144,11 @@ class Lower:
             raise Unsupported("a thread that runs between others")
         self.givers += elements
 
-    # -- ways ---------------------------------------------------------------------------------------------------------
+    # -- ways --------------------------------------------------------------------------------------
 
     def _behind(self, port: Port) -> list[Port]:
-        """Inputs of elements that a port leads to, in the order of connection; ways end at borders of functions."""
+        """Inputs of elements that a port leads to, in the order of connection; ways end at borders
+        of functions."""
         found: list[Port] = []
         for edge in self.edges:
             if edge.source is port:
@@ -144,7 +160,8 @@ class Lower:
         return [edge.source for edge in self.edges if edge.to is port]
 
     def _wire(self, made, ends: list, types: list[str]) -> None:
-        """Connects an output to elements' inputs and to returns, through what drops values that an input does not take."""
+        """Connects an output to elements' inputs and to returns, through what drops values that an
+        input does not take."""
         connected = False
         for end in ends:
             if isinstance(end, Port) and not isinstance(end.owner, Element):
@@ -169,13 +186,15 @@ class Lower:
         if not connected:
             made >> flow.Discard(*map(type_of, types))
 
-    # -- functions ----------------------------------------------------------------------------------------------------
+    # -- functions ---------------------------------------------------------------------------------
 
     def _function(self, number: int, api: Api) -> Function:
         if api.segment is not None:
             order = list(api.segment.args_order())
             # A function of no declared types takes what is behind it.
-            takes = [port.types or next((end.types for end in self._behind(port)), []) for port in order]
+            takes = [
+                port.types or next((end.types for end in self._behind(port)), []) for port in order
+            ]
             starts = list(zip(order, takes, strict=True))
             arguments = [ty for types in takes for ty in types]
             own = [e for e in self.elements if e.segment is api.segment]
@@ -189,7 +208,9 @@ class Lower:
             free = [port for e in own for port in ports(e, Input) if not self._reached(port)]
             starts = [(port, port.types) for port in free]
             arguments, returns = [ty for port in free for ty in port.types], api.returns
-            if returns is not None and not any(self._ends(port) for e in own for port in ports(e, Output)):
+            if returns is not None and not any(
+                self._ends(port) for e in own for port in ports(e, Output)
+            ):
                 raise Unsupported("a function that returns what another thread made")
             if len(arguments) < len(api.arguments or []):
                 raise Unsupported("a function whose elements get values from another thread")
@@ -210,14 +231,19 @@ class Lower:
         return [e for e in self.elements if any(of is each for of, _ in e.modes)]
 
     def _reached(self, port: Port) -> bool:
-        return any(isinstance(before.owner, Element) or self._reached(before) for before in self._before(port))
+        return any(
+            isinstance(before.owner, Element) or self._reached(before)
+            for before in self._before(port)
+        )
 
     def _ends(self, port: Port) -> bool:
         """Whether no element is behind a port."""
         return not any(isinstance(end.owner, Element) for end in self._behind(port))
 
     def _leads_to(self, element: Element, own: list[Element]) -> bool:
-        return any(end.owner in own for port in ports(element, Output) for end in self._behind(port))
+        return any(
+            end.owner in own for port in ports(element, Output) for end in self._behind(port)
+        )
 
     def _from_outside(self, port: Port, own: list[Element]) -> bool:
         def sources(at):
@@ -233,13 +259,21 @@ class Lower:
             values = ", ".join(f"({ty})call.a{at}" for at, ty in enumerate(function.arguments))
             lines.append(f"case {function.number}: call_{function.number}({values}); break;")
         made = _element("Dispatch", flow.In(call=Call), outs)
-        made.body, made.includes, made.has, made.opaque = "\n".join([*lines, "}"]), self._includes(), self._has(), True
+        made.body, made.includes, made.has, made.opaque = (
+            "\n".join([*lines, "}"]),
+            self._includes(),
+            self._has(),
+            True,
+        )
         return made()
 
     def _enter(self, function: Function) -> flow.Element:
         """The fork of a function: everything that a call starts."""
         values = {f"a{at}": type_of(ty) for at, ty in enumerate(function.arguments)}
-        outs = {f"start_{at}": flow.Out(*map(type_of, types)) for at, (_, types) in enumerate(function.starts)}
+        outs = {
+            f"start_{at}": flow.Out(*map(type_of, types))
+            for at, (_, types) in enumerate(function.starts)
+        }
         made, given, lines = _element(f"Enter{function.number}", flow.In(**values), outs), 0, []
         for at, (_, types) in enumerate(function.starts):
             lines.append(f"start_{at}({', '.join(f'a{given + n}' for n in range(len(types)))});")
@@ -262,7 +296,7 @@ class Lower:
         for end in ends:
             self.returning[end] = element
 
-    # -- elements -----------------------------------------------------------------------------------------------------
+    # -- elements ----------------------------------------------------------------------------------
 
     def _flow_element(self, element: Element) -> flow.Element:
         if element not in self.made:
@@ -280,7 +314,9 @@ class Lower:
         if end not in self.puts:
             smart, channel = element.smart, element.inp.index(end)
             state = self._state_of(element)
-            cleaner = next((e for e in self.elements if isinstance(e, queues.Clean) and e.smart is smart), None)
+            cleaner = next(
+                (e for e in self.elements if isinstance(e, queues.Clean) and e.smart is smart), None
+            )
             self.number += 1
             made = _element(f"Enqueue{self.number}", flow.In(), {})
             made.state, made.tables, made.fires = state, smart.made(state), "many"
@@ -303,8 +339,14 @@ class Lower:
             made.state = self._state_of(element)
         near = element.start and (element.get or element.held.back)
         if near:
-            alike = [e for e in self.elements if isinstance(e, caches.Edge) and e.held is element.held]
-            ends = [e for e in alike if e.get == element.get and not e.start and e.segment is element.segment]
+            alike = [
+                e for e in self.elements if isinstance(e, caches.Edge) and e.held is element.held
+            ]
+            ends = [
+                e
+                for e in alike
+                if e.get == element.get and not e.start and e.segment is element.segment
+            ]
             if len(ends) != 1:
                 raise Unsupported("a cache whose region does not end where it starts")
             made.near = flow.Out(*map(type_of, ends[0].out.types))
@@ -336,7 +378,10 @@ class Lower:
             setattr(made, port.name, flow.Out(*map(type_of, port.types)))
         if isinstance(element, queues.Dequeue):
             made.state = self._state_of(element)
-            made.tables, made.body = element.smart.made(made.state), queues.dequeue_body(element.smart)
+            made.tables, made.body = (
+                element.smart.made(made.state),
+                queues.dequeue_body(element.smart),
+            )
             return made()
         if isinstance(element, caches.Edge):
             return self._edge(element, made)
@@ -354,7 +399,11 @@ class Lower:
             made.fires = fires(code)
         if re.search(r"\boutput\s+multiple\b", code):
             made.calls, made.opaque = SEVERAL, True
-        plain = re.fullmatch(r"[^\"#]*", made.body) and not bindings and not re.search(r"\b(printf|print_)", made.body)
+        plain = (
+            re.fullmatch(r"[^\"#]*", made.body)
+            and not bindings
+            and not re.search(r"\b(printf|print_)", made.body)
+        )
         if not plain or self.request.include.strip() or self.world.regions:
             made.opaque, made.includes, made.has = True, self._includes(), self._has()
         elif made.opaque:
@@ -363,18 +412,23 @@ class Lower:
 
     def _state(self, state: type) -> type:
         if state not in self.states:
-            fields, queued = {}, any(isinstance(e, (queues.Enqueue, caches.Edge)) for e in self.elements)
+            fields, queued = (
+                {},
+                any(isinstance(e, (queues.Enqueue, caches.Edge)) for e in self.elements),
+            )
             for name, field in model.fields_of(state).items():
                 ty = field.type if isinstance(field.type, str) else ""
                 if isinstance(field.type, model.Array) or field.size is not None:
                     raise Unsupported("fields that are arrays or have a size")
-                fields[name] = flow.Field(type_of(ty or model.type_name(field.type)), initial=0 if queued else None)
+                fields[name] = flow.Field(
+                    type_of(ty or model.type_name(field.type)), initial=0 if queued else None
+                )
             if not fields:
                 raise Unsupported("a state without fields")
             self.states[state] = type(flow.State)(state.__name__, (flow.State,), fields)
         return self.states[state]
 
-    # -- what opaque bodies share -------------------------------------------------------------------------------------
+    # -- what opaque bodies share ------------------------------------------------------------------
 
     def _share(self) -> None:
         """The header of all opaque bodies, and the file with memory that they share."""
@@ -401,7 +455,8 @@ class Lower:
         (self.folder / "floem_shared.c").write_text(self.shared)
 
     def _own_c(self) -> str:
-        """The module's own C, which is one file's: where several include it, functions are one all the same."""
+        """The module's own C, which is one file's: where several include it, functions are one all
+        the same."""
         lines = self._absolute(self.request.include).splitlines()
         included = [line for line in lines if line.lstrip().startswith("#")]
         written = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
@@ -425,7 +480,10 @@ class Lower:
 
     def _has(self) -> tuple[str, ...]:
         beside = [pathlib.Path.cwd() / f"{name}.c" for name in self.request.depend]
-        return (str(self.folder / "floem_shared.c"), *(str(file) for file in beside if file.is_file()))
+        return (
+            str(self.folder / "floem_shared.c"),
+            *(str(file) for file in beside if file.is_file()),
+        )
 
 
 def _element(name: str, inp, outs: dict) -> type:

@@ -1,7 +1,7 @@
 """What Floem's modules are written with: types, elements, ports, connections, segments, states.
 
-Making and connecting things fills the `World` of the module that is being run. A composite keeps both of its graphs; which
-one is meant, `mode` says when a program is lowered.
+Making and connecting things fills the `World` of the module that is being run. A composite keeps
+both of its graphs; which one is meant, `mode` says when a program is lowered.
 """
 
 from __future__ import annotations
@@ -39,9 +39,17 @@ class World:
 world = World()
 
 
-# -- types ----------------------------------------------------------------------------------------------------------------
+# -- types -----------------------------------------------------------------------------------------
 
-Bool, Int, SizeT, Void, Uintptr, Double, Float = "bool", "int", "size_t", "void", "uintptr_t", "double", "float"
+Bool, Int, SizeT, Void, Uintptr, Double, Float = (
+    "bool",
+    "int",
+    "size_t",
+    "void",
+    "uintptr_t",
+    "double",
+    "float",
+)
 
 
 def Uint(bits):
@@ -70,7 +78,7 @@ class Array(str):
         return made
 
 
-# -- ports and connections ------------------------------------------------------------------------------------------------
+# -- ports and connections -------------------------------------------------------------------------
 
 
 class Port:
@@ -99,7 +107,11 @@ def ports(owner, kind) -> list[Port]:
     """Ports of a kind, in the order in which `configure` made them."""
     found = []
     for value in vars(owner).values():
-        found += [port for port in (value if isinstance(value, list) else [value]) if isinstance(port, kind)]
+        found += [
+            port
+            for port in (value if isinstance(value, list) else [value])
+            if isinstance(port, kind)
+        ]
     return list(dict.fromkeys(found))
 
 
@@ -107,7 +119,10 @@ def name_ports(owner) -> None:
     for attribute, value in vars(owner).items():
         for at, port in enumerate(value if isinstance(value, list) else [value]):
             if isinstance(port, Port) and port.owner is None:
-                port.owner, port.name = owner, f"{attribute}{at}" if isinstance(value, list) else attribute
+                port.owner, port.name = (
+                    owner,
+                    f"{attribute}{at}" if isinstance(value, list) else attribute,
+                )
 
 
 def only(owner, kind) -> Port:
@@ -127,7 +142,7 @@ def connect(source, to):
     return to
 
 
-# -- states ---------------------------------------------------------------------------------------------------------------
+# -- states ----------------------------------------------------------------------------------------
 
 
 class Field:
@@ -141,7 +156,12 @@ class Field:
 
 def fields_of(state) -> dict[str, Field]:
     """Fields of a state class, those of its bases first."""
-    return {n: f for cls in reversed(state.__mro__) for n, f in vars(cls).items() if isinstance(f, Field)}
+    return {
+        n: f
+        for cls in reversed(state.__mro__)
+        for n, f in vars(cls).items()
+        if isinstance(f, Field)
+    }
 
 
 class State:
@@ -186,7 +206,7 @@ def MemoryRegion(name, size, init=None):
     world.regions.append((name, size))
 
 
-# -- elements -------------------------------------------------------------------------------------------------------------
+# -- elements --------------------------------------------------------------------------------------
 
 
 class Element:
@@ -199,7 +219,9 @@ class Element:
         self.bound = {}
         before = dict(vars(self))
         self.states(*states)
-        self.bound = {n: v for n, v in vars(self).items() if isinstance(v, State) and before.get(n) is not v}
+        self.bound = {
+            n: v for n, v in vars(self).items() if isinstance(v, State) and before.get(n) is not v
+        }
         self.impl()
         if hasattr(self, "impl_cavium"):
             kept, self.c = self.c, None
@@ -294,12 +316,13 @@ def active(modes: tuple, mode: str) -> bool:
     return all(not of.both or wanted == mode for of, wanted in modes)
 
 
-# -- what runs them -------------------------------------------------------------------------------------------------------
+# -- what runs them --------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass
 class Api:
-    """A function of C that runs elements. ends: ports of its arguments; gives: the port of what it returns."""
+    """A function of C that runs elements. ends: ports of its arguments; gives: the port of what it
+    returns."""
 
     name: str
     arguments: list[str] | None
@@ -316,7 +339,9 @@ class Api:
 
 
 def APIThread(name, arguments, returns, default=None):
-    made = Api(name, [type_name(ty) for ty in arguments], returns and type_name(returns), default=default)
+    made = Api(
+        name, [type_name(ty) for ty in arguments], returns and type_name(returns), default=default
+    )
     made.modes = tuple(world.modes)
     world.apis.append(made)
     return made
@@ -353,7 +378,9 @@ class Segment:
         self.impl()
         world.segment = before
         if self.callable:
-            world.apis.append(Api(name, None, None, segment=self, default=self.default, modes=tuple(world.modes)))
+            world.apis.append(
+                Api(name, None, None, segment=self, default=self.default, modes=tuple(world.modes))
+            )
 
     def configure(self, *values):
         pass
@@ -390,7 +417,8 @@ Pipeline = Flow
 
 
 class Inject(Element):
-    """Values that a function of C gives for 0, 1, …; whoever asks for more than `size` gets more, instead of waiting."""
+    """Values that a function of C gives for 0, 1, …; whoever asks for more than `size` gets more,
+    instead of waiting."""
 
     type, size, function = "int", 0, ""
 

@@ -1,7 +1,8 @@
 """Smart queues whose far end a function of C polls.
 
-Such a queue is a table of the program: an array of entries, each with its channel and the whole state of a packet, and where
-each instance begins and ends. Entries that were taken are cleaned as there: all at once, when the next entry needs the room.
+Such a queue is a table of the program: an array of entries, each with its channel and the whole
+state of a packet, and where each instance begins and ends. Entries that were taken are cleaned as
+there: all at once, when the next entry needs the room.
 """
 
 from __future__ import annotations
@@ -35,7 +36,13 @@ class Smart:
             self.entry = flow.Struct(f"{self.name}_entry", floem_channel=flow.u32, **members)
             self.tables = (
                 flow.Table(f"{self.name}_places", "array", flow.u32, ends, self.instances),
-                flow.Table(f"{self.name}_entries", "array", flow.u32, self.entry, self.instances * self.size),
+                flow.Table(
+                    f"{self.name}_entries",
+                    "array",
+                    flow.u32,
+                    self.entry,
+                    self.instances * self.size,
+                ),
             )
         return self.tables
 
@@ -91,7 +98,9 @@ def smart_queue(
 
 
 def _copied(smart: Smart, to: str, of: str) -> str:
-    return " ".join(f"{to}{name} = {of}{name};" for name in smart.entry.members if name != "floem_channel")
+    return " ".join(
+        f"{to}{name} = {of}{name};" for name in smart.entry.members if name != "floem_channel"
+    )
 
 
 def enqueue_body(smart: Smart, channel: int, cleans: bool) -> str:

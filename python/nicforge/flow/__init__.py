@@ -104,6 +104,12 @@ __all__ = [
     "u8",
 ]
 
-_border.guard([*(each for each in (globals()[name] for name in __all__) if _inspect.isclass(each)), Input, Port])
+_border.guard(
+    [
+        *(each for each in (globals()[name] for name in __all__) if _inspect.isclass(each)),
+        Input,
+        Port,
+    ]
+)
 run_order, tune = _border.guarded(run_order), _border.guarded(tune)
 _border.hook()

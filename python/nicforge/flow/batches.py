@@ -5,11 +5,12 @@
     clock = CallableSegment(sends=Tick, name="clock")
     clock.sent >> several.tick
 
-A batch leaves when it has `n` values, or when its oldest value has waited for `deadline` nanoseconds. Handlers run for events
-only, so something must happen for time to pass: the next value, or a *tick*. A tick is a message of the host side (its number
-means nothing), so batches also leave when there is no traffic at all; whoever sends them, say every `deadline`, is a program
-that attaches (docs/flow.md). A batcher with a deadline that nothing ticks is an error: its last values would wait for the
-next ones.
+A batch leaves when it has `n` values, or when its oldest value has waited for `deadline`
+nanoseconds. Handlers run for events only, so something must happen for time to pass: the next
+value, or a *tick*. A tick is a message of the host side (its number means nothing), so batches also
+leave when there is no traffic at all; whoever sends them, say every `deadline`, is a program that
+attaches (docs/flow.md). A batcher with a deadline that nothing ticks is an error: its last values
+would wait for the next ones.
 """
 
 from __future__ import annotations
@@ -54,21 +55,26 @@ class Batcher:
 
     values    their type.
     n         how many a batch has at most, 2 to 64.
-    deadline  nanoseconds that a value waits at most, up to the next tick; None: until the batch is full.
+    deadline  nanoseconds that a value waits at most, up to the next tick; None: until the batch is
+              full.
 
-    `several.tick` takes what a clock sends, `several.batch` is the struct that leaves: `count`, and `values` of which so many
-    count.
+    `several.tick` takes what a clock sends, `several.batch` is the struct that leaves: `count`, and
+    `values` of which so many count.
     """
 
     def __init__(self, name: str, values: Type, n: int, deadline: int | None = None):
         self.place: Place = caller()
         self.name = check_name(name, self.place)
         if not isinstance(values, Type) or values is packet or values.count:
-            raise FlowError(f"{self} collects no values", self.place, "write Batcher(name, u32, 8), or a Struct")
+            raise FlowError(
+                f"{self} collects no values", self.place, "write Batcher(name, u32, 8), or a Struct"
+            )
         if not isinstance(n, int) or not 2 <= n <= 64:
             raise FlowError(f"{self} has {n} values in a batch", self.place, "take 2 to 64")
         if deadline is not None and (not isinstance(deadline, int) or deadline < 1):
-            raise FlowError(f"{self} has a deadline of {deadline}", self.place, "take nanoseconds, at least 1")
+            raise FlowError(
+                f"{self} has a deadline of {deadline}", self.place, "take nanoseconds, at least 1"
+            )
         self.values, self.n, self.deadline = values, n, deadline
         self.batch = Struct(f"{name}_batch", count=u32, values=values[n])
         self.open = Struct(f"{name}_open", began=u64, batch=self.batch)
@@ -86,7 +92,9 @@ class Batcher:
         members = {"inp": inp, "out": Out(self.batch), "tables": tables, "structs": structs}
         members["body"] = body.replace("NAME", self.name).strip()
         more = {} if what == "leave" else {"DEADLINE": self.deadline or 0}
-        element = type("BatcherElement", (Element,), members)(f"{self.name}_{what}", **more, **constants)
+        element = type("BatcherElement", (Element,), members)(
+            f"{self.name}_{what}", **more, **constants
+        )
         element.batcher = self
         return element
 
@@ -107,12 +115,20 @@ class Debatcher(Element):
     def __init__(self, batcher: Batcher, name: str | None = None):
         place = caller()
         if not isinstance(batcher, Batcher):
-            raise FlowError("a debatcher takes the batches of a batcher", place, "write Debatcher(several) with the Batcher")
+            raise FlowError(
+                "a debatcher takes the batches of a batcher",
+                place,
+                "write Debatcher(several) with the Batcher",
+            )
         self.inp = In(batch=batcher.batch)
         super().__init__(name, MOST=batcher.n)
         self.add_output("out", batcher.values)
         self.body = "\n".join(
-            ["for (uint32_t i = 0; i < MOST; i++)", "    if (i < batch.count)", "        out(batch.values[i]);"]
+            [
+                "for (uint32_t i = 0; i < MOST; i++)",
+                "    if (i < batch.count)",
+                "        out(batch.values[i]);",
+            ]
         )
 
 

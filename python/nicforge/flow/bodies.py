@@ -1,14 +1,16 @@
-"""Bodies for targets: what an element does is one thing, how it does it may depend on where it runs.
+"""Bodies for targets: what an element does is one thing, how it does it may depend on where it
+runs.
 
     class Encrypt(Element):
         inp, out = In(pkt=packet, block=Block), Out(packet, Block)
         body = "… the cipher in the subset …"
         bodies = {"dpdk": "… the same with the processor's instructions …"}
 
-`body` is the definition: the interpreter runs it, and `verify` compares a target's body with it. Where a target is planned,
-built, run or simulated, the program is read with its body in place, by the means of C (`#if defined(NF_TARGET_DPDK)`);
-`"host"` is for elements on the host side of any target that has one, and no body of its own; where that body is opaque, of
-any whose host side can call C.
+`body` is the definition: the interpreter runs it, and `verify` compares a target's body with it.
+Where a target is planned, built, run or simulated, the program is read with its body in place, by
+the means of C (`#if defined(NF_TARGET_DPDK)`); `"host"` is for elements on the host side of any
+target that has one, and no body of its own; where that body is opaque, of any whose host side can
+call C.
 """
 
 from __future__ import annotations
@@ -37,35 +39,49 @@ def macro(target: str) -> str:
 
 
 def defines(target: str) -> list[str]:
-    """Arguments that read a program with a target's bodies, and no others; none for the definition."""
+    """Arguments that read a program with a target's bodies, and no others; none for the
+    definition."""
     calls = ["-DNF_TARGET_C=1"] if target == HOST else []
     return ["-DNF_TARGET=1", f"-D{macro(target)}=1", *calls] if target else []
 
 
 def chosen(element: Element, target: str) -> str:
-    """Which of its bodies an element has where a program is read so; the definition is the empty name."""
+    """Which of its bodies an element has where a program is read so; the definition is the empty
+    name."""
     return target if target in element.bodies else ""
 
 
 def in_order(element: Element, opaque) -> list[tuple[str, str]]:
-    """Its bodies, each with the directive before it: of targets, of the host side, and the definition.
+    """Its bodies, each with the directive before it: of targets, of the host side, and the
+    definition.
 
-    opaque: bodies that are, by element and target. One of the host side is for where C can be called.
+    opaque: bodies that are, by element and target. One of the host side is for where C can be
+    called.
     """
     words = {name: macro(name) for name in element.bodies}
     if (element, HOST) in opaque:
         words[HOST] = "NF_TARGET_C"
-    names = [*(name for name in element.bodies if name != HOST), *([HOST] if HOST in element.bodies else [])]
-    found = [(name, f"#{'el' if at else ''}if defined({words[name]})") for at, name in enumerate(names)]
+    names = [
+        *(name for name in element.bodies if name != HOST),
+        *([HOST] if HOST in element.bodies else []),
+    ]
+    found = [
+        (name, f"#{'el' if at else ''}if defined({words[name]})") for at, name in enumerate(names)
+    ]
     return [*found, ("", "#else" if names else "")]
 
 
 def check(program: Program) -> None:
-    """Raises FlowError for bodies without a definition, and for those of the host side that are elsewhere."""
+    """Raises FlowError for bodies without a definition, and for those of the host side that are
+    elsewhere."""
     sides = _sides(program)
     for element in program.elements:
-        if not isinstance(element.bodies, dict) or not all(isinstance(text, str) for text in element.bodies.values()):
-            raise FlowError(f"the bodies of {element} are none", element.place, 'write bodies = {"dpdk": "…"}')
+        if not isinstance(element.bodies, dict) or not all(
+            isinstance(text, str) for text in element.bodies.values()
+        ):
+            raise FlowError(
+                f"the bodies of {element} are none", element.place, 'write bodies = {"dpdk": "…"}'
+            )
         if element.bodies and not element.body.strip():
             raise FlowError(
                 f"{element} has a body for {next(iter(element.bodies))} and none that says what it does",
@@ -83,7 +99,9 @@ def check(program: Program) -> None:
 def check_names(elements: list[Element], targets: list[str]) -> None:
     """Raises FlowError for a body for a target that there is not."""
     for element in elements:
-        unknown = next((name for name in element.bodies if name not in targets and name != HOST), None)
+        unknown = next(
+            (name for name in element.bodies if name not in targets and name != HOST), None
+        )
         if unknown is not None:
             raise FlowError(
                 f"{element} has a body for `{unknown}`, and there is no such target",
@@ -95,7 +113,9 @@ def check_names(elements: list[Element], targets: list[str]) -> None:
 def _sides(program: Program) -> dict[Element, set[str | None]]:
     """On which sides elements are: None where a queue leaves it open."""
     found: dict[Element, set[str | None]] = {}
-    waiting = [(source, HOST if isinstance(source, FromHost) else "nic") for source in program.sources]
+    waiting = [
+        (source, HOST if isinstance(source, FromHost) else "nic") for source in program.sources
+    ]
     while waiting:
         element, side = waiting.pop()
         if side in found.setdefault(element, set()):

@@ -1,12 +1,14 @@
-"""Where programs call this package: arguments are checked by their annotations, and what goes wrong behind is a FlowError.
+"""Where programs call this package: arguments are checked by their annotations, and what goes wrong
+behind is a FlowError.
 
-A mistake in a program should end in one line with its place, not in a traceback through files that are not its
-author's. So every public function and method is wrapped once, by `guard`:
+A mistake in a program should end in one line with its place, not in a traceback through files that
+are not its author's. So every public function and method is wrapped once, by `guard`:
 
-* An argument that is none of what its annotation says is refused with its name. Annotations that say more than
-  classes, unions and containers of them are not looked into.
-* Python's own errors (TypeError and such) that are raised by a line of this package become a FlowError at the caller's
-  line. Those that a line of the program raises, for example in its own `configure`, stay what they are.
+* An argument that is none of what its annotation says is refused with its name. Annotations that
+  say more than classes, unions and containers of them are not looked into.
+* Python's own errors (TypeError and such) that are raised by a line of this package become a
+  FlowError at the caller's line. Those that a line of the program raises, for example in its own
+  `configure`, stay what they are.
 
 `hook` has Python print an uncaught FlowError as its message.
 """
@@ -48,11 +50,14 @@ def _is(value: object, hint: object) -> bool:
         if not isinstance(origin, type):
             return True
         if not isinstance(value, origin):
-            # Whoever takes a list or a tuple takes the other, too; not text, which is a row of characters.
+            # Whoever takes a list or a tuple takes the other, too; not text, which is a row of
+            # characters.
             rows = (list, tuple, collections.abc.Sequence, collections.abc.Iterable)
             if origin not in rows or not isinstance(value, (list, tuple)):
                 return False
-        if origin in (list, collections.abc.Sequence, collections.abc.Iterable) and isinstance(value, (list, tuple)):
+        if origin in (list, collections.abc.Sequence, collections.abc.Iterable) and isinstance(
+            value, (list, tuple)
+        ):
             return all(_is(one, inner[0]) for one in value) if inner else True
         if origin is dict and len(inner) == 2:
             return all(_is(key, inner[0]) and _is(one, inner[1]) for key, one in value.items())
@@ -92,7 +97,11 @@ def _check(function, hints: dict[str, object], signature: inspect.Signature, arg
             values = list(value.values())
         for each in values:
             if not _is(each, hint):
-                what = f"{name}: `{parameter}` is {each!r}" if len(repr(each)) < 60 else f"{name}: `{parameter}`"
+                what = (
+                    f"{name}: `{parameter}` is {each!r}"
+                    if len(repr(each)) < 60
+                    else f"{name}: `{parameter}`"
+                )
                 raise FlowError(f"{what}, where {_said(hint)} is wanted", caller())
 
 
@@ -133,7 +142,11 @@ def guarded(function):
                 raise
             _check(function, hints, signature, args, named)
             name = function.__qualname__.removesuffix(".__init__")
-            kind = "" if isinstance(error, (TypeError, ValueError, OSError)) else f"{type(error).__name__}: "
+            kind = (
+                ""
+                if isinstance(error, (TypeError, ValueError, OSError))
+                else f"{type(error).__name__}: "
+            )
             raise FlowError(f"{name}: {kind}{error}", caller()) from None
         _check(function, hints, signature, args, named)
         return result

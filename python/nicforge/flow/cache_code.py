@@ -1,19 +1,23 @@
 """What a cache's elements do, in C. `cache.py` says why.
 
-In these texts `@` stands for the cache's name, with which all names begin, so that they meet none of those the user carries
-along; `$key` and `$value` for what the user wrote. `used` is the bucket's clock when a place was used last; `tag` the hash
-of the key there, with a lowest bit that free places, whose tag is 0, do not have. The clock wraps: what was used longest ago
-is told by differences to it, so that only a place that was left alone for 2^32 uses of others looks younger than it is, and
-makes room a little later than it should. No two places of a bucket have the same tag: a key whose tag another key has takes
-the place of that one. So a key is in one place or nowhere, and one comparison tells.
+In these texts `@` stands for the cache's name, with which all names begin, so that they meet none
+of those the user carries along; `$key` and `$value` for what the user wrote. `used` is the bucket's
+clock when a place was used last; `tag` the hash of the key there, with a lowest bit that free
+places, whose tag is 0, do not have. The clock wraps: what was used longest ago is told by
+differences to it, so that only a place that was left alone for 2^32 uses of others looks younger
+than it is, and makes room a little later than it should. No two places of a bucket have the same
+tag: a key whose tag another key has takes the place of that one. So a key is in one place or
+nowhere, and one comparison tells.
 
-A bucket's place is the remainder by `ways`, and its number comes from the hash everywhere: so the planner sees that two
-requests that meet in a table have the same bucket, and can give the buckets to several cores.
+A bucket's place is the remainder by `ways`, and its number comes from the hash everywhere: so the
+planner sees that two requests that meet in a table have the same bucket, and can give the buckets
+to several cores.
 
-What the kernel's verifier has to follow decides the form: keys and values are in tables of their own and not copied
-together, since BPF has 512 bytes of stack; which place is the key's, or makes room, is the least of one number a place
-(whether the tag is another one, whether it may not go now, whether it is taken, its use, the place), since a way through a
-chain of conditions for each would be walked each time.
+What the kernel's verifier has to follow decides the form: keys and values are in tables of their
+own and not copied together, since BPF has 512 bytes of stack; which place is the key's, or makes
+room, is the least of one number a place (whether the tag is another one, whether it may not go now,
+whether it is taken, its use, the place), since a way through a chain of conditions for each would
+be walked each time.
 """
 
 from __future__ import annotations
@@ -53,8 +57,8 @@ def set(cache, key: str, value: str, carried: list[str]) -> str:
 
 def settle(cache) -> str:
     """What the host's answer means for the cache; then the packet may leave."""
-    # Write-back: the key is absent since the miss if it is not here now and nothing left the bucket in between. A clean
-    # entry came with an earlier answer of the host.
+    # Write-back: the key is absent since the miss if it is not here now and nothing left the bucket
+    # in between. A clean entry came with an earlier answer of the host.
     fill = "@here ? (@was >> @way & 1) == 0 : @written == stored"
     if not cache.back:
         fill = "true" if cache.allocates else f"@here || change == {FILL}"
@@ -73,7 +77,11 @@ def settle(cache) -> str:
 
 def note(cache) -> str:
     """The host has stored so many of a bucket's entries."""
-    lines = [f"uint32_t @at = at % {cache.buckets};", "struct @head @head;", "nf_lookup(&@, @at, &@head);"]
+    lines = [
+        f"uint32_t @at = at % {cache.buckets};",
+        "struct @head @head;",
+        "nf_lookup(&@, @at, &@head);",
+    ]
     return _text(cache, [*lines, *_learn()])
 
 
@@ -81,7 +89,9 @@ def change(cache, key: str, value: str, what: int) -> str:
     """On the host: the answer, with what the host has stored of the key's bucket."""
     if not cache.back:
         return _text(cache, [f"out(pkt, $key, $value, {what});"], key=key, value=value)
-    return _text(cache, [*_stored(cache), f"out(pkt, $key, $value, {what}, @stored);"], key=key, value=value)
+    return _text(
+        cache, [*_stored(cache), f"out(pkt, $key, $value, {what}, @stored);"], key=key, value=value
+    )
 
 
 def nothing(cache) -> str:
@@ -110,8 +120,8 @@ def _stored(cache) -> list[str]:
 def _find(cache, busy: str = "") -> list[str]:
     """The key's bucket with its head, the place that it has or would get, and whether it is there.
 
-    `busy`: when dirty entries cannot go now. The place is that of the least number: bit 63, another tag; bit 62, cannot go;
-    bit 36, taken; the use, by how long ago; the place.
+    `busy`: when dirty entries cannot go now. The place is that of the least number: bit 63, another
+    tag; bit 62, cannot go; bit 36, taken; the use, by how long ago; the place.
     """
     lines = [
         "uint32_t @hash = nf_hash(0, $key);",
@@ -145,12 +155,14 @@ def _find(cache, busy: str = "") -> list[str]:
 
 
 def _was() -> list[str]:
-    """What is read of the head before it changes: looking later would make two heads of it in a kernel's little stack."""
+    """What is read of the head before it changes: looking later would make two heads of it in a
+    kernel's little stack."""
     return ["uint32_t @written = @head.written, @was = @head.dirty, @clock = @head.clock + 1;"]
 
 
 def _put(cache, dirty: bool) -> list[str]:
-    """The key with its value goes to its place; what was there is forgotten, if it is dirty by way of the host."""
+    """The key with its value goes to its place; what was there is forgotten, if it is dirty by way
+    of the host."""
     lines = ["if (!@here) {"]
     if cache.back:
         lines += [

@@ -5,8 +5,9 @@
     service.sent >> Queue("answers", side="host") >> Finish()
     Program("phonebook", network, service)
 
-`python prog.py build --emit host -o DIR` writes `phonebook_host.h`: C structs of both, and `phonebook_attach`,
-`phonebook_receive` and `phonebook_send` for an existing program with an event loop of its own. `python prog.py run --dev IF
+`python prog.py build --emit host -o DIR` writes `phonebook_host.h`: C structs of both, and
+`phonebook_attach`, `phonebook_receive` and `phonebook_send` for an existing program with an event
+loop of its own. `python prog.py run --dev IF
 --host-socket PATH` is where it attaches (runtime/host/nf_attach.h). A program has one such segment: all messages to a host
 side have one type, and so have those from there.
 """
@@ -30,18 +31,29 @@ class _Receive(Element):
 class CallableSegment(Composite):
     """A program of one's own.
 
-    receives  the struct, or `packet`, that its function for receiving gives and this segment's input takes, if any.
+    receives  the struct, or `packet`, that its function for receiving gives and this segment's
+              input takes, if any.
     sends     the struct that its function for sending takes, and the output `sent` gives, if any.
     """
 
     def configure(self, receives: Type | None = None, sends: Struct | None = None) -> None:
         for what, ty in (("receives", receives), ("sends", sends)):
-            if ty is not None and not isinstance(ty, Struct) and (ty is not packet or what == "sends"):
+            if (
+                ty is not None
+                and not isinstance(ty, Struct)
+                and (ty is not packet or what == "sends")
+            ):
                 raise FlowError(
-                    f"{self} {what} no struct", self.place, "what crosses is a struct at a time, or a packet to it"
+                    f"{self} {what} no struct",
+                    self.place,
+                    "what crosses is a struct at a time, or a packet to it",
                 )
         if receives is None and sends is None:
-            raise FlowError(f"{self} neither receives nor sends", self.place, "say CallableSegment(receives=…, sends=…)")
+            raise FlowError(
+                f"{self} neither receives nor sends",
+                self.place,
+                "say CallableSegment(receives=…, sends=…)",
+            )
         self.source: FromHost | None = None
         if receives is not None:
             self.inp = _Receive(receives)
@@ -53,7 +65,9 @@ class CallableSegment(Composite):
         """Where a program begins that it sends to."""
         if self.source is None:
             raise FlowError(
-                f"{self} sends nothing", caller(), "it is no source: leave it out, or say CallableSegment(sends=…)"
+                f"{self} sends nothing",
+                caller(),
+                "it is no source: leave it out, or say CallableSegment(sends=…)",
             )
         return self.source
 

@@ -48,12 +48,17 @@ def _emit(program, source, to: str | None) -> None:
 
 
 def main(program, arguments: list[str] | None = None) -> None:
-    """Does what the command line says and exits: 0 ok, 1 the program is at fault, else what `nicforge` exits with."""
+    """Does what the command line says and exits: 0 ok, 1 the program is at fault, else what
+    `nicforge` exits with."""
     parser = argparse.ArgumentParser(
         description=f"{program.name}, a flow program. All other commands are nicforge's: plan, verify, run, sim, …"
     )
-    parser.add_argument("command", help="check, emit (the C), draw (for Graphviz), or a command of nicforge")
-    parser.add_argument("-o", metavar="FILE", help="write what emit prints there too; any other command's output")
+    parser.add_argument(
+        "command", help="check, emit (the C), draw (for Graphviz), or a command of nicforge"
+    )
+    parser.add_argument(
+        "-o", metavar="FILE", help="write what emit prints there too; any other command's output"
+    )
     options, rest = parser.parse_known_args(arguments)
     try:
         source = program.source()
@@ -73,9 +78,18 @@ def main(program, arguments: list[str] | None = None) -> None:
             tool.say()
             with tool._folder() as path:
                 given = tool.with_contents(path, rest)
-                words = [find(), options.command, path, *tool.words(options.command, path), *given, *output]
+                words = [
+                    find(),
+                    options.command,
+                    path,
+                    *tool.words(options.command, path),
+                    *given,
+                    *output,
+                ]
                 # In the foreground, so that Ctrl-C reaches it; a live run's output comes as it is.
-                sys.exit(subprocess.call(words) if options.command == "run" else _told(words, tool, path))
+                sys.exit(
+                    subprocess.call(words) if options.command == "run" else _told(words, tool, path)
+                )
     except FlowError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

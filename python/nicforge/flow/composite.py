@@ -7,7 +7,8 @@
             self.inp = count  # where what comes in goes: an element, or a queue
             self.out = count.fine  # an output of one of them
 
-`Limit(5)` is connected as an element is. Elements inside are connected to nothing outside but through these.
+`Limit(5)` is connected as an element is. Elements inside are connected to nothing outside but
+through these.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ class Composite:
 
     def __init__(self, *arguments, name: str | None = None, **named):
         self.place = caller()
-        plain = "".join("_" + c.lower() if c.isupper() and at else c.lower() for at, c in enumerate(type(self).__name__))
+        plain = "".join(
+            "_" + c.lower() if c.isupper() and at else c.lower()
+            for at, c in enumerate(type(self).__name__)
+        )
         self.name = check_name(name if name is not None else plain, self.place)
         self.inp: Element | Queue | None = None
         self.members: list[Element | Queue] = []
@@ -38,13 +42,26 @@ class Composite:
             raise FlowError(f"the input of {self} is neither an element nor a queue", self.place)
         for output in self.outputs.values():
             if output.element not in self.members:
-                raise FlowError(f"{output} is no output of {self}", self.place, "name one of an element made in `configure`")
-        if self.inp is not None and (self.inp.element if isinstance(self.inp, Input) else self.inp) not in self.members:
-            raise FlowError(f"{self.inp} is no part of {self}", self.place, "name an element made in `configure`")
+                raise FlowError(
+                    f"{output} is no output of {self}",
+                    self.place,
+                    "name one of an element made in `configure`",
+                )
+        if (
+            self.inp is not None
+            and (self.inp.element if isinstance(self.inp, Input) else self.inp) not in self.members
+        ):
+            raise FlowError(
+                f"{self.inp} is no part of {self}",
+                self.place,
+                "name an element made in `configure`",
+            )
 
     def configure(self, *arguments, **named) -> None:
         """Makes and connects the elements, and sets `self.inp` and outputs."""
-        raise FlowError(f"{self} has no `configure`", self.place, "say there which elements it is made of")
+        raise FlowError(
+            f"{self} has no `configure`", self.place, "say there which elements it is made of"
+        )
 
     @property
     def outputs(self) -> dict[str, Port]:
@@ -60,7 +77,11 @@ class Composite:
     def __rshift__(self, to):
         if len(self.outputs) != 1:
             names = ", ".join(self.outputs) or "none"
-            raise FlowError(f"{self} has not just one output (there are: {names})", caller(), "name it: composite.out >> …")
+            raise FlowError(
+                f"{self} has not just one output (there are: {names})",
+                caller(),
+                "name it: composite.out >> …",
+            )
         return next(iter(self.outputs.values())) >> to
 
     def __str__(self) -> str:
@@ -72,10 +93,14 @@ def check_borders(port: Port, to: Element | Queue) -> None:
     for composite in to.composites:
         if composite not in port.element.composites and composite.inp is not to:
             raise FlowError(
-                f"{port} leads into {composite}, past its input", port.place, "connect it to the composite itself"
+                f"{port} leads into {composite}, past its input",
+                port.place,
+                "connect it to the composite itself",
             )
     for composite in port.element.composites:
         if composite not in to.composites and port not in composite.outputs.values():
             raise FlowError(
-                f"{port} leads out of {composite}, but is none of its outputs", port.place, "make it one in `configure`"
+                f"{port} leads out of {composite}, but is none of its outputs",
+                port.place,
+                "make it one in `configure`",
             )

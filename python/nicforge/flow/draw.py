@@ -7,8 +7,13 @@ from .errors import FlowError
 
 
 def dot(program) -> str:
-    """Elements as boxes, queues as cylinders; edges carry the output's name where there are several."""
-    lines = [f"digraph {program.name} {{", "  rankdir=LR;", '  node [shape=box, fontname="sans-serif"];']
+    """Elements as boxes, queues as cylinders; edges carry the output's name where there are
+    several."""
+    lines = [
+        f"digraph {program.name} {{",
+        "  rankdir=LR;",
+        '  node [shape=box, fontname="sans-serif"];',
+    ]
     try:
         program.tool()
     except FlowError:
@@ -18,12 +23,18 @@ def dot(program) -> str:
     for element in program.elements:
         name = program.functions[element]
         where = f" for {opaque[element]}" if opaque.get(element) else ""
-        mark = f' [label="{name}\\nopaque C{where}", style=filled, fillcolor=lightgrey]' if element in opaque else ""
+        mark = (
+            f' [label="{name}\\nopaque C{where}", style=filled, fillcolor=lightgrey]'
+            if element in opaque
+            else ""
+        )
         lines.append(f"  {name}{mark};")
     for composite in program.composites():
         names = [program.functions.get(member, member.name) for member in composite.members]
         inside = "; ".join(name for name in names)
-        lines.append(f'  subgraph cluster_{composite.name} {{ label="{composite.name}"; style=dashed; {inside}; }}')
+        lines.append(
+            f'  subgraph cluster_{composite.name} {{ label="{composite.name}"; style=dashed; {inside}; }}'
+        )
     for queue in program.queues:
         where = f"\\non the {queue.side}" if queue.side else ""
         lines.append(f'  {queue.name} [shape=cylinder, label="{queue.name}{where}"];')

@@ -1,6 +1,7 @@
 """Elements, their ports, and queues.
 
-An element is a piece of C with ports. Its input's values are variables of the body, its outputs are functions:
+An element is a piece of C with ports. Its input's values are variables of the body, its outputs are
+functions:
 
     class Classify(Element):
         inp = In(pkt=packet)
@@ -15,10 +16,11 @@ An element is a piece of C with ports. Its input's values are variables of the b
                 other(pkt);
         '''
 
-The body is the C subset: the compiler's own front end reads it, so a packet that is not given away on some path, a loop
-without a bound or a wrong type is an error at the line of this file.
+The body is the C subset: the compiler's own front end reads it, so a packet that is not given away
+on some path, a loop without a bound or a wrong type is an error at the line of this file.
 
-An element with several inputs is a *join*: it runs once all of them were fed for one packet (joins.py).
+An element with several inputs is a *join*: it runs once all of them were fed for one packet
+(joins.py).
 """
 
 from __future__ import annotations
@@ -37,14 +39,17 @@ from .types import Struct, Table, Type, check_name, packet
 building: list = []
 
 
-#: How many of its outputs an element calls: each once, one of them, at most one of them, any number.
+#: How many of its outputs an element calls: each once, one of them, at most one of them, any
+#: number.
 FIRES = ("all", "one", "zero-or-one", "many")
 
 
 def _target(port: object, to: object) -> Element | Queue | Input:
     """What a connection leads to: of a composite, what is behind its input."""
     if isinstance(to, Port) or not hasattr(to, "entry"):
-        raise FlowError(f"{port} can be connected to an element, a composite or a queue only", caller())
+        raise FlowError(
+            f"{port} can be connected to an element, a composite or a queue only", caller()
+        )
     return to.entry()
 
 
@@ -52,7 +57,11 @@ def _no_arrays(port: str, types: tuple[Type, ...], place: Place) -> None:
     array = next((ty for ty in types if ty.count), None)
     if array is not None:
         written = f"{array.c}[{array.count}]"
-        raise FlowError(f"{port} takes `{written}`, and C hands arrays over by address", place, "make it a Struct's member")
+        raise FlowError(
+            f"{port} takes `{written}`, and C hands arrays over by address",
+            place,
+            "make it a Struct's member",
+        )
 
 
 class In:
@@ -63,7 +72,11 @@ class In:
         for name, ty in values.items():
             check_name(name, self.place)
             if not isinstance(ty, Type):
-                raise FlowError(f"the input's value `{name}` has no type", self.place, "write name=u32, name=packet or such")
+                raise FlowError(
+                    f"the input's value `{name}` has no type",
+                    self.place,
+                    "write name=u32, name=packet or such",
+                )
         if sum(ty is packet for ty in values.values()) > 1:
             raise FlowError("an input has one packet at most", self.place)
         _no_arrays("an input", tuple(values.values()), self.place)
@@ -112,7 +125,12 @@ class Input:
     """One of several inputs of an element, ready to be connected to: `a >> b.left`."""
 
     def __init__(self, element: Element, name: str, values: In):
-        self.element, self.name, self.values, self.place = element, name, values.values, values.place
+        self.element, self.name, self.values, self.place = (
+            element,
+            name,
+            values.values,
+            values.place,
+        )
 
     @property
     def types(self) -> tuple[Type, ...]:
@@ -131,10 +149,11 @@ class Input:
 
 
 class Element:
-    """A piece of C with inputs, outputs and tables. Subclasses say `inp`, outputs, `tables`, `body`; see this module.
+    """A piece of C with inputs, outputs and tables. Subclasses say `inp`, outputs, `tables`,
+    `body`; see this module.
 
-    `Element(NAME=3, …)` gives a body constants of its own. `name` is what the element is called in reports; made from the
-    class if it is left out.
+    `Element(NAME=3, …)` gives a body constants of its own. `name` is what the element is called in
+    reports; made from the class if it is left out.
     """
 
     inp: In | None = None
@@ -144,7 +163,8 @@ class Element:
     #: Functions of C that the body calls and that are no part of the program.
     externals: tuple[External, ...] = ()
     body: str = ""
-    #: Other bodies for some targets, by their names; "host" is for elements of the host side, on any target (bodies.py).
+    #: Other bodies for some targets, by their names; "host" is for elements of the host side, on
+    #: any target (bodies.py).
     bodies: dict[str, str] = {}
     #: The state of packets that the body reads and writes (state.py).
     state: type | None = None
@@ -156,13 +176,15 @@ class Element:
     includes: tuple[str, ...] = ()
     #: Who has what an opaque body calls, as of an External: a C file, an object, `-lNAME`.
     has: tuple[str, ...] = ()
-    #: Instructions of the processor that an opaque body uses, as compilers call them: `aes`, `sse4.2`.
+    #: Instructions of the processor that an opaque body uses, as compilers call them: `aes`,
+    #: `sse4.2`.
     features: tuple[str, ...] = ()
     #: An opaque body's promise that it has no state of its own, so that several threads may run it.
     pure: bool = False
     #: How often in one run an opaque body may call each output that has no packet.
     calls: int = 1
-    #: Of a cache's elements: the cache, "start" or "end" of a region, and the outputs that lead into it.
+    #: Of a cache's elements: the cache, "start" or "end" of a region, and the outputs that lead
+    #: into it.
     region: tuple | None = None
     #: Where the class statement is: what notebooks run is in no module's file.
     defined: Place
@@ -177,7 +199,12 @@ class Element:
         self.composites = list(building)
         for composite in building:
             composite.members.append(self)
-        name = "_".join([*(each.name for each in building), name if name is not None else _snake(type(self).__name__)])
+        name = "_".join(
+            [
+                *(each.name for each in building),
+                name if name is not None else _snake(type(self).__name__),
+            ]
+        )
         self.name = check_name(name, self.place)
         self.constants = {check_name(key, self.place): value for key, value in constants.items()}
         for key, value in self.constants.items():
@@ -191,22 +218,41 @@ class Element:
         }
         for attribute, port in self.outputs.items():
             if attribute in vars(self) or attribute in vars(Element):
-                raise FlowError(f"an output of {self} is called `{attribute}`", self.place, "an element has that already")
+                raise FlowError(
+                    f"an output of {self} is called `{attribute}`",
+                    self.place,
+                    "an element has that already",
+                )
             setattr(self, attribute, port)
         #: Elements that run before it, with the line that says so.
         self.after: list[tuple[Element, Place]] = []
         self.inputs: dict[str, Input] = {}
         self._join()
         if self.fires is not None and self.fires not in FIRES:
-            raise FlowError(f"{self} fires `{self.fires}`", self.place, f"the classes are {', '.join(FIRES)}")
+            raise FlowError(
+                f"{self} fires `{self.fires}`", self.place, f"the classes are {', '.join(FIRES)}"
+            )
         if self.state is not None and not isinstance(getattr(self.state, "struct", None), Struct):
-            raise FlowError(f"the state of {self} is no State", self.place, "write state = Request with class Request(State)")
+            raise FlowError(
+                f"the state of {self} is no State",
+                self.place,
+                "write state = Request with class Request(State)",
+            )
         if self.state is not None and self.inp is not None and "state" in self.inp.values:
-            raise FlowError(f"{self} has a state and a value that is called `state`", self.place, "call the value otherwise")
+            raise FlowError(
+                f"{self} has a state and a value that is called `state`",
+                self.place,
+                "call the value otherwise",
+            )
 
     def _join(self) -> None:
         """Several inputs become one with the values of all, and things to connect to."""
-        found = [(n, i) for cls in reversed(type(self).__mro__) for n, i in vars(cls).items() if isinstance(i, In)]
+        found = [
+            (n, i)
+            for cls in reversed(type(self).__mro__)
+            for n, i in vars(cls).items()
+            if isinstance(i, In)
+        ]
         if len(found) < 2 or "inp" in vars(self):
             return
         for attribute, one in found:
@@ -215,22 +261,34 @@ class Element:
         every = [value for one in self.inputs.values() for value in one.values]
         twice = next((value for value in every if every.count(value) > 1), None)
         if twice is not None:
-            raise FlowError(f"two inputs of {self} have a value `{twice}`", self.place, "the body knows them by name")
-        self.inp = In(**{name: ty for one in self.inputs.values() for name, ty in one.values.items()})
+            raise FlowError(
+                f"two inputs of {self} have a value `{twice}`",
+                self.place,
+                "the body knows them by name",
+            )
+        self.inp = In(
+            **{name: ty for one in self.inputs.values() for name, ty in one.values.items()}
+        )
 
     def entry(self) -> Element:
         """Where a connection to it leads."""
         if self.inputs:
             names = ", ".join(self.inputs)
             raise FlowError(
-                f"{self} has several inputs ({names})", caller(), f"name one: {self.name}.{next(iter(self.inputs))}"
+                f"{self} has several inputs ({names})",
+                caller(),
+                f"name one: {self.name}.{next(iter(self.inputs))}",
             )
         return self
 
     def __rshift__(self, to):
         if len(self.outputs) != 1:
             names = ", ".join(self.outputs) or "none"
-            raise FlowError(f"{self} has not just one output (there are: {names})", caller(), "name it: element.out >> …")
+            raise FlowError(
+                f"{self} has not just one output (there are: {names})",
+                caller(),
+                "name it: element.out >> …",
+            )
         return next(iter(self.outputs.values())) >> to
 
     def __getattr__(self, name: str):
@@ -252,18 +310,29 @@ class Element:
 
     def where(self, attribute: str) -> Place:
         """Where the class is that says something of it."""
-        return next((cls.defined for cls in type(self).__mro__ if attribute in vars(cls) and cls is not Element), self.place)
+        return next(
+            (
+                cls.defined
+                for cls in type(self).__mro__
+                if attribute in vars(cls) and cls is not Element
+            ),
+            self.place,
+        )
 
     def lines(self, target: str = "") -> list[tuple[str, Place]]:
         """The lines of the body, or of the one for a target, with where they are written."""
         body = self.bodies[target] if target else self.body
         text = textwrap.dedent(body).strip("\n")
         first, step = self._first_line(body, target)
-        return [(line, Place(first.file, first.line + step * at)) for at, line in enumerate(text.split("\n"))]
+        return [
+            (line, Place(first.file, first.line + step * at))
+            for at, line in enumerate(text.split("\n"))
+        ]
 
     def _first_line(self, body: str, target: str) -> tuple[Place, int]:
-        """Where a body begins, and lines of the file for each of its lines: the class's source is looked through for all of
-        them, then for its first line. A body in plain quotes is on one line of the file."""
+        """Where a body begins, and lines of the file for each of its lines: the class's source is
+        looked through for all of them, then for its first line. A body in plain quotes is on one
+        line of the file."""
         for cls in type(self).__mro__:
             if ("bodies" if target else "body") not in vars(cls):
                 continue
@@ -280,7 +349,11 @@ class Element:
                     break
             there = [line.strip() for line in source]
             for at in range(len(there)):
-                if len(lines) > 1 and there[at].endswith(wanted) and there[at + 1 : at + len(lines) - 1] == lines[1:-1]:
+                if (
+                    len(lines) > 1
+                    and there[at].endswith(wanted)
+                    and there[at + 1 : at + len(lines) - 1] == lines[1:-1]
+                ):
                     return Place(file, start + at), 1
             for at, line in enumerate(source):
                 if wanted and line.strip().endswith(wanted):
@@ -302,7 +375,9 @@ class Segment:
         self.place = caller()
         self.name = check_name(name, self.place)
         if device not in (None, "nic", "host"):
-            raise FlowError(f"segment `{name}` is on `{device}`", self.place, 'a device is "nic" or "host"')
+            raise FlowError(
+                f"segment `{name}` is on `{device}`", self.place, 'a device is "nic" or "host"'
+            )
         self.device = device
         self.cores = [] if cores is None or isinstance(cores, int) else list(cores)
         self.replicas = cores if isinstance(cores, int) else len(self.cores) or None
@@ -310,28 +385,38 @@ class Segment:
             raise FlowError(f"segment `{name}` needs at least one core", self.place)
         for core in self.cores:
             if not isinstance(core, int) or core < 0 or self.cores.count(core) > 1:
-                raise FlowError(f"segment `{name}` has cores {self.cores}", self.place, "list numbers from 0, each once")
+                raise FlowError(
+                    f"segment `{name}` has cores {self.cores}",
+                    self.place,
+                    "list numbers from 0, each once",
+                )
 
     def __str__(self) -> str:
         return f"segment `{self.name}`"
 
 
 class Queue:
-    """What is handed to it is handled later, in order: by other cores, or on the other side of the host link.
+    """What is handed to it is handled later, in order: by other cores, or on the other side of the
+    host link.
 
     side       "nic" or "host" pins what is behind it; None leaves it to the planner.
-    instances  most physical queues it may be, with one core behind each; entries are spread by the key of the tables there.
+    instances  most physical queues it may be, with one core behind each; entries are spread by the
+               key of the tables there.
     segment    says both, and what else shares its cores.
-    ordered    False if what is behind it may be overtaken by packets that take another way to the same tables.
-    channels   names of its logical channels. `queue["gets"]` is then connected as a queue is, with types of its own: an
-               entry carries what is used behind its channel, and all channels share the instances and their order.
+    ordered    False if what is behind it may be overtaken by packets that take another way to the
+               same tables.
+    channels   names of its logical channels. `queue["gets"]` is then connected as a queue is, with
+               types of its own: an entry carries what is used behind its channel, and all channels
+               share the instances and their order.
     entries    how many may wait, in each channel; 1024 if only `lossy` is said.
     entry_bytes  most bytes of values an entry may have, beside its packet; more is an error.
-    lossy      what a full queue does: True loses the entry, counted; False makes the sender wait; or names of the channels
-               that lose, and all others wait. None leaves it to the target (docs/flow.md).
-    instance   C over the values that go in, or a number: the instance of an entry, below `instances`. Entries of one
-               instance are handled by one core at a time, in order; entries whose number is out of range are given up,
-               counted. Core `i * cores / instances` has instance `i`: with as many cores as instances, core `i`.
+    lossy      what a full queue does: True loses the entry, counted; False makes the sender wait;
+               or names of the channels that lose, and all others wait. None leaves it to the target
+               (docs/flow.md).
+    instance   C over the values that go in, or a number: the instance of an entry, below
+               `instances`. Entries of one instance are handled by one core at a time, in order;
+               entries whose number is out of range are given up, counted. Core `i * cores /
+               instances` has instance `i`: with as many cores as instances, core `i`.
     number     field of the state behind the queue that has the number of the instance there.
     """
 
@@ -356,16 +441,24 @@ class Queue:
         self.name = check_name("_".join([*(each.name for each in building), name]), self.place)
         if segment is not None:
             if side is not None or instances is not None:
-                raise FlowError(f"queue `{name}` has a segment and a side or instances", self.place, "the segment says them")
+                raise FlowError(
+                    f"queue `{name}` has a segment and a side or instances",
+                    self.place,
+                    "the segment says them",
+                )
             side, instances = segment.device, segment.replicas
         self.segment = segment
         if side not in (None, "nic", "host"):
-            raise FlowError(f"queue `{name}` is pinned to `{side}`", self.place, 'a side is "nic" or "host"')
+            raise FlowError(
+                f"queue `{name}` is pinned to `{side}`", self.place, 'a side is "nic" or "host"'
+            )
         if instances is not None and (not isinstance(instances, int) or instances < 1):
             raise FlowError(f"queue `{name}` needs at least 1 instance", self.place)
         self.side, self.instances, self.ordered = side, instances, ordered
         if number is not None and instance is None:
-            raise FlowError(f"queue `{name}` has a number for `{number}` and chooses no instance", self.place)
+            raise FlowError(
+                f"queue `{name}` has a number for `{number}` and chooses no instance", self.place
+            )
         if instance is not None and (instances is None or not isinstance(instance, (str, int))):
             raise FlowError(
                 f"queue `{name}` chooses an instance and does not say among how many",
@@ -375,17 +468,23 @@ class Queue:
         always = _constant(instance)
         if always is not None and not 0 <= always < instances:
             raise FlowError(
-                f"queue `{name}` has {instances} instances and always chooses {always}", self.place, "count from 0"
+                f"queue `{name}` has {instances} instances and always chooses {always}",
+                self.place,
+                "count from 0",
             )
         self.instance, self.number = None if instance is None else str(instance), number
         if entries is not None and (not isinstance(entries, int) or not 1 <= entries <= 65536):
-            raise FlowError(f"queue `{name}` has room for {entries} entries", self.place, "take 1 to 65536")
+            raise FlowError(
+                f"queue `{name}` has room for {entries} entries", self.place, "take 1 to 65536"
+            )
         listed = lossy if isinstance(lossy, (tuple, list)) else ()
         unknown = [each for each in listed if each not in channels]
         if unknown or isinstance(lossy, str):
             named = unknown[0] if unknown else lossy
             raise FlowError(
-                f"queue `{name}` has no channel `{named}` that could lose", self.place, "name one of its channels"
+                f"queue `{name}` has no channel `{named}` that could lose",
+                self.place,
+                "name one of its channels",
             )
         said = entries is not None or lossy is not None
         #: How many entries wait, and whether one more is lost; None leaves it to the target.
@@ -398,7 +497,11 @@ class Queue:
         self.whole: Queue = self
         self.channels: dict[str, Queue] = {}
         if isinstance(channels, str) or not all(isinstance(channel, str) for channel in channels):
-            raise FlowError(f"the channels of queue `{name}` are no names", self.place, 'write channels=["gets", "sets"]')
+            raise FlowError(
+                f"the channels of queue `{name}` are no names",
+                self.place,
+                'write channels=["gets", "sets"]',
+            )
         for channel in channels:
             if channel in self.channels:
                 raise FlowError(f"queue `{name}` has two channels `{channel}`", self.place)
@@ -429,7 +532,9 @@ class Queue:
     def entry(self) -> Queue:
         """Where a connection to it leads."""
         if self.channels:
-            raise FlowError(f"{self} has channels", caller(), f'name one: queue["{next(iter(self.channels))}"]')
+            raise FlowError(
+                f"{self} has channels", caller(), f'name one: queue["{next(iter(self.channels))}"]'
+            )
         return self
 
     def __rshift__(self, to):
@@ -445,7 +550,9 @@ class Queue:
             raise FlowError(f"{self} can be connected to an element only", caller())
         if self.to is not None:
             raise FlowError(
-                f"{self} leads to {self.to} already", caller(), "put one element behind it that has several outputs"
+                f"{self} leads to {self.to} already",
+                caller(),
+                "put one element behind it that has several outputs",
             )
         self.to = target
         return to
@@ -481,7 +588,9 @@ def structs_of(types: list[Type]) -> list[Struct]:
             add(base_of.get(member.c, member))
         known = found.setdefault(ty.name, ty)
         if known is not ty:
-            raise FlowError(f"there are two structs `{ty.name}`", ty.place, f"the other one is at {known.place}")
+            raise FlowError(
+                f"there are two structs `{ty.name}`", ty.place, f"the other one is at {known.place}"
+            )
 
     base_of = {ty.c: ty for ty in types if isinstance(ty, Struct)}
     for ty in types:
@@ -490,4 +599,6 @@ def structs_of(types: list[Type]) -> list[Struct]:
 
 
 def _snake(name: str) -> str:
-    return "".join("_" + c.lower() if c.isupper() and at else c.lower() for at, c in enumerate(name))
+    return "".join(
+        "_" + c.lower() if c.isupper() and at else c.lower() for at, c in enumerate(name)
+    )

@@ -42,7 +42,8 @@ class FlowError(Exception):
         super().__init__(where + message + (f"; {help}" if help else ""))
 
     def _render_traceback_(self) -> list[str]:
-        """What notebooks show: the message has the place, and how this package found it is of no use."""
+        """What notebooks show: the message has the place, and how this package found it is of no
+        use."""
         return [f"{type(self).__name__}: {self}"]
 
 

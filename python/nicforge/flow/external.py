@@ -9,7 +9,8 @@ from .errors import FlowError, Place, caller
 
 
 def having(has: str, place: Place, what: str) -> str:
-    """Who has something: a library, or a file that is there, from the folder of the file that says so."""
+    """Who has something: a library, or a file that is there, from the folder of the file that says
+    so."""
     if has.startswith("-l"):
         return has
     path = pathlib.Path(place.file).resolve().parent / has
@@ -19,7 +20,8 @@ def having(has: str, place: Place, what: str) -> str:
 
 
 class External:
-    """A function that bodies call, on the host side or on `dpdk` (docs/language.md, "Functions of C").
+    """A function that bodies call, on the host side or on `dpdk` (docs/language.md, "Functions of
+    C").
 
         crc32 = External("uint64_t crc32(uint64_t sum, const void *bytes, uint32_t length)", "-lz", pure=True)
 
@@ -28,7 +30,8 @@ class External:
             body = "… crc32(0, &block, 64) …"
 
     prototype  integers, pointers to data, and an integer or nothing as result.
-    has        who has it: a C file or an object, from the folder of the file that says so, or `-lNAME`.
+    has        who has it: a C file or an object, from the folder of the file that says so, or
+               `-lNAME`.
     pure       it has no state and writes nothing, so several threads may call it.
     """
 
@@ -37,7 +40,9 @@ class External:
         found = re.fullmatch(r"[^()]*?(\w+)\s*\(.*\)", prototype.strip(), re.DOTALL)
         if found is None:
             raise FlowError(
-                f"`{prototype}` is no prototype", self.place, 'write External("uint32_t rank(uint32_t of)", "rank.c")'
+                f"`{prototype}` is no prototype",
+                self.place,
+                'write External("uint32_t rank(uint32_t of)", "rank.c")',
             )
         self.name, self.prototype, self.pure = found[1], prototype.strip(), pure
         self.has = having(has, self.place, f"function `{self.name}`")

@@ -1,4 +1,5 @@
-"""Elements for headers: what is in a packet, and answers. Each goes on reading where the element before it stopped."""
+"""Elements for headers: what is in a packet, and answers. Each goes on reading where the element
+before it stopped."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Ethernet(Element):
 
 
 class Ipv4(Element):
-    """Reads an IPv4 header: source, destination, protocol (RFC 791). Options and fragments are `other`."""
+    """Reads an IPv4 header: source, destination, protocol (RFC 791). Options and fragments are
+    `other`."""
 
     inp = In(pkt=packet)
     out = Out(packet, be32, be32, u8)
@@ -47,7 +49,8 @@ class Ipv4(Element):
 
 
 class Udp(Element):
-    """Reads a UDP header behind IPv4: addresses, source and destination port (RFC 768). Other protocols are `other`."""
+    """Reads a UDP header behind IPv4: addresses, source and destination port (RFC 768). Other
+    protocols are `other`."""
 
     inp = In(pkt=packet, source=be32, destination=be32, protocol=u8)
     out = Out(packet, be32, be32, be16, be16)
@@ -72,7 +75,8 @@ class Hash(Element):
 
 
 class Count(Element):
-    """Counts packets and their bytes in a table of its own, `Count("received")`, and passes them on."""
+    """Counts packets and their bytes in a table of its own, `Count("received")`, and passes them
+    on."""
 
     inp = In(pkt=packet)
     out = Out(packet)

@@ -7,7 +7,8 @@ from .types import Struct, Type, packet, u32
 
 
 class FromNet(Element):
-    """Packets from the network. The program begins here, on the cores of `segment` if there is one."""
+    """Packets from the network. The program begins here, on the cores of `segment` if there is
+    one."""
 
     out = Out(packet)
 
@@ -54,7 +55,8 @@ class ToHost(Element):
 
 
 class Drop(Element):
-    """Gives packets up, counted under a reason; `Drop("busy", Request)` with the values they carry."""
+    """Gives packets up, counted under a reason; `Drop("busy", Request)` with the values they
+    carry."""
 
     def __init__(self, reason: str, *types: Type, name: str | None = None):
         self.inp = In(pkt=packet, **{f"value_{at}": ty for at, ty in enumerate(types)})

@@ -6,17 +6,19 @@
         tables = (scratch,)
         body = "… if (!scratch_write32(state->at, value)) { full(pkt); return; } …"
 
-It is an array table of *lines* (NAME, `struct NAME_line`), so it is planned, locked, dumped and compared as tables are. In C:
+It is an array table of *lines* (NAME, `struct NAME_line`), so it is planned, locked, dumped and
+compared as tables are. In C:
 
     bool NAME_readN(uint32_t at, uintN_t *value)       N = 8, 16, 32, 64: bytes at ... at + N / 8 - 1, the least first
     bool NAME_writeN(uint32_t at, uintN_t value)
     bool NAME_line(uint32_t at, struct NAME_line *to)  the line with the byte `at`, as it is
     bool NAME_put(uint32_t at, struct NAME_line from)
 
-All are false, and read zero or write nothing, beyond the end; values lie at multiples of their size, so that each is one
-access of one line. What a state carries through queues is the address, a number, which means the same wherever the region is
-used; that is on one side of the host link. A line is what a function of C gets (`External("void sort(void *line)", …)`,
-called as `sort(&line)`): a copy, which comes back.
+All are false, and read zero or write nothing, beyond the end; values lie at multiples of their
+size, so that each is one access of one line. What a state carries through queues is the address, a
+number, which means the same wherever the region is used; that is on one side of the host link. A
+line is what a function of C gets (`External("void sort(void *line)", …)`, called as `sort(&line)`):
+a copy, which comes back.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ LARGEST_LINE = 65536
 
 
 class MemoryRegion(Table):
-    """`bytes` bytes of memory by the name `name`, in lines of `line` bytes, at first `init` and zeros behind it. A program of
-    one's own that attaches (`CallableSegment`) gets a pointer to it if it is `shared`.
+    """`bytes` bytes of memory by the name `name`, in lines of `line` bytes, at first `init` and
+    zeros behind it. A program of one's own that attaches (`CallableSegment`) gets a pointer to it
+    if it is `shared`.
 
     Raises FlowError if sizes are no multiples of 8 and of one another, or if `init` does not fit.
     """
@@ -41,11 +44,15 @@ class MemoryRegion(Table):
     line: int
     init: bytes
 
-    def __init__(self, name: str, bytes: int, init: bytes | None = None, line: int = 8, shared: bool = False):
+    def __init__(
+        self, name: str, bytes: int, init: bytes | None = None, line: int = 8, shared: bool = False
+    ):
         place = caller()
         for what, size in (("bytes", bytes), ("line", line)):
             if not isinstance(size, int) or size < 8 or size % 8:
-                raise FlowError(f"region `{name}` has {what}={size!r}", place, "sizes are multiples of 8 bytes")
+                raise FlowError(
+                    f"region `{name}` has {what}={size!r}", place, "sizes are multiples of 8 bytes"
+                )
         if bytes % line or line > LARGEST_LINE or bytes >= 1 << 32:
             raise FlowError(
                 f"region `{name}` of {bytes} bytes has no lines of {line}",
@@ -63,7 +70,11 @@ class MemoryRegion(Table):
     def definition(self) -> str:
         """Its table and its functions in C."""
         return "\n".join(
-            [super().definition(), *(text for width in WIDTHS for text in self._functions(width)), *self._lines()]
+            [
+                super().definition(),
+                *(text for width in WIDTHS for text in self._functions(width)),
+                *self._lines(),
+            ]
         )
 
     def _functions(self, width: int) -> list[str]:
@@ -76,7 +87,11 @@ class MemoryRegion(Table):
             f"    nf_lookup(&{name}, at / {self.line}, &line);",
         ]
         shift, ones = "8 * (at % 8)", hex((1 << width) - 1)
-        merged = "value" if width == 64 else f"({word} & ~({ones}ull << {shift})) | ((uint64_t)value << {shift})"
+        merged = (
+            "value"
+            if width == 64
+            else f"({word} & ~({ones}ull << {shift})) | ((uint64_t)value << {shift})"
+        )
         return [
             f"static bool {name}_read{width}(uint32_t at, uint{width}_t *value)",
             "{",
@@ -111,21 +126,28 @@ class MemoryRegion(Table):
         """What it begins with, as a table file (TOML) has it."""
         rows, data = [], self.init.ljust(-(-len(self.init) // self.line) * self.line, b"\0")
         for at in range(0, len(data), self.line):
-            words = [int.from_bytes(data[of : of + 8], "little") for of in range(at, at + self.line, 8)]
+            words = [
+                int.from_bytes(data[of : of + 8], "little") for of in range(at, at + self.line, 8)
+            ]
             if any(words):
                 said = ", ".join(f'"{word:#x}"' for word in words)
-                rows.append(f"[[{self.name}]]\nkey = {at // self.line}\nvalue = {{ words = [{said}] }}\n")
+                rows.append(
+                    f"[[{self.name}]]\nkey = {at // self.line}\nvalue = {{ words = [{said}] }}\n"
+                )
         return "\n".join(rows)
 
 
 def _contents(name: str, init, place) -> bytes:
     if init is not None and not isinstance(init, (bytes, bytearray)):
-        raise FlowError(f"region `{name}` begins with {init!r}, which is no bytes", place, 'write init=b"…"')
+        raise FlowError(
+            f"region `{name}` begins with {init!r}, which is no bytes", place, 'write init=b"…"'
+        )
     return bytes(init or b"")
 
 
 def check_sides(program) -> None:
-    """Raises FlowError if a region is used on both sides of the host link: an address is of the memory of one of them."""
+    """Raises FlowError if a region is used on both sides of the host link: an address is of the
+    memory of one of them."""
     first: dict[str, tuple[Element, str]] = {}
     waiting: list[tuple[Element, str | None]] = [(source, "nic") for source in program.sources]
     seen: list[tuple[Element, str | None]] = []

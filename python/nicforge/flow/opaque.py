@@ -17,17 +17,19 @@
                 miss(pkt);
         '''
 
-Such a body stays C. It becomes a function in a file of its own, compiled as a process is and linked wherever the program
-runs, as an External is. In the program the element is what the subset can say: it calls that function with the values that
-come in and with just those fields of the state that the body uses, and then calls the outputs that the body called, with
-their values: first those without the packet, in the order of the class. Each is called once in a run at most, or as often as
-`calls` says if it has no packet. So a packet never comes into opaque code, and
-queues carry what the body uses and no more. Which fields those are the compiler reads from clang's tree of the function
-(`nicforge check --opaque`, crates/frontend/src/opaque.rs): a field goes in if some way reads it or does not write it, and
-comes out if some way writes it.
+Such a body stays C. It becomes a function in a file of its own, compiled as a process is and linked
+wherever the program runs, as an External is. In the program the element is what the subset can say:
+it calls that function with the values that come in and with just those fields of the state that the
+body uses, and then calls the outputs that the body called, with their values: first those without
+the packet, in the order of the class. Each is called once in a run at most, or as often as `calls`
+says if it has no packet. So a packet never comes into opaque code, and queues carry what the body
+uses and no more. Which fields those are the compiler reads from clang's tree of the function
+(`nicforge check --opaque`, crates/frontend/src/opaque.rs): a field goes in if some way reads it or
+does not write it, and comes out if some way writes it.
 
-`opaque = None` tries the subset first: only where all that is wrong with a body is outside of it, and clang takes it as C,
-it becomes opaque, and commands say so. True does so at once, and so do `includes`; False never does.
+`opaque = None` tries the subset first: only where all that is wrong with a body is outside of it,
+and clang takes it as C, it becomes opaque, and commands say so. True does so at once, and so do
+`includes`; False never does.
 """
 
 from __future__ import annotations
@@ -72,7 +74,8 @@ class Used:
 
 @dataclasses.dataclass(frozen=True)
 class Opaque:
-    """How a body of an element is opaque: why, and what it does with the state. target: of which it is, see bodies.py."""
+    """How a body of an element is opaque: why, and what it does with the state. target: of which it
+    is, see bodies.py."""
 
     element: Element
     target: str
@@ -109,18 +112,27 @@ def declared(element: Element, target: str) -> str | None:
 
 def name_of(program: Program, element: Element, target: str) -> str:
     """The function that a body becomes."""
-    return "_".join(["opaque", program.functions[element], *([target.replace("-", "_")] if target else [])])
+    return "_".join(
+        ["opaque", program.functions[element], *([target.replace("-", "_")] if target else [])]
+    )
 
 
 def check(element: Element) -> None:
     """Raises FlowError if an element says what does not go together."""
-    if not isinstance(element.calls, int) or element.calls < 1 or element.calls > 1 and element.fires not in (None, "many"):
+    if (
+        not isinstance(element.calls, int)
+        or element.calls < 1
+        or element.calls > 1
+        and element.fires not in (None, "many")
+    ):
         raise FlowError(
             f"{element} may call outputs {element.calls} times in one run, and fires `{element.fires}`",
             element.place,
             "take a number of at least 1, and fires `many` where it is more",
         )
-    if element.opaque is False and (element.includes or element.has or element.features or element.pure):
+    if element.opaque is False and (
+        element.includes or element.has or element.features or element.pure
+    ):
         raise FlowError(
             f"{element} is not to be opaque and has what only opaque bodies have",
             element.place,
@@ -133,7 +145,7 @@ def having_of(element: Element) -> list[str]:
     return [having(each, element.where("has"), f"what {element} calls") for each in element.has]
 
 
-# -- the element in the program -------------------------------------------------------------------------------------------
+# -- the element in the program --------------------------------------------------------------------
 
 
 def declaration(opaque: Opaque) -> str:
@@ -146,7 +158,9 @@ def wrapper(opaque: Opaque) -> list[tuple[str, Place | None]]:
     """The element's body in the subset: the call of its function, then the outputs it called."""
     element, found = opaque.element, []
     begins = element.lines(opaque.target)[0][1]
-    found += [(f"{ty.declare(f'nf_{name}_{at}')}{_zero(ty)};", None) for name, at, ty in values(element)]
+    found += [
+        (f"{ty.declare(f'nf_{name}_{at}')}{_zero(ty)};", None) for name, at, ty in values(element)
+    ]
     alone = [used for used in opaque.uses if used.goes and not used.comes]
     found += [(f"{used.type.declare(used.left)}{_zero(used.type)};", None) for used in alone]
     words: list[tuple[str, Place | None]] = []
@@ -157,7 +171,10 @@ def wrapper(opaque: Opaque) -> list[tuple[str, Place | None]]:
         by_value = not used.goes and not by_address(used.type)
         of = used.left if used in alone else used.c
         words.append((of if by_value or used.type.count else f"&{of}", used.place))
-    words += [(f"nf_{name}_{at}" if ty.count else f"&nf_{name}_{at}", begins) for name, at, ty in values(element)]
+    words += [
+        (f"nf_{name}_{at}" if ty.count else f"&nf_{name}_{at}", begins)
+        for name, at, ty in values(element)
+    ]
     place = f" /* {begins.file.rsplit('/', 1)[-1]}:{begins.line} */"
     made = "uint32_t nf_made = " if element.outputs and element.fires != "all" else ""
     head = f"{made}{opaque.function}("
@@ -194,7 +211,9 @@ def _hand_on(element: Element) -> list[str]:
     found = []
     for name in [] if one else first:
         if name in repeated(element):
-            each = ", ".join(f"nf_{name}_{at}[nf_at]" for at in range(len(element.outputs[name].types)))
+            each = ", ".join(
+                f"nf_{name}_{at}[nf_at]" for at in range(len(element.outputs[name].types))
+            )
             found.append(f"for (uint32_t nf_at = 0; nf_at < {element.calls}; nf_at++)")
             found += [f"    if (nf_at < nf_{name}_count)", f"        {name}({each});"]
         else:
@@ -211,7 +230,7 @@ def _hand_on(element: Element) -> list[str]:
     return found
 
 
-# -- what a body does with its state --------------------------------------------------------------------------------------
+# -- what a body does with its state ---------------------------------------------------------------
 
 
 def look(program: Program, element: Element, target: str, reason: str) -> Opaque:
@@ -238,19 +257,34 @@ def look(program: Program, element: Element, target: str, reason: str) -> Opaque
             source.place(report["statics"][0]),
             "leave out `pure`",
         )
-    return Opaque(element, target, function, reason, _parts(element, report["uses"] if element.state else [], source))
+    return Opaque(
+        element,
+        target,
+        function,
+        reason,
+        _parts(element, report["uses"] if element.state else [], source),
+    )
 
 
 def _parts(element: Element, uses: list[dict], source: Source) -> list[Used]:
     """What is used, each part once: a part of a part that is used as a whole goes with it."""
     found: dict[tuple[str, ...], dict] = {}
-    every = [{**use, "path": (name,)} for use in uses if not use["path"] for name in element.state.fields]
+    every = [
+        {**use, "path": (name,)} for use in uses if not use["path"] for name in element.state.fields
+    ]
     every += [{**use, "path": tuple(use["path"])} for use in uses if use["path"]]
     for use in sorted(every, key=lambda use: len(use["path"])):
         path = next(
-            (use["path"][:length] for length in range(1, len(use["path"])) if use["path"][:length] in found), use["path"]
+            (
+                use["path"][:length]
+                for length in range(1, len(use["path"]))
+                if use["path"][:length] in found
+            ),
+            use["path"],
         )
-        known = found.setdefault(path, {**use, "whole": use["written"] is not None and not use["kept"]})
+        known = found.setdefault(
+            path, {**use, "whole": use["written"] is not None and not use["kept"]}
+        )
         known["whole"] |= path == use["path"] and use["written"] is not None and not use["kept"]
         known["read"] = known["read"] or use["read"]
         known["written"] = known["written"] or use["written"]

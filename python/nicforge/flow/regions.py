@@ -1,16 +1,19 @@
 """Checks a cache's regions in the graph of a program.
 
-A region is every way from one of a cache's starts (`get.miss`, `set.busy`, `displaced`) to its ends (`fill`, `update`,
-`nothing`, `written`).
-The rules, each of which a way of its own would break (cache.py says what goes wrong then):
+A region is every way from one of a cache's starts (`get.miss`, `set.busy`, `displaced`) to its ends
+(`fill`, `update`, `nothing`, `written`). The rules, each of which a way of its own would break
+(cache.py says what goes wrong then):
 
-* a way ends at an end of its cache, or in `Drop` or `Discard`: an answer that leaves before the cache knew of it is ahead;
-* regions lie apart or one in the other: between a start and its end is no start of the same cache and no end of another;
-* starts are on the NIC side, and a region goes through the host: both ends of a cache are where its table is;
-* write-back: what was displaced and what missed go through one queue (channels of it, if their types differ) and no other
-  before it, so that a miss finds what was displaced before it;
-* the state behind a cache (tables with its key that are used in the region, on the host) is answered from through the cache
-  only; in a write-back cache it is reached through it only.
+* a way ends at an end of its cache, or in `Drop` or `Discard`: an answer that leaves before the
+  cache knew of it is ahead;
+* regions lie apart or one in the other: between a start and its end is no start of the same cache
+  and no end of another;
+* starts are on the NIC side, and a region goes through the host: both ends of a cache are where its
+  table is;
+* write-back: what was displaced and what missed go through one queue (channels of it, if their
+  types differ) and no other before it, so that a miss finds what was displaced before it;
+* the state behind a cache (tables with its key that are used in the region, on the host) is
+  answered from through the cache only; in a write-back cache it is reached through it only.
 """
 
 from __future__ import annotations
@@ -67,7 +70,12 @@ class _Regions:
                 continue
             seen.append(state)
             region = element.region
-            if side == "host" and region is not None and region[0] is self.cache and region[1] != "end":
+            if (
+                side == "host"
+                and region is not None
+                and region[0] is self.cache
+                and region[1] != "end"
+            ):
                 raise FlowError(
                     f"{element} begins a region of {self.cache} on the host, and the region ends on the NIC side",
                     element.place,
@@ -77,7 +85,8 @@ class _Regions:
                 waiting += [(to, (queue and queue.side) or side) for queue, to in _next(port)]
 
     def _walk(self, port: Port, side: str | None, nested: tuple, seen: set) -> None:
-        """Follows a way of the region. `side`: where it is, None before its first queue; `nested`: regions begun inside."""
+        """Follows a way of the region. `side`: where it is, None before its first queue; `nested`:
+        regions begun inside."""
         for queue, element in _next(port):
             now = side
             if queue is not None:
@@ -91,7 +100,9 @@ class _Regions:
             if not self._ends(port, element, now, nested):
                 self.inside.append(element)
                 for name, out in element.outputs.items():
-                    begins = element.region is not None and name in self._ports_in(element, element.region[0])
+                    begins = element.region is not None and name in self._ports_in(
+                        element, element.region[0]
+                    )
                     self._walk(out, now, (*nested, element.region[0]) if begins else nested, seen)
             elif nested:
                 for out in element.outputs.values():
@@ -148,8 +159,17 @@ class _Regions:
     def _state_behind(self) -> None:
         """Ways past the cache to the state behind it, and from there past its ends."""
         own = [id(table) for table in self.cache.own]
-        tables = {id(t): t for e in self.inside for t in e.tables if t.key == self.cache.key and id(t) not in own}
-        users = [element for element in self.elements if any(id(table) in tables for table in element.tables)]
+        tables = {
+            id(t): t
+            for e in self.inside
+            for t in e.tables
+            if t.key == self.cache.key and id(t) not in own
+        }
+        users = [
+            element
+            for element in self.elements
+            if any(id(table) in tables for table in element.tables)
+        ]
         if self.cache.back:
             past: list[tuple[Element, Place]] = [(source, source.place) for source in self.sources]
             seen: list[Element] = []

@@ -1,8 +1,9 @@
 """A program as C for the compiler, with where each line was written.
 
-Every element becomes a static function, every output a function that calls what is behind it, every queue a handler
-(`nf_enqueue`), and `FromNet` the handler of packets. A packet's state is a variable of the handler, which functions get by
-its address and queues by value; what waits for a join is a variable of its fork.
+Every element becomes a static function, every output a function that calls what is behind it, every
+queue a handler (`nf_enqueue`), and `FromNet` the handler of packets. A packet's state is a variable
+of the handler, which functions get by its address and queues by value; what waits for a join is a
+variable of its fork.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from .types import Type
 class Source:
     """The C of a program: its lines, and where each was written (None for what was made here).
 
-    elements: of which element a line is; bodies: the lines, counted from 1, that a body has; queues: by the names of their
-    handlers.
+    elements: of which element a line is; bodies: the lines, counted from 1, that a body has;
+    queues: by the names of their handlers.
     """
 
     lines: list[str]
@@ -68,7 +69,11 @@ class _Writer:
 
     def source(self) -> Source:
         program = self.program
-        self.add(f"/* {program.name}: made from {program.place.file.rsplit('/', 1)[-1]}. */", "#include <nicforge.h>", "")
+        self.add(
+            f"/* {program.name}: made from {program.place.file.rsplit('/', 1)[-1]}. */",
+            "#include <nicforge.h>",
+            "",
+        )
         self.add(f"NF_PORTS({program.ports});", "")
         tables = program.tables()
         for struct in structs_of(self._types(tables)):
@@ -80,7 +85,10 @@ class _Writer:
         for state in program.all_states():
             for line, place in guards(state):
                 self.add(line, place=place)
-        for table in [*tables, *(table for queue in program.queues for table in self.queues.tables(queue))]:
+        for table in [
+            *tables,
+            *(table for queue in program.queues for table in self.queues.tables(queue)),
+        ]:
             self.add(*table.definition().split("\n"), place=table.place)
         self.add("")
         for queue in program.queues:
@@ -88,7 +96,12 @@ class _Writer:
         for element in program.elements:
             if element.inp is not None:
                 self.add(f"static void {self.name_of(element)}({self._parameters(element)});")
-                self.add(*(f"static void {self.name_of(one)}({self._parameters(one)});" for one in element.inputs.values()))
+                self.add(
+                    *(
+                        f"static void {self.name_of(one)}({self._parameters(one)});"
+                        for one in element.inputs.values()
+                    )
+                )
         for queue in program.queues:
             self.queues.send(queue)
         for element in program.elements:
@@ -99,16 +112,26 @@ class _Writer:
 
     def _types(self, tables: list) -> list[Type]:
         program = self.program
-        types: list[Type] = [ty for element in program.elements for port in element.outputs.values() for ty in port.types]
+        types: list[Type] = [
+            ty
+            for element in program.elements
+            for port in element.outputs.values()
+            for ty in port.types
+        ]
         types += [ty for table in tables for ty in (table.key, table.value)]
         types += [struct for element in program.elements for struct in element.structs]
         for state in program.all_states():
             types += [*(field.type for field in state.fields.values()), state.struct]
-            types += [part for _, field in variable(state) for alone in (True, False) for part in parts(field, alone)]
+            types += [
+                part
+                for _, field in variable(state)
+                for alone in (True, False)
+                for part in parts(field, alone)
+            ]
         types += [ty for join in self.joins.values() for ty in join.waits.values()]
         return types + [join.struct for join in self.joins.values() if join.struct is not None]
 
-    # -- what functions get beside values --------------------------------------------------------------------------------
+    # -- what functions get beside values ----------------------------------------------------------
 
     def name_of(self, of: Element | Input) -> str:
         if isinstance(of, Input):
@@ -118,14 +141,22 @@ class _Writer:
     def _needs(self, of: Element | Input) -> tuple[list[type[State]], list[Join]]:
         """The states and joins that an element, or an input of one, gets by their address."""
         element = of.element if isinstance(of, Input) else of
-        own = [self.joins[element]] if isinstance(of, Input) and self.joins[element].struct is not None else []
+        own = (
+            [self.joins[element]]
+            if isinstance(of, Input) and self.joins[element].struct is not None
+            else []
+        )
         return self.program.states[element], [*self.program.waiting[element], *own]
 
     def _port_needs(self, port: Port) -> tuple[list[type[State]], list[Join]]:
         """The same for an output: what all that it leads to need."""
         states, joins = [], []
         for to in port.to:
-            more = (self.program.states[to.to], self.queues.joins(to)) if isinstance(to, Queue) else self._needs(to)
+            more = (
+                (self.program.states[to.to], self.queues.joins(to))
+                if isinstance(to, Queue)
+                else self._needs(to)
+            )
             states += [state for state in more[0] if state not in states]
             joins += [join for join in more[1] if join not in joins]
         return states, joins
@@ -137,9 +168,11 @@ class _Writer:
         own = None if isinstance(of, Input) else element.state
         words = [ty.declare(name) for name, ty in values.items()]
         words += [f"{state.struct.c} *{parameter(state, own)}" for state in states]
-        return ", ".join([*words, *(f"{join.struct.c} *{join.variable}" for join in joins)]) or "void"
+        return (
+            ", ".join([*words, *(f"{join.struct.c} *{join.variable}" for join in joins)]) or "void"
+        )
 
-    # -- elements --------------------------------------------------------------------------------------------------------
+    # -- elements ----------------------------------------------------------------------------------
 
     def _element(self, element: Element) -> None:
         name = self.name_of(element)
@@ -148,7 +181,10 @@ class _Writer:
             self._port(name, port)
         if isinstance(element, FromNet):
             if element.segment is not None:
-                self.add(*where(element.segment.device, element.segment.replicas), place=element.segment.place)
+                self.add(
+                    *where(element.segment.device, element.segment.replicas),
+                    place=element.segment.place,
+                )
             self._begin("void net_recv(nf_pkt pkt)", element, "pkt")
             return
         if isinstance(element, FromHost):
@@ -166,7 +202,9 @@ class _Writer:
             words = ", ".join([*(["__VA_ARGS__"] if port.types or not more else []), *more])
             self.add(f"#define {port.name}(...) {name}_{port.name}({words})")
         self.add(*(f"#define {word} {value}" for word, value in element.constants.items()))
-        self.add(f"static void {name}({self._parameters(element)})", place=element.place, element=element)
+        self.add(
+            f"static void {name}({self._parameters(element)})", place=element.place, element=element
+        )
         self.add("{")
         for join in forks:
             if join.struct is not None:
@@ -196,7 +234,15 @@ class _Writer:
         """The handler with which a program begins."""
         states = self.program.states[element]
         self.add(head, "{", *(f"    {declared(state, parameter(state, None))}" for state in states))
-        call = ", ".join([value, *(f"&{parameter(state, None)}" for state in self._port_needs(element.outputs["out"])[0])])
+        call = ", ".join(
+            [
+                value,
+                *(
+                    f"&{parameter(state, None)}"
+                    for state in self._port_needs(element.outputs["out"])[0]
+                ),
+            ]
+        )
         self.add(f"    {self.name_of(element)}_out({call});", "}")
 
     def _port(self, name: str, port: Port) -> None:
@@ -208,11 +254,21 @@ class _Writer:
         self.add(f"static void {name}_{port.name}({', '.join(words) or 'void'})", "{")
         for to in self.program.orders[port]:
             if isinstance(to, Queue):
-                self.add(f"    {self.queues.call(to, values)}", place=port.place, element=port.element)
+                self.add(
+                    f"    {self.queues.call(to, values)}", place=port.place, element=port.element
+                )
                 continue
             states, joins = self._needs(to)
-            call = [*values, *(parameter(state, None) for state in states), *(join.variable for join in joins)]
-            self.add(f"    {self.name_of(to)}({', '.join(call)});", place=port.place, element=port.element)
+            call = [
+                *values,
+                *(parameter(state, None) for state in states),
+                *(join.variable for join in joins),
+            ]
+            self.add(
+                f"    {self.name_of(to)}({', '.join(call)});",
+                place=port.place,
+                element=port.element,
+            )
         self.add("}")
 
     def _fires(self, element: Element, forks: list[Join]) -> None:
@@ -224,13 +280,19 @@ class _Writer:
             self.add(f"NF_FIRES({word}, {name}, {', '.join(outputs)})", place=element.place)
         for join in forks:
             inputs = sorted(join.element.inputs.values(), key=lambda one: one is join.last)
-            word, names = "together" if join.last is None else "last", [self.name_of(one) for one in inputs]
+            word, names = (
+                "together" if join.last is None else "last",
+                [self.name_of(one) for one in inputs],
+            )
             if join.late is not None:
                 names[-1] = self.queues.entrance(join.queues[0])
             self.add(f"NF_FIRES({word}, {name}, {', '.join(names)})", place=join.element.place)
         for join in self.joins.values():
             if any(queue.to is element for queue in join.queues):
-                self.add(f"NF_FIRES(zero_or_one, {name}, {self.name_of(join.late)})", place=join.element.place)
+                self.add(
+                    f"NF_FIRES(zero_or_one, {name}, {self.name_of(join.late)})",
+                    place=join.element.place,
+                )
 
     def _input(self, join: Join, one: Input) -> None:
         """What feeds a join."""
@@ -240,12 +302,22 @@ class _Writer:
         more = [*(parameter(state, None) for state in states), *(each.variable for each in joins)]
         if join.last is one:
             call = [name if name in one.values else f"{of}->{name}" for name in element.inp.values]
-            self.add(f"    {self.name_of(element)}({', '.join([*call, *more])});", place=element.place, element=element)
+            self.add(
+                f"    {self.name_of(element)}({', '.join([*call, *more])});",
+                place=element.place,
+                element=element,
+            )
         else:
             self.add(*(f"    {of}->{name} = {name};" for name in one.values))
         if join.last is None:
             bit = 1 << list(element.inputs).index(one.name)
             call = [f"{of}->{name}" for name in element.inp.values]
-            self.add(f"    {of}->fed |= {bit};", f"    if ({of}->fed == {(1 << len(element.inputs)) - 1})")
-            self.add(f"        {self.name_of(element)}({', '.join([*call, *more])});", place=element.place)
+            self.add(
+                f"    {of}->fed |= {bit};",
+                f"    if ({of}->fed == {(1 << len(element.inputs)) - 1})",
+            )
+            self.add(
+                f"        {self.name_of(element)}({', '.join([*call, *more])});",
+                place=element.place,
+            )
         self.add("}")

@@ -11,15 +11,17 @@
         state = Request
         body = "… state->key = nf_ntohll(header.key); out(pkt);"
 
-Bodies read and write `state->key` (or `state.key`). A packet has its state from where it comes in; on queues it goes along,
-each way with a copy of its own, and of it only what is used behind the queue: the compiler finds out, along all ways, so a
-field that is written on some ways only still crosses. Reading a field that some way has not written is an error at its line;
-with `initial` it has a value from the start.
+Bodies read and write `state->key` (or `state.key`). A packet has its state from where it comes in;
+on queues it goes along, each way with a copy of its own, and of it only what is used behind the
+queue: the compiler finds out, along all ways, so a field that is written on some ways only still
+crosses. Reading a field that some way has not written is an error at its line; with `initial` it
+has a value from the start.
 
 **Bytes of some length.** `Field(bytes_(64), size="length")` holds at most 64 bytes, `state->value.b[i]`, of which `length`
-(another field) count; behind a queue they are zero beyond it. To the other side of the host link what counts crosses,
-rounded up to 8 bytes. Other queues carry a quarter of them, a half or all, whichever is enough. Of two such fields a half or
-all: each of the four combinations is a handler, and so a stage, of which targets have few. Others go as a whole, with zeros.
+(another field) count; behind a queue they are zero beyond it. To the other side of the host link
+what counts crosses, rounded up to 8 bytes. Other queues carry a quarter of them, a half or all,
+whichever is enough. Of two such fields a half or all: each of the four combinations is a handler,
+and so a stage, of which targets have few. Others go as a whole, with zeros.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ class Field:
     """A field of a State.
 
     type     of values, a Struct or another State.
-    initial  an integer that it has from the start; without, it must be written before it is read. Arrays take 0.
+    initial  an integer that it has from the start; without, it must be written before it is read.
+             Arrays take 0.
     size     of `bytes_`: the field that says how many of them count.
     """
 
@@ -58,7 +61,9 @@ class Field:
         elif isinstance(type, _StateClass) and type is not State:
             self.type = type.struct
         else:
-            raise FlowError("a field has no type that values can have", self.place, "write Field(u64) or such")
+            raise FlowError(
+                "a field has no type that values can have", self.place, "write Field(u64) or such"
+            )
         plain = not isinstance(self.type, Struct) and not self.type.count
         if initial is not None and (not isinstance(initial, int) or (initial != 0 and not plain)):
             raise FlowError(
@@ -75,12 +80,21 @@ class _StateClass(type):
     def __init__(cls, name, bases, members):
         super().__init__(name, bases, members)
         cls.place = caller()
-        fields = {n: f for base in reversed(cls.__mro__) for n, f in vars(base).items() if isinstance(f, Field)}
+        fields = {
+            n: f
+            for base in reversed(cls.__mro__)
+            for n, f in vars(base).items()
+            if isinstance(f, Field)
+        }
         cls.fields: dict[str, Field] = fields
         if not bases:
             return
         word = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-        cls.struct = Struct(check_name(word, cls.place), **{n: f.type for n, f in fields.items()}) if fields else None
+        cls.struct = (
+            Struct(check_name(word, cls.place), **{n: f.type for n, f in fields.items()})
+            if fields
+            else None
+        )
         if not fields:
             raise FlowError(f"state `{name}` has no fields", cls.place, "write key = Field(u64)")
         object.__setattr__(cls.struct, "place", cls.place)
@@ -102,11 +116,16 @@ def _check_size(state: str, name: str, field: Field, fields: dict[str, Field]) -
             'name one: size="length" with length = Field(u32, initial=0)',
         )
     if field.type not in _bytes.values():
-        raise FlowError(f"field `{name}` of state `{state}` has a size and is no byte string", field.place, "take bytes_(64)")
+        raise FlowError(
+            f"field `{name}` of state `{state}` has a size and is no byte string",
+            field.place,
+            "take bytes_(64)",
+        )
 
 
 class State(metaclass=_StateClass):
-    """Fields that the elements on a packet's way share. Subclasses say them; elements name the class as `state`."""
+    """Fields that the elements on a packet's way share. Subclasses say them; elements name the
+    class as `state`."""
 
     fields: dict[str, Field]
     struct: Struct
@@ -141,11 +160,14 @@ _WORDS = re.compile(
 
 
 def arrows(text: str) -> str:
-    """`state.field`, as bodies may write it, as `state->field`. This looks at words, not at what they mean."""
-    return _WORDS.sub(lambda found: f"state{found[1]}->" if found[1] is not None else found[0], text)
+    """`state.field`, as bodies may write it, as `state->field`. This looks at words, not at what
+    they mean."""
+    return _WORDS.sub(
+        lambda found: f"state{found[1]}->" if found[1] is not None else found[0], text
+    )
 
 
-# -- byte strings of some length on queues ------------------------------------------------------------------------------
+# -- byte strings of some length on queues ---------------------------------------------------------
 
 
 def variable(state: type[State]) -> list[tuple[str, Field]]:
@@ -154,6 +176,10 @@ def variable(state: type[State]) -> list[tuple[str, Field]]:
 
 
 def parts(field: Field, alone: bool) -> list[Struct]:
-    """Byte strings that a queue may carry instead of the whole, shortest first: a quarter (if it is `alone`), a half, all."""
+    """Byte strings that a queue may carry instead of the whole, shortest first: a quarter (if it is
+    `alone`), a half, all."""
     most = field.type.members["b"].count
-    return [bytes_(length) for length in sorted({*([max(4, most // 4)] if alone else []), max(4, most // 2), most})]
+    return [
+        bytes_(length)
+        for length in sorted({*([max(4, most // 4)] if alone else []), max(4, most // 2), most})
+    ]

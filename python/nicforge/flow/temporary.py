@@ -54,7 +54,9 @@ def _lock_place(root: pathlib.Path) -> int:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise FlowError(f"cannot make the temporary folder {root}: {error.strerror}", None) from None
+            raise FlowError(
+                f"cannot make the temporary folder {root}: {error.strerror}", None
+            ) from None
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
             message = f"{root} is not a folder of this user that is closed to others"
             raise FlowError(message, None, "remove it, or set TMPDIR to another folder")

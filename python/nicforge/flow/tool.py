@@ -28,7 +28,9 @@ def find() -> str:
             built = folder / "target" / kind / "nicforge"
             if built.is_file():
                 return str(built)
-    raise FlowError("there is no `nicforge` command", help="build it with `make build`, or name it in $NICFORGE")
+    raise FlowError(
+        "there is no `nicforge` command", help="build it with `make build`, or name it in $NICFORGE"
+    )
 
 
 #: The compiler's code for a member that is read and that some way has not written.
@@ -38,9 +40,13 @@ NOT_WRITTEN = "NF0086"
 def target_names() -> list[str]:
     """The targets that the command knows."""
     try:
-        done = subprocess.run([find(), "targets", "--json"], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            [find(), "targets", "--json"], capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
     except OSError as error:
-        raise FlowError(f"{find()}: {error.strerror}", help="name the command in $NICFORGE") from None
+        raise FlowError(
+            f"{find()}: {error.strerror}", help="name the command in $NICFORGE"
+        ) from None
     if done.returncode != 0:
         raise FlowError(done.stderr.strip())
     return [target["name"] for target in json.loads(done.stdout)["targets"]]
@@ -49,7 +55,17 @@ def target_names() -> list[str]:
 class Tool:
     """The command with a program's C in a folder of its own."""
 
-    def __init__(self, name: str, source, having=(), contents: str = "", files=None, notes=(), refused=None, targets=()):
+    def __init__(
+        self,
+        name: str,
+        source,
+        having=(),
+        contents: str = "",
+        files=None,
+        notes=(),
+        refused=None,
+        targets=(),
+    ):
         self.name, self.source, self.contents = name, source, contents
         #: Where functions are that bodies call and others have.
         self.having = [f"--with={one}" for one in dict.fromkeys(having)]
@@ -68,7 +84,10 @@ class Tool:
         """What a command needs to know beside the program, which is at `path`."""
         if command in ("bound", "sweep", "targets"):
             return []
-        return [*self.having, *(f"--with={pathlib.Path(path).with_name(name)}" for name in self.files)]
+        return [
+            *self.having,
+            *(f"--with={pathlib.Path(path).with_name(name)}" for name in self.files),
+        ]
 
     def say(self) -> None:
         """Says what there is to say."""
@@ -76,7 +95,8 @@ class Tool:
             print(f"note: {note}", file=sys.stderr)
 
     def with_contents(self, path: str, arguments: list[str]) -> list[str]:
-        """A command's arguments, with what memory begins with added to a table file that they name."""
+        """A command's arguments, with what memory begins with added to a table file that they
+        name."""
         if not self.contents:
             return arguments
         given = list(arguments)
@@ -127,7 +147,10 @@ class Tool:
         """What each handler of a queue gets beside a packet: names and bytes."""
         with self._folder() as path:
             found = self._report(path).get("queues", [])
-            return {one["queue"]: {value["name"]: value["bytes"] for value in one["values"]} for one in found}
+            return {
+                one["queue"]: {value["name"]: value["bytes"] for value in one["values"]}
+                for one in found
+            }
 
     def _check_entry(self, one: dict) -> None:
         queue = self.source.queues.get(one["queue"])
@@ -151,12 +174,14 @@ class Tool:
         return found
 
     def opaque(self, function: str) -> dict:
-        """What a function of C outside the subset does with its state; FlowError for the first mistake."""
+        """What a function of C outside the subset does with its state; FlowError for the first
+        mistake."""
         with self._folder() as path:
             return self._report(path, "--opaque", function)
 
     def outside(self) -> dict:
-        """Bodies that have nothing against them but what is outside the subset, by element and target: the first of it."""
+        """Bodies that have nothing against them but what is outside the subset, by element and
+        target: the first of it."""
         found, wrong = {}, set()
         for target in self.targets:
             with self._folder() as path:
@@ -191,7 +216,8 @@ class Tool:
         return report
 
     def run(self, command: str, *arguments: str) -> str:
-        """Runs a command on the program, once it is checked, and gives its output. FlowError if it fails."""
+        """Runs a command on the program, once it is checked, and gives its output. FlowError if it
+        fails."""
         self.check_text()
         self.say()
         with self._folder() as path:
@@ -219,7 +245,9 @@ class Tool:
             for missing in row["missing"]:
                 line = re.search(r":(\d+):\d+$", missing["place"])
                 element = self.source.element(int(line[1])) if line else None
-                if element is not None and any(f"`{pathlib.Path(name).stem}`" in missing["construct"] for name in self.files):
+                if element is not None and any(
+                    f"`{pathlib.Path(name).stem}`" in missing["construct"] for name in self.files
+                ):
                     raise FlowError(
                         f"{element} is opaque C, which {row['target']} does not run there",
                         self.source.place(int(line[1])),
@@ -230,12 +258,16 @@ class Tool:
     def _folder(self) -> _Folder:
         return _Folder(self.name, self.source.text, self.contents, self.files)
 
-    def _call(self, command: str, path: str, *arguments: str, having: bool = True) -> subprocess.CompletedProcess:
+    def _call(
+        self, command: str, path: str, *arguments: str, having: bool = True
+    ) -> subprocess.CompletedProcess:
         words = [find(), command, path, *(self.words(command, path) if having else []), *arguments]
         try:
             return subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         except OSError as error:
-            raise FlowError(f"{words[0]}: {error.strerror}", help="name the command in $NICFORGE") from None
+            raise FlowError(
+                f"{words[0]}: {error.strerror}", help="name the command in $NICFORGE"
+            ) from None
 
     def _error(self, diagnostic: dict, target: str) -> FlowError:
         primary = diagnostic.get("primary") or {}
@@ -245,7 +277,11 @@ class Tool:
         while place is None and line > 1:
             line -= 1
             place = self.source.place(line)
-        text = self.source.lines[primary["line"] - 1].strip() if primary.get("line") in self.source.bodies else ""
+        text = (
+            self.source.lines[primary["line"] - 1].strip()
+            if primary.get("line") in self.source.bodies
+            else ""
+        )
         element = self.source.element(line)
         body = (element, bodies.chosen(element, target)) if element is not None else (None, "")
         owner = f"{element}{' for ' + body[1] if body[1] else ''}: " if element is not None else ""
@@ -255,8 +291,11 @@ class Tool:
         message = owner + diagnostic["message"] + (f" in `{text}`" if text else "")
         more = [*diagnostic.get("notes", []), *diagnostic.get("help", [])]
         if diagnostic["code"] == NOT_WRITTEN and element is not None and not text:
-            # In a body of plain C the call of its function reads what the body only writes sometimes.
-            more.append("what opaque C writes on some ways only, or by its address, it reads too: it keeps what was there")
+            # In a body of plain C the call of its function reads what the body only writes
+            # sometimes.
+            more.append(
+                "what opaque C writes on some ways only, or by its address, it reads too: it keeps what was there"
+            )
         if body in self.refused and "outside_subset" in diagnostic:
             more.append(f"it cannot be opaque C either: {self.refused[body]}")
         return FlowError(message, place, "; ".join(more))

@@ -1,4 +1,5 @@
-"""Types of values: integers, structs of them, and packets. They are those of the C subset (docs/language.md)."""
+"""Types of values: integers, structs of them, and packets. They are those of the C subset
+(docs/language.md)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ class Type:
     def __getitem__(self, count: int) -> Type:
         """An array of so many."""
         if not isinstance(count, int) or count < 1 or self.count or self is packet:
-            raise FlowError(f"`{self.c}[{count}]` is no array: a length of at least 1, of integers or structs", caller())
+            raise FlowError(
+                f"`{self.c}[{count}]` is no array: a length of at least 1, of integers or structs",
+                caller(),
+            )
         return Type(self.c, count, self)
 
     def declare(self, name: str) -> str:
@@ -27,7 +31,8 @@ class Type:
         return f"{self.c} {name}[{self.count}]" if self.count else f"{self.c} {name}"
 
     def differ(self, to: str, a: str, b: str, depth: int = 0) -> list[str]:
-        """C statements that make the integer `to` other than 0 if values `a` and `b` of this type differ."""
+        """C statements that make the integer `to` other than 0 if values `a` and `b` of this type
+        differ."""
         if not self.count:
             return [f"{to} |= {a} ^ {b};"]
         at = f"i{depth}"
@@ -66,7 +71,8 @@ def check_name(name: str, place: Place) -> str:
 
 
 class Struct(Type):
-    """A C struct: `Item = Struct("item", source=be32, length=u16)`. Members are laid out as C does, in this order."""
+    """A C struct: `Item = Struct("item", source=be32, length=u16)`. Members are laid out as C does,
+    in this order."""
 
     name: str
     members: dict[str, Type]
@@ -79,7 +85,9 @@ class Struct(Type):
             raise FlowError(f"struct `{name}` has no members", place)
         for member, ty in members.items():
             if not isinstance(ty, Type) or ty is packet:
-                raise FlowError(f"member `{member}` of struct `{name}` has no type that values can have", place)
+                raise FlowError(
+                    f"member `{member}` of struct `{name}` has no type that values can have", place
+                )
         object.__setattr__(self, "c", f"struct {name}")
         object.__setattr__(self, "count", 0)
         object.__setattr__(self, "name", name)
@@ -94,15 +102,21 @@ class Struct(Type):
     def differ(self, to: str, a: str, b: str, depth: int = 0) -> list[str]:
         """See Type.differ."""
         members = self.members.items()
-        return [line for name, ty in members for line in ty.differ(to, f"{a}.{name}", f"{b}.{name}", depth)]
+        return [
+            line
+            for name, ty in members
+            for line in ty.differ(to, f"{a}.{name}", f"{b}.{name}", depth)
+        ]
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """State that outlives a packet: `Table("sources", "hash", be32, Seen, 4096)`. Elements that list it use it.
+    """State that outlives a packet: `Table("sources", "hash", be32, Seen, 4096)`. Elements that
+    list it use it.
 
-    Kinds are hash, lru, array, lpm and ternary, as in C. `bytes`: each entry has a byte string of so many beside its value.
-    `by_number`: cores have ranges of an array's entries, and events go where theirs is.
+    Kinds are hash, lru, array, lpm and ternary, as in C. `bytes`: each entry has a byte string of
+    so many beside its value. `by_number`: cores have ranges of an array's entries, and events go
+    where theirs is.
     """
 
     name: str
@@ -119,17 +133,27 @@ class Table:
         check_name(self.name, self.place)
         if self.kind not in ("hash", "lru", "array", "lpm", "ternary"):
             kinds = "hash, lru, array, lpm, ternary"
-            raise FlowError(f"table `{self.name}` is of no kind `{self.kind}`", self.place, f"the kinds are {kinds}")
+            raise FlowError(
+                f"table `{self.name}` is of no kind `{self.kind}`",
+                self.place,
+                f"the kinds are {kinds}",
+            )
         if not isinstance(self.capacity, int) or self.capacity < 1:
             raise FlowError(f"table `{self.name}` needs room for at least 1 entry", self.place)
         if not isinstance(self.bytes, int) or self.bytes < 0:
-            raise FlowError(f"table `{self.name}` has byte strings of {self.bytes} bytes", self.place)
+            raise FlowError(
+                f"table `{self.name}` has byte strings of {self.bytes} bytes", self.place
+            )
         if self.by_number and self.kind != "array":
-            raise FlowError(f"the entries of table `{self.name}` have no numbers", self.place, "take an array")
+            raise FlowError(
+                f"the entries of table `{self.name}` have no numbers", self.place, "take an array"
+            )
 
     def definition(self) -> str:
         """Its C definition."""
-        before = ("NF_BY_NUMBER\n" if self.by_number else "") + ("NF_SHARED\n" if self.shared else "")
+        before = ("NF_BY_NUMBER\n" if self.by_number else "") + (
+            "NF_SHARED\n" if self.shared else ""
+        )
         words = [self.kind, self.name, self.key.c, self.value.c, str(self.capacity)]
         if self.bytes:
             return f"{before}NF_BUF_TABLE({', '.join([*words, str(self.bytes)])});"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * Protocol headers, as they are on the wire. Multi-byte members are in network order (nf_be16, nf_be32).
+ * Protocol headers, as they are on the wire. Multi-byte members are in network order (nf_be16,
+ * nf_be32).
  */
 #ifndef NICFORGE_HEADERS_H
 #define NICFORGE_HEADERS_H

@@ -18,7 +18,8 @@ static void demand(const char *operation, const void *address, size_t size)
 {
     if (size % 4 == 0 && size > 0 && size <= MOST_BYTES && (uintptr_t)address % 4 == 0)
         return;
-    fprintf(stderr, "nfp shim: %s of %zu bytes at %p: an NFP moves 1 to 32 whole words\n", operation, size, address);
+    fprintf(stderr, "nfp shim: %s of %zu bytes at %p: an NFP moves 1 to 32 whole words\n",
+            operation, size, address);
     abort();
 }
 
@@ -85,7 +86,8 @@ int mem_ring_get(unsigned ring, void *data, size_t size)
     return nf_ring_get(ring, data, size) ? (int)size : -1;
 }
 
-/* ---- The CAM, its entries from the most recently used one -------------------------------------------------------- */
+/* ---- The CAM, its entries from the most recently used one
+ * -------------------------------------------------------- */
 
 static _Thread_local struct {
     uint32_t tag[CAM];
@@ -132,7 +134,8 @@ void cam_write(unsigned entry, uint32_t tag, unsigned state)
     use(entry % CAM);
 }
 
-/* ---- The CRC unit: CRC-32 of IEEE 802.3, first bit highest ----------------------------------------------------------
+/* ---- The CRC unit: CRC-32 of IEEE 802.3, first bit highest
+ * ----------------------------------------------------------
  */
 
 static _Thread_local uint32_t remainder_now;
@@ -150,7 +153,8 @@ void crc_32_be(uint32_t word, enum CRC_BYTES bytes)
 uint32_t crc_read(void) { return remainder_now; }
 
 /* ---- The rest
- * -------------------------------------------------------------------------------------------------------- */
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 void ctx_swap(void) { nf_board_relax(); }
 
@@ -160,7 +164,8 @@ uint32_t local_csr_read(enum local_csr which)
     return (uint32_t)nf_board_cycles();
 }
 
-/* ---- The network block: one sequencer, whose packets leave by their numbers, none of which may be missing ---------
+/* ---- The network block: one sequencer, whose packets leave by their numbers, none of which may be
+ * missing ---------
  */
 
 #define WAITING 8192
@@ -181,8 +186,10 @@ static struct {
 static void arrive(uint32_t number, enum turn turn, unsigned packet, unsigned queue)
 {
     pthread_mutex_lock(&sequencer.lock);
-    if (number - sequencer.next >= WAITING || sequencer.waiting[number % WAITING].turn != NOT_HERE) {
-        fprintf(stderr, "nfp shim: packet %u leaves twice, or %d places too early\n", number, WAITING);
+    if (number - sequencer.next >= WAITING ||
+        sequencer.waiting[number % WAITING].turn != NOT_HERE) {
+        fprintf(stderr, "nfp shim: packet %u leaves twice, or %d places too early\n", number,
+                WAITING);
         abort();
     }
     sequencer.waiting[number % WAITING].turn = turn;
@@ -201,16 +208,17 @@ static void arrive(uint32_t number, enum turn turn, unsigned packet, unsigned qu
     pthread_mutex_unlock(&sequencer.lock);
 }
 
-void pkt_nbi_send(unsigned char island, unsigned packet, const struct pkt_ms_info *script, unsigned length,
-                  unsigned nbi, unsigned queue, unsigned sequencer_number, unsigned sequence, enum PKT_CTM_SIZE size)
+void pkt_nbi_send(unsigned char island, unsigned packet, const struct pkt_ms_info *script,
+                  unsigned length, unsigned nbi, unsigned queue, unsigned sequencer_number,
+                  unsigned sequence, enum PKT_CTM_SIZE size)
 {
     (void)island, (void)script, (void)length, (void)nbi, (void)sequencer_number, (void)size;
     arrive(sequence, LEAVES, packet, queue);
 }
 
-void pkt_nbi_drop_seq(unsigned char island, unsigned packet, const struct pkt_ms_info *script, unsigned length,
-                      unsigned nbi, unsigned queue, unsigned sequencer_number, unsigned sequence,
-                      enum PKT_CTM_SIZE size)
+void pkt_nbi_drop_seq(unsigned char island, unsigned packet, const struct pkt_ms_info *script,
+                      unsigned length, unsigned nbi, unsigned queue, unsigned sequencer_number,
+                      unsigned sequence, enum PKT_CTM_SIZE size)
 {
     (void)island, (void)script, (void)length, (void)nbi, (void)sequencer_number, (void)size;
     arrive(sequence, GONE, packet, queue);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nfp_chip.h (shim) - operations of an NFP's micro-engines, on a host. Names and what they do are the vendor's, from
- * its public documents; on the chip the vendor's headers take this file's place.
+ * nfp_chip.h (shim) - operations of an NFP's micro-engines, on a host. Names and what they do are
+ * the vendor's, from its public documents; on the chip the vendor's headers take this file's place.
  *
- * Every thread is a micro-engine with one context. What the chip demands is checked: transfers are whole words at word
- * addresses, at most 128 bytes; a CAM has 16 entries, and a lookup that hits makes its entry the most recent.
+ * Every thread is a micro-engine with one context. What the chip demands is checked: transfers are
+ * whole words at word addresses, at most 128 bytes; a CAM has 16 entries, and a lookup that hits
+ * makes its entry the most recent.
  */
 #ifndef NFP_CHIP_H
 #define NFP_CHIP_H
@@ -56,11 +57,14 @@ void ctx_swap(void);
 /* Number of the context that asks. */
 static inline unsigned __ctx(void) { return 0; }
 uint32_t local_csr_read(enum local_csr which);
-/* A packet leaves, or does not, when all packets with smaller sequence numbers have; then its buffer is free again. */
-void pkt_nbi_send(unsigned char island, unsigned packet, const struct pkt_ms_info *script, unsigned length,
-                  unsigned nbi, unsigned queue, unsigned sequencer, unsigned sequence, enum PKT_CTM_SIZE size);
-void pkt_nbi_drop_seq(unsigned char island, unsigned packet, const struct pkt_ms_info *script, unsigned length,
-                      unsigned nbi, unsigned queue, unsigned sequencer, unsigned sequence, enum PKT_CTM_SIZE size);
+/* A packet leaves, or does not, when all packets with smaller sequence numbers have; then its
+ * buffer is free again. */
+void pkt_nbi_send(unsigned char island, unsigned packet, const struct pkt_ms_info *script,
+                  unsigned length, unsigned nbi, unsigned queue, unsigned sequencer,
+                  unsigned sequence, enum PKT_CTM_SIZE size);
+void pkt_nbi_drop_seq(unsigned char island, unsigned packet, const struct pkt_ms_info *script,
+                      unsigned length, unsigned nbi, unsigned queue, unsigned sequencer,
+                      unsigned sequence, enum PKT_CTM_SIZE size);
 
 /* Called for every packet that leaves, in order; whoever runs the shim has it. */
 void nfp_departed(unsigned packet, unsigned queue);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_port.h (riscv, panic) - a worker on a core behind a scheduler. Messages come and go through windows at the end of
- * the network, by words. Everything a message carries is in the message: cores share nothing.
+ * nf_port.h (riscv, panic) - a worker on a core behind a scheduler. Messages come and go through
+ * windows at the end of the network, by words. Everything a message carries is in the message:
+ * cores share nothing.
  */
 #ifndef NF_PORT_H
 #define NF_PORT_H
@@ -28,8 +29,8 @@
 #define NF_CONTEXT_SIZE ((u32)NF_CONTEXT_BYTES)
 #endif
 
-/* In front of every message; parameters, emitted bytes, what stages leave for later ones, and the frame follow, each at
- * a multiple of 8. Outputs have only bytes. */
+/* In front of every message; parameters, emitted bytes, what stages leave for later ones, and the
+ * frame follow, each at a multiple of 8. Outputs have only bytes. */
 struct nf_message {
     /* Of the input event. */
     u32 number;
@@ -67,7 +68,10 @@ static inline __attribute__((always_inline)) void nf_words(void *to, const void 
         *last++ = *rest++;
 }
 
-static __attribute__((noinline)) void nf_copy(void *to, const void *from, u32 bytes) { nf_words(to, from, bytes); }
+static __attribute__((noinline)) void nf_copy(void *to, const void *from, u32 bytes)
+{
+    nf_words(to, from, bytes);
+}
 
 NF_INLINE u32 nf_round(u32 bytes) { return (bytes + 7) & ~7u; }
 
@@ -80,10 +84,14 @@ NF_INLINE bool nf_lock_try(u32 number)
 NF_INLINE void nf_lock_free(u32 number) { (void)number; }
 NF_INLINE void nf_idle(void) {}
 
-static __attribute__((noinline)) void nf_tell(struct nf_worker *w, u32 kind, u64 argument, const void *bytes, u32 size)
+static __attribute__((noinline)) void nf_tell(struct nf_worker *w, u32 kind, u64 argument,
+                                              const void *bytes, u32 size)
 {
-    struct nf_message head = {
-        .number = w->event, .kind = kind, .event = w->outputs++, .argument = argument, .bytes = size};
+    struct nf_message head = {.number = w->event,
+                              .kind = kind,
+                              .event = w->outputs++,
+                              .argument = argument,
+                              .bytes = size};
     nf_copy(NF_SENT, &head, sizeof(head));
     nf_copy(NF_SENT + sizeof(head), bytes, size);
     NF_TO = NF_OUTSIDE | kind;
@@ -101,8 +109,8 @@ NF_INLINE void nf_transmit_bytes(struct nf_worker *w, u32 port, const void *byte
 }
 
 /* To another stage. */
-static __attribute__((noinline, unused)) void nf_hand_on(struct nf_worker *w, u32 event, const void *params, u32 size,
-                                                         struct nf_packet *pkt)
+static __attribute__((noinline, unused)) void
+nf_hand_on(struct nf_worker *w, u32 event, const void *params, u32 size, struct nf_packet *pkt)
 {
     u32 stage = nf_stage_of[event], frame = pkt ? (u32)(pkt->end - pkt->data) : 0;
     struct nf_message head = {.number = w->event,

@@ -1,5 +1,5 @@
-// Makes messages, or replays a trace, for up to two execution contexts, as PsPIN's generic driver does: same command
-// line, same traffic.
+// Makes messages, or replays a trace, for up to two execution contexts, as PsPIN's generic driver
+// does: same command line, same traffic.
 #include "gdriver.h"
 
 #include <assert.h>
@@ -149,10 +149,12 @@ spin_ec_t *gdriver_get_ectx_mems(void)
     return ec;
 }
 
-int gdriver_add_ectx(const char *hfile, const char *hh, const char *ph, const char *th, fill_packet_fun_t fill_cb,
-                     void *l2_img, size_t l2_img_size, void *matching_ctx, size_t matching_ctx_size)
+int gdriver_add_ectx(const char *hfile, const char *hh, const char *ph, const char *th,
+                     fill_packet_fun_t fill_cb, void *l2_img, size_t l2_img_size,
+                     void *matching_ctx, size_t matching_ctx_size)
 {
-    if (known == CONTEXTS || matching_ctx_size > GDRIVER_MATCHING_CTX_MAXSIZE || (!hh && !ph && !th))
+    if (known == CONTEXTS || matching_ctx_size > GDRIVER_MATCHING_CTX_MAXSIZE ||
+        (!hh && !ph && !th))
         return GDRIVER_ERR;
     spin_ec_t *ec = gdriver_get_ectx_mems();
     const char *names[] = {hh, ph, th};
@@ -160,7 +162,8 @@ int gdriver_add_ectx(const char *hfile, const char *hh, const char *ph, const ch
     size_t sizes[3] = {0};
 
     for (int i = 0; i < 3; i++)
-        if (names[i] && spin_find_handler_by_name(hfile, names[i], &addresses[i], &sizes[i]) != SPIN_SUCCESS)
+        if (names[i] &&
+            spin_find_handler_by_name(hfile, names[i], &addresses[i], &sizes[i]) != SPIN_SUCCESS)
             return GDRIVER_ERR;
     ec->hh_addr = addresses[0];
     ec->hh_size = (mem_size_t)sizes[0];
@@ -173,7 +176,8 @@ int gdriver_add_ectx(const char *hfile, const char *hh, const char *ph, const ch
         spin_nicmem_write(ec->handler_mem_addr, l2_img, l2_img_size, NULL);
     }
     if (matching_ctx)
-        snprintf(contexts[known].matching, sizeof contexts[known].matching, "%s", (const char *)matching_ctx);
+        snprintf(contexts[known].matching, sizeof contexts[known].matching, "%s",
+                 (const char *)matching_ctx);
     contexts[known].fill = fill_cb;
     known++;
     return GDRIVER_OK;
@@ -189,7 +193,8 @@ static uint32_t fill_plainly(uint8_t *packet, uint32_t size)
     return size;
 }
 
-// Numbers of messages and packets advance with both the loop and a counter of their own, as the original's do.
+// Numbers of messages and packets advance with both the loop and a counter of their own, as the
+// original's do.
 static void make_messages(void)
 {
     uint32_t message_base = 0, packet_base = 0;
@@ -203,8 +208,8 @@ static void make_messages(void)
             for (uint32_t turn = 0; turn < (uint32_t)options.packets; turn++) {
                 bool last = turn + 1 == (uint32_t)options.packets;
                 uint32_t index = packet_base + turn, l1 = most;
-                uint32_t size =
-                    contexts[at].fill ? contexts[at].fill(id, index, packet, most, &l1) : fill_plainly(packet, most);
+                uint32_t size = contexts[at].fill ? contexts[at].fill(id, index, packet, most, &l1)
+                                                  : fill_plainly(packet, most);
                 uint32_t wait = (uint32_t)(last ? options.message_delay : options.packet_delay);
                 pspinsim_packet_add(&contexts[at].ec, id, packet, size, size, last, wait, 0);
                 packet_base++;
@@ -217,7 +222,8 @@ static void make_messages(void)
 }
 
 // A packet is given on when the line behind it is known, which may be a wait.
-static void pass_on(int at, uint32_t message, uint8_t *packet, uint32_t bytes, bool last, uint32_t wait)
+static void pass_on(int at, uint32_t message, uint8_t *packet, uint32_t bytes, bool last,
+                    uint32_t wait)
 {
     if (bytes > 0)
         pspinsim_packet_add(&contexts[at].ec, message, packet, bytes, bytes, last, wait, 0);
@@ -234,7 +240,8 @@ static int replay(void)
         return GDRIVER_ERR;
     }
     if (fscanf(trace, "%u %u %u", &sources, &lines, &most) != 3) {
-        fprintf(stderr, "gdriver: %s: the first line is: sources packets largest-packet\n", options.trace);
+        fprintf(stderr, "gdriver: %s: the first line is: sources packets largest-packet\n",
+                options.trace);
         fclose(trace);
         return GDRIVER_ERR;
     }
@@ -245,7 +252,8 @@ static int replay(void)
         uint32_t message, bytes, wait;
         bool last;
     } held = {0};
-    while (fscanf(trace, "%255s %255s %u %u %u %u", source, target, &size, &gap, &message, &last) == 6) {
+    while (fscanf(trace, "%255s %255s %u %u %u %u", source, target, &size, &gap, &message, &last) ==
+           6) {
         seen++;
         if (size == 0) {
             held.wait += gap;
@@ -257,7 +265,8 @@ static int replay(void)
             at++;
         assert(at < known && size <= most);
         uint32_t l1 = size;
-        held.bytes = contexts[at].fill ? contexts[at].fill(message, 0, packet, 0, &l1) : fill_plainly(packet, size);
+        held.bytes = contexts[at].fill ? contexts[at].fill(message, 0, packet, 0, &l1)
+                                       : fill_plainly(packet, size);
         held.at = at;
         held.message = message;
         held.last = last != 0;

@@ -116,7 +116,9 @@ static void start_server(void)
         close(ends[0]);
         close(ends[1]);
         execlp(program ? program : "nicforge", "nicforge", "spin", "serve", (char *)NULL);
-        fprintf(stderr, "pspinsim: `nicforge` cannot be started: %s; put it on the PATH or name it with NICFORGE\n",
+        fprintf(stderr,
+                "pspinsim: `nicforge` cannot be started: %s; put it on the PATH or name it with "
+                "NICFORGE\n",
                 strerror(errno));
         _exit(127);
     }
@@ -145,7 +147,8 @@ int pspinsim_init(int argc, char **argv, pspin_conf_t *conf)
         return SPIN_ERR;
     char *image = read_file(path, &size);
     if (!image) {
-        fprintf(stderr, "pspinsim: %s: %s; `make deploy` puts the image there\n", path, strerror(errno));
+        fprintf(stderr, "pspinsim: %s: %s; `make deploy` puts the image there\n", path,
+                strerror(errno));
         return SPIN_ERR;
     }
     start_server();
@@ -226,7 +229,8 @@ static uint64_t listen_to_events(void)
 static uint64_t wanted(void)
 {
     return (callbacks.out ? NF_SIM_WANT_OUT : 0) | (callbacks.feedback ? NF_SIM_WANT_FEEDBACK : 0) |
-           (callbacks.host_write ? NF_SIM_WANT_HOST_WRITE : 0) | (callbacks.host_read ? NF_SIM_WANT_HOST_READ : 0);
+           (callbacks.host_write ? NF_SIM_WANT_HOST_WRITE : 0) |
+           (callbacks.host_read ? NF_SIM_WANT_HOST_READ : 0);
 }
 
 int pspinsim_run(void)
@@ -255,8 +259,8 @@ int pspinsim_fini(void)
     return SPIN_SUCCESS;
 }
 
-int pspinsim_packet_add(spin_ec_t *ec, uint32_t msgid, uint8_t *pkt_data, size_t pkt_len, size_t pkt_l1_len,
-                        uint8_t eom, uint32_t wait_cycles, uint64_t user_ptr)
+int pspinsim_packet_add(spin_ec_t *ec, uint32_t msgid, uint8_t *pkt_data, size_t pkt_len,
+                        size_t pkt_l1_len, uint8_t eom, uint32_t wait_cycles, uint64_t user_ptr)
 {
     struct nf_sim_packet packet = {msgid, (uint32_t)pkt_l1_len, eom, wait_cycles};
     struct nf_sim_context context = {
@@ -266,7 +270,8 @@ int pspinsim_packet_add(spin_ec_t *ec, uint32_t msgid, uint8_t *pkt_data, size_t
         .host_mem_size = ec->host_mem_size,
         .handlers = {ec->hh_addr, ec->ph_addr, ec->th_addr},
     };
-    struct nf_sim_header header = {NF_SIM_PACKET, (uint32_t)(sizeof packet + sizeof context + pkt_len), 0, user_ptr};
+    struct nf_sim_header header = {
+        NF_SIM_PACKET, (uint32_t)(sizeof packet + sizeof context + pkt_len), 0, user_ptr};
 
     for (int i = 0; i < NUM_CLUSTERS; i++) {
         context.scratchpads[i] = ec->scratchpad_addr[i];
@@ -292,8 +297,8 @@ int pspinsim_packet_trace_read(const char *pkt_file_path, const char *data_file_
     uint32_t v[13];
 
     while (result == SPIN_SUCCESS &&
-           fscanf(packets, "%u,%u,%u,%u,%u,%u,%u,%u,%u,%u,%u,%u,%u", &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6],
-                  &v[7], &v[8], &v[9], &v[10], &v[11], &v[12]) == 13) {
+           fscanf(packets, "%u,%u,%u,%u,%u,%u,%u,%u,%u,%u,%u,%u,%u", &v[0], &v[1], &v[2], &v[3],
+                  &v[4], &v[5], &v[6], &v[7], &v[8], &v[9], &v[10], &v[11], &v[12]) == 13) {
         spin_ec_t ec = {.hh_addr = v[1],
                         .hh_size = v[2],
                         .ph_addr = v[3],
@@ -370,8 +375,8 @@ int pspinsim_cb_set_pcie_mst_read_completion(pcie_mst_read_cb_t cb)
 }
 
 // The symbol table of a 32-bit ELF file, every offset checked against the file's size.
-int spin_find_handler_by_name(const char *binfile, const char *handler_name, spin_nic_addr_t *handler_addr,
-                              size_t *handler_size)
+int spin_find_handler_by_name(const char *binfile, const char *handler_name,
+                              spin_nic_addr_t *handler_addr, size_t *handler_size)
 {
     size_t size = 0;
     char *file = read_file(binfile, &size);

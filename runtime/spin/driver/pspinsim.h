@@ -1,5 +1,5 @@
-// PsPIN's interface to its simulator: give it packets, let it run, hear what happens. Times in callbacks are
-// picoseconds.
+// PsPIN's interface to its simulator: give it packets, let it run, hear what happens. Times in
+// callbacks are picoseconds.
 #ifndef __PSPINSIM_H__
 #define __PSPINSIM_H__
 
@@ -42,8 +42,8 @@ typedef struct pspin_conf {
 } pspin_conf_t;
 
 typedef void (*pkt_out_cb_t)(uint8_t *data, size_t len);
-typedef void (*pkt_feedback_cb_t)(uint64_t user_ptr, uint64_t nic_arrival_time, uint64_t pspin_arrival_time,
-                                  uint64_t feedback_time);
+typedef void (*pkt_feedback_cb_t)(uint64_t user_ptr, uint64_t nic_arrival_time,
+                                  uint64_t pspin_arrival_time, uint64_t feedback_time);
 typedef void (*pcie_slv_write_cb_t)(uint64_t addr, uint8_t *data, size_t len);
 typedef void (*pcie_slv_read_cb_t)(uint64_t addr, uint8_t *data, size_t len);
 typedef void (*pcie_mst_write_cb_t)(void *user_ptr);
@@ -60,8 +60,8 @@ int pspinsim_fini(void);
 
 int pspinsim_packet_trace_read(const char *pkt_file_path, const char *data_file_path);
 // The next packet, and how many cycles pass before the one behind it. May be called from callbacks.
-int pspinsim_packet_add(spin_ec_t *ec, uint32_t msgid, uint8_t *pkt_data, size_t pkt_len, size_t pkt_l1_len,
-                        uint8_t eom, uint32_t wait_cycles, uint64_t user_ptr);
+int pspinsim_packet_add(spin_ec_t *ec, uint32_t msgid, uint8_t *pkt_data, size_t pkt_len,
+                        size_t pkt_l1_len, uint8_t eom, uint32_t wait_cycles, uint64_t user_ptr);
 int pspinsim_packet_eos(void);
 
 int pspinsim_cb_set_pkt_out(pkt_out_cb_t cb);

@@ -1,4 +1,5 @@
-// PsPIN's interface for programs that put handlers on a NIC: execution contexts, the NIC's memory, handlers by name.
+// PsPIN's interface for programs that put handlers on a NIC: execution contexts, the NIC's memory,
+// handlers by name.
 #ifndef __SPIN_H__
 #define __SPIN_H__
 
@@ -39,8 +40,8 @@ typedef struct spin_ec {
 int spin_nicmem_write(spin_nic_addr_t addr, void *data, size_t size, void *user_ptr);
 int spin_nicmem_read(spin_nic_addr_t addr, void *data, size_t size, void *user_ptr);
 // Address of a function of an image. Outputs stay as they are if the image has none of that name.
-int spin_find_handler_by_name(const char *binfile, const char *handler_name, spin_nic_addr_t *handler_addr,
-                              size_t *handler_size);
+int spin_find_handler_by_name(const char *binfile, const char *handler_name,
+                              spin_nic_addr_t *handler_addr, size_t *handler_size);
 
 #ifdef __cplusplus
 }

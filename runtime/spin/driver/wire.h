@@ -1,7 +1,8 @@
-// The simulator is a process of its own, `nicforge spin serve`, at the other end of a socket. Each message is a header
-// and `size` bytes. Requests have no answers, but two: memory reads, and NF_SIM_RUN, which is answered with events up
-// to NF_SIM_DONE. The simulation stands still after each event until NF_SIM_CONTINUE; requests made by a callback come
-// before it. Server: crates/cli, spin serve.
+// The simulator is a process of its own, `nicforge spin serve`, at the other end of a socket. Each
+// message is a header and `size` bytes. Requests have no answers, but two: memory reads, and
+// NF_SIM_RUN, which is answered with events up to NF_SIM_DONE. The simulation stands still after
+// each event until NF_SIM_CONTINUE; requests made by a callback come before it. Server: crates/cli,
+// spin serve.
 #pragma once
 
 #include <stdint.h>

@@ -1,4 +1,5 @@
-// The C half of an image's runtime: data the host knows by name, output, and what the C library asks for.
+// The C half of an image's runtime: data the host knows by name, output, and what the C library
+// asks for.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +49,10 @@ int tfp_printf(const char *format, ...)
     return length;
 }
 
-int tfp_vsprintf(char *text, const char *format, va_list arguments) { return vsprintf(text, format, arguments); }
+int tfp_vsprintf(char *text, const char *format, va_list arguments)
+{
+    return vsprintf(text, format, arguments);
+}
 
 int tfp_vsnprintf(char *text, size_t room, const char *format, va_list arguments)
 {
@@ -81,7 +85,8 @@ static int put_there(char c, FILE *file)
 
 void tfp_format(void *putp, void (*putf)(void *, char), const char *format, va_list arguments)
 {
-    struct output output = {FDEV_SETUP_STREAM(put_there, NULL, NULL, _FDEV_SETUP_WRITE), putp, putf};
+    struct output output = {FDEV_SETUP_STREAM(put_there, NULL, NULL, _FDEV_SETUP_WRITE), putp,
+                            putf};
 
     vfprintf(&output.file, format, arguments);
 }
@@ -96,7 +101,8 @@ NF_KEPT __attribute__((noreturn)) void _exit(int status)
 
 NF_KEPT __attribute__((noreturn)) void abort(void) { _exit(1); }
 
-NF_KEPT __attribute__((noreturn)) void __assert_func(const char *file, int line, const char *function, const char *what)
+NF_KEPT __attribute__((noreturn)) void __assert_func(const char *file, int line,
+                                                     const char *function, const char *what)
 {
     printf("%s:%d: %s: not true: %s\n", file, line, function ? function : "", what);
     abort();

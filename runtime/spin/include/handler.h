@@ -1,8 +1,9 @@
-// sPIN's interface for handlers: the task, locks, copies inside the NIC, and commands to send packets and reach host
-// memory.
+// sPIN's interface for handlers: the task, locks, copies inside the NIC, and commands to send
+// packets and reach host memory.
 //
-// Interface of sPIN (Hoefler et al., SC'17) as PsPIN (Di Girolamo et al., ISCA'21) and FPsPIN have it. Commands take
-// effect before their number is stored, so that a wrong pointer for it loses nothing but the handler.
+// Interface of sPIN (Hoefler et al., SC'17) as PsPIN (Di Girolamo et al., ISCA'21) and FPsPIN have
+// it. Commands take effect before their number is stored, so that a wrong pointer for it loses
+// nothing but the handler.
 #pragma once
 
 #include "pspin.h"
@@ -18,12 +19,13 @@
 #define SPIN_OK 0x0
 #define SPIN_FAIL 0x1
 
-// Payload of a PsPIN packet (which starts with its IP header, lengths in the machine's own byte order).
-#define GET_IP_UDP_PLD(pkt_ptr, pkt_pld_ptr, pkt_pld_len)                                                              \
-    {                                                                                                                  \
-        ip_hdr_t *ip_hdr = (ip_hdr_t *)(pkt_ptr);                                                                      \
-        pkt_pld_len = ip_hdr->length - sizeof(ip_hdr_t) - sizeof(udp_hdr_t);                                           \
-        pkt_pld_ptr = (uint8_t *)(pkt_ptr) + ip_hdr->ihl * 4 + sizeof(udp_hdr_t);                                      \
+// Payload of a PsPIN packet (which starts with its IP header, lengths in the machine's own byte
+// order).
+#define GET_IP_UDP_PLD(pkt_ptr, pkt_pld_ptr, pkt_pld_len)                                          \
+    {                                                                                              \
+        ip_hdr_t *ip_hdr = (ip_hdr_t *)(pkt_ptr);                                                  \
+        pkt_pld_len = ip_hdr->length - sizeof(ip_hdr_t) - sizeof(udp_hdr_t);                       \
+        pkt_pld_ptr = (uint8_t *)(pkt_ptr) + ip_hdr->ihl * 4 + sizeof(udp_hdr_t);                  \
     }
 
 typedef futex_t spin_lock_t;
@@ -41,8 +43,8 @@ typedef struct spin_rw_lock {
 #define NF_SPIN_PACKED
 #endif
 
-// On RISC-V this lies over the unit's registers, so nothing in it may move. There are always four places for
-// scratchpads.
+// On RISC-V this lies over the unit's registers, so nothing in it may move. There are always four
+// places for scratchpads.
 typedef struct task {
     void *handler_mem;
     size_t handler_mem_size;
@@ -76,7 +78,8 @@ typedef void (*handler_fn)(handler_args_t *);
 // Every image has one. It is called once, and names the handlers, so that they stay.
 void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **handler_mem_ptr);
 
-static inline int spin_dma(void *source, void *dest, size_t size, int direction, int options, spin_dma_t *xfer)
+static inline int spin_dma(void *source, void *dest, size_t size, int direction, int options,
+                           spin_dma_t *xfer)
 {
     (void)direction;
     (void)options;
@@ -119,8 +122,8 @@ static inline int spin_lock_unlock(spin_lock_t *lock)
     return SPIN_OK;
 }
 
-// The first reader takes the lock for all. A second one may go on before the first has it: that is how this lock is
-// defined.
+// The first reader takes the lock for all. A second one may go on before the first has it: that is
+// how this lock is defined.
 static inline int spin_rw_lock_r_lock(spin_rw_lock_t *lock)
 {
     if (amo_add(&lock->num_readers, 1) == 0)
@@ -137,7 +140,10 @@ static inline int spin_rw_lock_r_unlock(spin_rw_lock_t *lock)
 
 static inline int spin_rw_lock_w_lock(spin_rw_lock_t *lock) { return spin_lock_lock(&lock->glock); }
 
-static inline int spin_rw_lock_w_unlock(spin_rw_lock_t *lock) { return spin_lock_unlock(&lock->glock); }
+static inline int spin_rw_lock_w_unlock(spin_rw_lock_t *lock)
+{
+    return spin_lock_unlock(&lock->glock);
+}
 
 // Waits for a command's end.
 static inline int spin_cmd_wait(spin_cmd_t handle)
@@ -165,27 +171,28 @@ static inline int spin_rdma_put(uint32_t dest, void *data, uint32_t length, spin
     return SPIN_OK;
 }
 
-static inline int spin_dma_to_host(uint64_t host_addr, uint32_t nic_addr, uint32_t length, bool generate_event,
-                                   spin_cmd_t *xfer)
+static inline int spin_dma_to_host(uint64_t host_addr, uint32_t nic_addr, uint32_t length,
+                                   bool generate_event, spin_cmd_t *xfer)
 {
-    *xfer = nf_spin_command(NF_SPIN_HOST_DMA | generate_event, (uint32_t)host_addr, (uint32_t)(host_addr >> 32),
-                            nic_addr, length, 1);
+    *xfer = nf_spin_command(NF_SPIN_HOST_DMA | generate_event, (uint32_t)host_addr,
+                            (uint32_t)(host_addr >> 32), nic_addr, length, 1);
     return SPIN_OK;
 }
 
-static inline int spin_dma_from_host(uint64_t host_addr, uint32_t nic_addr, uint32_t length, bool generate_event,
-                                     spin_cmd_t *xfer)
+static inline int spin_dma_from_host(uint64_t host_addr, uint32_t nic_addr, uint32_t length,
+                                     bool generate_event, spin_cmd_t *xfer)
 {
-    *xfer = nf_spin_command(NF_SPIN_HOST_DMA | generate_event, (uint32_t)host_addr, (uint32_t)(host_addr >> 32),
-                            nic_addr, length, 0);
+    *xfer = nf_spin_command(NF_SPIN_HOST_DMA | generate_event, (uint32_t)host_addr,
+                            (uint32_t)(host_addr >> 32), nic_addr, length, 0);
     return SPIN_OK;
 }
 
-// Writes eight bytes to host memory. The third word holds their number, and says that they are in the command itself.
+// Writes eight bytes to host memory. The third word holds their number, and says that they are in
+// the command itself.
 static inline int spin_write_to_host(uint64_t host_addr, uint64_t user_data, spin_cmd_t *xfer)
 {
-    *xfer = nf_spin_command(NF_SPIN_HOST_WRITE, (uint32_t)host_addr, (uint32_t)(host_addr >> 32), 8 << 1 | 1,
-                            (uint32_t)user_data, (uint32_t)(user_data >> 32));
+    *xfer = nf_spin_command(NF_SPIN_HOST_WRITE, (uint32_t)host_addr, (uint32_t)(host_addr >> 32),
+                            8 << 1 | 1, (uint32_t)user_data, (uint32_t)(user_data >> 32));
     return SPIN_OK;
 }
 

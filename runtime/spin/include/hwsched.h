@@ -1,7 +1,9 @@
-// Registers through which a handler unit (HPU) sees its task, ends it, and gives commands to the NIC.
+// Registers through which a handler unit (HPU) sees its task, ends it, and gives commands to the
+// NIC.
 //
-// A load of the handler's address waits until there is a task; a load of the doorbell ends it. Commands are issued by
-// writing kind and words and loading CMD_ISSUE, which gives the command's number.
+// A load of the handler's address waits until there is a task; a load of the doorbell ends it.
+// Commands are issued by writing kind and words and loading CMD_ISSUE, which gives the command's
+// number.
 #pragma once
 
 #define HWSCHED_HANDLER_FUN_ADDR 0x1B205000

@@ -1,6 +1,6 @@
-// What handlers ask of the NIC, as the machine at hand takes it: registers on a RISC-V unit, calls into the engine
-// where handlers were compiled for this computer (the native engine). The only header here that tells the two apart,
-// with `pspin.h`'s atomics.
+// What handlers ask of the NIC, as the machine at hand takes it: registers on a RISC-V unit, calls
+// into the engine where handlers were compiled for this computer (the native engine). The only
+// header here that tells the two apart, with `pspin.h`'s atomics.
 #pragma once
 
 #include <stdbool.h>
@@ -8,7 +8,8 @@
 
 #include "hwsched.h"
 
-// Kinds of commands, the value of CMD_INFO. The lowest bit of a DMA says whether its end is to be told.
+// Kinds of commands, the value of CMD_INFO. The lowest bit of a DMA says whether its end is to be
+// told.
 #define NF_SPIN_HOST_DMA 0
 #define NF_SPIN_SEND 2
 #define NF_SPIN_HOST_WRITE 4
@@ -19,7 +20,8 @@
 #define NF_SPIN_DMA 0x1B204400
 
 // Gives the command to the NIC and its number. Waits while four are on their way.
-static inline uint32_t nf_spin_command(uint32_t kind, uint32_t w0, uint32_t w1, uint32_t w2, uint32_t w3, uint32_t w4)
+static inline uint32_t nf_spin_command(uint32_t kind, uint32_t w0, uint32_t w1, uint32_t w2,
+                                       uint32_t w3, uint32_t w4)
 {
     MMIO_WRITE(CMD_INFO, kind);
     MMIO_WRITE(CMD_WORD0, w0);
@@ -49,7 +51,10 @@ static inline uint32_t nf_spin_copy(const void *from, void *to, uint32_t size)
     return MMIO_READ(NF_SPIN_DMA + 24);
 }
 
-static inline bool nf_spin_copy_done(uint32_t copy) { return (int32_t)(MMIO_READ(NF_SPIN_DMA + 32) - copy) >= 0; }
+static inline bool nf_spin_copy_done(uint32_t copy)
+{
+    return (int32_t)(MMIO_READ(NF_SPIN_DMA + 32) - copy) >= 0;
+}
 
 static inline void nf_spin_terminate(void) { MMIO_WRITE(0x1B200000, 1); }
 
@@ -60,7 +65,8 @@ static inline void nf_spin_pause(void) {}
 // The unit that runs, as RISC-V handlers find it in tp: cluster << 5 | core.
 extern volatile uint32_t nf_spin_self;
 
-uint32_t nf_spin_command(uint32_t kind, uint32_t w0, uint32_t w1, uint32_t w2, uint32_t w3, uint32_t w4);
+uint32_t nf_spin_command(uint32_t kind, uint32_t w0, uint32_t w1, uint32_t w2, uint32_t w3,
+                         uint32_t w4);
 void nf_spin_command_wait(uint32_t command);
 bool nf_spin_command_done(uint32_t command);
 uint32_t nf_spin_copy(const void *from, void *to, uint32_t size);

@@ -1,5 +1,5 @@
-// Atomic operations, locks that spin, and counters. Every atomic is also a barrier for the compiler; the cores keep the
-// order of their own accesses, so no other barrier is needed.
+// Atomic operations, locks that spin, and counters. Every atomic is also a barrier for the
+// compiler; the cores keep the order of their own accesses, so no other barrier is needed.
 #pragma once
 
 #include <hal/pulp.h>
@@ -49,12 +49,15 @@ static inline void rt_time_wait_cycles(const unsigned cycles)
 
 #ifdef __riscv
 
-#define NF_SPIN_AMO(name, type, instruction)                                                                           \
-    static inline type name(volatile type *const addr, const type value)                                               \
-    {                                                                                                                  \
-        type old;                                                                                                      \
-        __asm__ volatile(instruction " %0, %2, (%1)" : "=r"(old) : "r"(addr), "r"(value) : "memory");                  \
-        return old;                                                                                                    \
+#define NF_SPIN_AMO(name, type, instruction)                                                       \
+    static inline type name(volatile type *const addr, const type value)                           \
+    {                                                                                              \
+        type old;                                                                                  \
+        __asm__ volatile(instruction " %0, %2, (%1)"                                               \
+                         : "=r"(old)                                                               \
+                         : "r"(addr), "r"(value)                                                   \
+                         : "memory");                                                              \
+        return old;                                                                                \
     }
 NF_SPIN_AMO(amo_swap, uint32_t, "amoswap.w")
 NF_SPIN_AMO(amo_and, uint32_t, "amoand.w")
@@ -92,10 +95,10 @@ static inline uint32_t cycles(void)
 
 #else
 
-#define NF_SPIN_AMO(name, type, function)                                                                              \
-    static inline type name(volatile type *const addr, const type value)                                               \
-    {                                                                                                                  \
-        return function(addr, value, __ATOMIC_SEQ_CST);                                                                \
+#define NF_SPIN_AMO(name, type, function)                                                          \
+    static inline type name(volatile type *const addr, const type value)                           \
+    {                                                                                              \
+        return function(addr, value, __ATOMIC_SEQ_CST);                                            \
     }
 NF_SPIN_AMO(amo_swap, uint32_t, __atomic_exchange_n)
 NF_SPIN_AMO(amo_and, uint32_t, __atomic_fetch_and)
@@ -104,14 +107,15 @@ NF_SPIN_AMO(amo_xor, uint32_t, __atomic_fetch_xor)
 NF_SPIN_AMO(amo_add, int32_t, __atomic_fetch_add)
 #undef NF_SPIN_AMO
 
-#define NF_SPIN_CHOOSE(name, type, better)                                                                             \
-    static inline type name(volatile type *const addr, const type value)                                               \
-    {                                                                                                                  \
-        type old = *addr;                                                                                              \
-        while (value better old &&                                                                                     \
-               !__atomic_compare_exchange_n(addr, &old, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {               \
-        }                                                                                                              \
-        return old;                                                                                                    \
+#define NF_SPIN_CHOOSE(name, type, better)                                                         \
+    static inline type name(volatile type *const addr, const type value)                           \
+    {                                                                                              \
+        type old = *addr;                                                                          \
+        while (value better old &&                                                                 \
+               !__atomic_compare_exchange_n(addr, &old, value, 0, __ATOMIC_SEQ_CST,                \
+                                            __ATOMIC_SEQ_CST)) {                                   \
+        }                                                                                          \
+        return old;                                                                                \
     }
 NF_SPIN_CHOOSE(amo_maxu, uint32_t, >)
 NF_SPIN_CHOOSE(amo_minu, uint32_t, <)
@@ -141,17 +145,22 @@ static inline unsigned store_conditional(volatile uint32_t *const addr, const ui
     uint32_t seen = mine->value;
 
     mine->addr = 0;
-    return !(held && __atomic_compare_exchange_n(addr, &seen, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+    return !(held && __atomic_compare_exchange_n(addr, &seen, value, 0, __ATOMIC_SEQ_CST,
+                                                 __ATOMIC_SEQ_CST));
 }
 
 static inline uint32_t cycles(void) { return nf_spin_cycles(); }
 
 #endif
 
-static inline void amo_store(volatile uint32_t *const addr, const uint32_t value) { amo_swap(addr, value); }
+static inline void amo_store(volatile uint32_t *const addr, const uint32_t value)
+{
+    amo_swap(addr, value);
+}
 
 // 0: swapped. -1: another value is there. Else the store lost its reservation.
-static inline int compare_and_swap(volatile uint32_t *const addr, const uint32_t old, const uint32_t value)
+static inline int compare_and_swap(volatile uint32_t *const addr, const uint32_t old,
+                                   const uint32_t value)
 {
     if (load_reserved(addr) != old)
         return -1;

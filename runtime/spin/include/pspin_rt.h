@@ -1,4 +1,5 @@
-// Numbers of the core's control registers, calls into the runtime, and where a core finds out which one it is.
+// Numbers of the core's control registers, calls into the runtime, and where a core finds out which
+// one it is.
 #pragma once
 
 #include <hal/pulp.h>
@@ -45,24 +46,24 @@
 
 #ifdef __riscv
 
-// A call into the runtime, which is in machine mode: number in a7, arguments in a0 to a6, the result in a0. Registers
-// that a function may change are changed.
-#define ecall(num, a0v, a1v, a2v, a3v, a4v, a5v, a6v, ret)                                                             \
-    do {                                                                                                               \
-        register uint32_t nf_a7 __asm__("a7") = (uint32_t)(num);                                                       \
-        register uint32_t nf_a0 __asm__("a0") = (uint32_t)(a0v);                                                       \
-        register uint32_t nf_a1 __asm__("a1") = (uint32_t)(a1v);                                                       \
-        register uint32_t nf_a2 __asm__("a2") = (uint32_t)(a2v);                                                       \
-        register uint32_t nf_a3 __asm__("a3") = (uint32_t)(a3v);                                                       \
-        register uint32_t nf_a4 __asm__("a4") = (uint32_t)(a4v);                                                       \
-        register uint32_t nf_a5 __asm__("a5") = (uint32_t)(a5v);                                                       \
-        register uint32_t nf_a6 __asm__("a6") = (uint32_t)(a6v);                                                       \
-        __asm__ volatile("ecall"                                                                                       \
-                         : "+r"(nf_a0), "+r"(nf_a1), "+r"(nf_a2), "+r"(nf_a3), "+r"(nf_a4), "+r"(nf_a5), "+r"(nf_a6),  \
-                           "+r"(nf_a7)                                                                                 \
-                         :                                                                                             \
-                         : "memory");                                                                                  \
-        (ret) = nf_a0;                                                                                                 \
+// A call into the runtime, which is in machine mode: number in a7, arguments in a0 to a6, the
+// result in a0. Registers that a function may change are changed.
+#define ecall(num, a0v, a1v, a2v, a3v, a4v, a5v, a6v, ret)                                         \
+    do {                                                                                           \
+        register uint32_t nf_a7 __asm__("a7") = (uint32_t)(num);                                   \
+        register uint32_t nf_a0 __asm__("a0") = (uint32_t)(a0v);                                   \
+        register uint32_t nf_a1 __asm__("a1") = (uint32_t)(a1v);                                   \
+        register uint32_t nf_a2 __asm__("a2") = (uint32_t)(a2v);                                   \
+        register uint32_t nf_a3 __asm__("a3") = (uint32_t)(a3v);                                   \
+        register uint32_t nf_a4 __asm__("a4") = (uint32_t)(a4v);                                   \
+        register uint32_t nf_a5 __asm__("a5") = (uint32_t)(a5v);                                   \
+        register uint32_t nf_a6 __asm__("a6") = (uint32_t)(a6v);                                   \
+        __asm__ volatile("ecall"                                                                   \
+                         : "+r"(nf_a0), "+r"(nf_a1), "+r"(nf_a2), "+r"(nf_a3), "+r"(nf_a4),        \
+                           "+r"(nf_a5), "+r"(nf_a6), "+r"(nf_a7)                                   \
+                         :                                                                         \
+                         : "memory");                                                              \
+        (ret) = nf_a0;                                                                             \
     } while (0)
 #define ecall_1(num, a0v, ret) ecall(num, a0v, 0, 0, 0, 0, 0, 0, ret)
 #define ecall_0(num, ret) ecall(num, 0, 0, 0, 0, 0, 0, 0, ret)

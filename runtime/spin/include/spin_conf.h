@@ -1,5 +1,5 @@
-// Shape of the machine that an image is built for. `nicforge spin build` sets the first two from the machine's
-// specification.
+// Shape of the machine that an image is built for. `nicforge spin build` sets the first two from
+// the machine's specification.
 #pragma once
 
 #ifndef NB_CLUSTERS

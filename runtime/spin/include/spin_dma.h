@@ -1,4 +1,5 @@
-// The copy engine inside the NIC, under the names of the lower layer. `handler.h` has spin_dma and its companions.
+// The copy engine inside the NIC, under the names of the lower layer. `handler.h` has spin_dma and
+// its companions.
 #pragma once
 
 #include "nf_spin_port.h"

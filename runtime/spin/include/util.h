@@ -12,9 +12,9 @@
 #define FAST_DIV(a, log2_b) ((a) >> (log2_b))
 #define FAST_MOD(a, b) ((a) & ((b) - 1))
 #define AND(a, b) ((a) & ((b) - 1))
-#define TERMINATE                                                                                                      \
-    {                                                                                                                  \
-        nf_spin_terminate();                                                                                           \
+#define TERMINATE                                                                                  \
+    {                                                                                              \
+        nf_spin_terminate();                                                                       \
     }
 
 #ifdef __riscv
@@ -37,21 +37,28 @@ static inline __attribute__((always_inline)) unsigned nf_spin_tp(void)
 static inline unsigned nf_spin_tp(void) { return nf_spin_core(); }
 #endif
 
-static inline __attribute__((always_inline)) unsigned user_core_id(void) { return nf_spin_tp() & 0x1f; }
+static inline __attribute__((always_inline)) unsigned user_core_id(void)
+{
+    return nf_spin_tp() & 0x1f;
+}
 
-static inline __attribute__((always_inline)) unsigned user_cluster_id(void) { return (nf_spin_tp() >> 5) & 0x3f; }
+static inline __attribute__((always_inline)) unsigned user_cluster_id(void)
+{
+    return (nf_spin_tp() >> 5) & 0x3f;
+}
 
 #ifdef CHECK_ASSERTS
-#define ASSERT(condition)                                                                                              \
-    while (!(condition)) {                                                                                             \
-        printf("%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);                                               \
-        TERMINATE                                                                                                      \
+#define ASSERT(condition)                                                                          \
+    while (!(condition)) {                                                                         \
+        printf("%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);                           \
+        TERMINATE                                                                                  \
     }
 #else
 #define ASSERT(condition)
 #endif
 
-#define SPIN_PRINTF(format, ...) printf("%s:%s:%d: " format, __FILE__, __func__, __LINE__, ##__VA_ARGS__)
+#define SPIN_PRINTF(format, ...)                                                                   \
+    printf("%s:%s:%d: " format, __FILE__, __func__, __LINE__, ##__VA_ARGS__)
 #ifdef LOG
 #define DEBUG_PRINT(...) SPIN_PRINTF(__VA_ARGS__)
 #else

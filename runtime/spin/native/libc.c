@@ -1,5 +1,6 @@
-// What handlers use of the C library, for x32, for which there is none: strings, output, the ends of programs. Output
-// knows %d %i %u %x %X %o %c %s %p %f and %%, with flags, width, precision and lengths.
+// What handlers use of the C library, for x32, for which there is none: strings, output, the ends
+// of programs. Output knows %d %i %u %x %X %o %c %s %p %f and %%, with flags, width, precision and
+// lengths.
 #pragma GCC optimize("no-tree-loop-distribute-patterns")
 
 #include <stdarg.h>
@@ -75,7 +76,10 @@ int strncmp(const char *one, const char *other, size_t most)
 
 int strcmp(const char *one, const char *other) { return strncmp(one, other, PTRDIFF_MAX); }
 
-char *strcpy(char *restrict to, const char *restrict from) { return memcpy(to, from, strlen(from) + 1); }
+char *strcpy(char *restrict to, const char *restrict from)
+{
+    return memcpy(to, from, strlen(from) + 1);
+}
 
 char *strncpy(char *restrict to, const char *restrict from, size_t most)
 {
@@ -120,9 +124,11 @@ static void pad(struct sink *sink, char with, int count)
 }
 
 // A number's sign or prefix, then at least `least` digits.
-static void number(struct sink *sink, struct form form, const char *before, const char *digits, int count, int least)
+static void number(struct sink *sink, struct form form, const char *before, const char *digits,
+                   int count, int least)
 {
-    int zeros = least > count ? least - count : 0, width = form.width - (int)strlen(before) - count - zeros;
+    int zeros = least > count ? least - count : 0,
+        width = form.width - (int)strlen(before) - count - zeros;
 
     if (!form.left && !form.zero)
         pad(sink, ' ', width);
@@ -159,7 +165,8 @@ static void real(struct sink *sink, struct form form, double value, const char *
         number(sink, form, sign, value != value ? "nan" : "large", value != value ? 3 : 5, 0);
         return;
     }
-    uint64_t whole = (uint64_t)value, rest = (uint64_t)((value - (double)whole) * (double)scale + 0.5);
+    uint64_t whole = (uint64_t)value,
+             rest = (uint64_t)((value - (double)whole) * (double)scale + 0.5);
     if (rest >= scale) {
         whole++;
         rest -= scale;
@@ -239,7 +246,9 @@ static void format(struct sink *sink, const char *text, va_list list)
         case 'p': {
             uint64_t value = wide ? va_arg(list, unsigned long long) : va_arg(list, unsigned);
 
-            value = length == -1 ? (unsigned short)value : length == -2 ? (unsigned char)value : value;
+            value = length == -1   ? (unsigned short)value
+                    : length == -2 ? (unsigned char)value
+                                   : value;
             unsigned base = *text == 'u' ? 10 : *text == 'o' ? 8 : 16;
             const char *names = *text == 'X' ? "0123456789ABCDEF" : "0123456789abcdef";
             bool prefix = *text == 'p' || (form.other && base == 16 && value != 0);
@@ -268,7 +277,8 @@ static void format(struct sink *sink, const char *text, va_list list)
             string = string ? string : "(null)";
             form.zero = false;
             number(sink, form, "", string,
-                   (int)strnlen(string, form.precision < 0 ? PTRDIFF_MAX : (size_t)form.precision), 0);
+                   (int)strnlen(string, form.precision < 0 ? PTRDIFF_MAX : (size_t)form.precision),
+                   0);
             break;
         }
         case 0:
@@ -403,7 +413,8 @@ __attribute__((noreturn)) void exit(int status) { _exit(status); }
 
 __attribute__((noreturn)) void abort(void) { _exit(1); }
 
-__attribute__((noreturn)) void __assert_func(const char *file, int line, const char *function, const char *what)
+__attribute__((noreturn)) void __assert_func(const char *file, int line, const char *function,
+                                             const char *what)
 {
     printf("%s:%d: %s: not true: %s\n", file, line, function ? function : "", what);
     abort();

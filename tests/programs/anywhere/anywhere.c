@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * anywhere: values are read at places that the packet says, without a bound, in front of and behind headers of any
- * length; at places behind all that fits into a pipe; and where bytes were overwritten before.
+ * anywhere: values are read at places that the packet says, without a bound, in front of and behind
+ * headers of any length; at places behind all that fits into a pipe; and where bytes were
+ * overwritten before.
  */
 #include <nicforge.h>
 

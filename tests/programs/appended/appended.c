@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * appended: byte strings of a hash table get values, large and small, and payload of which bytes were overwritten in
- * place, and are given out when they are long. The first byte says what is done, the second for which key.
+ * appended: byte strings of a hash table get values, large and small, and payload of which bytes
+ * were overwritten in place, and are given out when they are long. The first byte says what is
+ * done, the second for which key.
  */
 #include <nicforge.h>
 

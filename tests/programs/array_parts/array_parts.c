@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * array_parts: entries of one array that are never the same, since their numbers lie apart, are changed by one packet;
- * some beyond the array's end, some never asked for. What the first counts choose is counted in a table of its own, and
- * what that says in a third one.
+ * array_parts: entries of one array that are never the same, since their numbers lie apart, are
+ * changed by one packet; some beyond the array's end, some never asked for. What the first counts
+ * choose is counted in a table of its own, and what that says in a third one.
  */
 #include <nicforge.h>
 

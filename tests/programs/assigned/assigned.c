@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * assigned: a table that packets change says what the key of another one is: a flow is given a bucket when it is new or
- * asks for another one, and what lies in the bucket takes several cycles to decide.
+ * assigned: a table that packets change says what the key of another one is: a flow is given a
+ * bucket when it is new or asks for another one, and what lies in the bucket takes several cycles
+ * to decide.
  */
 #include "../bucket.h"
 

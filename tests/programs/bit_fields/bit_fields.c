@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * bit_fields: entries of which one bit-field changes, comparisons with one outcome, a constant that nothing needs: what
- * C compilers remark on, or would refuse if it were printed carelessly.
+ * bit_fields: entries of which one bit-field changes, comparisons with one outcome, a constant that
+ * nothing needs: what C compilers remark on, or would refuse if it were printed carelessly.
  */
 #include <nicforge.h>
 

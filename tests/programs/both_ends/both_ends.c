@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * both_ends: a packet counts at both its ends, two entries of one hash table with byte strings, which may be the same
- * one; some append a word to either string, or read one, and entries come and go.
+ * both_ends: a packet counts at both its ends, two entries of one hash table with byte strings,
+ * which may be the same one; some append a word to either string, or read one, and entries come and
+ * go.
  */
 #include <nicforge.h>
 

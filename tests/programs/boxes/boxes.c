@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * boxes: byte strings of arrays, whose places are the entries' numbers: appended to, read, emptied and given out, one
- * of a packet or two that may be the same, also behind the array's end. The host fills some of them beforehand.
+ * boxes: byte strings of arrays, whose places are the entries' numbers: appended to, read, emptied
+ * and given out, one of a packet or two that may be the same, also behind the array's end. The host
+ * fills some of them beforehand.
  */
 #include <nicforge.h>
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * buckets: two handlers share tables of buckets and of places in them, each with an event of its own. Whoever has a
- * bucket has all of its places, so replicas can have buckets of their own. Updates are read, computed and written back:
- * one that two replicas made in different copies would be seen.
+ * buckets: two handlers share tables of buckets and of places in them, each with an event of its
+ * own. Whoever has a bucket has all of its places, so replicas can have buckets of their own.
+ * Updates are read, computed and written back: one that two replicas made in different copies would
+ * be seen.
  */
 #include <nicforge.h>
 

@@ -1,5 +1,6 @@
-/* Functions of C that the subset could not write: one without state that any thread may call, one with state, one that
- * changes what it is given, and a library's checksum. All behind a queue to the host. */
+/* Functions of C that the subset could not write: one without state that any thread may call, one
+ * with state, one that changes what it is given, and a library's checksum. All behind a queue to
+ * the host. */
 #include <nicforge.h>
 
 struct item {

@@ -38,4 +38,7 @@ void spell(struct item *item, const uint8_t *digits, uint32_t length)
 bool is_odd(uint64_t number) { return number & 1; }
 
 /* For tests: a function that does what it must not. */
-uint32_t crash(const struct item *item) { return *(volatile uint32_t *)(uintptr_t)(item->length - item->length); }
+uint32_t crash(const struct item *item)
+{
+    return *(volatile uint32_t *)(uintptr_t)(item->length - item->length);
+}

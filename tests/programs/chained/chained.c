@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * chained: what is left in a flow's bucket says its class, what is left in the class's says a meter, and each of the
- * three takes several cycles to decide.
+ * chained: what is left in a flow's bucket says its class, what is left in the class's says a
+ * meter, and each of the three takes several cycles to decide.
  */
 #include "../bucket.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * classes: a flow's entry says which class it is in, a table of the host what a class may do and which one is next, and
- * that what becomes of the entry: lookups in tables that nothing changes lie between an entry and its change.
+ * classes: a flow's entry says which class it is in, a table of the host what a class may do and
+ * which one is next, and that what becomes of the entry: lookups in tables that nothing changes lie
+ * between an entry and its change.
  */
 #include <nicforge.h>
 

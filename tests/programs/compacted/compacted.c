@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * compacted: bytes of a header are emitted if they are odd, then others as many as the header says, and headers of
- * which each is there or not. What is there is data.
+ * compacted: bytes of a header are emitted if they are odd, then others as many as the header says,
+ * and headers of which each is there or not. What is there is data.
  */
 #include <nicforge.h>
 

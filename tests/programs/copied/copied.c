@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * copied: a packet goes into two byte strings of one table, which may be the same one; what is in the first of them
- * then may leave, and entries come and go.
+ * copied: a packet goes into two byte strings of one table, which may be the same one; what is in
+ * the first of them then may leave, and entries come and go.
  */
 #include <nicforge.h>
 

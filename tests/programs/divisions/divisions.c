@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * divisions: a packet's numbers divided by constants and by each other, with and without signs, and by zero.
+ * divisions: a packet's numbers divided by constants and by each other, with and without signs, and
+ * by zero.
  */
 #include <nicforge.h>
 

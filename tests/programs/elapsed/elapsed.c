@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * elapsed: differences between a number of the packet and one of a table, both ways round, compared in every way with a
- * limit and with constants; the packet leaves with all of it in front. Numbers that wrap around are the point.
+ * elapsed: differences between a number of the packet and one of a table, both ways round, compared
+ * in every way with a limit and with constants; the packet leaves with all of it in front. Numbers
+ * that wrap around are the point.
  */
 #include <nicforge.h>
 
@@ -32,14 +33,17 @@ void net_recv(nf_pkt pkt)
     }
     uint32_t now = head.now, limit = head.limit, last;
     nf_lookup(&latest, head.key & 3, &last);
-    answer.since = (uint8_t)((now - last <= limit) | (now - last < limit) << 1 | (now - last > limit) << 2 |
-                             (now - last >= limit) << 3 | (limit <= now - last) << 4 | (limit < now - last) << 5 |
+    answer.since = (uint8_t)((now - last <= limit) | (now - last < limit) << 1 |
+                             (now - last > limit) << 2 | (now - last >= limit) << 3 |
+                             (limit <= now - last) << 4 | (limit < now - last) << 5 |
                              (limit > now - last) << 6 | (limit >= now - last) << 7);
-    answer.until = (uint8_t)((last - now <= limit) | (last - now < limit) << 1 | (last - now > limit) << 2 |
-                             (last - now >= limit) << 3 | (limit <= last - now) << 4 | (limit < last - now) << 5 |
+    answer.until = (uint8_t)((last - now <= limit) | (last - now < limit) << 1 |
+                             (last - now > limit) << 2 | (last - now >= limit) << 3 |
+                             (limit <= last - now) << 4 | (limit < last - now) << 5 |
                              (limit > last - now) << 6 | (limit >= last - now) << 7);
-    answer.fixed = (uint8_t)((now - last <= 5) | (last - now < 3) << 1 | (now - last > 0xfffffff0) << 2 |
-                             (now - last >= 1) << 3 | (last - now < 1) << 4);
+    answer.fixed =
+        (uint8_t)((now - last <= 5) | (last - now < 3) << 1 | (now - last > 0xfffffff0) << 2 |
+                  (now - last >= 1) << 3 | (last - now < 1) << 4);
     if (answer.since & 1)
         nf_update(&latest, head.key & 3, now);
     nf_emit(pkt, &answer);

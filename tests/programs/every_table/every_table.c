@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * every_table: all kinds of tables and byte strings, logs, time, randomness and checksums in one program.
+ * every_table: all kinds of tables and byte strings, logs, time, randomness and checksums in one
+ * program.
  */
 #include <nicforge.h>
 NF_PORTS(1);

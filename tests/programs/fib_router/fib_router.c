@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fib_router: forwards IPv4 by the kernel's own routes and neighbours; what the kernel has no answer for goes to it.
+ * fib_router: forwards IPv4 by the kernel's own routes and neighbours; what the kernel has no
+ * answer for goes to it.
  */
 #include <nicforge.h>
 
@@ -12,7 +13,8 @@ void net_recv(nf_pkt pkt)
 {
     struct nf_eth eth;
     struct nf_ipv4 ip;
-    if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.ttl <= 1) {
+    if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) ||
+        ip.ttl <= 1) {
         nf_reset(pkt);
         nf_pass(pkt);
         return;

@@ -1,5 +1,5 @@
-/* A cache on the NIC side, filled by the host: what a source is worth is asked there once and answered from the NIC's
- * table after. */
+/* A cache on the NIC side, filled by the host: what a source is worth is asked there once and
+ * answered from the NIC's table after. */
 #include <nicforge.h>
 
 NF_TABLE(lru, cache, nf_be32, uint64_t, 256);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * flow_numbers: answers UDP with the number of the datagram in its flow, so an answer shows whether the flow's state
- * was there, and whether it got every datagram in order.
+ * flow_numbers: answers UDP with the number of the datagram in its flow, so an answer shows whether
+ * the flow's state was there, and whether it got every datagram in order.
  */
 #include <nicforge.h>
 
@@ -28,7 +28,8 @@ void net_recv(nf_pkt pkt)
     struct number asked;
 
     if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) ||
-        ip.protocol != NF_IP_UDP || ip.ihl != 5 || !nf_extract(pkt, &udp) || !nf_extract(pkt, &asked)) {
+        ip.protocol != NF_IP_UDP || ip.ihl != 5 || !nf_extract(pkt, &udp) ||
+        !nf_extract(pkt, &asked)) {
         nf_drop(pkt, "no datagram with a number");
         return;
     }

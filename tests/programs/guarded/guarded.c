@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * guarded: bytes at places of which conditions on the way say that they are small, of all sizes, near one another and
- * apart, and beyond the frame's end. The third byte says which conditions there are.
+ * guarded: bytes at places of which conditions on the way say that they are small, of all sizes,
+ * near one another and apart, and beyond the frame's end. The third byte says which conditions
+ * there are.
  */
 #include <nicforge.h>
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * host_counts: what each host sent and received, in one table. Source and destination are different keys of it, so no
- * part of a packet says which replica owns both entries: replicas share the table under a lock. What is added up does
- * not depend on who comes first, and the program says that it needs no order.
+ * host_counts: what each host sent and received, in one table. Source and destination are different
+ * keys of it, so no part of a packet says which replica owns both entries: replicas share the table
+ * under a lock. What is added up does not depend on who comes first, and the program says that it
+ * needs no order.
  */
 #include <nicforge.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * in_turn: a packet changes several entries of one array, whose numbers it says and which may be the same: each finds
- * what was changed before it. Which ones, and how often, depends on the packet and on what they say.
+ * in_turn: a packet changes several entries of one array, whose numbers it says and which may be
+ * the same: each finds what was changed before it. Which ones, and how often, depends on the packet
+ * and on what they say.
  */
 #include <nicforge.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * limited: a flow's entry says which bucket its packets are counted in, and the bucket says what becomes of the flow's
- * entry, which counts what was refused and moves on to another bucket.
+ * limited: a flow's entry says which bucket its packets are counted in, and the bucket says what
+ * becomes of the flow's entry, which counts what was refused and moves on to another bucket.
  */
 #include <nicforge.h>
 

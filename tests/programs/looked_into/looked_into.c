@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * looked_into: some packets append to byte strings of a hash table and of an LRU table, others read bytes of them, at
- * constant places, at any place and in a loop, also those that they have appended themselves; strings are emptied,
- * given out and given up. What was read decides about entries and about what is sent. The first byte says what is done,
- * the second for which key.
+ * looked_into: some packets append to byte strings of a hash table and of an LRU table, others read
+ * bytes of them, at constant places, at any place and in a loop, also those that they have appended
+ * themselves; strings are emptied, given out and given up. What was read decides about entries and
+ * about what is sent. The first byte says what is done, the second for which key.
  */
 #include <nicforge.h>
 

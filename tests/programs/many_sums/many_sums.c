@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * many_sums: twelve stretches of a packet are added up, each from and to places of its own, as many as the packet says.
+ * many_sums: twelve stretches of a packet are added up, each from and to places of its own, as many
+ * as the packet says.
  */
 #include <nicforge.h>
 

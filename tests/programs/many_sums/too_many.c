@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * too_many: more stretches of a packet are added up at once than a device has copies of the packet buffer for.
+ * too_many: more stretches of a packet are added up at once than a device has copies of the packet
+ * buffer for.
  */
 #include <nicforge.h>
 

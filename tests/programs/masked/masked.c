@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * masked: rows with masks say what a pair of addresses is, and again what it is the other way round; a flow's entry is
- * changed by both. All rows are compared at once, so a packet follows in the next cycle.
+ * masked: rows with masks say what a pair of addresses is, and again what it is the other way
+ * round; a flow's entry is changed by both. All rows are compared at once, so a packet follows in
+ * the next cycle.
  */
 #include <nicforge.h>
 

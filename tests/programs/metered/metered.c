@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * metered: what a table that only the host fills, and a byte far behind in the frame, say of a packet is the key of
- * others that packets change: a token bucket for each class, which takes several cycles to decide, and a count.
+ * metered: what a table that only the host fills, and a byte far behind in the frame, say of a
+ * packet is the key of others that packets change: a token bucket for each class, which takes
+ * several cycles to decide, and a count.
  */
 #include <nicforge.h>
 

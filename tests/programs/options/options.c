@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * options: a list of options is read one by one from the packet: a byte says which, the next one how long it is. One is
- * overwritten, one ends the packet, one tells the host, one shortens the packet. And the first eighty bytes are looked
- * through for one.
+ * options: a list of options is read one by one from the packet: a byte says which, the next one
+ * how long it is. One is overwritten, one ends the packet, one tells the host, one shortens the
+ * packet. And the first eighty bytes are looked through for one.
  */
 #include <nicforge.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * overwritten: bytes of the frame are overwritten where they lie, at places that are constants and data, over one
- * another and beyond the frame's end, read again, and sent in front of and behind headers that are new. The first two
- * bytes say what is done.
+ * overwritten: bytes of the frame are overwritten where they lie, at places that are constants and
+ * data, over one another and beyond the frame's end, read again, and sent in front of and behind
+ * headers that are new. The first two bytes say what is done.
  */
 #include <nicforge.h>
 

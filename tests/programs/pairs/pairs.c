@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * pairs: a packet changes two entries of one hash table, both of them at once: entries come and go, the two may be the
- * same one, and the second finds what the first has become. Packets of other rows do not wait.
+ * pairs: a packet changes two entries of one hash table, both of them at once: entries come and go,
+ * the two may be the same one, and the second finds what the first has become. Packets of other
+ * rows do not wait.
  */
 #include <nicforge.h>
 

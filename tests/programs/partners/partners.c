@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * partners: what two entries of an LRU table, asked for in turn, say is the number of a bucket that takes several
- * cycles to fill, and what is in it is kept in two entries of another one.
+ * partners: what two entries of an LRU table, asked for in turn, say is the number of a bucket that
+ * takes several cycles to fill, and what is in it is kept in two entries of another one.
  */
 #include <nicforge.h>
 

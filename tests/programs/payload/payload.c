@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * payload: checksums over payload from places that are the same for all packets, odd or even, and from places that the
- * packet says, over all of it and over parts; and packets that lead to several things: writes into the host's memory,
- * messages to the host before and behind what becomes of the packet, entries that are evicted or refused. The first
- * byte says what is done.
+ * payload: checksums over payload from places that are the same for all packets, odd or even, and
+ * from places that the packet says, over all of it and over parts; and packets that lead to several
+ * things: writes into the host's memory, messages to the host before and behind what becomes of the
+ * packet, entries that are evicted or refused. The first byte says what is done.
  */
 #include <nicforge.h>
 

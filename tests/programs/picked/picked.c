@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * picked: loops copy bytes of a header into structs until the header says that it is enough, so that what they leave is
- * chosen byte by byte: over zeros, over bytes that were there, out of their order, and not all of them.
+ * picked: loops copy bytes of a header into structs until the header says that it is enough, so
+ * that what they leave is chosen byte by byte: over zeros, over bytes that were there, out of their
+ * order, and not all of them.
  */
 #include <nicforge.h>
 

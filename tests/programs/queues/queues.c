@@ -1,4 +1,5 @@
-/* Two queues: one with packets, one with values only. What is accounted for a source is accounted in order. */
+/* Two queues: one with packets, one with values only. What is accounted for a source is accounted
+ * in order. */
 #include <nicforge.h>
 
 struct item {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * ragged: loops emit as many bytes as the packet says, or as there are before a zero; between headers of which one is
- * there on some ways only; in front of payload, of what is left of it, and of nothing. The first byte says what is
- * done.
+ * ragged: loops emit as many bytes as the packet says, or as there are before a zero; between
+ * headers of which one is there on some ways only; in front of payload, of what is left of it, and
+ * of nothing. The first byte says what is done.
  */
 #include <nicforge.h>
 

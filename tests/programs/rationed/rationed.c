@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * rationed: some packets share one bucket, which takes several cycles to fill, and some each their flow's; others look
- * what is in it, or ask for none.
+ * rationed: some packets share one bucket, which takes several cycles to fill, and some each their
+ * flow's; others look what is in it, or ask for none.
  */
 #include "../bucket.h"
 

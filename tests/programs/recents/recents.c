@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * recents: a packet uses, changes and makes up to three entries of one LRU table, which may be the same one; each new
- * one may take the place of another.
+ * recents: a packet uses, changes and makes up to three entries of one LRU table, which may be the
+ * same one; each new one may take the place of another.
  */
 #include <nicforge.h>
 

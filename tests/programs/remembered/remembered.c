@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * remembered: every fourth kind of packet appends a word to the byte string of its flow, another kind leaves by the
- * port that a word of it says, and all count; flows are told apart by the last two bytes of an IPv4 source address.
+ * remembered: every fourth kind of packet appends a word to the byte string of its flow, another
+ * kind leaves by the port that a word of it says, and all count; flows are told apart by the last
+ * two bytes of an IPv4 source address.
  */
 #include <nicforge.h>
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * resummed: bytes of the frame are overwritten where they lie, at places that are constants and data, and then added
- * up, from places and to places that are constants and data, odd and even; written into the host's memory; and sent
- * behind headers of any length. The first bytes say what is done.
+ * resummed: bytes of the frame are overwritten where they lie, at places that are constants and
+ * data, and then added up, from places and to places that are constants and data, odd and even;
+ * written into the host's memory; and sent behind headers of any length. The first bytes say what
+ * is done.
  */
 #include <nicforge.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Arrays that are compared byte by byte, to the first difference or to the end; each answer is a byte of the packet
- * that leaves.
+ * Arrays that are compared byte by byte, to the first difference or to the end; each answer is a
+ * byte of the packet that leaves.
  */
 #include <nicforge.h>
 

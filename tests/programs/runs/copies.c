@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Bytes from array to array, also within one array, and arrays that are cleared. Events carry arrays.
+ * Bytes from array to array, also within one array, and arrays that are cleared. Events carry
+ * arrays.
  */
 #include <nicforge.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Bytes of the packet into arrays: loops that are runs, and loops that only look like runs. The first bytes of a packet
- * say how many bytes and from where.
+ * Bytes of the packet into arrays: loops that are runs, and loops that only look like runs. The
+ * first bytes of a packet say how many bytes and from where.
  */
 #include <nicforge.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * scribbled: bytes are overwritten at places that the packet says, without a bound, small and large, over one another
- * and over bytes in front; read again, added up, appended to a byte string, written into the host's memory, and sent.
- * The first byte says what is done.
+ * scribbled: bytes are overwritten at places that the packet says, without a bound, small and
+ * large, over one another and over bytes in front; read again, added up, appended to a byte string,
+ * written into the host's memory, and sent. The first byte says what is done.
  */
 #include <nicforge.h>
 

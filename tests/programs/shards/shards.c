@@ -1,5 +1,5 @@
-/* A host of two threads: each has the sources whose hash is its own. What is counted by protocol every thread counts
- * for itself; the limits are the same for all. */
+/* A host of two threads: each has the sources whose hash is its own. What is counted by protocol
+ * every thread counts for itself; the limits are the same for all. */
 #include <nicforge.h>
 
 struct seen {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * slot_counts: packets are counted in the slot that another table gives their source. Nothing in a packet says which
- * slot that is, so it cannot be steered by it; but a handler uses one slot only, and replicas lock slots one by one.
+ * slot_counts: packets are counted in the slot that another table gives their source. Nothing in a
+ * packet says which slot that is, so it cannot be steered by it; but a handler uses one slot only,
+ * and replicas lock slots one by one.
  */
 #include <nicforge.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * small_tables: every packet is counted under its key in tables of 16 entries, which a network processor keeps in a
- * CAM, and in larger ones, and leaves with what it found before and after its own update.
+ * small_tables: every packet is counted under its key in tables of 16 entries, which a network
+ * processor keeps in a CAM, and in larger ones, and leaves with what it found before and after its
+ * own update.
  */
 #include <nicforge.h>
 
@@ -47,15 +48,15 @@ void net_recv(nf_pkt pkt)
         nf_delete(&few, key);
         nf_delete(&many, key);
     }
-    answer.hits = (uint8_t)(nf_lookup(&few, key, &a) + 2 * nf_lookup(&recent, key, &b) + 4 * nf_lookup(&many, key, &c) +
-                            8 * nf_lookup(&latest, key, &d));
+    answer.hits = (uint8_t)(nf_lookup(&few, key, &a) + 2 * nf_lookup(&recent, key, &b) +
+                            4 * nf_lookup(&many, key, &c) + 8 * nf_lookup(&latest, key, &d));
     a.packets++;
     b.packets++;
     c.packets++;
     d.packets++;
     a.sum += key;
-    answer.stored = (uint8_t)(nf_update(&few, key, a) + 2 * nf_update(&recent, key, b) + 4 * nf_update(&many, key, c) +
-                              8 * nf_update(&latest, key, d));
+    answer.stored = (uint8_t)(nf_update(&few, key, a) + 2 * nf_update(&recent, key, b) +
+                              4 * nf_update(&many, key, c) + 8 * nf_update(&latest, key, d));
     if (nf_lookup(&few, key, &again))
         answer.again = again.packets;
     answer.few = a.packets;

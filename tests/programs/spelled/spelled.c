@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * spelled: packets append words to the byte string of their flow or read them there, and the word is the number of a
- * bucket that takes several cycles to fill.
+ * spelled: packets append words to the byte string of their flow or read them there, and the word
+ * is the number of a bucket that takes several cycles to fill.
  */
 #include "../bucket.h"
 

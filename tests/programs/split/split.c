@@ -1,7 +1,7 @@
-/* NIC and host in one program: queues with and without packets in both directions. The host keeps what was seen of each
- * source; every second packet of a source it sends itself, every eighth it drops, the others go back to the NIC side,
- * which has counters of its own. The event without a packet must come before its packet: it leaves the packet's number
- * for it. */
+/* NIC and host in one program: queues with and without packets in both directions. The host keeps
+ * what was seen of each source; every second packet of a source it sends itself, every eighth it
+ * drops, the others go back to the NIC side, which has counters of its own. The event without a
+ * packet must come before its packet: it leaves the packet's number for it. */
 #include <nicforge.h>
 
 struct item {

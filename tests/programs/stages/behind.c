@@ -1,5 +1,5 @@
-/* A table that changes behind a stage with a table that changes; what the second one finds depends on the order of all
- * packets. */
+/* A table that changes behind a stage with a table that changes; what the second one finds depends
+ * on the order of all packets. */
 #include <nicforge.h>
 
 struct flow {

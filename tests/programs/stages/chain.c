@@ -1,4 +1,5 @@
-/* Two stages: the packet goes on with what was read of it, and its first handler has something to say afterwards. */
+/* Two stages: the packet goes on with what was read of it, and its first handler has something to
+ * say afterwards. */
 #include <nicforge.h>
 
 struct item {

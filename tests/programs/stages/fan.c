@@ -1,4 +1,5 @@
-/* A stage for each kind of packet. A table of more rows than are compared at once keeps them from being a pipe. */
+/* A stage for each kind of packet. A table of more rows than are compared at once keeps them from
+ * being a pipe. */
 #include <nicforge.h>
 
 NF_TABLE(array, ports, uint32_t, uint64_t, 65536);

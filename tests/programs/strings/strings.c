@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * strings: byte strings of a hash table and of an LRU table that are appended to, twice by some packets, from any place
- * in the frame to any place in the string, and emptied, measured, given out and given up; entries come, go and are
- * evicted. The first byte says what is done, the second for which key.
+ * strings: byte strings of a hash table and of an LRU table that are appended to, twice by some
+ * packets, from any place in the frame to any place in the string, and emptied, measured, given out
+ * and given up; entries come, go and are evicted. The first byte says what is done, the second for
+ * which key.
  */
 #include <nicforge.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * summed: every packet is sent behind the checksum of its payload, after the host was told the same.
+ * summed: every packet is sent behind the checksum of its payload, after the host was told the
+ * same.
  */
 #include <nicforge.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * transfers: a packet changes three entries of one array, all of them at once: any two may be the same one, and each
- * finds what was changed before it. Packets of other entries do not wait.
+ * transfers: a packet changes three entries of one array, all of them at once: any two may be the
+ * same one, and each finds what was changed before it. Packets of other entries do not wait.
  */
 #include <nicforge.h>
 

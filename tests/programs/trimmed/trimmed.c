@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * trimmed: rests cut to less than a frame can have while headers wait to be put in front of them: plainly, to a length
- * that the packet says, on one of two ways, in a loop, and with the cursor set back afterwards.
+ * trimmed: rests cut to less than a frame can have while headers wait to be put in front of them:
+ * plainly, to a length that the packet says, on one of two ways, in a loop, and with the cursor set
+ * back afterwards.
  */
 #include <nicforge.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * two_keys: a packet appends to a byte string and reads bytes behind that under another key of the same table, which
- * may be the same one, and under the first one again; entries are emptied, made anew and evicted in between.
+ * two_keys: a packet appends to a byte string and reads bytes behind that under another key of the
+ * same table, which may be the same one, and under the first one again; entries are emptied, made
+ * anew and evicted in between.
  */
 #include <nicforge.h>
 

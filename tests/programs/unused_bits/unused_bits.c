@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * unused_bits: padding is zero wherever a value comes from. Structs with unused bits between bit-fields, bits without a
- * name, bytes between members, booleans and arrays of such are read from packets in every way, sent on, looked up, kept
- * in byte strings and told to the host.
+ * unused_bits: padding is zero wherever a value comes from. Structs with unused bits between
+ * bit-fields, bits without a name, bytes between members, booleans and arrays of such are read from
+ * packets in every way, sent on, looked up, kept in byte strings and told to the host.
  */
 #include <nicforge.h>
 

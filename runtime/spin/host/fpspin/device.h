@@ -1,12 +1,12 @@
-// Calls of the library to the NIC: a request on a stream socket, and its answer. Numbers are in this computer's order,
-// since both ends are on it. Server: crates/spin, device.
+// Calls of the library to the NIC: a request on a stream socket, and its answer. Numbers are in
+// this computer's order, since both ends are on it. Server: crates/spin, device.
 #pragma once
 
 #include <stdint.h>
 
 enum nf_spin_op {
-    NF_SPIN_OPEN =
-        1, // context, argument = bytes of host memory; answer: the memory as a file descriptor, its NIC-side address
+    NF_SPIN_OPEN = 1,   // context, argument = bytes of host memory; answer: the memory as a file
+                        // descriptor, its NIC-side address
     NF_SPIN_LOAD = 2,   // context, data = the ELF image; answer: struct nf_spin_loaded
     NF_SPIN_UNLOAD = 3, // context
     NF_SPIN_RULES = 4,  // context, data = a ruleset; without data: no packet matches

@@ -65,15 +65,16 @@ static bool get(int fd, void *data, size_t size, int *passed)
     return true;
 }
 
-// A request and its answer. Up to `room` bytes of answer go to `answer`. Gives the answer's value; what fails is told
-// and is errno.
-static bool call(int fd, struct nf_spin_request request, const void *data, void *answer, size_t room, uint64_t *value,
-                 int *passed)
+// A request and its answer. Up to `room` bytes of answer go to `answer`. Gives the answer's value;
+// what fails is told and is errno.
+static bool call(int fd, struct nf_spin_request request, const void *data, void *answer,
+                 size_t room, uint64_t *value, int *passed)
 {
     struct nf_spin_answer head;
     char message[256];
 
-    if (!put(fd, &request, sizeof request) || !put(fd, data, request.size) || !get(fd, &head, sizeof head, passed)) {
+    if (!put(fd, &request, sizeof request) || !put(fd, data, request.size) ||
+        !get(fd, &head, sizeof head, passed)) {
         fprintf(stderr, "fpspin: the NIC does not answer; is `nicforge spin run` still there?\n");
         errno = EPIPE;
         return false;
@@ -99,17 +100,18 @@ static int connect_to(const char *path)
         give_up(path, "the path is too long for a socket");
     strcpy(address.sun_path, path);
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0) {
-        fprintf(stderr,
-                "fpspin: %s: %s; start a NIC with `nicforge spin run --device PATH`, and name it with "
-                "NICFORGE_PSPIN=PATH\n",
-                path, strerror(errno));
+        fprintf(
+            stderr,
+            "fpspin: %s: %s; start a NIC with `nicforge spin run --device PATH`, and name it with "
+            "NICFORGE_PSPIN=PATH\n",
+            path, strerror(errno));
         exit(1);
     }
     return fd;
 }
 
-bool fpspin_init(fpspin_ctx_t *ctx, const char *dev, const char *img, int dest_ctx, const fpspin_ruleset_t *rs,
-                 int num_rs, int hostdma_pages)
+bool fpspin_init(fpspin_ctx_t *ctx, const char *dev, const char *img, int dest_ctx,
+                 const fpspin_ruleset_t *rs, int num_rs, int hostdma_pages)
 {
     const char *path = getenv("NICFORGE_PSPIN");
     size_t length = (size_t)hostdma_pages * PAGE_SIZE;
@@ -124,7 +126,8 @@ bool fpspin_init(fpspin_ctx_t *ctx, const char *dev, const char *img, int dest_c
     ctx->cpu_addr = NULL;
     ctx->fd = device = connect_to(path ? path : dev);
 
-    struct nf_spin_request open = {.op = NF_SPIN_OPEN, .context = (uint32_t)dest_ctx, .argument = length};
+    struct nf_spin_request open = {
+        .op = NF_SPIN_OPEN, .context = (uint32_t)dest_ctx, .argument = length};
     if (!call(ctx->fd, open, NULL, NULL, 0, &address, length ? &memory : NULL))
         return false;
     if (length) {
@@ -132,7 +135,8 @@ bool fpspin_init(fpspin_ctx_t *ctx, const char *dev, const char *img, int dest_c
         close(memory);
         if (ctx->cpu_addr == MAP_FAILED) {
             ctx->cpu_addr = NULL;
-            fprintf(stderr, "fpspin: the memory shared with the NIC cannot be mapped: %s\n", strerror(errno));
+            fprintf(stderr, "fpspin: the memory shared with the NIC cannot be mapped: %s\n",
+                    strerror(errno));
             return false;
         }
     }
@@ -193,7 +197,8 @@ void fpspin_unload(fpspin_ctx_t *ctx)
 
 static void set_rules(int context, const fpspin_ruleset_t *rs)
 {
-    struct nf_spin_request request = {.op = NF_SPIN_RULES, .context = (uint32_t)context, .size = rs ? sizeof *rs : 0};
+    struct nf_spin_request request = {
+        .op = NF_SPIN_RULES, .context = (uint32_t)context, .size = rs ? sizeof *rs : 0};
     if (!call(device, request, rs, NULL, 0, NULL, NULL))
         give_up("rules", "the NIC does not take them");
 }
@@ -221,15 +226,17 @@ void fpspin_ruleset_match(fpspin_ruleset_t *rs) { all_rules(rs, FPSPIN_RULE_EMPT
 
 void fpspin_ruleset_udp(fpspin_ruleset_t *rs)
 {
-    *rs = (fpspin_ruleset_t){.mode = FPSPIN_MODE_AND,
-                             .r = {FPSPIN_RULE_IP, FPSPIN_RULE_IP_PROTO(17), FPSPIN_RULE_EMPTY, FPSPIN_RULE_FALSE}};
+    *rs = (fpspin_ruleset_t){
+        .mode = FPSPIN_MODE_AND,
+        .r = {FPSPIN_RULE_IP, FPSPIN_RULE_IP_PROTO(17), FPSPIN_RULE_EMPTY, FPSPIN_RULE_FALSE}};
 }
 
 void fpspin_ruleset_slmp(fpspin_ruleset_t *rs)
 {
     struct fpspin_rule last = {.idx = 10, .mask = MKEOM, .start = MKEOM, .end = MKEOM};
-    *rs = (fpspin_ruleset_t){.mode = FPSPIN_MODE_AND,
-                             .r = {FPSPIN_RULE_IP, FPSPIN_RULE_IP_PROTO(17), FPSPIN_RULE_UDP_DPORT(SLMP_PORT), last}};
+    *rs = (fpspin_ruleset_t){
+        .mode = FPSPIN_MODE_AND,
+        .r = {FPSPIN_RULE_IP, FPSPIN_RULE_IP_PROTO(17), FPSPIN_RULE_UDP_DPORT(SLMP_PORT), last}};
 }
 
 volatile void *fpspin_pop_req(fpspin_ctx_t *ctx, int hpu_id, fpspin_flag_t *f)
@@ -274,7 +281,8 @@ void fpspin_clear_counter(fpspin_ctx_t *ctx, int id)
 fpspin_counter_t fpspin_get_counter(fpspin_ctx_t *ctx, int id)
 {
     fpspin_counter_t counter;
-    struct nf_spin_request request = {.op = NF_SPIN_READ, .argument = counter_address(ctx, id) << 32 | sizeof counter};
+    struct nf_spin_request request = {.op = NF_SPIN_READ,
+                                      .argument = counter_address(ctx, id) << 32 | sizeof counter};
     if (!call(ctx->fd, request, NULL, &counter, sizeof counter, NULL, NULL))
         give_up("read of a counter", strerror(errno));
     return counter;

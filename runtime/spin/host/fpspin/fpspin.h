@@ -1,8 +1,8 @@
-// FPsPIN's interface for host programs: put handlers on a sPIN NIC, say which packets they get, share memory with them,
-// and send messages over SLMP.
+// FPsPIN's interface for host programs: put handlers on a sPIN NIC, say which packets they get,
+// share memory with them, and send messages over SLMP.
 //
-// The NIC is a `nicforge spin run --device PATH`; programs find it at the path they name themselves or, first, at
-// $NICFORGE_PSPIN.
+// The NIC is a `nicforge spin run --device PATH`; programs find it at the path they name themselves
+// or, first, at $NICFORGE_PSPIN.
 #ifndef __FPSPIN_H__
 #define __FPSPIN_H__
 
@@ -135,8 +135,8 @@ typedef struct {
     void *app_data;
 } fpspin_ctx_t;
 
-// A hit if start <= (word & mask) <= end, where word number idx of the frame is read in network order. Rules 0 to 2
-// choose packets, rule 3 says which is the last of a message.
+// A hit if start <= (word & mask) <= end, where word number idx of the frame is read in network
+// order. Rules 0 to 2 choose packets, rule 3 says which is the last of a message.
 struct fpspin_rule {
     int idx;
     uint32_t mask;
@@ -160,11 +160,11 @@ typedef struct {
 #define FPSPIN_RULE_UDP_DPORT(num) ((struct fpspin_rule){.idx = 9, .mask = 0xffff0000, .start = (uint32_t)(num) << 16, .end = (uint32_t)(num) << 16})
 // clang-format on
 
-// Connects to the NIC, takes `hostdma_pages` pages of memory that handlers can reach, loads the image `img` as context
-// `dest_ctx` and sets its rules. False, with a message, if a step fails; a device that cannot be opened ends the
-// program.
-bool fpspin_init(fpspin_ctx_t *ctx, const char *dev, const char *img, int dest_ctx, const fpspin_ruleset_t *rs,
-                 int num_rs, int hostdma_pages);
+// Connects to the NIC, takes `hostdma_pages` pages of memory that handlers can reach, loads the
+// image `img` as context `dest_ctx` and sets its rules. False, with a message, if a step fails; a
+// device that cannot be opened ends the program.
+bool fpspin_init(fpspin_ctx_t *ctx, const char *dev, const char *img, int dest_ctx,
+                 const fpspin_ruleset_t *rs, int num_rs, int hostdma_pages);
 void fpspin_exit(fpspin_ctx_t *ctx);
 void fpspin_load(fpspin_ctx_t *ctx, const char *elf, uint64_t hostmem_ptr, uint32_t hostmem_size);
 void fpspin_unload(fpspin_ctx_t *ctx);
@@ -177,7 +177,8 @@ void fpspin_ruleset_match(fpspin_ruleset_t *rs);
 void fpspin_ruleset_udp(fpspin_ruleset_t *rs);
 void fpspin_ruleset_slmp(fpspin_ruleset_t *rs);
 
-// The request of a handler unit that has not been seen yet: what it wrote to its page, or NULL. Its answer.
+// The request of a handler unit that has not been seen yet: what it wrote to its page, or NULL. Its
+// answer.
 volatile void *fpspin_pop_req(fpspin_ctx_t *ctx, int hpu_id, fpspin_flag_t *f);
 void fpspin_push_resp(fpspin_ctx_t *ctx, int hpu_id, fpspin_flag_t flag);
 
@@ -204,11 +205,11 @@ typedef struct {
     int num_threads;
 } slmp_sock_t;
 
-// Messages over UDP: a window of unacknowledged packets (0: none are acknowledged but the first and last), payloads a
-// multiple of `align`, a pause after each packet in microseconds, threads.
+// Messages over UDP: a window of unacknowledged packets (0: none are acknowledged but the first and
+// last), payloads a multiple of `align`, a pause after each packet in microseconds, threads.
 int slmp_socket(slmp_sock_t *sock, int wnd_sz, int align, int fc_us, int num_threads);
-// 0: all arrived. -1: an error or no acknowledgement in time; -2: none for the first packet; -3: the first could not be
-// sent.
+// 0: all arrived. -1: an error or no acknowledgement in time; -2: none for the first packet; -3:
+// the first could not be sent.
 int slmp_sendmsg(slmp_sock_t *sock, in_addr_t server, int msgid, void *buf, size_t sz);
 int slmp_close(slmp_sock_t *sock);
 

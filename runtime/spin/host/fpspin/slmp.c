@@ -1,12 +1,13 @@
-// Messages over SLMP: UDP datagrams of at most 1462 bytes to port 9330, each with flags, the message's number and its
-// offset.
+// Messages over SLMP: UDP datagrams of at most 1462 bytes to port 9330, each with flags, the
+// message's number and its offset.
 //
-// The first packet (SYN) is acknowledged before any other is sent, so that the receiver's header handler comes first;
-// the last (EOM) is sent when all others have arrived, so that its tail handler comes last. In between every thread
-// sends its own contiguous share with at most its part of the window unacknowledged. Acknowledgements name the offset;
-// a packet without one is sent again after a time that doubles with each attempt. Receivers write a packet's bytes
-// where they belong, so twice is as good as once. With window 0 nothing between first and last is acknowledged, and
-// what is lost stays lost.
+// The first packet (SYN) is acknowledged before any other is sent, so that the receiver's header
+// handler comes first; the last (EOM) is sent when all others have arrived, so that its tail
+// handler comes last. In between every thread sends its own contiguous share with at most its part
+// of the window unacknowledged. Acknowledgements name the offset; a packet without one is sent
+// again after a time that doubles with each attempt. Receivers write a packet's bytes where they
+// belong, so twice is as good as once. With window 0 nothing between first and last is
+// acknowledged, and what is lost stays lost.
 #include "fpspin.h"
 
 #include <errno.h>
@@ -60,16 +61,19 @@ static bool send_packet(struct message *message, size_t packet, uint16_t flags)
         uint8_t payload[SLMP_PAYLOAD_SIZE];
     } __attribute__((__packed__)) datagram;
     size_t offset = packet * message->payload;
-    size_t size = message->size - offset < message->payload ? message->size - offset : message->payload;
+    size_t size =
+        message->size - offset < message->payload ? message->size - offset : message->payload;
 
     datagram.header = (slmp_hdr_t){htons(flags), message->id, htonl((uint32_t)offset)};
     memcpy(datagram.payload, message->data + offset, size);
     while (send(message->fd, &datagram, sizeof(slmp_hdr_t) + size, 0) < 0) {
         struct pollfd room = {.fd = message->fd, .events = POLLOUT};
-        // A receiver that was not there a moment ago (ECONNREFUSED) may be now: acknowledgements decide.
+        // A receiver that was not there a moment ago (ECONNREFUSED) may be now: acknowledgements
+        // decide.
         if (errno == ECONNREFUSED)
             break;
-        if ((errno != EAGAIN && errno != EINTR && errno != ENOBUFS) || poll(&room, 1, PATIENCE_MS) == 0)
+        if ((errno != EAGAIN && errno != EINTR && errno != ENOBUFS) ||
+            poll(&room, 1, PATIENCE_MS) == 0)
             return false;
     }
     if (message->sock->fc_us)
@@ -99,8 +103,8 @@ static void take_acknowledgements(struct message *message, int wait_ms)
 }
 
 // Sends packet after packet and again what was lost, until all are acknowledged.
-static bool send_acknowledged(struct message *message, size_t from, size_t to, size_t window, uint16_t flags,
-                              int patience_ms)
+static bool send_acknowledged(struct message *message, size_t from, size_t to, size_t window,
+                              uint16_t flags, int patience_ms)
 {
     struct flight {
         size_t packet;
@@ -144,7 +148,8 @@ static void *send_share(void *arg)
     bool fine = true;
 
     if (share->window > 0)
-        fine = send_acknowledged(message, share->from, share->to, share->window, MKSYN, PATIENCE_MS);
+        fine =
+            send_acknowledged(message, share->from, share->to, share->window, MKSYN, PATIENCE_MS);
     else
         for (size_t packet = share->from; fine && packet < share->to; packet++)
             fine = send_packet(message, packet, 0);
@@ -156,12 +161,13 @@ static void *send_share(void *arg)
 int slmp_socket(slmp_sock_t *sock, int wnd_sz, int align, int fc_us, int num_threads)
 {
     if (num_threads <= 0 || wnd_sz < 0 || align < 1 || align > SLMP_PAYLOAD_SIZE) {
-        fprintf(stderr,
-                "slmp_socket: at least one thread, a window of 0 or more and an alignment of 1 to 1462 are needed\n");
+        fprintf(stderr, "slmp_socket: at least one thread, a window of 0 or more and an alignment "
+                        "of 1 to 1462 are needed\n");
         errno = EINVAL;
         return -1;
     }
-    *sock = (slmp_sock_t){.wnd_sz = wnd_sz, .align = align, .fc_us = fc_us, .num_threads = num_threads};
+    *sock =
+        (slmp_sock_t){.wnd_sz = wnd_sz, .align = align, .fc_us = fc_us, .num_threads = num_threads};
     return 0;
 }
 
@@ -176,7 +182,8 @@ static bool send_middle(struct message *message)
 
     message->failed = !handles || !shares;
     for (size_t at = 0; !message->failed && at < threads; at++) {
-        shares[at] = (struct share){message, 1 + middle * at / threads, 1 + middle * (at + 1) / threads, window};
+        shares[at] = (struct share){message, 1 + middle * at / threads,
+                                    1 + middle * (at + 1) / threads, window};
         if (pthread_create(&handles[at], NULL, send_share, &shares[at]) != 0)
             break;
         started++;
@@ -207,7 +214,8 @@ static int send_message(struct message *message)
 
 int slmp_sendmsg(slmp_sock_t *sock, in_addr_t server, int msgid, void *buf, size_t sz)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(SLMP_PORT), .sin_addr = {server}};
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(SLMP_PORT), .sin_addr = {server}};
     int bytes = BUFFER_BYTES;
     struct message message = {.sock = sock, .id = htonl((uint32_t)msgid), .data = buf, .size = sz};
 
@@ -224,7 +232,9 @@ int slmp_sendmsg(slmp_sock_t *sock, in_addr_t server, int msgid, void *buf, size
     if (message.acknowledged && message.fd >= 0 &&
         setsockopt(message.fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes) == 0 &&
         setsockopt(message.fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes) == 0)
-        result = connect(message.fd, (struct sockaddr *)&to, sizeof to) < 0 ? -3 : send_message(&message);
+        result = connect(message.fd, (struct sockaddr *)&to, sizeof to) < 0
+                     ? -3
+                     : send_message(&message);
     free(message.acknowledged);
     if (message.fd >= 0)
         close(message.fd);

@@ -1,5 +1,5 @@
-// Headers of frames as they are on a wire, fields of several bytes in network order, and those of SLMP, the message
-// protocol over UDP port 9330.
+// Headers of frames as they are on a wire, fields of several bytes in network order, and those of
+// SLMP, the message protocol over UDP port 9330.
 #ifndef PACKETS_H
 #define PACKETS_H
 
@@ -76,10 +76,11 @@ static inline uint32_t bswap_32(uint32_t value)
 #define ntohl htonl
 
 // Bytes behind the SLMP header.
-#define SLMP_PAYLOAD_LEN(hdrs) (ntohs(hdrs->udp_hdr.length) - sizeof(udp_hdr_t) - sizeof(slmp_hdr_t))
+#define SLMP_PAYLOAD_LEN(hdrs)                                                                     \
+    (ntohs(hdrs->udp_hdr.length) - sizeof(udp_hdr_t) - sizeof(slmp_hdr_t))
 
-// Internet checksum (RFC 1071), ready to be stored. Whole words are added as they lie, with their carries: the sum of
-// both halves, and its bytes swapped, is the same.
+// Internet checksum (RFC 1071), ready to be stored. Whole words are added as they lie, with their
+// carries: the sum of both halves, and its bytes swapped, is the same.
 static inline uint16_t ip_checksum(void *vdata, size_t length)
 {
     const uint8_t *data = (const uint8_t *)vdata;

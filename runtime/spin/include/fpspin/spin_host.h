@@ -1,5 +1,6 @@
-// Requests from handlers to a program on the host: every HPU has a page of host memory with a flag and, 64 bytes on,
-// room for data. The host answers by writing a flag with the same number into the NIC's memory.
+// Requests from handlers to a program on the host: every HPU has a page of host memory with a flag
+// and, 64 bytes on, room for data. The host answers by writing a flag with the same number into the
+// NIC's memory.
 #pragma once
 
 #include <stdint.h>
@@ -25,7 +26,8 @@ _Static_assert(sizeof(fpspin_flag_t) == 8, "a flag is written in one piece");
 #define HOST_ADDR_HPU(args) (HOST_ADDR(args) + HPU_ID(args) * PAGE_SIZE)
 #define HOST_PLD_ADDR(args) (HOST_ADDR_HPU(args) + DMA_ALIGN)
 
-// Number of each core's last request, in its cluster's memory; where clusters have no data of their own, for all.
+// Number of each core's last request, in its cluster's memory; where clusters have no data of their
+// own, for all.
 #ifdef __riscv
 extern volatile uint8_t dma_idx[NUM_CLUSTER_HPUS];
 #define NF_SPIN_DMA_IDX(args) ((args)->hpu_id)

@@ -1,4 +1,5 @@
-// Headers of PsPIN's packets: they start at IP, and fields of several bytes are in the machine's own order.
+// Headers of PsPIN's packets: they start at IP, and fields of several bytes are in the machine's
+// own order.
 #ifndef PACKETS_H
 #define PACKETS_H
 

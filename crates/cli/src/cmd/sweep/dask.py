@@ -1,4 +1,5 @@
-"""The Dask client of `nicforge sweep`: commands come as lines of JSON, results go as lines of JSON."""
+"""The Dask client of `nicforge sweep`: commands come as lines of JSON, results go as lines of
+JSON."""
 
 import json
 import signal
@@ -15,7 +16,9 @@ def run(job, arguments):
     start = time.monotonic()
     done = {"job": job}
     try:
-        ran = subprocess.run(["nicforge", *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        ran = subprocess.run(
+            ["nicforge", *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
         if ran.returncode == 0:
             done["output"] = ran.stdout
         else:
