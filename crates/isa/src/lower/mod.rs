@@ -10,10 +10,12 @@
 
 mod alu;
 mod cache;
+mod copies;
 mod inline;
 mod jump;
 mod memory;
 mod shift;
+mod stack;
 mod tables;
 mod words;
 
@@ -64,6 +66,7 @@ struct Lower<'a> {
     at: usize,
     /// Packet reads: by instruction, where its bytes are.
     cached: Vec<Option<cache::Place>>,
+    parts: Vec<copies::Part>,
     looked_up: Vec<u32>,
     writes: bool,
     modelled: bool,
@@ -91,7 +94,8 @@ pub fn lower(program: &Program, maps: &[Map]) -> Result<Lowered, LowerError> {
 fn lower_line(program: &Program, maps: &[Map]) -> Result<Lowered, LowerError> {
     let insns = &program.insns;
     let states = kinds::kinds(insns);
-    let cached = cache::groups(insns, &states);
+    let parts = copies::copies(insns, &states);
+    let cached = cache::groups(insns, &states, &parts);
     let mut lower = Lower {
         program,
         maps,
@@ -102,6 +106,7 @@ fn lower_line(program: &Program, maps: &[Map]) -> Result<Lowered, LowerError> {
         origin: Vec::new(),
         at: 0,
         cached,
+        parts,
         looked_up: Vec::new(),
         writes: false,
         modelled: false,
@@ -240,6 +245,14 @@ impl Lower<'_> {
         if insn.dst > 10 || insn.src > 10 && insn.code != LDDW {
             return Err(format!("register r{} does not exist", insn.dst.max(insn.src)));
         }
+        match self.parts[self.at] {
+            copies::Part::First(copy) => {
+                self.copy(insn, copy);
+                return Ok(());
+            }
+            copies::Part::Other => return Ok(()),
+            copies::Part::No => {}
+        }
         match insn.code & 7 {
             class::LD if insn.code == LDDW => self.load_wide(insn),
             class::LDX => self.load(insn),
@@ -263,7 +276,7 @@ impl Lower<'_> {
                     self.program.insns.get(self.at + 1).map_or(0, |next| next.imm as u32);
                 self.immediate(low(insn.dst), insn.imm as u32);
                 if high_word == insn.imm as u32 {
-                    self.alu(high(insn.dst), Operand::None, AluOp::B, other(low(insn.dst)));
+                    self.alu(high(insn.dst), Operand::None, AluOp::B, low(insn.dst));
                 } else {
                     self.immediate(high(insn.dst), high_word);
                 }
@@ -272,7 +285,7 @@ impl Lower<'_> {
             crate::object::PSEUDO_MAP => {
                 // A map is known where it is used; its pointer is nothing.
                 self.both(Op::Immed { dst: low(insn.dst), value: 0, shift: 0 });
-                self.alu(high(insn.dst), Operand::None, AluOp::B, other(low(insn.dst)));
+                self.alu(high(insn.dst), Operand::None, AluOp::B, low(insn.dst));
                 Ok(())
             }
             crate::object::PSEUDO_VALUE => {
@@ -299,7 +312,9 @@ impl Lower<'_> {
         let inner: HashMap<usize, u32> = self.inner.drain(..).collect();
         for index in 0..self.out.len() {
             if let Some(to) = inner.get(&index) {
-                if let Op::Branch { target, .. } = &mut self.out[index].op {
+                if let Op::Branch { target, .. } | Op::BranchBit { target, .. } =
+                    &mut self.out[index].op
+                {
                     *target = Target::Insn(*to);
                 }
                 continue;
@@ -320,35 +335,26 @@ impl Lower<'_> {
     /// then padding.
     fn stubs(&mut self) {
         self.at = self.program.insns.len().saturating_sub(1);
-        let (a0, code, none) = (Operand::A(0), Operand::B(20), Operand::None);
+        let (a0, a1, b2, none) = (Operand::A(0), Operand::A(1), Operand::B(2), Operand::None);
         let aborted = self.out.len() as u32;
         let leave = Op::Branch { cond: Cond::Always, target: Target::Exit, defer: 2 };
+        let clear = Op::Alu { dst: a0, a: none, op: AluOp::B, b: Operand::Imm(0) };
+        let code =
+            |src| Op::LdField { dst: a0, mask: 0b1100, src, shift: Shift::Left(16), clear: false };
+        let shifted = |dst, a, op, b, shift| Op::AluShf { dst, a, op, b, shift };
         self.one(leave);
-        self.one(Op::Alu { dst: a0, a: none, op: AluOp::B, b: Operand::Imm(0x82) });
-        self.one(Op::Nop);
+        self.one(clear);
+        self.one(code(Operand::Imm(0x82)));
         self.test(Operand::Imm(3), AluOp::Sub, Operand::B(0));
         self.one(Op::Branch { cond: Cond::CarryClear, target: Target::Insn(aborted), defer: 0 });
         // A byte for each of 0 to 3.
-        self.one(Op::Immed { dst: code, value: 0x2282, shift: 0 });
-        self.one(Op::ImmedW1 { dst: code, value: 0x4411 });
-        self.one(Op::AluShf {
-            dst: a0,
-            a: none,
-            op: AluOp::B,
-            b: Operand::B(0),
-            shift: Shift::Left(3),
-        });
-        self.test(a0, AluOp::Or, Operand::Imm(0));
-        self.one(Op::AluShf {
-            dst: a0,
-            a: none,
-            op: AluOp::B,
-            b: code,
-            shift: Shift::RightIndirect,
-        });
+        self.immediate_one(b2, 0x4411_2282);
+        self.one(shifted(a1, none, AluOp::B, Operand::B(0), Shift::Left(3)));
+        self.test(a1, AluOp::Or, Operand::Imm(0));
+        self.one(shifted(b2, Operand::Imm(0xff), AluOp::And, b2, Shift::RightIndirect));
         self.one(leave);
-        self.one(Op::Alu { dst: a0, a: a0, op: AluOp::And, b: Operand::Imm(0xff) });
-        self.one(Op::Nop);
+        self.one(clear);
+        self.one(code(b2));
         for _ in 0..8 {
             self.one(Op::Nop);
         }
