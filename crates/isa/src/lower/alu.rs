@@ -187,19 +187,18 @@ impl Lower<'_> {
             by = Reciprocal::of(divisor >> before, 32 - before);
         }
         let factor = self.operand(by.factor);
+        // By nothing, the driver's word means an indirect shift, whose amount nobody set.
         let shift = |lower: &mut Self, by| {
             lower.both(Op::AluShf {
                 dst: d,
                 a: Operand::None,
                 op: AluOp::B,
                 b: d,
-                shift: Shift::Right(by),
+                shift: if by == 0 { Shift::RightIndirect } else { Shift::Right(by) },
             });
         };
         if divisor.is_power_of_two() {
-            if divisor > 1 {
-                shift(self, divisor.trailing_zeros() as u8);
-            }
+            shift(self, divisor.trailing_zeros() as u8);
             return Ok(());
         }
         let none = Operand::None;
@@ -221,9 +220,7 @@ impl Lower<'_> {
         self.multiply_words(d, factor);
         self.one(Op::Mul { a: none, b: none, step: MulStep::WideLast });
         self.both(Op::Mul { a: d, b: none, step: MulStep::WideHigh });
-        if by.shift > 0 {
-            shift(self, by.shift);
-        }
+        shift(self, by.shift);
         Ok(())
     }
 

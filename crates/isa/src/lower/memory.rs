@@ -131,8 +131,8 @@ impl Lower<'_> {
     }
 
     fn store_packet(&mut self, insn: Insn, bytes: u8) -> Result<(), String> {
-        self.put(insn, bytes);
         let offset = self.small_operand(insn.off as i32 as u32);
+        self.put(insn, bytes);
         self.one(mem(MemOp::Write8, low(insn.dst), false, offset, bytes, false));
         Ok(())
     }

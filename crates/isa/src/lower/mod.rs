@@ -41,6 +41,20 @@ pub struct Lowered {
     pub modelled: bool,
 }
 
+/// Whose translation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Driver {
+    /// The driver of the published measurements, which writes array look-ups in place.
+    #[default]
+    Artifact,
+    /// Linux 6.1, which calls the firmware for maps.
+    Linux61,
+}
+
+/// Drivers as command lines name them.
+pub const DRIVERS: [(Driver, &str); 2] =
+    [(Driver::Artifact, "artifact"), (Driver::Linux61, "linux-6.1")];
+
 /// What the NFP cannot do, or this translation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {reason}")]
@@ -56,6 +70,7 @@ const CONTEXT_ADDRESS: u32 = 0x800;
 
 struct Lower<'a> {
     program: &'a Program,
+    driver: Driver,
     maps: &'a [Map],
     states: Vec<Option<State>>,
     upper: Vec<u16>,
@@ -74,13 +89,21 @@ struct Lower<'a> {
     inner: Vec<(usize, u32)>,
 }
 
-/// Translates a program.
+/// Translates a program as [`Driver::Artifact`] does.
 ///
 /// # Errors
 /// The first instruction, helper or map that is not supported.
 pub fn lower(program: &Program, maps: &[Map]) -> Result<Lowered, LowerError> {
+    lower_as(program, maps, Driver::Artifact)
+}
+
+/// Translates a program as a driver does.
+///
+/// # Errors
+/// The first instruction, helper or map that is not supported.
+pub fn lower_as(program: &Program, maps: &[Map], driver: Driver) -> Result<Lowered, LowerError> {
     let inlined = inline::inline(program).map_err(|(at, reason)| error(program, at, reason))?;
-    let mut lowered = lower_line(&inlined.program, maps).map_err(|mut error| {
+    let mut lowered = lower_line(&inlined.program, maps, driver).map_err(|mut error| {
         error.insn = inlined.origin.get(error.insn).map_or(error.insn, |origin| *origin as usize);
         error
     })?;
@@ -91,13 +114,14 @@ pub fn lower(program: &Program, maps: &[Map]) -> Result<Lowered, LowerError> {
 }
 
 /// Translates a program without calls of BPF functions.
-fn lower_line(program: &Program, maps: &[Map]) -> Result<Lowered, LowerError> {
+fn lower_line(program: &Program, maps: &[Map], driver: Driver) -> Result<Lowered, LowerError> {
     let insns = &program.insns;
     let states = kinds::kinds(insns);
     let parts = copies::copies(insns, &states);
     let cached = cache::groups(insns, &states, &parts);
     let mut lower = Lower {
         program,
+        driver,
         maps,
         upper: ebpf::upper_read(insns),
         depth: depth(insns, &states),
@@ -130,7 +154,7 @@ fn lower_line(program: &Program, maps: &[Map]) -> Result<Lowered, LowerError> {
 }
 
 /// Stack bytes below the frame's top that are accessed, in whole words.
-fn depth(insns: &[Insn], states: &[Option<State>]) -> i64 {
+pub fn depth(insns: &[Insn], states: &[Option<State>]) -> i64 {
     let mut lowest = 0;
     for (insn, state) in insns.iter().zip(states) {
         let Some(state) = state else { continue };

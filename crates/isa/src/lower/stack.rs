@@ -36,6 +36,13 @@ enum Reach {
     Moving,
 }
 
+impl Reach {
+    /// The word of a part, counted from the pointer.
+    fn word(self, part: Part) -> u8 {
+        if self == Reach::Moving { 0 } else { (part.offset / 4) as u8 }
+    }
+}
+
 /// Where a word of the stack is.
 pub(super) struct StackWord {
     pub operand: Operand,
@@ -114,7 +121,7 @@ impl Lower<'_> {
     }
 
     fn load_part(&mut self, reach: Reach, part: Part) {
-        let word = (part.offset / 4) as u8;
+        let word = reach.word(part);
         let moves = reach == Reach::Moving && part.fresh && !part.last;
         if part.bytes == 4 {
             let src = if moves { Operand::LocalNext { index: 3 } } else { local(reach, word) };
@@ -145,7 +152,7 @@ impl Lower<'_> {
     }
 
     fn store_part(&mut self, reach: Reach, part: Part) {
-        let word = (part.offset / 4) as u8;
+        let word = reach.word(part);
         let moves = reach == Reach::Moving && part.fresh && !part.last;
         if part.bytes == 4 {
             let dst = if moves { Operand::LocalNext { index: 3 } } else { local(reach, word) };

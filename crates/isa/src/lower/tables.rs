@@ -9,7 +9,7 @@
 
 use super::memory::mem;
 use super::stack::StackWord;
-use super::{Lower, high, low, other};
+use super::{Driver, Lower, high, low, other};
 use crate::ebpf::Insn;
 use crate::ebpf::kinds::Kind;
 use crate::nfp::{AluOp, Cond, MemOp, MulStep, Op, Operand, Shift, Target};
@@ -64,6 +64,9 @@ impl Lower<'_> {
             return Err("a lookup whose key is not on the stack".to_string());
         };
         self.writes |= helper != 1;
+        if self.driver == Driver::Linux61 {
+            return self.firmware(helper, key);
+        }
         match shape.kind {
             Some(ARRAY) if shape.key_size == 4 && helper == 3 => {
                 self.give(INVALID);
@@ -89,6 +92,33 @@ impl Lower<'_> {
                 }
             )),
         }
+    }
+
+    /// A call of the firmware: the key behind pointer 0, a new value behind pointer 2, the map in
+    /// `gprA_0` and where to go on in `gprB_0`.
+    fn firmware(&mut self, helper: i32, key: i64) -> Result<(), String> {
+        if key % 4 != 0 {
+            return Err("a key that is not at a whole word of the stack".to_string());
+        }
+        let far = key + self.depth != 0;
+        if far {
+            self.one(Op::CsrWrite { index: 0, src: other(low(2)) });
+        }
+        if helper == 2 {
+            self.one(Op::CsrWrite { index: 2, src: other(low(3)) });
+        }
+        let target = Target::Helper(helper as u32);
+        self.one(Op::Branch { cond: Cond::Always, target, defer: 2 });
+        let back = self.out.len() as u32 + 2;
+        self.one(Op::Alu { dst: low(0), a: Operand::None, op: AluOp::B, b: low(1) });
+        self.one(Op::Immed { dst: other(low(0)), value: back, shift: 0 });
+        if far {
+            self.one(Op::CsrWrite { index: 0, src: Operand::A(22) });
+            for _ in 0..3 {
+                self.one(Op::Nop);
+            }
+        }
+        Ok(())
     }
 
     /// The upper part of a map's address, into both banks.
