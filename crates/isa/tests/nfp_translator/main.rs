@@ -2,8 +2,9 @@
 //!
 //! `tests/nfp_translator/build.sh` builds it from Debian's package. What it asks of the verifier,
 //! registers' states before each instruction, comes from our own analysis (`ebpf::kinds`), so this
-//! judges the translation, and that only. `NICFORGE_NFP_PROGRAMS` and `NICFORGE_NFP_SEED` set how many random
-//! programs and from which seed; files in `NICFORGE_NFP_OBJECTS` are compared, too.
+//! judges the translation, and that only. `NICFORGE_NFP_PROGRAMS` and `NICFORGE_NFP_SEED` set how
+//! many random programs and from which seed; files in `NICFORGE_NFP_OBJECTS` are compared, too.
+//! With `NICFORGE_NFP_WHY` the driver says why it refuses.
 
 mod decode;
 mod programs;
