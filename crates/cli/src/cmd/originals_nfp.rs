@@ -1,5 +1,5 @@
-//! NFP programs of the CoNEXT'21 artifact: `NAME.bpf.o` beside the listing `NAME.asm` that its driver
-//! made of it. Each listing is bounded, and so is what our translation makes of the object.
+//! NFP programs of the CoNEXT'21 artifact: `NAME.bpf.o` beside the listing `NAME.asm` that its
+//! driver made of it. Each listing is bounded, and so is what our translation makes of the object.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Packet loads that are read together.
 //!
 //! Loads through one pointer (the same unknown part, the same constant part) form a group until
-//! something ends it: a place that is jumped to, a store to the packet, a call, a copy, another kind
-//! of load, a load through another pointer, or a range of more than 64 bytes. The first load of a
+//! something ends it: a place that is jumped to, a store to the packet, a call, a copy, another
+//! kind of load, a load through another pointer, or a range of more than 64 bytes. The first load of a
 //! group reads the range, the others take their bytes from transfer registers.
 
 use super::copies::Part;

@@ -40,7 +40,8 @@ impl Make<'_> {
         list[self.0.index(list.len())]
     }
 
-    /// Constants of all lengths and signs but the least: the driver takes that for its own negative.
+    /// Constants of all lengths and signs but the least, which the driver takes for its own
+    /// negative.
     fn constant(&mut self) -> i32 {
         let value = self.0.index(1 << 32) as u32 as i32;
         let short = value >> self.pick(&[0, 8, 16, 24, 28]);
