@@ -47,6 +47,8 @@ struct Front {
     result: Slot,
     /// A shifted operand.
     shifted: Slot,
+    /// The condition of a branch whose slots are executed.
+    kept: Slot,
 }
 
 /// What is known while a block is translated.
@@ -87,7 +89,7 @@ pub fn graph(insns: &[Insn], shared: bool) -> Result<Graph, NfpError> {
         let end = leaders.get(number + 1).copied().unwrap_or(insns.len());
         let block = front.block(insns, *start..end, |target| match target {
             Target::Insn(index) => BlockId(block_of(index as usize) as u32),
-            Target::Exit => exit,
+            Target::Exit | Target::Helper(_) => exit,
         })?;
         front.graph.blocks.push(block);
     }
@@ -111,13 +113,19 @@ fn reached(insns: &[Insn], through: impl Fn(&Op) -> bool) -> Vec<bool> {
             continue;
         }
         match insns[at].op {
-            Op::Branch { cond, target, .. } => {
+            Op::Branch { cond, target, defer } => {
                 if let Target::Insn(to) = target {
                     queue.push(to as usize);
                 }
-                if cond != Cond::Always {
+                if cond != Cond::Always || defer > 0 && target != Target::Exit {
                     queue.push(at + 1);
                 }
+            }
+            Op::BranchBit { target, .. } => {
+                if let Target::Insn(to) = target {
+                    queue.push(to as usize);
+                }
+                queue.push(at + 1);
             }
             _ => queue.push(at + 1),
         }
@@ -125,16 +133,26 @@ fn reached(insns: &[Insn], through: impl Fn(&Op) -> bool) -> Vec<bool> {
     reached
 }
 
+/// Where a branch goes, and how many of the instructions behind it are executed before.
+fn branch(op: &Op) -> Option<(Target, usize)> {
+    match *op {
+        // Nothing that counts comes from the slots of what leaves.
+        Op::Branch { target: target @ Target::Exit, .. } => Some((target, 0)),
+        Op::Branch { target, defer, .. } => Some((target, defer.into())),
+        Op::BranchBit { target, .. } => Some((target, 0)),
+        _ => None,
+    }
+}
+
 /// First instructions of blocks, rising.
 fn leaders(insns: &[Insn]) -> Vec<usize> {
     let mut leaders = vec![0];
     for (index, insn) in insns.iter().enumerate() {
-        if let Op::Branch { target, .. } = insn.op {
-            if let Target::Insn(target) = target {
-                leaders.push(target as usize);
-            }
-            leaders.push(index + 1);
+        let Some((target, slots)) = branch(&insn.op) else { continue };
+        if let Target::Insn(target) = target {
+            leaders.push(target as usize);
         }
+        leaders.push(index + 1 + slots);
     }
     leaders.retain(|leader| *leader < insns.len());
     leaders.sort_unstable();
@@ -153,7 +171,7 @@ impl Front {
             |count: usize, bits: u8| (0..count).map(|_| graph.slot(bits)).collect::<Vec<_>>();
         let (a, b, xfer_in, xfer_out, pointers) =
             (bank(32, 32), bank(32, 32), bank(32, 32), bank(32, 32), bank(4, 32));
-        let flags = bank(4, 1);
+        let flags = bank(5, 1);
         let rest = bank(7, 32);
         graph.start = vec![
             (a[22], word(STACK_BASE)),
@@ -190,6 +208,7 @@ impl Front {
             temp: rest[4],
             result: rest[5],
             shifted: rest[6],
+            kept: flags[4],
             graph,
         }
     }
@@ -202,40 +221,94 @@ impl Front {
     ) -> Result<Block, NfpError> {
         let mut steps = Vec::new();
         let mut local = Local::default();
+        // A branch whose slots follow: how many, and how the block ends.
+        let mut deferred: Option<(usize, Next, BranchCost, u32)> = None;
         for index in range.clone() {
             let insn = &insns[index];
             let fail = |reason: &str| NfpError { insn: index, reason: reason.to_string() };
-            if let Op::Branch { cond, target, .. } = insn.op {
+            if let Some((target, slots)) = branch(&insn.op) {
+                if deferred.is_some() {
+                    return Err(fail("a branch in a branch's slot"));
+                }
                 let mut last =
                     Step { effects: Vec::new(), cost: Cost::default(), place: index as u32 };
-                self.commit(&mut local, u64::MAX, &mut last.effects);
-                if !last.effects.is_empty() {
-                    steps.push(last);
+                let (cond, test) = match insn.op {
+                    Op::BranchBit { src, bit, .. } => {
+                        let word = self.read(src, &mut last.effects);
+                        (Cond::Ne, Expr::extract(word, bit, 1))
+                    }
+                    Op::Branch { cond, .. } => (cond, self.condition(cond)),
+                    _ => unreachable!("`branch` knows two kinds"),
+                };
+                let bit = matches!(insn.op, Op::BranchBit { .. });
+                if slots == 0 {
+                    self.commit(&mut local, u64::MAX, &mut last.effects);
                 }
-                let taken = target_of(target);
                 let milli = |taken, fresh| 1000 * u64::from(branch_cycles(cond, taken, fresh));
-                let branch = BranchCost {
+                let cost = BranchCost {
                     taken: milli(true, false),
                     fall: milli(false, false),
-                    fresh: milli(true, true) - milli(true, false),
+                    fresh: if bit { 0 } else { milli(true, true) - milli(true, false) },
                 };
+                if let Target::Helper(number) = target {
+                    return Err(fail(&format!(
+                        "calls the firmware's code for BPF helper {number}, which is not published"
+                    )));
+                }
+                let taken = target_of(target);
                 let next = if cond == Cond::Always {
                     Next::Goto(taken)
-                } else if index + 1 == insns.len() {
+                } else if index + 1 + slots >= insns.len() {
                     return Err(fail("the last instruction falls through"));
                 } else {
-                    Next::Branch {
-                        cond: self.condition(cond),
-                        taken,
-                        fall: target_of(Target::Insn(index as u32 + 1)),
-                    }
+                    // Slots may change the flags.
+                    let cond = if slots == 0 {
+                        test
+                    } else {
+                        last.effects.push(Effect::Set(self.kept, test));
+                        Expr::Slot(self.kept)
+                    };
+                    let fall = target_of(Target::Insn((index + 1 + slots) as u32));
+                    Next::Branch { cond, taken, fall }
                 };
-                return Ok(Block { steps, next, branch, place: Some(index as u32) });
+                if !last.effects.is_empty() {
+                    last.cost.flags = steps.last().is_some_and(|step: &Step| step.cost.flags);
+                    steps.push(last);
+                }
+                if slots == 0 {
+                    return Ok(Block { steps, next, branch: cost, place: Some(index as u32) });
+                }
+                local.fresh_latch = false;
+                deferred = Some((slots, next, cost, index as u32));
+                continue;
             }
             let mut effects = Vec::new();
             self.commit(&mut local, 1, &mut effects);
             self.translate(insn, &mut local, &mut effects).map_err(|reason| fail(&reason))?;
             steps.push(Step { effects, cost: step_cost(&insn.op), place: index as u32 });
+            let Some((slots, next, branch, place)) = &mut deferred else { continue };
+            *slots -= 1;
+            if *slots == 0 {
+                let mut last =
+                    Step { effects: Vec::new(), cost: Cost::default(), place: index as u32 };
+                self.commit(&mut local, u64::MAX, &mut last.effects);
+                if !last.effects.is_empty() {
+                    last.cost.flags = steps.last().is_some_and(|step| step.cost.flags);
+                    steps.push(last);
+                }
+                return Ok(Block {
+                    steps,
+                    next: next.clone(),
+                    branch: *branch,
+                    place: Some(*place),
+                });
+            }
+        }
+        if deferred.is_some() {
+            return Err(NfpError {
+                insn: range.end - 1,
+                reason: "a jump into the slots of a branch".to_string(),
+            });
         }
         if range.end == insns.len() {
             return Err(NfpError {
@@ -307,7 +380,18 @@ impl Front {
                 effects.push(Effect::Load { slot: self.temp, address, bytes: 4 });
                 Expr::Slot(self.temp)
             }
+            Operand::LocalNext { index } => {
+                let address = self.local_address(index, 0);
+                effects.push(Effect::Load { slot: self.temp, address, bytes: 4 });
+                self.move_on(index, effects);
+                Expr::Slot(self.temp)
+            }
         }
+    }
+
+    fn move_on(&self, index: u8, effects: &mut Vec<Effect>) {
+        let pointer = self.pointers[usize::from(index)];
+        effects.push(Effect::Set(pointer, Expr::add(Expr::Slot(pointer), word(4))));
     }
 
     fn write(&self, operand: Operand, both: bool, value: Expr, effects: &mut Vec<Effect>) {
@@ -330,6 +414,11 @@ impl Front {
                     bytes: 4,
                     value,
                 });
+            }
+            Operand::LocalNext { index } => {
+                let address = self.local_address(index, 0);
+                effects.push(Effect::Store { address, bytes: 4, value });
+                self.move_on(index, effects);
             }
             Operand::None | Operand::Imm(_) => {}
         }

@@ -19,11 +19,11 @@ use ebpf_world::run;
 /// Most instructions a witness may take.
 const LIMIT: u64 = 10_000_000;
 
-/// Runs a witness on the interpreter of NFP listings.
+/// Runs a witness on the interpreter of NFP listings; how many instructions it executes.
 ///
 /// # Errors
 /// What differs from the claim.
-pub fn nfp(insns: &[Insn], witness: &Witness) -> Result<(), String> {
+pub fn nfp(insns: &[Insn], witness: &Witness) -> Result<u64, String> {
     let mut reads: VecDeque<_> = witness.reads.iter().collect();
     let mut dram = |read: &DramRead| {
         let mut bytes = vec![0; read.bytes];
@@ -55,7 +55,7 @@ pub fn nfp(insns: &[Insn], witness: &Witness) -> Result<(), String> {
             witness.work.micro as f64 / 1e6
         ));
     }
-    Ok(())
+    Ok(run.executed)
 }
 
 /// Runs a witness of an αIR program on the reference interpreter. Where what is unknown decides,

@@ -294,3 +294,35 @@ fn tables_are_in_the_nearest_memory_with_room() {
     let farther = [cycles(8192), cycles(1 << 18), cycles(1 << 21)];
     assert!(near < farther[0] && farther[0] < farther[1] && farther[1] < farther[2], "{farther:?}");
 }
+
+/// Two drivers' code, and an answer that names both where there is no such third.
+#[test]
+fn drivers_have_names() {
+    let place = Place::new();
+    let bound = ["bound", &xdp("quic_lb4.c")];
+    let of = |more: &[&str]| place.run(&[&bound[..], more].concat());
+    let listing = |driver| of(&["--driver", driver, "--emit", "nfp"]).ok().to_string();
+    let (artifact, linux) = (listing("artifact"), listing("linux-6.1"));
+    assert_eq!(artifact, of(&["--emit", "nfp"]).ok());
+    assert!(linux.contains("br[.15001], defer[2]") && !artifact.contains("br[.15001]"), "{linux}");
+    let refused = of(&["--driver", "linux-6.1"]);
+    refused.fails(1, &["BPF helper 1, which is not published; --driver artifact"]);
+    of(&["--driver", "linux"]).fails(2, &["there are artifact and linux-6.1"]);
+    of(&["--driver", "artifact", "--target", "xdp"])
+        .fails(2, &["--driver is for --target agilio-xdp"]);
+}
+
+/// Where an instruction takes a cycle, they are as many; on the NFP waits come on top.
+#[test]
+fn executed_instructions_stand_beside_cycles() {
+    let place = Place::new();
+    for (target, waits) in [("xdp", false), ("agilio-xdp", true)] {
+        let bound = ["bound", &xdp("quic_lb4.c"), "--target", target];
+        let said = json(place.run(&[&bound[..], &["--json"]].concat()).ok());
+        let (cycles, executed) = (said["cycles"].as_f64(), said["instructions"].as_f64());
+        let (cycles, executed) = (cycles.unwrap(), executed.unwrap());
+        assert_eq!(executed < cycles, waits, "{said}");
+        let text = place.run(&bound).ok().to_string();
+        assert!(text.contains(&format!("{cycles} cycles for {executed} instructions")), "{text}");
+    }
+}

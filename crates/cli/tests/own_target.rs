@@ -207,10 +207,14 @@ fn cycles_are_those_of_the_files_clock() {
 fn refused(place: &Place, like: &str, change: [&str; 2], code: i32, says: &[&str]) {
     let shown = place.run(&["targets", "show", like]);
     assert!(shown.ok().contains(change[0]), "{like} has no {}", change[0]);
+    // `{line}` in what is said: where the change begins.
+    let line = shown.out[..shown.out.find(change[0]).unwrap()].lines().count() + 1;
+    let says: Vec<_> = says.iter().map(|say| say.replace("{line}", &line.to_string())).collect();
+    let says: Vec<_> = says.iter().map(String::as_str).collect();
     place.file("mine.toml", shown.ok().replace(change[0], change[1]));
     for command in ["build", "run", "verify"] {
         let ran = place.run(&[command, "l2_forward", "--target", "./mine.toml"]);
-        ran.fails(code, says);
+        ran.fails(code, &says);
         assert_eq!(ran.err.lines().count(), 1, "one message: {ran:?}");
     }
 }
@@ -226,7 +230,7 @@ fn mistakes_in_a_file_are_one_message_with_place_reason_and_remedy() {
         "u280",
         word,
         1,
-        &["mine.toml:13: unknown variant `fpga`", known, "docs/targets.md"],
+        &["mine.toml:{line}: unknown variant `fpga`", known, "docs/targets.md"],
     );
     let key = ["clock = \"250 MHz\"       # [alkali]\ninit", "init"];
     refused(&place, "u280", key, 1, &["mine.toml:11: missing field `clock`", "targets show NAME"]);

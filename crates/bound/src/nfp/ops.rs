@@ -172,7 +172,10 @@ impl Front {
                 self.write(dst, both, word(value), effects);
             }
             Op::ImmedW1 { dst, value } => {
-                let old = self.read(dst, effects);
+                let old = match dst {
+                    Operand::Xfer(n) => Expr::Slot(self.xfer_out[usize::from(n) & 31]),
+                    _ => self.read(dst, effects),
+                };
                 let value = Expr::concat(Expr::Const(16, value.into()), Expr::extract(old, 0, 16));
                 self.write(dst, both, value, effects);
             }
@@ -231,7 +234,7 @@ impl Front {
                 let (base, offset) = self.operands(base, offset, effects)?;
                 self.memory(op, xfer, (base, far, offset), count, effects)?;
             }
-            Op::Nop | Op::Branch { .. } => {}
+            Op::Nop | Op::Branch { .. } | Op::BranchBit { .. } => {}
         }
         Ok(())
     }
@@ -243,7 +246,8 @@ impl Front {
         b: Operand,
         effects: &mut Vec<Effect>,
     ) -> Result<(Expr, Expr), String> {
-        if matches!((a, b), (Operand::Local { .. }, Operand::Local { .. })) {
+        let local = |operand| matches!(operand, Operand::Local { .. } | Operand::LocalNext { .. });
+        if local(a) && local(b) {
             return Err("two operands in local memory".to_string());
         }
         Ok((self.read(a, effects), self.read(b, effects)))
@@ -324,7 +328,7 @@ impl Front {
         if first + words as usize > 32 {
             return Err("more words than transfer registers".to_string());
         }
-        if matches!(op, MemOp::AddImm | MemOp::Add | MemOp::Add64) {
+        if matches!(op, MemOp::AddImm | MemOp::Add) {
             // Counters are not read back in the model; the addition costs time and nothing else.
             return Ok(());
         }

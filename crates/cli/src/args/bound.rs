@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, ValueEnum};
+use nicforge_isa::lower::{DRIVERS, Driver};
 
 use super::seconds;
 
@@ -25,6 +26,12 @@ fn bound_target(text: &str) -> Result<BoundTarget, std::convert::Infallible> {
         "xdp" => BoundTarget::Xdp,
         other => BoundTarget::Described(other.to_string()),
     })
+}
+
+fn driver(text: &str) -> Result<Driver, String> {
+    let names: Vec<&str> = DRIVERS.iter().map(|(_, name)| *name).collect();
+    let found = DRIVERS.iter().find(|(_, name)| *name == text).map(|(driver, _)| *driver);
+    found.ok_or_else(|| format!("no such driver; there are {}", names.join(" and ")))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -67,6 +74,10 @@ pub struct Bound {
     /// for Nicforge programs and handlers
     #[arg(long, value_name = "TARGET", value_parser = bound_target, default_value = "agilio-xdp")]
     pub target: BoundTarget,
+    /// Whose translation of objects to NFP code: artifact (of the published measurements; array
+    /// look-ups are in place) or linux-6.1 (maps are the firmware's); default: artifact
+    #[arg(long, value_name = "NAME", value_parser = driver)]
+    pub driver: Option<Driver>,
     /// Function to analyse, if the object has several programs
     #[arg(long, value_name = "NAME")]
     pub program: Option<String>,

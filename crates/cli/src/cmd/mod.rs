@@ -17,6 +17,7 @@ mod metrics;
 mod module;
 mod new;
 mod originals;
+mod originals_nfp;
 pub mod pipelines;
 mod plan;
 pub mod rates;

@@ -1,4 +1,5 @@
 //! `nicforge validate originals`: other systems' own programs, as they are in their repositories.
+//! NFP programs are the business of `originals_nfp`.
 //!
 //! Alkali's C programs: whether they are accepted, do in the interpreter what they do as plain C
 //! (`nicforge_run::alkali`), and do on every target what they do in the interpreter (`nicforge
@@ -16,7 +17,7 @@ use nicforge_target::{Target, load, support};
 use serde_json::{Value, json};
 
 use super::validate_alkali::{original, plan};
-use super::{matrix, validate};
+use super::{matrix, originals_nfp, validate};
 use crate::args::{Source, Validate};
 use crate::context::{Failure, Runtime};
 use crate::text::table;
@@ -52,8 +53,21 @@ pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
     let mut found = Vec::new();
     collect(from, &mut found).map_err(|e| Failure::user(format!("{}: {e}", from.display())))?;
     found.sort();
+    let mut listings = Vec::new();
+    originals_nfp::collect(from, &mut listings)
+        .map_err(|e| Failure::user(format!("{}: {e}", from.display())))?;
+    listings.sort();
+    if !listings.is_empty() {
+        originals_nfp::run(from, &listings, args)?;
+    }
     if found.is_empty() {
-        return Err(Failure::user(format!("no program of Alkali below {}", from.display())));
+        if listings.is_empty() {
+            return Err(Failure::user(format!(
+                "no program of Alkali and no NFP listing with its object below {}",
+                from.display()
+            )));
+        }
+        return Ok(());
     }
     let names = match &args.targets[..] {
         [] => load::names().into_iter().map(str::to_string).collect(),

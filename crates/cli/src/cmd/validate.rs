@@ -308,7 +308,7 @@ struct Example {
     pps: f64,
 }
 
-fn options(machine: Machine) -> Options {
+pub fn options(machine: Machine) -> Options {
     Options {
         machine,
         sizes: (60, 1500),

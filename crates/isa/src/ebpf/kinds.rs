@@ -130,27 +130,33 @@ fn narrow(insn: Insn, taken: bool, state: &mut State) {
 }
 
 fn join(a: &State, b: &State, at: u32, wide: bool) -> State {
-    let mut regs = a.regs;
-    for (mine, theirs) in regs.iter_mut().zip(&b.regs) {
-        *mine = join_kind(*mine, *theirs, at, wide);
-    }
     let find =
         |offset: i64| b.spilled.iter().find(|(other, _)| *other == offset).map(|(_, kind)| *kind);
-    let both = a
-        .spilled
-        .iter()
-        .filter_map(|(offset, kind)| Some((*offset, join_kind(*kind, find(*offset)?, at, wide))));
-    State { regs, spilled: both.collect() }
+    let spilled = a.spilled.iter().filter_map(|(at, kind)| Some((*kind, find(*at)?)));
+    let pairs: Vec<(Kind, Kind)> =
+        a.regs.iter().copied().zip(b.regs.iter().copied()).chain(spilled).collect();
+    // What is the same pointer on each way is the same behind the meeting.
+    let name = |pair: &(Kind, Kind)| {
+        let first = pairs.iter().position(|other| other == pair).unwrap_or_default();
+        (at + 1) << 8 | first as u32
+    };
+    let joined: Vec<Kind> =
+        pairs.iter().map(|pair| join_kind(pair.0, pair.1, name(pair), wide)).collect();
+    let (regs, slots) = joined.split_at(a.regs.len());
+    let offsets = a.spilled.iter().map(|(offset, _)| *offset).filter(|at| find(*at).is_some());
+    let mut state = State { regs: a.regs, spilled: offsets.zip(slots.iter().copied()).collect() };
+    state.regs.copy_from_slice(regs);
+    state
 }
 
-fn join_kind(a: Kind, b: Kind, at: u32, wide: bool) -> Kind {
+fn join_kind(a: Kind, b: Kind, name: u32, wide: bool) -> Kind {
     match (a, b) {
         _ if a == b => a,
         (Kind::Nothing, _) | (_, Kind::Nothing) => Kind::Nothing,
         (Kind::Number(..), Kind::Number(..)) if wide => ANY,
         (Kind::Number(l, h), Kind::Number(m, i)) => Kind::Number(l.min(m), h.max(i)),
         // Where ways with different offsets meet, the pointer has an unknown part of its own.
-        (Kind::Packet { .. }, Kind::Packet { .. }) => Kind::Packet { id: at + 1, offset: 0 },
+        (Kind::Packet { .. }, Kind::Packet { .. }) => Kind::Packet { id: name, offset: 0 },
         // Null and a value: a lookup before its test, or a variable that starts as null.
         (Kind::Value(map), Kind::Number(0, 0)) | (Kind::Number(0, 0), Kind::Value(map)) => {
             Kind::Value(map)
@@ -254,7 +260,7 @@ fn arithmetic(insn: Insn, state: &State, dst: usize, src: usize, narrow: bool, a
             (Kind::Packet { id, offset }, Some(by)) => {
                 Kind::Packet { id, offset: offset.wrapping_add(by) }
             }
-            (Kind::Packet { .. }, None) => Kind::Packet { id: at as u32 + 1, offset: 0 },
+            (Kind::Packet { .. }, None) => Kind::Packet { id: (at as u32 + 1) << 8, offset: 0 },
             (Kind::Stack(offset), Some(by)) => Kind::Stack(offset.wrapping_add(by)),
             (Kind::Context(offset), Some(by)) => Kind::Context(offset.wrapping_add(by)),
             (Kind::Value(map), _) => Kind::Value(map),
@@ -325,8 +331,26 @@ mod tests {
         ];
         let states = kinds(&program);
         let pointer = |at: usize| states[at].as_ref().unwrap().regs[2];
-        assert!(matches!(pointer(4), Kind::Packet { id: 5, offset: 0 }), "{:?}", pointer(4));
+        assert!(matches!(pointer(4), Kind::Packet { id: 1.., offset: 0 }), "{:?}", pointer(4));
         assert_eq!(pointer(5), pointer(4));
+    }
+
+    #[test]
+    fn different_pointers_stay_different_behind_a_meeting() {
+        let program = [
+            insn(0x61, 2, 1, 0, 0),  // r2 = data
+            insn(0xbf, 4, 2, 0, 0),  // r4 = r2
+            insn(0x07, 4, 0, 0, 8),  // r4 += 8
+            insn(0x61, 3, 1, 12, 0), // r3 = something
+            insn(0x15, 3, 0, 2, 0),  // if r3 == 0 goto +2
+            insn(0x07, 2, 0, 0, 4),  // r2 += 4
+            insn(0x07, 4, 0, 0, 2),  // r4 += 2
+            insn(0xbf, 5, 4, 0, 0),  // r5 = r4
+            insn(0x95, 0, 0, 0, 0),
+        ];
+        let regs = kinds(&program)[8].clone().unwrap().regs;
+        assert_eq!(regs[5], regs[4]);
+        assert_ne!(regs[2], regs[4]);
     }
 
     #[test]

@@ -142,20 +142,16 @@ impl Lower<'_> {
         }
         let b = if register { other(low(s)) } else { self.operand(insn.imm as u32) };
         let a = low(d);
-        let small =
-            self.most(d).min(if narrow { wide } else { u64::MAX }) <= 0xffff && second <= 0xffff;
-        let step = |step| Op::Mul { a, b, step };
-        self.one(step(MulStep::Start));
+        let small = self.most(d) <= 0xffff && second <= 0xffff;
         if small {
-            self.one(step(MulStep::Narrow(1)));
-            self.one(step(MulStep::Narrow(2)));
+            // The upper half is zero already.
+            self.one(Op::Mul { a, b, step: MulStep::Start });
+            self.one(Op::Mul { a, b, step: MulStep::Narrow(1) });
+            self.one(Op::Mul { a, b, step: MulStep::Narrow(2) });
             self.both(Op::Mul { a, b: Operand::None, step: MulStep::NarrowLast });
-            self.clear(high(d));
             return Ok(());
         }
-        for n in 1..=4 {
-            self.one(step(MulStep::Wide(n)));
-        }
+        self.multiply_words(a, b);
         self.both(Op::Mul { a, b: Operand::None, step: MulStep::WideLast });
         if narrow {
             self.clear(high(d));
@@ -165,29 +161,83 @@ impl Lower<'_> {
         Ok(())
     }
 
+    /// Multiplies two words; the results are taken next.
+    fn multiply_words(&mut self, a: Operand, b: Operand) {
+        self.one(Op::Mul { a, b, step: MulStep::Start });
+        for n in 1..=4 {
+            self.one(Op::Mul { a, b, step: MulStep::Wide(n) });
+        }
+    }
+
     fn divide(&mut self, insn: Insn, narrow: bool, register: bool) -> Result<(), String> {
         let divisor = self.divisor(insn, narrow, register)?;
-        self.quotient(insn.dst, low(insn.dst), divisor)?;
-        self.clear_upper(insn.dst);
+        let d = low(insn.dst);
+        if divisor > 1 << 31 {
+            // One or zero: whether it goes into the dividend.
+            let b = self.operand(divisor);
+            self.test(d, AluOp::Sub, b);
+            self.one(Op::Immed { dst: Operand::A(21), value: 0, shift: 0 });
+            self.alu(d, Operand::A(21), AluOp::AddCarry, Operand::Imm(0));
+            return Ok(());
+        }
+        let mut by = Reciprocal::of(divisor, 32);
+        let mut before = 0;
+        if by.wide && divisor.is_multiple_of(2) {
+            before = divisor.trailing_zeros() as u8;
+            by = Reciprocal::of(divisor >> before, 32 - before);
+        }
+        let factor = self.operand(by.factor);
+        // By nothing, the driver's word means an indirect shift, whose amount nobody set.
+        let shift = |lower: &mut Self, by| {
+            lower.both(Op::AluShf {
+                dst: d,
+                a: Operand::None,
+                op: AluOp::B,
+                b: d,
+                shift: if by == 0 { Shift::RightIndirect } else { Shift::Right(by) },
+            });
+        };
+        if divisor.is_power_of_two() {
+            shift(self, divisor.trailing_zeros() as u8);
+            return Ok(());
+        }
+        let none = Operand::None;
+        if by.wide {
+            // The factor has a 33rd bit: the dividend is added once more, half before.
+            let product = Operand::B(21);
+            self.multiply_words(d, factor);
+            self.one(Op::Mul { a: none, b: none, step: MulStep::WideLast });
+            self.both(Op::Mul { a: Operand::A(21), b: none, step: MulStep::WideHigh });
+            self.alu(d, d, AluOp::Sub, product);
+            shift(self, 1);
+            self.alu(d, d, AluOp::Add, product);
+            shift(self, by.shift - 1);
+            return Ok(());
+        }
+        if before > 0 {
+            shift(self, before);
+        }
+        self.multiply_words(d, factor);
+        self.one(Op::Mul { a: none, b: none, step: MulStep::WideLast });
+        self.both(Op::Mul { a: d, b: none, step: MulStep::WideHigh });
+        shift(self, by.shift);
         Ok(())
     }
 
-    /// The remainder: the dividend less what goes into it.
+    /// The remainder, which the driver does not have: the dividend less what goes into it.
     fn remainder(&mut self, insn: Insn, narrow: bool, register: bool) -> Result<(), String> {
         let d = low(insn.dst);
         let divisor = self.divisor(insn, narrow, register)?;
         if divisor.is_power_of_two() {
             self.logical_word(d, AluOp::And, divisor - 1);
         } else {
-            let whole = Operand::A(21);
-            self.quotient(insn.dst, whole, divisor)?;
+            let dividend = Operand::A(20);
+            self.alu(dividend, Operand::None, AluOp::B, d);
+            self.divide(Insn { code: 0x34, imm: divisor as i32, ..insn }, true, false)?;
             let b = self.operand(divisor);
-            self.one(Op::Mul { a: whole, b, step: MulStep::Start });
-            for n in 1..=4 {
-                self.one(Op::Mul { a: whole, b, step: MulStep::Wide(n) });
-            }
-            self.both(Op::Mul { a: whole, b: Operand::None, step: MulStep::WideLast });
-            self.alu(d, d, AluOp::Sub, other(whole));
+            self.multiply_words(d, b);
+            self.both(Op::Mul { a: d, b: Operand::None, step: MulStep::WideLast });
+            self.alu(d, dividend, AluOp::Sub, other(d));
         }
         self.clear_upper(insn.dst);
         Ok(())
@@ -195,70 +245,31 @@ impl Lower<'_> {
 
     /// The constant that a word is divided by.
     fn divisor(&self, insn: Insn, narrow: bool, register: bool) -> Result<u32, String> {
-        if register || insn.imm <= 0 || insn.off != 0 {
+        let constant = if register {
+            match self.kind(insn.src) {
+                Kind::Number(low, high) if low == high => u32::try_from(low).ok(),
+                _ => None,
+            }
+        } else {
+            u32::try_from(insn.imm).ok()
+        };
+        let constant = constant.filter(|constant| *constant > 0 && insn.off == 0);
+        let Some(constant) = constant else {
             return Err("division is supported on the NFP by positive constants only".to_string());
-        }
-        if !narrow && self.most(insn.dst) > u64::from(u32::MAX) {
+        };
+        if self.most(insn.dst) > u64::from(u32::MAX) && !narrow {
             return Err(
                 "division on the NFP takes dividends of 32 bits; use 32-bit types".to_string()
             );
         }
-        Ok(insn.imm as u32)
-    }
-
-    /// A word divided by a constant: a shift, or the high word of a multiplication (Granlund,
-    /// Montgomery, PLDI'94).
-    fn quotient(&mut self, dividend: u8, dst: Operand, divisor: u32) -> Result<(), String> {
-        let d = low(dividend);
-        let shift_from = |src: Operand, by| Op::AluShf {
-            dst,
-            a: Operand::None,
-            op: AluOp::B,
-            b: other(src),
-            shift: Shift::Right(by),
-        };
-        if divisor.is_power_of_two() {
-            let by = divisor.trailing_zeros() as u8;
-            if by > 0 {
-                self.both(shift_from(d, by));
-            }
-            return Ok(());
-        }
-        // ceil(2^(32+n) / divisor) fits 32 bits and is exact if its error times the dividend stays
-        // below 2^(32+n).
-        let most = self.most(dividend).min(u32::MAX.into());
-        let fitting = (0..32u32).find_map(|n| {
-            let power = 1u128 << (32 + n);
-            let factor = power.div_ceil(divisor.into());
-            let error = factor * u128::from(divisor) - power;
-            (factor <= u32::MAX.into() && error * (u128::from(most) + 1) <= power)
-                .then_some((factor as u32, n as u8))
-        });
-        let Some((factor, shift)) = fitting else {
-            return Err(format!(
-                "division by {divisor} needs more than 32 bits on the NFP; mask the dividend first"
-            ));
-        };
-        let b = self.operand(factor);
-        self.one(Op::Mul { a: d, b, step: MulStep::Start });
-        for n in 1..=4 {
-            self.one(Op::Mul { a: d, b, step: MulStep::Wide(n) });
-        }
-        self.one(Op::Mul { a: Operand::None, b: Operand::None, step: MulStep::WideLast });
-        self.both(Op::Mul { a: dst, b: Operand::None, step: MulStep::WideHigh });
-        if shift > 0 {
-            self.both(shift_from(dst, shift));
-        }
-        Ok(())
+        Ok(constant)
     }
 
     /// The bytes of a word reversed: turned by one byte every second is right, and by two more the
     /// others are.
     fn swap_word(&mut self, dst: Operand, src: Operand) {
-        let field =
-            |mask, src, by| Op::LdField { dst, mask, src, shift: Shift::Rotate(by), clear: false };
-        self.both(field(0b1111, src, 8));
-        self.both(field(0b0101, other(dst), 16));
+        self.field(dst, 0b1111, src, Shift::Rotate(8));
+        self.field(dst, 0b0101, dst, Shift::Rotate(16));
     }
 
     /// Byte order conversions.
@@ -266,7 +277,6 @@ impl Lower<'_> {
         let (l, h) = (low(insn.dst), high(insn.dst));
         let to_big =
             insn.code & SOURCE_REGISTER != 0 || insn.code & 7 == crate::ebpf::insn::class::ALU64;
-        let field = |dst, mask, src, shift, clear| Op::LdField { dst, mask, src, shift, clear };
         match (to_big, insn.imm) {
             (false, 64) => {}
             (false, bits) => {
@@ -276,26 +286,46 @@ impl Lower<'_> {
                 self.clear(h);
             }
             (true, 16) => {
-                self.both(field(l, 0b0100, other(l), Shift::Left(16), false));
-                self.both(field(l, 0b0011, other(l), Shift::Right(8), true));
+                self.field(l, 0b1001, other(l), Shift::Rotate(8));
+                self.field(l, 0b1110, l, Shift::Right(16));
                 self.clear(h);
             }
             (true, 32) => {
-                self.swap_word(l, other(l));
+                self.swap_word(l, l);
                 self.clear(h);
             }
             (true, 64) => {
-                self.one(Op::Alu {
-                    dst: Operand::B(21),
-                    a: Operand::None,
-                    op: AluOp::B,
-                    b: other(h),
-                });
-                self.swap_word(h, other(l));
-                self.swap_word(l, Operand::B(21));
+                let kept = Operand::A(21);
+                self.one(Op::Alu { dst: kept, a: Operand::None, op: AluOp::B, b: other(h) });
+                self.swap_word(h, l);
+                self.swap_word(l, kept);
             }
             _ => return Err(format!("no byte order of {} bits", insn.imm)),
         }
         Ok(())
+    }
+}
+
+/// A division as a multiplication and a shift (Granlund, Montgomery, PLDI'94, figure 6.2).
+struct Reciprocal {
+    /// Its low 32 bits; the 33rd is set if `wide`.
+    factor: u32,
+    wide: bool,
+    shift: u8,
+}
+
+impl Reciprocal {
+    /// For dividends of so many bits.
+    fn of(divisor: u32, bits: u8) -> Reciprocal {
+        let mut shift = 32 - (divisor - 1).leading_zeros() as u8;
+        let power = 1u128 << (32 + shift);
+        let least = power / u128::from(divisor);
+        let most = (power + (1 << (32 + shift - bits))) / u128::from(divisor);
+        let (mut least, mut most) = (least, most);
+        while shift > 0 && least >> 1 < most >> 1 {
+            (least, most) = (least >> 1, most >> 1);
+            shift -= 1;
+        }
+        Reciprocal { factor: most as u32, wide: most > u32::MAX.into(), shift }
     }
 }

@@ -1,10 +1,11 @@
 //! Packet loads that are read together.
 //!
 //! Loads through one pointer (the same unknown part, the same constant part) form a group until
-//! something ends it: a place that is jumped to, a store to the packet, a call, another kind of
-//! load, a load through another pointer, or a range of more than 64 bytes. The first load of a
+//! something ends it: a place that is jumped to, a store to the packet, a call, a copy, another
+//! kind of load, a load through another pointer, or a range of more than 64 bytes. The first load of a
 //! group reads the range, the others take their bytes from transfer registers.
 
+use super::copies::Part;
 use crate::ebpf::Insn;
 use crate::ebpf::insn::{class, targets, width};
 use crate::ebpf::kinds::{Kind, State};
@@ -23,7 +24,7 @@ pub struct Place {
 }
 
 /// Places of all packet loads, by instruction.
-pub fn groups(insns: &[Insn], states: &[Option<State>]) -> Vec<Option<Place>> {
+pub fn groups(insns: &[Insn], states: &[Option<State>], parts: &[Part]) -> Vec<Option<Place>> {
     let targets = targets(insns);
     let mut places = vec![None; insns.len()];
     let mut group: Option<(Kind, Vec<usize>, i64, i64)> = None;
@@ -33,6 +34,14 @@ pub fn groups(insns: &[Insn], states: &[Option<State>]) -> Vec<Option<Place>> {
             |register: u8| state.regs.get(usize::from(register)).copied().unwrap_or(Kind::Mixed);
         if targets[at] {
             close(&mut group, &mut places);
+        }
+        match parts[at] {
+            Part::No => {}
+            Part::First(_) => {
+                close(&mut group, &mut places);
+                continue;
+            }
+            Part::Other => continue,
         }
         match insn.code & 7 {
             class::LDX => match pointer(insn.src) {
@@ -55,9 +64,7 @@ pub fn groups(insns: &[Insn], states: &[Option<State>]) -> Vec<Option<Place>> {
             class::ST | class::STX if matches!(pointer(insn.dst), Kind::Packet { .. }) => {
                 close(&mut group, &mut places)
             }
-            // Atomic operations use the transfer registers.
-            class::STX if insn.code & 0xe0 == 0xc0 => close(&mut group, &mut places),
-            class::JMP if matches!(insn.code, 0x85 | 0x95 | 0x05) => close(&mut group, &mut places),
+            class::JMP if insn.code == 0x85 => close(&mut group, &mut places),
             _ => {}
         }
     }

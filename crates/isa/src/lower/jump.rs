@@ -3,7 +3,7 @@
 use super::{Lower, high, low, other};
 use crate::ebpf::Insn;
 use crate::ebpf::insn::{SOURCE_REGISTER, class};
-use crate::nfp::{AluOp, Cond, Operand};
+use crate::nfp::{AluOp, Cond, Op, Operand};
 
 impl Lower<'_> {
     pub(super) fn jump(&mut self, insn: Insn) -> Result<(), String> {
@@ -29,19 +29,20 @@ impl Lower<'_> {
         match insn.code & 0xf0 {
             code @ (0x10 | 0x50) => {
                 let cond = if code == 0x10 { Cond::Eq } else { Cond::Ne };
-                if narrow {
-                    self.test(low(d), AluOp::Xor, other(low(s)));
+                if code == 0x10 {
+                    self.scratch(Operand::A(21), low(d), AluOp::Xor, other(low(s)));
+                    if !narrow {
+                        self.scratch(Operand::B(21), high(d), AluOp::Xor, other(high(s)));
+                        self.test(Operand::A(21), AluOp::Or, Operand::B(21));
+                    }
                     self.branch(cond, Some(to));
-                } else if code == 0x10 {
-                    self.scratch(20, low(d), AluOp::Xor, other(low(s)));
-                    self.scratch(21, high(d), AluOp::Xor, other(high(s)));
-                    self.test(Operand::A(20), AluOp::Or, Operand::B(21));
-                    self.branch(Cond::Eq, Some(to));
                 } else {
                     self.test(low(d), AluOp::Xor, other(low(s)));
-                    self.branch(Cond::Ne, Some(to));
-                    self.test(high(d), AluOp::Xor, other(high(s)));
-                    self.branch(Cond::Ne, Some(to));
+                    self.branch(cond, Some(to));
+                    if !narrow {
+                        self.test(high(d), AluOp::Xor, other(high(s)));
+                        self.branch(cond, Some(to));
+                    }
                 }
             }
             0x40 => {
@@ -65,9 +66,9 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// A word into one register of both banks.
-    fn scratch(&mut self, register: u8, a: Operand, op: AluOp, b: Operand) {
-        self.alu(Operand::A(register), a, op, b);
+    /// A word into a register of one bank.
+    fn scratch(&mut self, dst: Operand, a: Operand, op: AluOp, b: Operand) {
+        self.one(Op::Alu { dst, a, op, b });
     }
 
     fn jump_immediate(&mut self, insn: Insn, narrow: bool, to: i64) -> Result<(), String> {
@@ -79,16 +80,23 @@ impl Lower<'_> {
                 self.branch(Cond::Eq, Some(to));
             }
             0x10 => {
-                let mut words = [low(d), high(d)];
-                for (word, value, scratch) in [(0, value, 20), (1, upper, 21)] {
-                    if value != 0 {
-                        let operand = self.operand(value);
-                        self.scratch(scratch, words[word], AluOp::Xor, operand);
-                        words[word] = Operand::A(scratch);
-                    }
+                let (mut first, mut second) = (low(d), other(high(d)));
+                if value != 0 {
+                    let operand = self.operand(value);
+                    self.scratch(Operand::A(21), first, AluOp::Xor, operand);
+                    first = Operand::A(21);
                 }
-                self.test(words[0], AluOp::Or, other(words[1]));
+                if upper != 0 {
+                    let operand = self.operand(upper);
+                    self.scratch(Operand::B(21), high(d), AluOp::Xor, operand);
+                    second = Operand::B(21);
+                }
+                self.test(first, AluOp::Or, second);
                 self.branch(Cond::Eq, Some(to));
+            }
+            0x50 if narrow && value == 0 => {
+                self.test(Operand::None, AluOp::B, other(low(d)));
+                self.branch(Cond::Ne, Some(to));
             }
             0x50 if narrow => {
                 self.compare_word(low(d), value);
@@ -106,12 +114,11 @@ impl Lower<'_> {
             }
             0x40 => {
                 let operand = self.operand(value);
-                self.test(low(d), AluOp::And, operand);
-                self.branch(Cond::Ne, Some(to));
+                self.scratch(Operand::B(21), low(d), AluOp::And, operand);
                 if upper != 0 && !narrow {
-                    self.test(high(d), AluOp::Or, Operand::Imm(0));
-                    self.branch(Cond::Ne, Some(to));
+                    self.test(high(d), AluOp::Or, Operand::B(21));
                 }
+                self.branch(Cond::Ne, Some(to));
             }
             code => {
                 let (cond, swapped) = order(code)?;

@@ -4,21 +4,7 @@ use super::{Lower, high, low, other};
 use crate::ebpf::Insn;
 use crate::ebpf::insn::{class, width};
 use crate::ebpf::kinds::Kind;
-use crate::nfp::{AluOp, MemOp, Op, Operand, Shift};
-
-/// Words behind pointer 0 that instructions reach.
-const NEAR_WORDS: i64 = 16;
-/// Words that sub-word instructions reach.
-const FIELD_WORDS: i64 = 7;
-
-/// Where a word of the stack is.
-pub(super) struct StackWord {
-    pub operand: Operand,
-    /// Byte in the word.
-    pub byte: u8,
-    /// Sub-word instructions reach it.
-    pub near: bool,
-}
+use crate::nfp::{AluOp, Cond, MemOp, Op, Operand, Shift};
 
 impl Lower<'_> {
     pub(super) fn load(&mut self, insn: Insn) -> Result<(), String> {
@@ -73,7 +59,7 @@ impl Lower<'_> {
                 // before.
                 self.one(Op::Immed {
                     dst: Operand::None,
-                    value: ((words - 1) << 8) as u32,
+                    value: 0x80 | ((words - 1) << 8) as u32,
                     shift: 0,
                 });
             }
@@ -82,7 +68,8 @@ impl Lower<'_> {
                 low(insn.src),
                 false,
                 offset,
-                words.min(8) as u8,
+                // The field has three bits, whatever the length.
+                ((words - 1) & 7) as u8 + 1,
                 words > 8,
             ));
         }
@@ -123,59 +110,6 @@ impl Lower<'_> {
         }
     }
 
-    /// The operand of the stack word with a byte at `offset` from the frame's top.
-    pub(super) fn stack_word(&mut self, offset: i64) -> Result<StackWord, String> {
-        let at = self.depth + offset;
-        if at < 0 || offset >= 0 {
-            return Err(format!("stack access at {offset} is outside the frame"));
-        }
-        let (word, byte) = (at / 4, (at % 4) as u8);
-        if word < NEAR_WORDS {
-            return Ok(StackWord {
-                operand: Operand::Local { index: 0, word: word as u8 },
-                byte,
-                near: word <= FIELD_WORDS,
-            });
-        }
-        let address = self.operand((4 * word) as u32);
-        self.one(Op::Alu { dst: Operand::A(21), a: Operand::A(22), op: AluOp::Add, b: address });
-        self.one(Op::CsrWrite { index: 3, src: Operand::A(21) });
-        for _ in 0..3 {
-            self.one(Op::Nop);
-        }
-        Ok(StackWord { operand: Operand::Local { index: 3, word: 0 }, byte, near: true })
-    }
-
-    fn load_stack(&mut self, dst: u8, offset: i64, bytes: u8) -> Result<(), String> {
-        if bytes == 8 {
-            for (register, offset) in [(low(dst), offset), (high(dst), offset + 4)] {
-                let word = aligned(self.stack_word(offset)?, 4)?;
-                self.alu(register, Operand::None, AluOp::B, word.operand);
-            }
-            return Ok(());
-        }
-        self.clear_upper(dst);
-        let word = aligned(self.stack_word(offset)?, bytes)?;
-        if bytes == 4 {
-            self.alu(low(dst), Operand::None, AluOp::B, word.operand);
-        } else {
-            let mut src = word.operand;
-            if !word.near {
-                self.one(Op::Alu { dst: Operand::A(21), a: Operand::None, op: AluOp::B, b: src });
-                src = Operand::A(21);
-            }
-            let shift = if word.byte == 0 { Shift::None } else { Shift::Right(8 * word.byte) };
-            self.both(Op::LdField {
-                dst: low(dst),
-                mask: (1 << bytes) - 1,
-                src,
-                shift,
-                clear: true,
-            });
-        }
-        Ok(())
-    }
-
     pub(super) fn store(&mut self, insn: Insn) -> Result<(), String> {
         let bytes = width(insn.code) as u8;
         let atomic = insn.code & 7 == class::STX && insn.code & 0xe0 == 0xc0;
@@ -197,8 +131,8 @@ impl Lower<'_> {
     }
 
     fn store_packet(&mut self, insn: Insn, bytes: u8) -> Result<(), String> {
-        self.put(insn, bytes);
         let offset = self.small_operand(insn.off as i32 as u32);
+        self.put(insn, bytes);
         self.one(mem(MemOp::Write8, low(insn.dst), false, offset, bytes, false));
         Ok(())
     }
@@ -226,79 +160,28 @@ impl Lower<'_> {
         }
     }
 
-    /// A word into a register that is not a pair of banks.
-    pub(super) fn immediate_one(&mut self, dst: Operand, value: u32) {
-        match Self::short(value) {
-            Some((value, shift)) => self.one(Op::Immed { dst, value, shift }),
-            None => {
-                // Transfer registers cannot be read back, which the second half would need.
-                let scratch = self.operand(value);
-                self.one(Op::Alu { dst, a: Operand::None, op: AluOp::B, b: scratch });
-            }
-        }
-    }
-
-    fn store_stack(&mut self, insn: Insn, offset: i64, bytes: u8) -> Result<(), String> {
-        let constants = [insn.imm as u32, (insn.imm >> 31) as u32];
-        let register = insn.code & 7 == class::STX;
-        if bytes >= 4 {
-            for part in 0..i64::from(bytes / 4) {
-                let src = match (register, part) {
-                    (true, 0) => other(low(insn.src)),
-                    (true, _) => other(high(insn.src)),
-                    (false, _) => self.word_constant(constants[part as usize]),
-                };
-                let word = aligned(self.stack_word(offset + 4 * part)?, 4)?;
-                self.one(Op::Alu { dst: word.operand, a: Operand::None, op: AluOp::B, b: src });
-            }
-            return Ok(());
-        }
-        let src = if register { other(low(insn.src)) } else { self.word_constant(constants[0]) };
-        let word = aligned(self.stack_word(offset)?, bytes)?;
-        let mask = ((1u8 << bytes) - 1) << word.byte;
-        let shift = if word.byte == 0 { Shift::None } else { Shift::Left(8 * word.byte) };
-        if word.near {
-            self.one(Op::LdField { dst: word.operand, mask, src, shift, clear: false });
-        } else {
-            let scratch = Operand::A(21);
-            self.one(Op::Alu { dst: scratch, a: Operand::None, op: AluOp::B, b: word.operand });
-            self.one(Op::LdField { dst: scratch, mask, src, shift, clear: false });
-            self.one(Op::Alu { dst: word.operand, a: Operand::None, op: AluOp::B, b: scratch });
-        }
-        Ok(())
-    }
-
-    /// A constant in bank B's scratch register, whatever its size.
-    fn word_constant(&mut self, value: u32) -> Operand {
-        match Self::short(value) {
-            Some((value, shift)) => {
-                self.one(Op::Immed { dst: Operand::B(21), value, shift });
-                Operand::B(21)
-            }
-            None => {
-                self.one(Op::Immed { dst: Operand::B(21), value: value & 0xffff, shift: 0 });
-                self.one(Op::ImmedW1 { dst: Operand::B(21), value: value >> 16 });
-                Operand::B(21)
-            }
-        }
-    }
-
     /// The two parts of a map value's address.
     pub(super) fn value_address(&mut self, pointer: u8, offset: i16) -> (Operand, Operand) {
         if offset == 0 {
             return (other(high(pointer)), low(pointer));
         }
-        let by = self.operand(offset as i32 as u32);
-        self.one(Op::Alu { dst: Operand::A(20), a: low(pointer), op: AluOp::Add, b: by });
-        self.one(Op::Alu {
-            dst: Operand::B(21),
-            a: high(pointer),
-            op: AluOp::AddCarry,
-            b: Operand::Imm(0),
-        });
-        (Operand::B(21), Operand::A(20))
+        let by = self.small_operand(offset as i32 as u32);
+        self.value_address_by(pointer, by)
     }
 
+    pub(super) fn value_address_by(&mut self, pointer: u8, by: Operand) -> (Operand, Operand) {
+        if by == Operand::Imm(0) {
+            return (other(high(pointer)), low(pointer));
+        }
+        let (a, b) = (Operand::A(21), Operand::B(21));
+        self.one(Op::Alu { dst: a, a: low(pointer), op: AluOp::Add, b: by });
+        let upper = other(high(pointer));
+        self.one(Op::Alu { dst: b, a: upper, op: AluOp::AddCarry, b: Operand::Imm(0) });
+        (b, a)
+    }
+
+    /// An atomic addition. What fits 16 bits goes with the command; where that is not known, code
+    /// decides.
     fn add_atomically(&mut self, insn: Insn) -> Result<(), String> {
         if insn.imm != 0 {
             return Err(
@@ -306,37 +189,77 @@ impl Lower<'_> {
             );
         }
         self.writes = true;
-        if !matches!(self.kind(insn.src), Kind::Number(_, 0..=0xffff)) {
-            let wide = width(insn.code) == 8;
-            self.put(insn, width(insn.code) as u8);
-            let (b, a) = self.value_address(insn.dst, insn.off);
-            let op = if wide { MemOp::Add64 } else { MemOp::Add };
-            self.one(mem(op, b, true, a, 1, false));
-            return Ok(());
-        }
-        let (b, a) = self.value_address(insn.dst, insn.off);
-        let scratch = Operand::A(21);
-        self.one(Op::Immed { dst: scratch, value: 0x890, shift: 0 });
-        self.one(Op::LdField {
-            dst: scratch,
-            mask: 0b1100,
-            src: other(low(insn.src)),
-            shift: Shift::Left(16),
-            clear: false,
+        let wide = width(insn.code) == 8;
+        let (known, open) = match self.kind(insn.src) {
+            Kind::Number(least, most) => known_bits(least, most),
+            _ => (0, u64::MAX),
+        };
+        let (always, never) = (known <= 0xffff && open <= 0xffff, known & !open > 0xffff);
+        let src = other(low(insn.src));
+        let by = self.operand(insn.off as i32 as u32);
+        let full = (!always && !never).then(|| {
+            let most = Operand::A(21);
+            self.one(Op::Immed { dst: most, value: 0xffff, shift: 0 });
+            self.test(most, AluOp::Sub, src);
+            self.test(Operand::Imm(0), AluOp::SubCarry, other(high(insn.src)));
+            self.inner_branch(Cond::CarryClear, if insn.off == 0 { 0 } else { 2 })
         });
-        let count = (width(insn.code) / 4) as u8;
-        self.one(Op::Mem {
-            op: MemOp::AddImm,
+        let (mut a, mut b) = (low(insn.dst), other(high(insn.dst)));
+        if insn.off != 0 {
+            let upper = high(insn.dst);
+            self.one(Op::Alu { dst: Operand::A(20), a, op: AluOp::Add, b: by });
+            (a, b) = (Operand::A(20), Operand::B(20));
+            self.one(Op::Alu { dst: b, a: upper, op: AluOp::AddCarry, b: Operand::Imm(0) });
+        }
+        let command = |op, count, indirect| Op::Mem {
+            op,
             xfer: 0,
             base: b,
             far: true,
             offset: a,
             count,
-            indirect: true,
-            swap: false,
+            indirect,
+            swap: op == MemOp::Add,
+            defer: if op == MemOp::Add { 1 + u8::from(wide) } else { 0 },
+        };
+        if !never {
+            let with = Operand::A(21);
+            self.one(Op::Immed { dst: with, value: if wide { 0xc90 } else { 0x890 }, shift: 0 });
+            let (mask, shift) = (0b1100, Shift::Left(16));
+            self.one(Op::LdField { dst: with, mask, src, shift, clear: false });
+            self.one(command(MemOp::AddImm, 1, true));
+        }
+        let end = full.map(|full| {
+            let end = self.inner_branch(Cond::Always, 0);
+            self.land(full);
+            end
         });
+        if !always {
+            self.add_register(insn, wide, command(MemOp::Add, if wide { 5 } else { 1 }, false));
+        }
+        if let Some(end) = end {
+            self.land(end);
+        }
         Ok(())
     }
+
+    /// The command waits for the words behind it.
+    fn add_register(&mut self, insn: Insn, wide: bool, command: Op) {
+        self.one(command);
+        for (word, src) in
+            [low(insn.src), high(insn.src)].into_iter().take(1 + usize::from(wide)).enumerate()
+        {
+            let dst = Operand::Xfer(word as u8);
+            self.one(Op::Alu { dst, a: Operand::None, op: AluOp::B, b: src });
+        }
+    }
+}
+
+/// Bits known to be set, and bits that are open, of a number in an interval.
+fn known_bits(least: u64, most: u64) -> (u64, u64) {
+    let differ = least ^ most;
+    let open = if differ == 0 { 0 } else { u64::MAX >> differ.leading_zeros() };
+    (least & !open, open)
 }
 
 pub(super) fn mem(
@@ -347,14 +270,7 @@ pub(super) fn mem(
     count: u8,
     indirect: bool,
 ) -> Op {
-    Op::Mem { op, xfer: 0, base, far, offset, count, indirect, swap: true }
-}
-
-pub(super) fn aligned(word: StackWord, bytes: u8) -> Result<StackWord, String> {
-    if word.byte + bytes > 4 {
-        return Err("a stack access across words; align the variable".to_string());
-    }
-    Ok(word)
+    Op::Mem { op, xfer: 0, base, far, offset, count, indirect, swap: true, defer: 0 }
 }
 
 /// Members of `struct xdp_md`.

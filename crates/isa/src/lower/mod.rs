@@ -10,10 +10,12 @@
 
 mod alu;
 mod cache;
+mod copies;
 mod inline;
 mod jump;
 mod memory;
 mod shift;
+mod stack;
 mod tables;
 mod words;
 
@@ -39,6 +41,20 @@ pub struct Lowered {
     pub modelled: bool,
 }
 
+/// Whose translation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Driver {
+    /// The driver of the published measurements, which writes array look-ups in place.
+    #[default]
+    Artifact,
+    /// Linux 6.1, which calls the firmware for maps.
+    Linux61,
+}
+
+/// Drivers as command lines name them.
+pub const DRIVERS: [(Driver, &str); 2] =
+    [(Driver::Artifact, "artifact"), (Driver::Linux61, "linux-6.1")];
+
 /// What the NFP cannot do, or this translation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {reason}")]
@@ -54,6 +70,7 @@ const CONTEXT_ADDRESS: u32 = 0x800;
 
 struct Lower<'a> {
     program: &'a Program,
+    driver: Driver,
     maps: &'a [Map],
     states: Vec<Option<State>>,
     upper: Vec<u16>,
@@ -64,6 +81,7 @@ struct Lower<'a> {
     at: usize,
     /// Packet reads: by instruction, where its bytes are.
     cached: Vec<Option<cache::Place>>,
+    parts: Vec<copies::Part>,
     looked_up: Vec<u32>,
     writes: bool,
     modelled: bool,
@@ -71,13 +89,21 @@ struct Lower<'a> {
     inner: Vec<(usize, u32)>,
 }
 
-/// Translates a program.
+/// Translates a program as [`Driver::Artifact`] does.
 ///
 /// # Errors
 /// The first instruction, helper or map that is not supported.
 pub fn lower(program: &Program, maps: &[Map]) -> Result<Lowered, LowerError> {
+    lower_as(program, maps, Driver::Artifact)
+}
+
+/// Translates a program as a driver does.
+///
+/// # Errors
+/// The first instruction, helper or map that is not supported.
+pub fn lower_as(program: &Program, maps: &[Map], driver: Driver) -> Result<Lowered, LowerError> {
     let inlined = inline::inline(program).map_err(|(at, reason)| error(program, at, reason))?;
-    let mut lowered = lower_line(&inlined.program, maps).map_err(|mut error| {
+    let mut lowered = lower_line(&inlined.program, maps, driver).map_err(|mut error| {
         error.insn = inlined.origin.get(error.insn).map_or(error.insn, |origin| *origin as usize);
         error
     })?;
@@ -88,12 +114,14 @@ pub fn lower(program: &Program, maps: &[Map]) -> Result<Lowered, LowerError> {
 }
 
 /// Translates a program without calls of BPF functions.
-fn lower_line(program: &Program, maps: &[Map]) -> Result<Lowered, LowerError> {
+fn lower_line(program: &Program, maps: &[Map], driver: Driver) -> Result<Lowered, LowerError> {
     let insns = &program.insns;
     let states = kinds::kinds(insns);
-    let cached = cache::groups(insns, &states);
+    let parts = copies::copies(insns, &states);
+    let cached = cache::groups(insns, &states, &parts);
     let mut lower = Lower {
         program,
+        driver,
         maps,
         upper: ebpf::upper_read(insns),
         depth: depth(insns, &states),
@@ -102,6 +130,7 @@ fn lower_line(program: &Program, maps: &[Map]) -> Result<Lowered, LowerError> {
         origin: Vec::new(),
         at: 0,
         cached,
+        parts,
         looked_up: Vec::new(),
         writes: false,
         modelled: false,
@@ -125,7 +154,7 @@ fn lower_line(program: &Program, maps: &[Map]) -> Result<Lowered, LowerError> {
 }
 
 /// Stack bytes below the frame's top that are accessed, in whole words.
-fn depth(insns: &[Insn], states: &[Option<State>]) -> i64 {
+pub fn depth(insns: &[Insn], states: &[Option<State>]) -> i64 {
     let mut lowest = 0;
     for (insn, state) in insns.iter().zip(states) {
         let Some(state) = state else { continue };
@@ -240,6 +269,14 @@ impl Lower<'_> {
         if insn.dst > 10 || insn.src > 10 && insn.code != LDDW {
             return Err(format!("register r{} does not exist", insn.dst.max(insn.src)));
         }
+        match self.parts[self.at] {
+            copies::Part::First(copy) => {
+                self.copy(insn, copy);
+                return Ok(());
+            }
+            copies::Part::Other => return Ok(()),
+            copies::Part::No => {}
+        }
         match insn.code & 7 {
             class::LD if insn.code == LDDW => self.load_wide(insn),
             class::LDX => self.load(insn),
@@ -263,7 +300,7 @@ impl Lower<'_> {
                     self.program.insns.get(self.at + 1).map_or(0, |next| next.imm as u32);
                 self.immediate(low(insn.dst), insn.imm as u32);
                 if high_word == insn.imm as u32 {
-                    self.alu(high(insn.dst), Operand::None, AluOp::B, other(low(insn.dst)));
+                    self.alu(high(insn.dst), Operand::None, AluOp::B, low(insn.dst));
                 } else {
                     self.immediate(high(insn.dst), high_word);
                 }
@@ -272,7 +309,7 @@ impl Lower<'_> {
             crate::object::PSEUDO_MAP => {
                 // A map is known where it is used; its pointer is nothing.
                 self.both(Op::Immed { dst: low(insn.dst), value: 0, shift: 0 });
-                self.alu(high(insn.dst), Operand::None, AluOp::B, other(low(insn.dst)));
+                self.alu(high(insn.dst), Operand::None, AluOp::B, low(insn.dst));
                 Ok(())
             }
             crate::object::PSEUDO_VALUE => {
@@ -299,7 +336,9 @@ impl Lower<'_> {
         let inner: HashMap<usize, u32> = self.inner.drain(..).collect();
         for index in 0..self.out.len() {
             if let Some(to) = inner.get(&index) {
-                if let Op::Branch { target, .. } = &mut self.out[index].op {
+                if let Op::Branch { target, .. } | Op::BranchBit { target, .. } =
+                    &mut self.out[index].op
+                {
                     *target = Target::Insn(*to);
                 }
                 continue;
@@ -320,35 +359,26 @@ impl Lower<'_> {
     /// then padding.
     fn stubs(&mut self) {
         self.at = self.program.insns.len().saturating_sub(1);
-        let (a0, code, none) = (Operand::A(0), Operand::B(20), Operand::None);
+        let (a0, a1, b2, none) = (Operand::A(0), Operand::A(1), Operand::B(2), Operand::None);
         let aborted = self.out.len() as u32;
         let leave = Op::Branch { cond: Cond::Always, target: Target::Exit, defer: 2 };
+        let clear = Op::Alu { dst: a0, a: none, op: AluOp::B, b: Operand::Imm(0) };
+        let code =
+            |src| Op::LdField { dst: a0, mask: 0b1100, src, shift: Shift::Left(16), clear: false };
+        let shifted = |dst, a, op, b, shift| Op::AluShf { dst, a, op, b, shift };
         self.one(leave);
-        self.one(Op::Alu { dst: a0, a: none, op: AluOp::B, b: Operand::Imm(0x82) });
-        self.one(Op::Nop);
+        self.one(clear);
+        self.one(code(Operand::Imm(0x82)));
         self.test(Operand::Imm(3), AluOp::Sub, Operand::B(0));
         self.one(Op::Branch { cond: Cond::CarryClear, target: Target::Insn(aborted), defer: 0 });
         // A byte for each of 0 to 3.
-        self.one(Op::Immed { dst: code, value: 0x2282, shift: 0 });
-        self.one(Op::ImmedW1 { dst: code, value: 0x4411 });
-        self.one(Op::AluShf {
-            dst: a0,
-            a: none,
-            op: AluOp::B,
-            b: Operand::B(0),
-            shift: Shift::Left(3),
-        });
-        self.test(a0, AluOp::Or, Operand::Imm(0));
-        self.one(Op::AluShf {
-            dst: a0,
-            a: none,
-            op: AluOp::B,
-            b: code,
-            shift: Shift::RightIndirect,
-        });
+        self.immediate_one(b2, 0x4411_2282);
+        self.one(shifted(a1, none, AluOp::B, Operand::B(0), Shift::Left(3)));
+        self.test(a1, AluOp::Or, Operand::Imm(0));
+        self.one(shifted(b2, Operand::Imm(0xff), AluOp::And, b2, Shift::RightIndirect));
         self.one(leave);
-        self.one(Op::Alu { dst: a0, a: a0, op: AluOp::And, b: Operand::Imm(0xff) });
-        self.one(Op::Nop);
+        self.one(clear);
+        self.one(code(b2));
         for _ in 0..8 {
             self.one(Op::Nop);
         }

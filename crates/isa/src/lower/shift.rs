@@ -9,24 +9,18 @@ use crate::nfp::{AluOp, Cond, Op, Operand, Shift};
 impl Lower<'_> {
     pub(super) fn shift(&mut self, insn: Insn, narrow: bool, register: bool) -> Result<(), String> {
         let operation = insn.code & 0xf0;
-        match (narrow, register) {
-            (true, false) => self.shift_narrow(insn.dst, operation, (insn.imm & 31) as u8),
-            (false, false) => self.shift_wide(insn.dst, operation, (insn.imm & 63) as u8),
-            (true, true) => {
+        let by = match self.kind(insn.src) {
+            _ if !register => Some(insn.imm as u64),
+            Kind::Number(least, most) if least == most => Some(least),
+            _ => None,
+        };
+        match (narrow, by) {
+            (true, Some(by)) => self.shift_narrow(insn.dst, operation, (by & 31) as u8),
+            (false, Some(by)) => self.shift_wide(insn.dst, operation, (by & 63) as u8),
+            (true, None) => {
                 let d = low(insn.dst);
                 let sign = if operation == 0xc0 { other(d) } else { Operand::Imm(0) };
-                let mut by = low(insn.src);
-                if operation == 0xc0 && self.most(insn.src) >= 1 << 31 {
-                    // The amount's own top bit must not become the sign.
-                    by = Operand::A(21);
-                    self.one(Op::Alu {
-                        dst: by,
-                        a: low(insn.src),
-                        op: AluOp::And,
-                        b: Operand::Imm(31),
-                    });
-                }
-                self.test(by, AluOp::Or, sign);
+                self.test(low(insn.src), AluOp::Or, sign);
                 match operation {
                     0x60 => self.both(word_shift(d, Shift::LeftIndirect)),
                     0x70 => self.both(word_shift(d, Shift::RightIndirect)),
@@ -34,7 +28,7 @@ impl Lower<'_> {
                 }
                 self.clear_upper(insn.dst);
             }
-            (false, true) => self.shift_wide_by_register(insn, operation),
+            (false, None) => self.shift_wide_by_register(insn, operation),
         }
         Ok(())
     }
@@ -111,105 +105,69 @@ impl Lower<'_> {
         }
     }
 
+    /// Bit 5 of the amount decides which way the words go, where it is not known.
     fn shift_wide_by_register(&mut self, insn: Insn, operation: u8) {
-        let (l, h, by) = (low(insn.dst), high(insn.dst), low(insn.src));
-        let range = match self.kind(insn.src) {
-            Kind::Number(least, most) if insn.src != insn.dst => (least, most),
+        let by = low(insn.src);
+        let (least, most) = match self.kind(insn.src) {
+            Kind::Number(least, most) => (least, most),
             _ => (0, u64::MAX),
         };
-        let indirect = Shift::RightIndirect;
-        match (operation, range) {
-            (0x60, (1.., ..=31)) => {
-                // The high word takes from the low one what the complement to 32 shifts out.
-                self.one(Op::Alu {
-                    dst: Operand::A(21),
-                    a: Operand::Imm(32),
-                    op: AluOp::Sub,
-                    b: other(by),
-                });
-                self.test(Operand::A(21), AluOp::Or, Operand::Imm(0));
-                self.both(Op::DblShf { dst: h, high: h, low: other(l), shift: indirect });
-                self.test(by, AluOp::Or, Operand::Imm(0));
-                self.both(word_shift(l, Shift::LeftIndirect));
-            }
-            (0x70 | 0xc0, (_, ..=31)) => {
-                self.test(by, AluOp::Or, Operand::Imm(0));
-                self.both(Op::DblShf { dst: l, high: h, low: other(l), shift: indirect });
-                self.test(
-                    by,
-                    AluOp::Or,
-                    if operation == 0xc0 { other(h) } else { Operand::Imm(0) },
-                );
-                if operation == 0xc0 {
-                    self.both(Op::Asr { dst: h, src: other(h), shift: indirect });
-                } else {
-                    self.both(word_shift(h, indirect));
-                }
-            }
-            _ => self.shift_wide_by_anything(insn, operation),
+        if most < 32 {
+            self.near_first(insn, operation);
+            self.near_second(insn, operation);
+        } else if least >= 32 {
+            self.far(insn, operation);
+        } else {
+            let far = self.inner_bit_branch(by, 5);
+            self.near_first(insn, operation);
+            let end = self.inner_branch(Cond::Always, 2);
+            self.near_second(insn, operation);
+            self.land(far);
+            self.far(insn, operation);
+            self.land(end);
         }
     }
 
-    /// A 64-bit shift whose amount may be 32 or more: bit 5 decides which way the words go.
-    fn shift_wide_by_anything(&mut self, insn: Insn, operation: u8) {
-        let (l, h, zero) = (low(insn.dst), high(insn.dst), Operand::Imm(0));
-        // The amount's register may be the one that is shifted.
-        let by = Operand::A(20);
-        let moved = |dst, a, op, b, shift| Op::AluShf { dst, a, op, b, shift };
-        self.one(Op::Alu { dst: by, a: low(insn.src), op: AluOp::And, b: Operand::Imm(31) });
-        self.test(low(insn.src), AluOp::And, Operand::Imm(32));
-        let far = self.inner_branch(Cond::Ne);
-        match operation {
-            0x60 => {
-                // What leaves the low word, shifted in two steps, since a shift by 32 is none.
-                let (rest, complement) = (Operand::B(21), Operand::A(21));
-                self.one(moved(rest, Operand::None, AluOp::B, other(l), Shift::Right(1)));
-                self.one(Op::Alu { dst: complement, a: Operand::Imm(31), op: AluOp::Sub, b: by });
-                self.test(complement, AluOp::Or, zero);
-                self.one(moved(complement, Operand::None, AluOp::B, rest, Shift::RightIndirect));
-                self.test(by, AluOp::Or, zero);
-                self.both(moved(h, complement, AluOp::Or, other(h), Shift::LeftIndirect));
-                self.test(by, AluOp::Or, zero);
-                self.both(word_shift(l, Shift::LeftIndirect));
-            }
-            _ => {
-                self.test(by, AluOp::Or, zero);
-                self.both(Op::DblShf {
-                    dst: l,
-                    high: h,
-                    low: other(l),
-                    shift: Shift::RightIndirect,
-                });
-                self.word_by_latch(h, h, by, operation);
-            }
-        }
-        let end = self.inner_branch(Cond::Always);
-        self.land(far);
+    /// By less than 32: the word that takes bits from the other one.
+    fn near_first(&mut self, insn: Insn, operation: u8) {
+        let (l, h, by) = (low(insn.dst), high(insn.dst), low(insn.src));
+        let (mut dst, mut from) = (l, by);
         if operation == 0x60 {
-            self.test(by, AluOp::Or, zero);
-            self.both(moved(h, Operand::None, AluOp::B, other(l), Shift::LeftIndirect));
-            self.clear(l);
-        } else {
-            self.word_by_latch(l, h, by, operation);
-            if operation == 0x70 {
-                self.clear(h);
-            } else {
-                self.test(h, AluOp::Or, zero);
-                self.both(Op::Asr { dst: h, src: other(h), shift: Shift::Right(31) });
-            }
+            // What the complement to 32 shifts out.
+            (dst, from) = (h, Operand::A(21));
+            self.alu(from, Operand::Imm(32), AluOp::Sub, other(by));
         }
-        self.land(end);
+        self.test(from, AluOp::Or, Operand::Imm(0));
+        self.both(Op::DblShf { dst, high: h, low: other(l), shift: Shift::RightIndirect });
     }
 
-    /// A word shifted right by 0 to 31, into a word.
-    fn word_by_latch(&mut self, dst: Operand, src: Operand, by: Operand, operation: u8) {
-        let shift = Shift::RightIndirect;
+    /// By less than 32: the other word, in two instructions.
+    fn near_second(&mut self, insn: Insn, operation: u8) {
+        let (l, h, by) = (low(insn.dst), high(insn.dst), low(insn.src));
+        let sign = if operation == 0xc0 { other(h) } else { Operand::Imm(0) };
+        self.test(by, AluOp::Or, sign);
+        match operation {
+            0x60 => self.both(word_shift(l, Shift::LeftIndirect)),
+            0x70 => self.both(word_shift(h, Shift::RightIndirect)),
+            _ => self.both(Op::Asr { dst: h, src: other(h), shift: Shift::RightIndirect }),
+        }
+    }
+
+    /// By 32 or more.
+    fn far(&mut self, insn: Insn, operation: u8) {
+        let (l, h, by) = (low(insn.dst), high(insn.dst), low(insn.src));
+        let (dst, src, shift) = match operation {
+            0x60 => (h, l, Shift::LeftIndirect),
+            _ => (l, h, Shift::RightIndirect),
+        };
+        let sign = if operation == 0xc0 { other(h) } else { Operand::Imm(0) };
+        self.test(by, AluOp::Or, sign);
         if operation == 0xc0 {
-            self.test(by, AluOp::Or, other(src));
             self.both(Op::Asr { dst, src: other(src), shift });
+            self.both(Op::Asr { dst: h, src: other(h), shift: Shift::Right(31) });
         } else {
-            self.test(by, AluOp::Or, Operand::Imm(0));
             self.both(Op::AluShf { dst, a: Operand::None, op: AluOp::B, b: other(src), shift });
+            self.clear(src);
         }
     }
 }

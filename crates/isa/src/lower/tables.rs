@@ -7,8 +7,9 @@
 //! which an access reads whole as far as the key goes. Keys that fall on one another's place do not
 //! find room. Results are therefore called modelled.
 
-use super::memory::{aligned, mem};
-use super::{Lower, high, low, other};
+use super::memory::mem;
+use super::stack::StackWord;
+use super::{Driver, Lower, high, low, other};
 use crate::ebpf::Insn;
 use crate::ebpf::kinds::Kind;
 use crate::nfp::{AluOp, Cond, MemOp, MulStep, Op, Operand, Shift, Target};
@@ -63,6 +64,9 @@ impl Lower<'_> {
             return Err("a lookup whose key is not on the stack".to_string());
         };
         self.writes |= helper != 1;
+        if self.driver == Driver::Linux61 {
+            return self.firmware(helper, key);
+        }
         match shape.kind {
             Some(ARRAY) if shape.key_size == 4 && helper == 3 => {
                 self.give(INVALID);
@@ -88,6 +92,33 @@ impl Lower<'_> {
                 }
             )),
         }
+    }
+
+    /// A call of the firmware: the key behind pointer 0, a new value behind pointer 2, the map in
+    /// `gprA_0` and where to go on in `gprB_0`.
+    fn firmware(&mut self, helper: i32, key: i64) -> Result<(), String> {
+        if key % 4 != 0 {
+            return Err("a key that is not at a whole word of the stack".to_string());
+        }
+        let far = key + self.depth != 0;
+        if far {
+            self.one(Op::CsrWrite { index: 0, src: other(low(2)) });
+        }
+        if helper == 2 {
+            self.one(Op::CsrWrite { index: 2, src: other(low(3)) });
+        }
+        let target = Target::Helper(helper as u32);
+        self.one(Op::Branch { cond: Cond::Always, target, defer: 2 });
+        let back = self.out.len() as u32 + 2;
+        self.one(Op::Alu { dst: low(0), a: Operand::None, op: AluOp::B, b: low(1) });
+        self.one(Op::Immed { dst: other(low(0)), value: back, shift: 0 });
+        if far {
+            self.one(Op::CsrWrite { index: 0, src: Operand::A(22) });
+            for _ in 0..3 {
+                self.one(Op::Nop);
+            }
+        }
+        Ok(())
     }
 
     /// The upper part of a map's address, into both banks.
@@ -121,7 +152,7 @@ impl Lower<'_> {
         let index = Op::AluShf { dst: result, a: scratch, op: AluOp::And, b: word, shift };
         let far = key + self.depth != 0;
         if far {
-            self.one(Op::CsrWrite { index: 0, src: low(2) });
+            self.one(Op::CsrWrite { index: 0, src: other(low(2)) });
         }
         self.map_base(map, high(0))?;
         if far {
@@ -169,20 +200,20 @@ impl Lower<'_> {
             self.alu(low(2), low(2), AluOp::Xor, Operand::Xfer(word as u8 + 1));
             self.alu(same, same, AluOp::Or, other(low(2)));
         }
-        let other_key = self.inner_branch(Cond::Ne);
+        let other_key = self.inner_branch(Cond::Ne, 0);
         match helper {
             1 => {
                 self.alu(found, found, AluOp::Add, Operand::Imm(value));
-                let end = self.inner_branch(Cond::Always);
+                let end = self.inner_branch(Cond::Always, 0);
                 self.land(other_key);
                 self.give(0);
                 self.land(end);
             }
             2 => {
-                let write = self.inner_branch(Cond::Always);
+                let write = self.inner_branch(Cond::Always, 0);
                 self.land(other_key);
                 self.test(Operand::Xfer(0), AluOp::Or, Operand::Imm(0));
-                let full = self.inner_branch(Cond::Ne);
+                let full = self.inner_branch(Cond::Ne, 0);
                 self.land(write);
                 self.one(Op::Immed { dst: Operand::Xfer(0), value: 1, shift: 0 });
                 for word in 0..entry.key {
@@ -193,7 +224,7 @@ impl Lower<'_> {
                 self.write_words(0, entry.key + 1);
                 self.write_value(shape, value)?;
                 self.give(0);
-                let end = self.inner_branch(Cond::Always);
+                let end = self.inner_branch(Cond::Always, 0);
                 self.land(full);
                 self.give(NO_ROOM);
                 self.land(end);
@@ -202,7 +233,7 @@ impl Lower<'_> {
                 self.one(Op::Immed { dst: Operand::Xfer(0), value: 0, shift: 0 });
                 self.write_words(0, 1);
                 self.give(0);
-                let end = self.inner_branch(Cond::Always);
+                let end = self.inner_branch(Cond::Always, 0);
                 self.land(other_key);
                 self.give(NOT_FOUND);
                 self.land(end);
@@ -332,9 +363,9 @@ impl Lower<'_> {
         if count > 8 {
             // More words than the instruction can say: it takes the count from the instruction
             // before.
-            self.one(Op::Immed { dst: Operand::None, value: (count - 1) << 8, shift: 0 });
+            self.one(Op::Immed { dst: Operand::None, value: 0x80 | (count - 1) << 8, shift: 0 });
         }
-        self.one(mem(op, base, far, offset, count.min(8) as u8, count > 8));
+        self.one(mem(op, base, far, offset, ((count - 1) & 7) as u8 + 1, count > 8));
     }
 
     /// A constant result.
@@ -344,12 +375,25 @@ impl Lower<'_> {
     }
 
     /// A branch within this eBPF instruction, to where [`Self::land`] says.
-    pub(super) fn inner_branch(&mut self, cond: Cond) -> usize {
-        self.one(Op::Branch { cond, target: Target::Exit, defer: 0 });
+    pub(super) fn inner_branch(&mut self, cond: Cond, defer: u8) -> usize {
+        self.one(Op::Branch { cond, target: Target::Exit, defer });
+        self.out.len() - 1
+    }
+
+    /// A branch on a bit within this eBPF instruction.
+    pub(super) fn inner_bit_branch(&mut self, src: Operand, bit: u8) -> usize {
+        self.one(Op::BranchBit { src, bit, target: Target::Exit });
         self.out.len() - 1
     }
 
     pub(super) fn land(&mut self, branch: usize) {
         self.inner.push((branch, self.out.len() as u32));
     }
+}
+
+fn aligned(word: StackWord, bytes: u8) -> Result<StackWord, String> {
+    if word.byte + bytes > 4 {
+        return Err("a stack access across words; align the variable".to_string());
+    }
+    Ok(word)
 }

@@ -58,8 +58,7 @@ pub fn cost(op: &Op) -> Cost {
 pub fn modelled(insns: &[Insn]) -> bool {
     insns.iter().any(|insn| match insn.op {
         Op::Mem { op, far, .. } => {
-            matches!(op, MemOp::Add | MemOp::Add64)
-                || far && matches!(op, MemOp::Write8 | MemOp::Write32)
+            op == MemOp::Add || far && matches!(op, MemOp::Write8 | MemOp::Write32)
         }
         _ => false,
     })
@@ -80,7 +79,7 @@ pub fn writes_flags(op: &Op) -> bool {
     }
 }
 
-/// Cycles of a branch; `fresh` says that the instruction right before it wrote the flags.
+/// Cycles of a branch, which one with slots spends behind them; `fresh` says that the instruction right before it wrote the flags.
 pub fn branch_cycles(cond: Cond, taken: bool, fresh: bool) -> u32 {
     match (cond, taken) {
         (Cond::Always, _) => 4,

@@ -17,6 +17,8 @@ pub enum Operand {
     Xfer(u8),
     /// `*l$indexK[word]`.
     Local { index: u8, word: u8 },
+    /// `*l$indexK++`: the word behind a pointer, which then moves on by one.
+    LocalNext { index: u8 },
     /// An immediate.
     Imm(u32),
 }
@@ -151,19 +153,17 @@ pub enum MemOp {
     Write32,
     /// Atomic addition of the 16 bits the instruction before left.
     AddImm,
-    /// Atomic addition of a transfer register, or of two.
+    /// Atomic addition of a transfer register, or of two if the count is 5.
     Add,
-    Add64,
 }
 
 /// Commands as listings spell them.
-pub const MEM_OPS: [(MemOp, &str); 6] = [
+pub const MEM_OPS: [(MemOp, &str); 5] = [
     (MemOp::Read32, "read32_swap"),
     (MemOp::Write8, "write8_swap"),
     (MemOp::Write32, "write32_swap"),
     (MemOp::AddImm, "add_imm"),
     (MemOp::Add, "add"),
-    (MemOp::Add64, "add64"),
 ];
 
 /// Where a branch goes.
@@ -173,6 +173,8 @@ pub enum Target {
     Insn(u32),
     /// A label outside the listing: the packet is done.
     Exit,
+    /// Firmware's code for a BPF helper, by its number; it comes back to the address in `gprB_0`.
+    Helper(u32),
 }
 
 /// One instruction.
@@ -240,11 +242,20 @@ pub enum Op {
         count: u8,
         indirect: bool,
         swap: bool,
+        /// Instructions behind it that are executed before it takes effect.
+        defer: u8,
     },
+    /// The next `defer` instructions are executed before control goes on.
     Branch {
         cond: Cond,
         target: Target,
         defer: u8,
+    },
+    /// `br_bset`: taken if a bit is set.
+    BranchBit {
+        src: Operand,
+        bit: u8,
+        target: Target,
     },
     Nop,
 }

@@ -92,8 +92,13 @@ pub struct Machine {
     immed: u32,
     field: u32,
     mul: (u32, u32),
+    /// An access that takes effect after so many instructions.
+    waiting: Option<(u8, usize, Access)>,
     clock: Clock,
 }
+
+/// Command, first transfer register, address, whether it is in DRAM, offset, count.
+type Access = (MemOp, u8, u32, bool, u32, usize);
 
 impl Machine {
     fn new(length: u32) -> Machine {
@@ -111,6 +116,7 @@ impl Machine {
             immed: 0,
             field: 0,
             mul: (0, 0),
+            waiting: None,
             clock: Clock::default(),
         };
         machine.a[22] = STACK_BASE;
@@ -128,6 +134,8 @@ impl Machine {
     pub fn run(program: &[Insn], mut entry: Entry) -> Result<Run, NfpFault> {
         let mut machine = Machine::new(entry.packet.len() as u32);
         let (mut pc, mut executed, mut branches) = (0usize, 0u64, Vec::new());
+        // A branch whose slots are executed: how many are left, condition, where control goes.
+        let mut deferred: Option<(u8, Cond, Option<usize>)> = None;
         loop {
             let insn = *program
                 .get(pc)
@@ -136,30 +144,63 @@ impl Machine {
             if executed > entry.limit {
                 return Err(NfpFault::Limit { limit: entry.limit });
             }
-            if let Op::Branch { cond, target, .. } = insn.op {
-                let taken = machine.taken(cond);
-                machine.clock.branch(cond, taken);
-                machine.latch = None;
-                if cond != Cond::Always {
-                    branches.push((pc, taken));
+            let branch = match insn.op {
+                Op::Branch { cond, target, defer } => {
+                    Some((cond, target, defer, machine.taken(cond)))
                 }
-                pc = match (taken, target) {
-                    (true, Target::Insn(index)) => index as usize,
-                    (true, Target::Exit) => {
-                        return Ok(Run {
-                            result: machine.a[0],
-                            clock: machine.clock,
-                            executed,
-                            branches,
-                        });
+                Op::BranchBit { src, bit, target } => {
+                    let set = machine.read(pc, src)? >> bit & 1 != 0;
+                    machine.clock.fresh = false;
+                    Some((Cond::Ne, target, 0, set))
+                }
+                _ => None,
+            };
+            let Some((cond, target, defer, taken)) = branch else {
+                machine.execute(pc, &insn, &mut entry)?;
+                machine.clock.step(cost(&insn.op));
+                pc += 1;
+                match &mut deferred {
+                    Some((1, cond, to)) => {
+                        machine.clock.branch(*cond, to.is_some());
+                        machine.latch = None;
+                        pc = to.unwrap_or(pc);
+                        deferred = None;
                     }
-                    (false, _) => pc + 1,
-                };
+                    Some((left, ..)) => *left -= 1,
+                    None => {}
+                }
+                continue;
+            };
+            if deferred.is_some() {
+                return Err(NfpFault::Form { insn: pc, reason: "a branch in a branch's slot" });
+            }
+            if cond != Cond::Always {
+                branches.push((pc, taken));
+            }
+            let to = match (taken, target) {
+                (true, Target::Insn(index)) => Some(index as usize),
+                (true, Target::Exit) => {
+                    machine.clock.branch(cond, taken);
+                    return Ok(Run {
+                        result: machine.a[0],
+                        clock: machine.clock,
+                        executed,
+                        branches,
+                    });
+                }
+                (true, Target::Helper(_)) => {
+                    return Err(NfpFault::Form { insn: pc, reason: "firmware's code is not here" });
+                }
+                (false, _) => None,
+            };
+            if defer > 0 {
+                deferred = Some((defer, cond, to));
+                pc += 1;
                 continue;
             }
-            machine.execute(pc, &insn, &mut entry)?;
-            machine.clock.step(cost(&insn.op));
-            pc += 1;
+            machine.clock.branch(cond, taken);
+            machine.latch = None;
+            pc = to.unwrap_or(pc + 1);
         }
     }
 
@@ -201,14 +242,27 @@ impl Machine {
         Ok(address as usize)
     }
 
+    /// Where an operand in local memory is; its pointer moves on if it says so.
+    fn local_operand(&mut self, insn: usize, operand: Operand) -> Result<usize, NfpFault> {
+        match operand {
+            Operand::LocalNext { index } => {
+                let at = self.local_word(insn, index, 0)?;
+                self.pointers[usize::from(index)] += 4;
+                Ok(at)
+            }
+            Operand::Local { index, word } => self.local_word(insn, index, word),
+            _ => Err(NfpFault::Form { insn, reason: "an operand outside local memory" }),
+        }
+    }
+
     fn read(&mut self, insn: usize, operand: Operand) -> Result<u32, NfpFault> {
         Ok(match operand {
             Operand::None => 0,
             Operand::A(n) => self.a[usize::from(n) & 31],
             Operand::B(n) => self.b[usize::from(n) & 31],
             Operand::Xfer(n) => self.xfer_in[usize::from(n) & 31],
-            Operand::Local { index, word } => {
-                let at = self.local_word(insn, index, word)?;
+            Operand::Local { .. } | Operand::LocalNext { .. } => {
+                let at = self.local_operand(insn, operand)?;
                 let bytes =
                     [self.local[at], self.local[at + 1], self.local[at + 2], self.local[at + 3]];
                 u32::from_le_bytes(bytes)
@@ -232,8 +286,8 @@ impl Machine {
             Operand::A(n) => self.a[usize::from(n) & 31] = value,
             Operand::B(n) => self.b[usize::from(n) & 31] = value,
             Operand::Xfer(n) => self.xfer_out[usize::from(n) & 31] = value,
-            Operand::Local { index, word } => {
-                let at = self.local_word(insn, index, word)?;
+            Operand::Local { .. } | Operand::LocalNext { .. } => {
+                let at = self.local_operand(insn, operand)?;
                 self.local[at..at + 4].copy_from_slice(&value.to_le_bytes());
             }
             Operand::None | Operand::Imm(_) => {}
@@ -335,7 +389,10 @@ impl Machine {
                 self.write(at, dst, both, value)?;
             }
             Op::ImmedW1 { dst, value } => {
-                let old = self.read(at, dst)?;
+                let old = match dst {
+                    Operand::Xfer(n) => self.xfer_out[usize::from(n) & 31],
+                    _ => self.read(at, dst)?,
+                };
                 self.write(at, dst, both, old & 0xffff | value << 16)?;
             }
             Op::LdField { dst, mask, src, shift, clear } => {
@@ -366,7 +423,7 @@ impl Machine {
                 let value = self.read(at, src)?;
                 self.pending.push((self.clock.cycles + 1 + CSR_DELAY, index, value));
             }
-            Op::Mem { op, xfer, base, far, offset, count, indirect, .. } => {
+            Op::Mem { op, xfer, base, far, offset, count, indirect, defer, .. } => {
                 let (base, offset) = (self.read(at, base)?, self.read(at, offset)?);
                 let count = if indirect && op != MemOp::AddImm {
                     let latch = self.latch.map_or(self.immed, |(_, result)| result);
@@ -374,9 +431,24 @@ impl Machine {
                 } else {
                     usize::from(count)
                 };
-                self.memory(at, (op, xfer, base, far, offset, count), entry)?;
+                let access = (op, xfer, base, far, offset, count);
+                if defer > 0 {
+                    // It also counts this instruction.
+                    self.waiting = Some((defer + 1, at, access));
+                } else {
+                    self.memory(at, access, entry)?;
+                }
             }
-            Op::Nop | Op::Branch { .. } => {}
+            Op::Nop | Op::Branch { .. } | Op::BranchBit { .. } => {}
+        }
+        match &mut self.waiting {
+            Some((1, at, access)) => {
+                let (at, access) = (*at, *access);
+                self.waiting = None;
+                self.memory(at, access, entry)?;
+            }
+            Some((left, ..)) => *left -= 1,
+            None => {}
         }
         self.latch = latch;
         self.signed = latch.map(|(_, result)| result).or(self.signed);
@@ -386,7 +458,7 @@ impl Machine {
     fn memory(
         &mut self,
         at: usize,
-        (op, xfer, base, far, offset, count): (MemOp, u8, u32, bool, u32, usize),
+        (op, xfer, base, far, offset, count): Access,
         entry: &mut Entry,
     ) -> Result<(), NfpFault> {
         let first = usize::from(xfer);
@@ -424,7 +496,7 @@ impl Machine {
                     packet[start + i] = self.xfer_out[first + i / 4].to_le_bytes()[i % 4];
                 }
             }
-            MemOp::AddImm | MemOp::Add | MemOp::Add64 => {
+            MemOp::AddImm | MemOp::Add => {
                 return Err(NfpFault::Form { insn: at, reason: "atomic addition to the packet" });
             }
         }
@@ -459,10 +531,12 @@ impl Machine {
             }
             MemOp::Write8 => out(count.div_ceil(4))[..count].to_vec(),
             MemOp::Write32 => out(count),
-            MemOp::AddImm | MemOp::Add | MemOp::Add64 => {
+            MemOp::AddImm | MemOp::Add => {
                 let (width, by) = match op {
-                    MemOp::AddImm => (4 * count.min(2), u64::from(self.field >> 16)),
-                    MemOp::Add => (4, self.xfer_out[first].into()),
+                    // The length stands in the word with the number.
+                    MemOp::AddImm if self.field & 0x400 != 0 => (8, u64::from(self.field >> 16)),
+                    MemOp::AddImm => (4, u64::from(self.field >> 16)),
+                    _ if count < 5 => (4, self.xfer_out[first].into()),
                     _ => {
                         let upper = self.xfer_out.get(first + 1).copied().unwrap_or(0);
                         (8, u64::from(self.xfer_out[first]) | u64::from(upper) << 32)

@@ -3,6 +3,7 @@
 use super::insn::{
     ALU_OPS, AluOp, BRANCHES, Insn, MEM_OPS, MUL_STEPS, MemOp, MulStep, Op, Operand, Shift, Target,
 };
+use super::print::EXIT_LABEL;
 
 /// A listing and the line each instruction stood on.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -54,10 +55,12 @@ pub fn parse(text: &str) -> Result<Listing, ListingError> {
     // Which labels are inside is known only now.
     let count = listing.insns.len() as u32;
     for insn in &mut listing.insns {
-        if let Op::Branch { target, .. } = &mut insn.op
-            && matches!(target, Target::Insn(label) if *label >= count)
+        if let Op::Branch { target, .. } | Op::BranchBit { target, .. } = &mut insn.op
+            && let Target::Insn(label) = *target
+            && label >= count
         {
-            *target = Target::Exit;
+            let helper = label.checked_sub(EXIT_LABEL).filter(|number| (1..256).contains(number));
+            *target = helper.map_or(Target::Exit, Target::Helper);
         }
     }
     Ok(listing)
@@ -136,19 +139,9 @@ fn operation(mnemonic: &str, operands: &[&str], modifiers: &mut Vec<&str>) -> Re
     };
     if let Some((cond, _)) = BRANCHES.iter().find(|(_, name)| *name == mnemonic) {
         count(&[1])?;
-        let label = operands[0].strip_prefix('.').and_then(|label| label.parse().ok());
-        let label =
-            label.ok_or_else(|| format!("expected a label as `.12`, not `{}`", operands[0]))?;
-        let defer = match modifiers.iter().position(|modifier| modifier.starts_with("defer[")) {
-            Some(at) => match modifiers.remove(at) {
-                "defer[1]" => 1,
-                "defer[2]" => 2,
-                "defer[3]" => 3,
-                other => return Err(format!("unknown modifier `{other}`")),
-            },
-            None => 0,
-        };
-        return Ok(Op::Branch { cond: *cond, target: Target::Insn(label), defer });
+        let target = label(operands[0])?;
+        let defer = slots(modifiers)?;
+        return Ok(Op::Branch { cond: *cond, target, defer });
     }
     match mnemonic {
         "alu" => {
@@ -223,6 +216,15 @@ fn operation(mnemonic: &str, operands: &[&str], modifiers: &mut Vec<&str>) -> Re
             let index = index.ok_or_else(|| format!("unknown register `{}`", operands[0]))?;
             Ok(Op::CsrWrite { index, src: source(operands[1])? })
         }
+        "br_bset" => {
+            count(&[3])?;
+            let bit = number(operands[1])?;
+            if bit > 31 {
+                return Err(format!("a word has no bit {bit}"));
+            }
+            let target = label(operands[2])?;
+            Ok(Op::BranchBit { src: source(operands[0])?, bit: bit as u8, target })
+        }
         "mem" => memory(operands, modifiers),
         _ => Err(format!("unknown instruction `{mnemonic}`")),
     }
@@ -248,8 +250,30 @@ fn memory(operands: &[&str], modifiers: &mut Vec<&str>) -> Result<Op, String> {
     if !swap && *op != MemOp::AddImm {
         return Err("without ctx_swap nobody waits for the memory".to_string());
     }
-    let (base, offset) = (source(operands[2])?, source(offset)?);
-    Ok(Op::Mem { op: *op, xfer, base, far, offset, count, indirect, swap })
+    let (base, offset, defer) = (source(operands[2])?, source(offset)?, slots(modifiers)?);
+    if defer > 0 && *op != MemOp::Add {
+        return Err("only additions wait for instructions behind them".to_string());
+    }
+    Ok(Op::Mem { op: *op, xfer, base, far, offset, count, indirect, swap, defer })
+}
+
+/// Instructions that are executed before a branch or a wait.
+fn slots(modifiers: &mut Vec<&str>) -> Result<u8, String> {
+    let Some(at) = modifiers.iter().position(|modifier| modifier.starts_with("defer[")) else {
+        return Ok(0);
+    };
+    match modifiers.remove(at) {
+        "defer[1]" => Ok(1),
+        "defer[2]" => Ok(2),
+        "defer[3]" => Ok(3),
+        other => Err(format!("unknown modifier `{other}`")),
+    }
+}
+
+/// A label; which ones are outside is known later.
+fn label(text: &str) -> Result<Target, String> {
+    let label = text.strip_prefix('.').and_then(|label| label.parse().ok());
+    label.map(Target::Insn).ok_or_else(|| format!("expected a label as `.12`, not `{text}`"))
 }
 
 fn alu_op(text: &str) -> Result<AluOp, String> {
@@ -294,6 +318,8 @@ fn place(text: &str) -> Result<Operand, String> {
         register(digits, 32).map(Operand::B)
     } else if let Some(digits) = text.strip_prefix("$xfer_") {
         register(digits, 32).map(Operand::Xfer)
+    } else if let Some(index) = text.strip_prefix("*l$index").and_then(|t| t.strip_suffix("++")) {
+        register(index, 4).map(|index| Operand::LocalNext { index })
     } else if let Some(rest) = text.strip_prefix("*l$index") {
         let (index, word) = match rest.split_once('[') {
             Some((index, word)) => (index, word.strip_suffix(']').unwrap_or_default()),

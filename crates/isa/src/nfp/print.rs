@@ -2,7 +2,7 @@
 
 use super::insn::{ALU_OPS, AluOp, BRANCHES, Insn, MEM_OPS, MUL_STEPS, Op, Operand, Shift, Target};
 
-/// The label listings use for what lies outside them.
+/// The label listings use for what lies outside them: the end. Helpers' numbers are added to it.
 pub const EXIT_LABEL: u32 = 15000;
 
 /// A whole listing, one instruction a line.
@@ -54,24 +54,36 @@ pub fn text(insn: &Insn) -> String {
             format!("mul_step[{}, {}], {}{both}", operand(a), operand(b), name(&MUL_STEPS, step))
         }
         Op::CsrWrite { index, src } => format!("local_csr_wr[ActLMAddr{index}, {}]", operand(src)),
-        Op::Mem { op, xfer, base, far, offset, count, indirect, swap } => format!(
-            "mem[{}, $xfer_{xfer}, {},{} {}, {count}]{}{}",
+        Op::Mem { op, xfer, base, far, offset, count, indirect, swap, defer } => format!(
+            "mem[{}, $xfer_{xfer}, {},{} {}, {count}]{}{}{}",
             name(&MEM_OPS, op),
             operand(base),
             if far { " <<8," } else { "" },
             operand(offset),
             if indirect { ", indirect_ref" } else { "" },
             if swap { ", ctx_swap[sig1]" } else { "" },
+            defer_text(defer),
         ),
         Op::Branch { cond, target, defer } => {
-            let label = match target {
-                Target::Insn(index) => index,
-                Target::Exit => EXIT_LABEL,
-            };
-            let defer = if defer == 0 { String::new() } else { format!(", defer[{defer}]") };
-            format!("{}[.{label}]{defer}", name(&BRANCHES, cond))
+            let label = label(target);
+            format!("{}[.{label}]{}", name(&BRANCHES, cond), defer_text(defer))
+        }
+        Op::BranchBit { src, bit, target } => {
+            format!("br_bset[{}, {bit}, .{}]", operand(src), label(target))
         }
         Op::Nop => "nop".to_string(),
+    }
+}
+
+fn defer_text(slots: u8) -> String {
+    if slots == 0 { String::new() } else { format!(", defer[{slots}]") }
+}
+
+fn label(target: Target) -> u32 {
+    match target {
+        Target::Insn(index) => index,
+        Target::Exit => EXIT_LABEL,
+        Target::Helper(number) => EXIT_LABEL + number,
     }
 }
 
@@ -83,6 +95,7 @@ fn operand(operand: Operand) -> String {
         Operand::Xfer(n) => format!("$xfer_{n}"),
         Operand::Local { index, word: 0 } => format!("*l$index{index}"),
         Operand::Local { index, word } => format!("*l$index{index}[{word}]"),
+        Operand::LocalNext { index } => format!("*l$index{index}++"),
         Operand::Imm(value) => format!("{value:#x}"),
     }
 }

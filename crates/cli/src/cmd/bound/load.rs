@@ -11,7 +11,7 @@ use nicforge_bound::witness::Witness;
 use nicforge_bound::{ebpf, nfp, replay, rv};
 use nicforge_codegen::{LineStyle, xdp};
 use nicforge_ir::{self as ir, Verified};
-use nicforge_isa::lower;
+use nicforge_isa::lower::{self, Driver};
 use nicforge_isa::nfp::cost;
 use nicforge_isa::nfp::{self as isa, Insn};
 use nicforge_isa::object::{self, Map, Program, riscv};
@@ -67,9 +67,21 @@ impl Subject {
             return replay::air(program, lowered, witness);
         }
         match (&self.listing, &self.program) {
-            (Some(insns), _) => replay::nfp(insns, witness),
+            (Some(insns), _) => replay::nfp(insns, witness).map(|_| ()),
             (None, Some((program, maps))) => replay::ebpf(program, maps, witness),
             (None, None) => Ok(()),
+        }
+    }
+}
+
+impl Subject {
+    /// Instructions a path executes, which are not its cycles.
+    pub fn executed(&self, witness: &Witness) -> Option<u64> {
+        match &self.listing {
+            Some(insns) => replay::nfp(insns, witness).ok(),
+            // There each takes a cycle.
+            None if self.target == "xdp" => Some(witness.work.milli / 1000),
+            None => None,
         }
     }
 }
@@ -94,6 +106,9 @@ fn kernel() -> Machine {
 pub fn load(args: &Bound) -> Result<Subject, Failure> {
     let path = &args.file;
     let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
+    if args.driver.is_some() && args.target != BoundTarget::AgilioXdp {
+        return Err(Failure::usage("--driver is for --target agilio-xdp".to_string()));
+    }
     if let BoundTarget::Described(target) = &args.target {
         let target = matrix::find(target)?;
         let start = std::fs::File::open(path).and_then(|file| {
@@ -261,10 +276,21 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
 }
 
 fn from_listing(args: &Bound, text: &str) -> Result<Subject, Failure> {
+    if args.driver.is_some() {
+        return Err(Failure::usage("an NFP listing is a driver's work already".to_string()));
+    }
     if args.target == BoundTarget::Xdp {
         return Err(Failure::usage("an NFP listing runs on --target agilio-xdp only".to_string()));
     }
-    let path = args.file.display();
+    listed(&args.file, text)
+}
+
+/// An NFP listing on the Agilio CX.
+///
+/// # Errors
+/// A line that is no instruction, or code that cannot be analysed.
+pub fn listed(path: &Path, text: &str) -> Result<Subject, Failure> {
+    let path = path.display();
     let listing =
         isa::parse(text).map_err(|e| Failure::user(format!("{path}:{}: {}", e.line, e.reason)))?;
     let mut graph = nfp::graph(&listing.insns, false).map_err(|e| {
@@ -325,16 +351,42 @@ pub fn from_source(path: &Path, defines: &[String]) -> Result<Subject, Failure> 
         .into_iter()
         .next()
         .ok_or_else(|| fail("no program in this object".to_string()))?;
-    lowered(path, program, object.maps)
+    lowered(path, program, object.maps, Driver::default(), false)
 }
 
-fn lowered(path: &Path, program: Program, maps: Vec<Map>) -> Result<Subject, Failure> {
+/// The only program of an object on the Agilio CX, with maps as if they were plain.
+///
+/// # Errors
+/// An object that cannot be read, or code that cannot be translated or analysed.
+pub fn object_plain(path: &Path, bytes: &[u8]) -> Result<Subject, Failure> {
     let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
-    let lowered = lower::lower(&program, &maps).map_err(|e| fail(e.to_string()))?;
+    let mut object = object::parse(bytes).map_err(|e| fail(e.to_string()))?;
+    object.maps.iter_mut().for_each(object::Map::make_plain);
+    let program = object.programs.into_iter().next();
+    let program = program.ok_or_else(|| fail("no program in this object".to_string()))?;
+    lowered(path, program, object.maps, Driver::default(), false)
+}
+
+/// A listing that is only printed need not be one that can be analysed.
+fn lowered(
+    path: &Path,
+    program: Program,
+    maps: Vec<Map>,
+    driver: Driver,
+    printed: bool,
+) -> Result<Subject, Failure> {
+    let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
+    let lowered = lower::lower_as(&program, &maps, driver).map_err(|e| fail(e.to_string()))?;
     // Other cores handle packets meanwhile. A hash map's places depend on the key by
     // multiplications, which are left open.
     let shared = lowered.writes || lowered.modelled;
-    let mut graph = nfp::graph(&lowered.insns, shared).map_err(|e| fail(e.to_string()))?;
+    let mut graph = match nfp::graph(&lowered.insns, shared) {
+        Err(_) if printed => Graph::default(),
+        Err(e) if driver == Driver::Linux61 => {
+            return Err(fail(format!("{e}; --driver artifact has look-ups in place")));
+        }
+        result => result.map_err(|e| fail(e.to_string()))?,
+    };
     let place = |origin: &u32| program.lines.get(*origin as usize)?.as_ref().map(place_of);
     graph.lines = lowered.origin.iter().map(place).collect();
     graph.walked = Some(Walked::by_verifier(lowered.origin));
@@ -375,7 +427,7 @@ pub fn from_object(args: &Bound, bytes: &[u8], name: Option<&str>) -> Result<Sub
             handler: None,
         });
     }
-    lowered(path, program, object.maps)
+    lowered(path, program, object.maps, args.driver.unwrap_or_default(), args.emit.is_some())
 }
 
 /// A file's name without the folders it was compiled in.

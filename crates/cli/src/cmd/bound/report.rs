@@ -140,6 +140,7 @@ impl View<'_> {
             "naive_bit_rate_bps": Self::naive_bps(record),
             "limit": rates.limit,
             "cycles": Value::Null,
+            "instructions": Value::Null,
             "resources": Value::Null,
             "min_packet_bytes": Value::Null,
             "path": Value::Null,
@@ -150,6 +151,7 @@ impl View<'_> {
             let (core, engine) = cycles(path.witness.work);
             let total = core + self.machine().base_cycles;
             value["cycles"] = json!(total);
+            value["instructions"] = json!(self.subject.executed(&path.witness));
             value["resources"] =
                 json!({ "processing": total, self.subject.engine.to_lowercase(): engine });
             value["min_packet_bytes"] = json!(path.size);
@@ -204,6 +206,7 @@ impl View<'_> {
                     "limit": limit,
                     "cycles": core + self.machine().base_cycles,
                     "dram_cycles": engine,
+                    "instructions": self.subject.executed(&path.witness),
                     "min_packet_bytes": path.size,
                     "witness": self.witness_json(path),
                 })
@@ -386,6 +389,9 @@ impl View<'_> {
                 rates.limit,
                 core + self.machine().base_cycles
             );
+            if let Some(executed) = self.subject.executed(&path.witness) {
+                let _ = write!(text, " for {executed} instructions");
+            }
             if engine > 0.0 {
                 let _ = write!(text, ", {engine:.2} of {}", self.subject.engine);
             }
