@@ -58,6 +58,7 @@ impl Lifter<'_> {
         let (a, b) = (&ways[0].state, &ways[1].state);
         let apart = a.front.bytes != b.front.bytes
             || a.epoch != b.epoch
+            || a.tail_calls != b.tail_calls
             || a.frames.len() != b.frames.len()
             || a.frames.iter().zip(&b.frames).any(|(a, b)| a.back != b.back);
         if apart {
