@@ -108,6 +108,52 @@ pub struct Source {
     /// --with=-lNAME
     #[arg(long, value_name = "FILE|-lNAME", allow_hyphen_values = true)]
     pub with: Vec<String>,
+    #[command(flatten)]
+    pub loader: Loader,
+}
+
+/// What the loader of an XDP object decides.
+#[derive(Clone, Default, ClapArgs)]
+pub struct Loader {
+    /// Of an XDP object: the program in a slot of a program array, by function or section
+    #[arg(long = "tail-call", value_name = "MAP[SLOT]=NAME", value_parser = tail_call)]
+    pub tail_calls: Vec<(String, u32, String)>,
+    /// Of an XDP object: a global variable that the loader sets
+    #[arg(long = "global", value_name = "NAME=VALUE", value_parser = global)]
+    pub globals: Vec<(String, u64)>,
+    /// Of an XDP object: entries of a map whose number the loader decides [default: 64]
+    #[arg(long = "map-entries", value_name = "MAP=COUNT", value_parser = map_entries)]
+    pub entries: Vec<(String, u32)>,
+}
+
+fn tail_call(text: &str) -> Result<(String, u32, String), String> {
+    let read = || {
+        let (slot, name) = text.split_once('=')?;
+        let (map, slot) = slot.strip_suffix(']')?.split_once('[')?;
+        Some((map.to_string(), slot.parse().ok()?, name.to_string()))
+    };
+    read().ok_or_else(|| "expected MAP[SLOT]=NAME, as jumps[0]=xdp/next".to_string())
+}
+
+fn global(text: &str) -> Result<(String, u64), String> {
+    let read = || {
+        let (name, value) = text.split_once('=')?;
+        let value = match value.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).ok()?,
+            None => value.parse().ok()?,
+        };
+        Some((name.to_string(), value))
+    };
+    read().ok_or_else(|| "expected NAME=VALUE, as limit=100 or mask=0xff".to_string())
+}
+
+fn map_entries(text: &str) -> Result<(String, u32), String> {
+    let read = || {
+        let (name, count) = text.split_once('=')?;
+        let count = count.parse().ok().filter(|count| *count > 0)?;
+        Some((name.to_string(), count))
+    };
+    read().ok_or_else(|| "expected MAP=COUNT, as flows=1024".to_string())
 }
 
 /// Input events and table contents; what is left out is looked for beside the program.
@@ -237,6 +283,8 @@ pub struct SourceOrList {
     /// --with=-lNAME
     #[arg(long, value_name = "FILE|-lNAME", allow_hyphen_values = true)]
     pub with: Vec<String>,
+    #[command(flatten)]
+    pub loader: Loader,
 }
 
 #[derive(ClapArgs)]

@@ -15,7 +15,7 @@ use nicforge_run::temp;
 use nicforge_run::xdp::XdpError;
 use nicforge_target::support::calls_c_on_host;
 
-use crate::args::Source;
+use crate::args::{Loader, Source};
 use crate::context::{Failure, Runtime, color};
 
 /// A program as its author wrote it, checked.
@@ -56,7 +56,7 @@ pub fn load(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
 /// Parses, checks and verifies a program.
 pub fn parse(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
     if let Some((path, function)) = object_of(source) {
-        return lift(&path, function);
+        return lift(&path, function, &source.loader);
     }
     let path = locate(&source.program)?;
     if path.extension().is_some_and(|e| e == "air") {
@@ -96,12 +96,27 @@ pub fn object_of(source: &Source) -> Option<(PathBuf, Option<String>)> {
     is_object(&path).then(|| (path, Some(section.to_string())))
 }
 
+/// How an XDP object is to be read.
+pub fn lift_options(
+    path: &Path,
+    function: Option<String>,
+    loader: &Loader,
+) -> nicforge_lift::Options {
+    let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
+    nicforge_lift::Options {
+        name: name.unwrap_or_default(),
+        program: function,
+        entries: loader.entries.clone(),
+        tail_calls: loader.tail_calls.clone(),
+        globals: loader.globals.clone(),
+    }
+}
+
 /// An XDP object as a program.
-fn lift(path: &Path, function: Option<String>) -> Result<Loaded, Failure> {
+fn lift(path: &Path, function: Option<String>, loader: &Loader) -> Result<Loaded, Failure> {
     let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
     let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
-    let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
-    let options = nicforge_lift::Options { name: name.unwrap_or_default(), program: function };
+    let options = lift_options(path, function, loader);
     let lifted = nicforge_lift::lift(&bytes, &options).map_err(|e| fail(e.to_string()))?;
     let program = check(lifted.program)?;
     Ok(Loaded { program, profiled: None, path: path.to_path_buf(), warnings: String::new() })

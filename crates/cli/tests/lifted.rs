@@ -30,6 +30,66 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
     place.is_clean();
 }
 
+/// What an object leaves to its loader: slots of program arrays, global data, sizes of maps.
+#[test]
+fn loaders_decide_chains_constants_and_sizes() {
+    let place = Place::new();
+    object(&place, "chain");
+    let unknown = place.run(&["check", "chain.o:first"]);
+    unknown.fails(1, &["map `jumps`, whose programs are not known", "--tail-call jumps[SLOT]"]);
+    for (option, value, why) in [
+        ("--global", "limits=5", "no global variable `limits`"),
+        ("--map-entries", "saw=8", "no map `saw`"),
+        ("--tail-call", "jumps[0]=last", "no program or section `last`"),
+    ] {
+        place.run(&["check", "chain.o:third", option, value]).fails(1, &[why]);
+    }
+    if !can_load() {
+        return;
+    }
+    let calls = ["--tail-call", "jumps[1]=second", "--tail-call", "jumps[2]=xdp/third"];
+    let sizes = ["--map-entries", "seen=8"];
+    for limit in ["limit=5", "limit=9"] {
+        let ran = [&["verify", "chain.o:first", "--global", limit][..], &calls, &sizes].concat();
+        let ran = place.run(&ran);
+        let matches = "the object in the kernel matches the reference: 400 of 400 events, 1 of 1";
+        assert!(ran.ok().contains(matches), "{ran:?}");
+    }
+    place.is_clean();
+}
+
+/// Objects with bytes changed anywhere end with a program or a reason.
+#[test]
+fn changed_objects_are_lifted_or_refused() {
+    let place = Place::new();
+    let mut random = nicforge_util::random::Random::new(7);
+    let (mut lifted, mut refused) = (0, 0);
+    for (name, function) in [("counters", None), ("calls", None), ("chain", Some("third"))] {
+        object(&place, name);
+        let whole = std::fs::read(place.path().join(format!("{name}.o"))).expect("written");
+        for _ in 0..100 {
+            let mut bytes = whole.clone();
+            for _ in 0..=random.below(4) {
+                let at = random.index(bytes.len());
+                bytes[at] = random.next() as u8;
+            }
+            if random.below(10) == 0 {
+                bytes.truncate(random.index(bytes.len()));
+            }
+            let program = function.map(str::to_string);
+            let options = nicforge_lift::Options { program, ..Default::default() };
+            match nicforge_lift::lift(&bytes, &options) {
+                Ok(_) => lifted += 1,
+                Err(reason) => {
+                    assert_eq!(reason.to_string().lines().count(), 1, "{reason}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(lifted > 0 && refused > 0, "{lifted} lifted, {refused} refused");
+}
+
 /// Parsers whose ways share code that is not where all of them meet.
 #[test]
 fn tangled_control_flow_is_lifted_once() {

@@ -20,7 +20,7 @@ const HEADROOM: i64 = 256 - 40;
 /// Bytes that one call copies or sums at most.
 const MOST_BYTES: u64 = 512;
 
-const EINVAL: u64 = -22i64 as u64;
+pub const EINVAL: u64 = -22i64 as u64;
 pub const XDP_REDIRECT: u64 = 4;
 
 impl Lifter<'_> {
@@ -68,6 +68,8 @@ impl Lifter<'_> {
             n::LOAD_BYTES | n::STORE_BYTES => {
                 Abs::Num(self.packet_bytes(state, args, helper == n::LOAD_BYTES)?)
             }
+            n::PERF_EVENT_OUTPUT | n::RINGBUF_OUTPUT => self.message(state, helper, args)?,
+            n::FIB_LOOKUP => return self.fib_lookup(state, args),
             n::ADJUST_HEAD => return self.adjust_head(state, args[1]),
             n::ADJUST_TAIL => return self.adjust_tail(state, args[1]),
             // No room for metadata: the kernel answers so where a driver has none.
@@ -86,7 +88,7 @@ impl Lifter<'_> {
     }
 
     /// The port that an interface index means.
-    fn port(&mut self, ifindex: Num) -> Num {
+    pub fn port(&mut self, ifindex: Num) -> Num {
         self.binary(BinOp::Sub, ifindex, Num::known(1), 32)
     }
 
@@ -120,7 +122,7 @@ impl Lifter<'_> {
     }
 
     /// A number of bytes that is known, and not too large.
-    fn size(&self, abs: Abs) -> Result<u32, Halt> {
+    pub fn size(&self, abs: Abs) -> Result<u32, Halt> {
         match self.num(abs)?.constant() {
             Some(size) if size <= MOST_BYTES => Ok(size as u32),
             Some(size) => refuse(format!("works on {size} bytes at once")),
@@ -329,7 +331,7 @@ impl Lifter<'_> {
 }
 
 /// Registers behind a call.
-fn done(state: &mut State, result: Abs) {
+pub fn done(state: &mut State, result: Abs) {
     state.regs[1..6].fill(Abs::Nothing);
     state.regs[0] = result;
 }

@@ -11,6 +11,12 @@ pub enum LiftError {
     Empty,
     #[error("no program or section `{wanted}`; there are {names}")]
     Unknown { wanted: String, names: String },
+    #[error("no map `{name}` in this object")]
+    NoMap { name: String },
+    #[error("no global variable `{name}` in this object")]
+    NoGlobal { name: String },
+    #[error("global variable `{name}` has {size} bytes, which cannot hold {value}")]
+    Global { name: String, size: usize, value: u64 },
     #[error("several programs; choose one with --program: {names}")]
     Several { names: String },
     #[error("program `{program}`{place}: {reason}")]

@@ -54,9 +54,11 @@ fn successors(insns: &[Insn], at: usize) -> [Option<usize>; 2] {
 }
 
 impl Flow {
+    /// The flow of programs that begin at `entries`.
+    ///
     /// # Errors
     /// A jump that leaves the program.
-    pub fn of(insns: &[Insn]) -> Result<Flow, String> {
+    pub fn of(insns: &[Insn], entries: &[usize]) -> Result<Flow, String> {
         for at in 0..insns.len() {
             let out = successors(insns, at).into_iter().flatten().find(|to| *to >= insns.len());
             // The second half of a wide instruction is never reached.
@@ -66,8 +68,8 @@ impl Flow {
             }
         }
         let next: Vec<_> = (0..insns.len()).map(|at| successors(insns, at)).collect();
-        let (rank, returns) = (rank(&next), returns(insns));
-        Ok(Flow { meet: meet(insns), live: live(insns), rank, next, returns })
+        let (rank, returns) = (rank(&next), returns(insns, entries));
+        Ok(Flow { meet: meet(insns, &returns), live: live(insns), rank, next, returns })
     }
 
     /// The first instruction that two ways share before they come to one of `until`.
@@ -125,11 +127,11 @@ fn rank(next: &[[Option<usize>; 2]]) -> Vec<usize> {
     rank
 }
 
-/// Instructions of the function that the program begins with from which nothing is left but to say
+/// Instructions of the functions that programs begin with from which nothing is left but to say
 /// what was decided. Each way does so itself, so ways do not meet there.
-fn returns(insns: &[Insn]) -> Vec<bool> {
+fn returns(insns: &[Insn], entries: &[usize]) -> Vec<bool> {
     let mut own = vec![false; insns.len()];
-    let mut open = vec![0];
+    let mut open = entries.to_vec();
     while let Some(at) = open.pop() {
         if at < insns.len() && !std::mem::replace(&mut own[at], true) {
             open.extend(successors(insns, at).into_iter().flatten());
@@ -152,10 +154,10 @@ fn returns(insns: &[Insn]) -> Vec<bool> {
 }
 
 /// Nearest post-dominators, but for ways that only return; with them where nothing else ends.
-fn meet(insns: &[Insn]) -> Vec<Option<usize>> {
+fn meet(insns: &[Insn], returns: &[bool]) -> Vec<Option<usize>> {
     let end = insns.len();
     let all = post_dominators(insns, &vec![false; end]);
-    let found = post_dominators(insns, &returns(insns));
+    let found = post_dominators(insns, returns);
     let one = |(found, all): (Option<usize>, Option<usize>)| found.or(all).filter(|at| *at < end);
     found.into_iter().zip(all).map(one).collect()
 }

@@ -12,6 +12,7 @@ pub mod number {
     pub const PROCESSOR: i32 = 8;
     pub const TAIL_CALL: i32 = 12;
     pub const REDIRECT: i32 = 23;
+    pub const PERF_EVENT_OUTPUT: i32 = 25;
     pub const CSUM_DIFF: i32 = 28;
     pub const ADJUST_HEAD: i32 = 44;
     pub const REDIRECT_MAP: i32 = 51;

@@ -58,6 +58,7 @@ impl Lifter<'_> {
         let (a, b) = (&ways[0].state, &ways[1].state);
         let apart = a.front.bytes != b.front.bytes
             || a.epoch != b.epoch
+            || a.tail_calls != b.tail_calls
             || a.frames.len() != b.frames.len()
             || a.frames.iter().zip(&b.frames).any(|(a, b)| a.back != b.back);
         if apart {
@@ -255,9 +256,7 @@ impl Meeting<'_, '_> {
 
     /// What only one way wrote, and the other never reads.
     fn unread(&mut self, one: Abs, first: bool) -> Abs {
-        let zero = Num::known(0);
-        let mut number =
-            |num: Num| if first { self.number(num, zero) } else { self.number(zero, num) };
+        let mut number = |num: Num| self.unread_number(num, first);
         let mut place = |place: Place| Place { var: place.var.map(&mut number), ..place };
         match one {
             Abs::Num(num) => Abs::Num(number(num)),
@@ -277,6 +276,17 @@ impl Meeting<'_, '_> {
             }
             other => other,
         }
+    }
+
+    /// A number that only one way wrote: known, or seen outside, it is itself; trips of a loop
+    /// that count keep a number that is known.
+    fn unread_number(&mut self, num: Num, first: bool) -> Num {
+        if num.id.is_none_or(|id| id.as_u32() < self.inner) {
+            return num;
+        }
+        let zero = Num::known(0);
+        let found = if first { self.number(num, zero) } else { self.number(zero, num) };
+        Num { lo: num.lo, hi: num.hi, ..found }
     }
 
     /// One lookup for what two ways found in one map; `None` is null.
@@ -335,13 +345,14 @@ impl Meeting<'_, '_> {
         Some(Lookup { key, hit, parts: Vec::new(), value: None, dirty: false, ..found })
     }
 
-    fn memory(&mut self, a: &Memory, b: &Memory) -> Memory {
+    /// Memory that both ways have; `absent` is what bytes hold that nobody wrote.
+    fn memory(&mut self, a: &Memory, b: &Memory, absent: Abs) -> Memory {
         let mut joined = Memory::default();
         for (off, (size, x)) in &a.slots {
             let over = b.overlapping(*off, *size);
             let abs = match b.exact(*off, *size) {
                 Some(y) => self.abs(*x, y),
-                None if over.is_empty() => self.abs(*x, Abs::Nothing),
+                None if over.is_empty() => self.abs(*x, absent),
                 // Divided differently.
                 None => Abs::Mixed(self.name),
             };
@@ -350,7 +361,7 @@ impl Meeting<'_, '_> {
         for (off, (size, y)) in &b.slots {
             let over = a.overlapping(*off, *size);
             if over.is_empty() {
-                let abs = self.abs(Abs::Nothing, *y);
+                let abs = self.abs(absent, *y);
                 joined.slots.insert(*off, (*size, abs));
             }
         }
@@ -371,12 +382,12 @@ impl Meeting<'_, '_> {
             *slot = self.abs(x, y);
         }
         for (at, frame) in joined.frames.iter_mut().enumerate() {
-            frame.memory = self.memory(&a.frames[at].memory, &b.frames[at].memory);
+            frame.memory = self.memory(&a.frames[at].memory, &b.frames[at].memory, Abs::Nothing);
             for (nth, slot) in frame.saved.iter_mut().enumerate() {
                 *slot = self.abs(a.frames[at].saved[nth], b.frames[at].saved[nth]);
             }
         }
-        joined.front.memory = self.memory(&a.front.memory, &b.front.memory);
+        joined.front.memory = self.memory(&a.front.memory, &b.front.memory, Abs::known(0));
         joined.next = self.number(a.next, b.next);
         joined.at_least = a.at_least.min(b.at_least);
         joined.redirect = match (a.redirect, b.redirect) {

@@ -14,10 +14,12 @@
 mod arithmetic;
 mod bytes;
 mod calls;
+mod chain;
 mod emit;
 mod error;
 mod flow;
 mod helpers;
+mod host;
 mod join;
 mod layout;
 mod lines;
@@ -38,6 +40,7 @@ pub use error::LiftError;
 pub use nicforge_isa::object::is_elf;
 pub use packets::packets;
 
+use chain::Chain;
 use error::Halt;
 use flow::Flow;
 use lines::Lines;
@@ -56,7 +59,16 @@ pub struct Options {
     pub name: String,
     /// The program of the object, by the name of its function or section.
     pub program: Option<String>,
+    /// Entries of maps whose number the loader decides; [`ENTRIES`] of those that are not named.
+    pub entries: Vec<(String, u32)>,
+    /// Programs in slots of program arrays: map, slot, function or section.
+    pub tail_calls: Vec<(String, u32, String)>,
+    /// Values of global data that the loader sets.
+    pub globals: Vec<(String, u64)>,
 }
+
+/// Entries of a map to which neither the object nor the user gives a number.
+pub const ENTRIES: u32 = 64;
 
 /// A lifted program and what it was.
 #[derive(Debug)]
@@ -68,6 +80,12 @@ pub struct Lifted {
     pub source: object::Program,
     /// Names of the maps that tables stand for, in the tables' order.
     pub maps: Vec<String>,
+    /// Entries of every map of the object, by name.
+    pub sizes: Vec<(String, u32)>,
+    /// Functions in slots of program arrays, by the array's name.
+    pub tail_calls: Vec<(String, u32, String)>,
+    /// Global data that the loader set, whole, by its section.
+    pub data: Vec<(String, Vec<u8>)>,
 }
 
 /// Programs of an object: function and section.
@@ -84,10 +102,13 @@ pub fn programs(bytes: &[u8]) -> Result<Vec<(String, String)>, LiftError> {
 /// # Errors
 /// See [`LiftError`].
 pub fn lift(bytes: &[u8], options: &Options) -> Result<Lifted, LiftError> {
-    let object = object::parse(bytes)?;
+    let mut object = object::parse(bytes)?;
+    size_maps(&mut object, options)?;
+    let data = set_globals(&mut object, options)?;
+    let object = object;
     let chosen = choose(&object, options.program.as_deref())?;
     std::thread::scope(|scope| {
-        let walk = || one(&object, chosen, options);
+        let walk = || one(&object, chosen, options, &data);
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, walk);
         match thread.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(found)) => found,
@@ -95,6 +116,43 @@ pub fn lift(bytes: &[u8], options: &Options) -> Result<Lifted, LiftError> {
             Err(_) => Err(refused(&object.programs[chosen].name, "", "no memory for its stack")),
         }
     })
+}
+
+/// Gives maps without a number of entries the one that their loader would.
+fn size_maps(object: &mut Object, options: &Options) -> Result<(), LiftError> {
+    for (name, count) in &options.entries {
+        match object.maps.iter_mut().find(|map| map.name == *name) {
+            Some(map) => map.max_entries = *count,
+            None => return Err(LiftError::NoMap { name: name.clone() }),
+        }
+    }
+    for map in object.maps.iter_mut().filter(|map| maps::has_entries(map) && map.max_entries == 0) {
+        map.max_entries = ENTRIES;
+    }
+    Ok(())
+}
+
+/// Sets global data as its loader would: the sections that changed.
+fn set_globals(
+    object: &mut Object,
+    options: &Options,
+) -> Result<Vec<(String, Vec<u8>)>, LiftError> {
+    let mut changed = BTreeSet::new();
+    for (name, value) in &options.globals {
+        let found = object.globals.iter().find(|global| global.name == *name);
+        let found = found.ok_or_else(|| LiftError::NoGlobal { name: name.clone() })?;
+        let fits = found.size <= 8 && (found.size == 8 || *value >> (8 * found.size) == 0);
+        let data = &mut object.maps[found.map].data;
+        let bytes = found.off.checked_add(found.size).and_then(|end| data.get_mut(found.off..end));
+        let Some(bytes) = bytes.filter(|_| fits) else {
+            let (name, size) = (name.clone(), found.size);
+            return Err(LiftError::Global { name, size, value: *value });
+        };
+        bytes.copy_from_slice(&value.to_le_bytes()[..found.size]);
+        changed.insert(found.map);
+    }
+    let one = |map: usize| (object.maps[map].name.clone(), object.maps[map].data.clone());
+    Ok(changed.into_iter().map(one).collect())
 }
 
 /// The program meant.
@@ -124,14 +182,21 @@ fn refused(program: &str, place: &str, reason: &str) -> LiftError {
     }
 }
 
-fn one(object: &Object, chosen: usize, options: &Options) -> Result<Lifted, LiftError> {
-    let source = &object.programs[chosen];
+fn one(
+    object: &Object,
+    chosen: usize,
+    options: &Options,
+    data: &[(String, Vec<u8>)],
+) -> Result<Lifted, LiftError> {
+    let chain = Chain::of(object, chosen, &options.tail_calls)?;
+    let source = &chain.program;
     let name = &source.name;
     if !source.section.contains("xdp") && !object_is_plain(&source.section) {
         let reason = format!("section `{}` is no XDP program", source.section);
         return Err(refused(name, "", &reason));
     }
-    let flow = Flow::of(&source.insns).map_err(|reason| refused(name, "", &reason))?;
+    let flow =
+        Flow::of(&source.insns, &chain.entries()).map_err(|reason| refused(name, "", &reason))?;
     let mut apart = BTreeSet::new();
     for _ in 0..MOST_ATTEMPTS {
         let mut program = Program::new(&layout::identifier(&options.name));
@@ -142,7 +207,7 @@ fn one(object: &Object, chosen: usize, options: &Options) -> Result<Lifted, Lift
             params: vec![Param { name: "pkt".to_string(), ty: Type::Packet, borrowed: false }],
             zeros: 0,
         });
-        let mut lifter = Lifter::new(object, &source.insns, (&flow, &lines), &apart, program);
+        let mut lifter = Lifter::new(object, &chain, (&flow, &lines), &apart, program);
         let ended = lifter.walk(0, State::start(), &Stops::never());
         let here = lifter.here;
         match ended {
@@ -173,7 +238,17 @@ fn one(object: &Object, chosen: usize, options: &Options) -> Result<Lifted, Lift
             room: None,
             span: Span::default(),
         });
-        return Ok(Lifted { program, function: name.clone(), source: source.clone(), maps });
+        let sized = object.maps.iter().filter(|map| maps::has_entries(map));
+        let sizes = sized.map(|map| (map.name.clone(), map.max_entries)).collect();
+        return Ok(Lifted {
+            program,
+            function: name.clone(),
+            source: source.clone(),
+            maps,
+            sizes,
+            tail_calls: chain.names.clone(),
+            data: data.to_vec(),
+        });
     }
     Err(refused(name, "", &format!("ways differ at more than {MOST_ATTEMPTS} meetings")))
 }

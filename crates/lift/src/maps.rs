@@ -17,6 +17,7 @@ use crate::walk::{Known, Lifter};
 pub mod kind {
     pub const HASH: u32 = 1;
     pub const ARRAY: u32 = 2;
+    pub const PROG_ARRAY: u32 = 3;
     pub const PERCPU_HASH: u32 = 5;
     pub const PERCPU_ARRAY: u32 = 6;
     pub const LRU_HASH: u32 = 9;
@@ -32,6 +33,11 @@ pub mod kind {
 const PREFIX: u32 = 4;
 /// Bytes of a key or value at most.
 const MOST_BYTES: u32 = 1 << 16;
+
+/// Whether a map holds entries that programs can find.
+pub fn has_entries(map: &nicforge_isa::object::Map) -> bool {
+    map.kind.is_some_and(|kind| table_kind(kind).is_some() || kind == kind::PROG_ARRAY)
+}
 
 /// The kind of table that a map becomes.
 fn table_kind(kind: u32) -> Option<TableKind> {

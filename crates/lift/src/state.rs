@@ -81,6 +81,8 @@ pub struct State {
     pub front: Front,
     /// How often the packet's ends moved.
     pub epoch: u32,
+    /// Tail calls so far.
+    pub tail_calls: u32,
     /// Where the program goes on, of a few places.
     pub next: Num,
     /// What this way does first.
@@ -111,9 +113,16 @@ impl State {
             at_least: 0,
             front: Front::default(),
             epoch: 0,
+            tail_calls: 0,
             next: Num::known(0),
             first: None,
         }
+    }
+
+    /// As a program begins that another one called by a tail call.
+    pub fn called(&self) -> State {
+        let State { regs, frames, .. } = State::start();
+        State { regs, frames, tail_calls: self.tail_calls + 1, ..self.clone() }
     }
 
     /// Every place that holds something.

@@ -15,9 +15,11 @@ use nicforge_isa::ebpf::Insn;
 use nicforge_isa::ebpf::insn::{LDDW, SOURCE_REGISTER, class, width};
 use nicforge_isa::object::{Object, PSEUDO_MAP, PSEUDO_VALUE};
 
+use crate::chain::Chain;
 use crate::emit::{Cond, low};
 use crate::error::{Halt, refuse};
 use crate::flow::{CALL, EXIT, Flow, jumps, target};
+use crate::helpers::number::TAIL_CALL;
 use crate::join::Way;
 use crate::layout::Node;
 use crate::lines::Lines;
@@ -29,6 +31,8 @@ use crate::value::{Abs, Num, Place};
 pub const MOST_STEPS: u32 = 400_000;
 /// Regions within regions at most, which bounds the thread's stack.
 const MOST_DEPTH: u32 = 1500;
+/// Tail calls at most, one after the other, as in the kernel.
+const MOST_TAIL_CALLS: u32 = 33;
 /// Functions within functions at most, as in the kernel.
 const MOST_FRAMES: usize = 8;
 
@@ -72,6 +76,8 @@ pub struct Known {
 pub struct Lifter<'a> {
     pub object: &'a Object,
     pub insns: &'a [Insn],
+    /// First instructions by program array and slot.
+    pub slots: &'a BTreeMap<usize, BTreeMap<u32, usize>>,
     pub flow: &'a Flow,
     pub lines: &'a Lines,
     pub program: Program,
@@ -83,6 +89,8 @@ pub struct Lifter<'a> {
     pub tables: BTreeMap<usize, Known>,
     /// Constant arrays by map, element's bytes and first byte.
     pub arrays: HashMap<(usize, u32, i64), nicforge_ir::ConstId>,
+    /// What a message to the host is: bytes, type, and its parts.
+    pub message: Option<(u32, nicforge_ir::Type, Node)>,
     /// Values that are packet bytes, by which a value of more bytes can be read at once.
     pub bytes: HashMap<ValueId, crate::bytes::Bytes>,
     /// How often the packet was changed.
@@ -99,7 +107,7 @@ pub struct Lifter<'a> {
 impl<'a> Lifter<'a> {
     pub fn new(
         object: &'a Object,
-        insns: &'a [Insn],
+        chain: &'a Chain,
         (flow, lines): (&'a Flow, &'a Lines),
         apart: &'a BTreeSet<usize>,
         program: Program,
@@ -110,7 +118,8 @@ impl<'a> Lifter<'a> {
         let pkt = builder.param(at, nicforge_ir::Type::Packet, Some("pkt"));
         Lifter {
             object,
-            insns,
+            insns: &chain.program.insns,
+            slots: &chain.slots,
             flow,
             lines,
             program,
@@ -120,6 +129,7 @@ impl<'a> Lifter<'a> {
             pkt,
             tables: BTreeMap::new(),
             arrays: HashMap::new(),
+            message: None,
             bytes: HashMap::new(),
             version: 0,
             apart,
@@ -184,6 +194,12 @@ impl<'a> Lifter<'a> {
                     }
                     at = leave(&mut state);
                 }
+                CALL if insn.src == 0 && insn.imm == TAIL_CALL => {
+                    match self.tail_call(at, &mut state)? {
+                        Some(entry) => at = entry,
+                        None => at += 1,
+                    }
+                }
                 CALL if insn.src == 0 => match self.helper(insn.imm, &mut state)? {
                     None => at += 1,
                     Some(Fork { cond, fails }) => {
@@ -209,6 +225,56 @@ impl<'a> Lifter<'a> {
                 }
             }
         }
+    }
+
+    /// A tail call: where the program goes on if that is known. Programs that may be called and
+    /// never come back are followed at once, each in a region of its own.
+    fn tail_call(&mut self, at: usize, state: &mut State) -> Result<Option<usize>, Halt> {
+        let Abs::Map(map) = self.read(state.regs[2])? else {
+            return refuse("bpf_tail_call without a map");
+        };
+        if state.frames.len() > 1 {
+            return refuse("calls bpf_tail_call in a function");
+        }
+        let Some(slots) = self.slots.get(&map) else {
+            let name = self.map_name(map);
+            return refuse(format!(
+                "calls bpf_tail_call with map `{name}`, whose programs are not known; say \
+                 --tail-call {name}[SLOT]=SECTION"
+            ));
+        };
+        let index = self.cut(state.regs[3], 4)?;
+        let (span, here) = (self.span, self.here);
+        for (slot, entry) in slots {
+            if state.tail_calls >= MOST_TAIL_CALLS {
+                break;
+            }
+            let cond = match self.equals(index, u64::from(*slot)) {
+                Cond::Known(false) => continue,
+                Cond::Known(true) => {
+                    *state = state.called();
+                    return Ok(Some(*entry));
+                }
+                Cond::Value(cond) => cond,
+            };
+            self.depth += 1;
+            if self.depth > MOST_DEPTH {
+                return refuse(format!("more than {MOST_DEPTH} branches within each other"));
+            }
+            let outside = self.at;
+            let (then, other) = (self.build().new_block(), self.build().new_block());
+            self.build().push0(Op::If { cond, likely: None, then, other });
+            self.at = then;
+            self.walk(*entry, state.called(), &Stops::never())?;
+            self.at = other;
+            self.build().push0(Op::Yield(Vec::new()));
+            (self.at, self.span, self.here) = (outside, span, here);
+            self.depth -= 1;
+        }
+        debug_assert_eq!(self.here, at);
+        state.regs[1..6].fill(Abs::Nothing);
+        state.regs[0] = Abs::Unusable("what bpf_tail_call returned");
+        Ok(None)
     }
 
     /// Instructions that neither jump nor call.

@@ -37,6 +37,7 @@ pub fn run(args: Build) -> Result<(), Failure> {
         include: args.source.include.clone(),
         with: args.source.with.clone(),
         function: args.source.function.clone(),
+        loader: args.source.loader.clone(),
     };
     let chosen = backend::find(&args.target)?;
     let source = match &chosen {

@@ -6,12 +6,12 @@ use nicforge_ir::interp::Interp;
 use nicforge_ir::{
     Entry, Input, InputEvent, Match, Output, Program, TableBackend, TableId, Verified,
 };
-use nicforge_lift::{Lifted, Options};
-use nicforge_run::xdp::{LARGEST_TEST_FRAME, Original, SMALLEST_FRAME};
+use nicforge_lift::Lifted;
+use nicforge_run::xdp::{LARGEST_TEST_FRAME, Loader, Original, SMALLEST_FRAME};
 
 use super::compare::{self, Agreement};
 use crate::context::Failure;
-use crate::events;
+use crate::{args, events};
 
 /// Packets at most that are made for a program.
 pub const PACKETS: usize = 400;
@@ -25,11 +25,14 @@ pub struct Subject {
 
 impl Subject {
     /// Reads an object and lifts a program of it.
-    pub fn read(path: &Path, function: Option<String>) -> Result<Subject, Failure> {
+    pub fn read(
+        path: &Path,
+        function: Option<String>,
+        loader: &args::Loader,
+    ) -> Result<Subject, Failure> {
         let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
         let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
-        let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
-        let options = Options { name: name.unwrap_or_default(), program: function };
+        let options = crate::program::lift_options(path, function, loader);
         let mut lifted = nicforge_lift::lift(&bytes, &options).map_err(|e| fail(e.to_string()))?;
         let program = std::mem::replace(&mut lifted.program, Program::new(""));
         Ok(Subject { bytes, lifted, program: crate::program::check(program)? })
@@ -54,7 +57,9 @@ impl Subject {
         entries: &[(TableId, Entry)],
     ) -> Result<Agreement, Failure> {
         let of = |e: nicforge_run::xdp::XdpError| Failure::of(e.fault(), e);
-        let kernel = Original::load(&self.bytes, &self.lifted.function).map_err(of)?;
+        let Lifted { function, sizes, tail_calls, data, .. } = &self.lifted;
+        let loader = Loader { sizes, tail_calls, data };
+        let kernel = Original::load(&self.bytes, function, &loader).map_err(of)?;
         let mut interp = Interp::new(&self.program);
         events::fill(&mut interp, entries)?;
         let names = &self.lifted.maps;
@@ -114,7 +119,9 @@ fn key(entry: &Entry) -> Vec<u8> {
 /// What the kernel did otherwise.
 fn difference(program: &Program, want: &[Output], got: &(u32, Vec<u8>)) -> Option<String> {
     const NAMES: [&str; 5] = ["XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT"];
-    let leaves = want.iter().rev().find(|output| !matches!(output, Output::Log { .. }));
+    let aside =
+        |output: &&Output| matches!(output, Output::Log { .. } | Output::HostMessage { .. });
+    let leaves = want.iter().rev().find(|output| !aside(output));
     let (verdicts, frame): (&[u32], Option<&Vec<u8>>) = match leaves {
         Some(Output::Drop { reason }) if program.reasons[*reason].text == "XDP_DROP" => {
             (&[1], None)

@@ -43,7 +43,7 @@ pub fn run(args: Verify) -> Result<(), Failure> {
     let (loaded, subject) = by_target::pair(&args.source, &target, &runtime)?;
     let entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;
     let original = program::object_of(&args.source)
-        .map(|(path, function)| lifted::Subject::read(&path, function))
+        .map(|(path, function)| lifted::Subject::read(&path, function, &args.source.loader))
         .transpose()?;
     let events = match &original {
         Some(original) if args.inputs.pcap.is_empty() => original.events(),

@@ -79,6 +79,17 @@ pub struct Object {
     pub maps: Vec<Map>,
     /// One for each map.
     pub shapes: Vec<Shapes>,
+    pub globals: Vec<Global>,
+}
+
+/// A variable of global data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Global {
+    pub name: String,
+    /// The map of its section.
+    pub map: usize,
+    pub off: usize,
+    pub size: usize,
 }
 
 /// Map types from number 1 on, as the kernel's interface numbers them.
@@ -224,7 +235,7 @@ pub fn parse(bytes: &[u8]) -> Result<Object, ObjectError> {
         }
     }
     let programs = find_programs(&elf, &code)?;
-    Ok(Object { programs, maps, shapes: divided })
+    Ok(Object { programs, maps, shapes: divided, globals: globals(&elf, &data) })
 }
 
 type Elf<'a> = ElfFile64<'a, Endianness>;
@@ -317,6 +328,17 @@ fn find_data(
         divided.push(Shapes { key: None, value });
     }
     found
+}
+
+/// Variables that have a symbol.
+fn globals(elf: &Elf, data: &HashMap<SectionIndex, usize>) -> Vec<Global> {
+    let one = |symbol: object::read::elf::ElfSymbol64<'_, '_, Endianness>| {
+        let map = *data.get(&symbol.section_index()?)?;
+        let name = symbol.name().ok().filter(|name| !name.is_empty())?.to_string();
+        let (off, size) = (symbol.address().try_into().ok()?, symbol.size().try_into().ok()?);
+        (symbol.kind() == SymbolKind::Data).then_some(Global { name, map, off, size })
+    };
+    elf.symbols().filter_map(one).collect()
 }
 
 /// Variables of a section where its symbols say they are: in BTF compilers leave places to loaders.

@@ -25,7 +25,7 @@ pub use error::XdpError;
 pub(crate) use globals::Globals;
 pub use load::{LoadOptions, Loaded, MAX_PORTS, refusal};
 pub(crate) use load::{load as load_object, open as open_object, takes};
-pub use original::Original;
+pub use original::{Loader, Original};
 pub use stages::StageCount;
 pub(crate) use stages::feeding_cpu;
 pub use tables::Tables;

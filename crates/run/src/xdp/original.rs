@@ -1,7 +1,7 @@
 //! A program of somebody else's object in the kernel's test run: what a lifted program is compared
 //! with.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::AsRawLibbpf;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, ProgramType, libbpf_sys};
@@ -23,6 +23,22 @@ pub struct Original {
     _pinned: Pinned,
 }
 
+/// What a loader decides.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Loader<'a> {
+    /// Entries of maps.
+    pub sizes: &'a [(String, u32)],
+    /// Functions in slots of program arrays.
+    pub tail_calls: &'a [(String, u32, String)],
+    /// Sections of global data.
+    pub data: &'a [(String, Vec<u8>)],
+}
+
+/// Whether libbpf means the map: it puts the object's name before those of data sections.
+fn is_own(found: &str, name: &str) -> bool {
+    found == name || name.starts_with('.') && found.ends_with(name)
+}
+
 /// Keys and values of a map, sorted by key; of per-CPU maps those of the CPU the program runs on.
 pub type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -31,14 +47,24 @@ impl Original {
     ///
     /// # Errors
     /// The kernel or libbpf refuses.
-    pub fn load(bytes: &[u8], function: &str) -> Result<Original, XdpError> {
+    pub fn load(bytes: &[u8], function: &str, loader: &Loader) -> Result<Original, XdpError> {
         let mut opened = open(bytes)?;
         for mut program in opened.progs_mut() {
-            let own = program.name().to_str() == Some(function);
+            let name = program.name().to_str().unwrap_or_default();
+            let called = loader.tail_calls.iter().any(|(_, _, callee)| callee == name);
+            let own = name == function || called;
             program.set_autoload(own);
             program.set_prog_type(ProgramType::Xdp);
         }
-        for map in opened.maps_mut() {
+        for mut map in opened.maps_mut() {
+            let name = map.name().to_string_lossy().into_owned();
+            let fail = |e: libbpf_rs::Error| XdpError::Contract(format!("map `{name}`: {e}"));
+            if let Some((_, count)) = loader.sizes.iter().find(|(own, _)| *own == name) {
+                map.set_max_entries(*count).map_err(fail)?;
+            }
+            if let Some((_, data)) = loader.data.iter().find(|(own, _)| is_own(&name, own)) {
+                map.set_initial_value(data).map_err(fail)?;
+            }
             // SAFETY: a map of an object that is open; no path means that it is not pinned.
             unsafe {
                 let map = map.as_libbpf_object().as_ptr();
@@ -47,7 +73,14 @@ impl Original {
         }
         let pinned = Pinned::to(0);
         let object = load(opened)?;
-        Ok(Original { object, function: function.to_string(), cpu: 0, _pinned: pinned })
+        let original = Original { object, function: function.to_string(), cpu: 0, _pinned: pinned };
+        for (map, slot, callee) in loader.tail_calls {
+            let called = original.object.progs().find(|p| p.name().to_str() == Some(callee));
+            let Some(called) = called else { continue };
+            let fd = called.as_fd().as_raw_fd().to_ne_bytes();
+            original.set(map, &slot.to_ne_bytes(), &fd)?;
+        }
+        Ok(original)
     }
 
     /// Runs the program on a frame: its verdict, and the frame afterwards.
@@ -66,8 +99,7 @@ impl Original {
     }
 
     fn map(&self, name: &str) -> Result<MapHandle, XdpError> {
-        // libbpf puts the object's name before those of data sections.
-        let own = |found: &str| found == name || name.starts_with('.') && found.ends_with(name);
+        let own = |found: &str| is_own(found, name);
         let map = self.object.maps().find(|map| map.name().to_str().is_some_and(own));
         let map = map.ok_or_else(|| XdpError::Contract(format!("there is no map `{name}`")))?;
         MapHandle::try_from(&map).map_err(|e| XdpError::Contract(format!("map `{name}`: {e}")))

@@ -19,7 +19,7 @@ use nicforge_run::compile;
 use nicforge_target::Target;
 
 use super::suppose;
-use crate::args::{Bound, BoundTarget, Source};
+use crate::args::{Bound, BoundTarget, Loader, Source};
 use crate::cmd::matrix;
 use crate::context::{Failure, Runtime};
 use crate::{out, program};
@@ -179,6 +179,7 @@ fn generated(args: &Bound) -> Result<Vec<u8>, Failure> {
         include: Vec::new(),
         with: Vec::new(),
         function: None,
+        loader: Loader::default(),
     };
     let runtime = Runtime::unpack()?;
     let loaded = program::load(&source.on(&matrix::find("xdp")?), &runtime)?;
@@ -232,6 +233,7 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
         include: Vec::new(),
         with: Vec::new(),
         function: args.program.clone(),
+        loader: Loader::default(),
     };
     let object = program::object_of(&source).is_some();
     if args.program.is_some() && !object {

@@ -58,7 +58,7 @@ impl ControlTarget for Controlled<'_> {
         let same = std::fs::canonicalize(&self.state.path).is_ok_and(|path| path == program);
         let own = if same { self.inputs.tables.clone() } else { None };
         let inputs = Inputs { tables: tables.or(own), pcap: Vec::new() };
-        let source = Source { program, define, include, with: Vec::new(), function: None };
+        let source = Source { program, define, include, with: Vec::new(), ..Source::default() };
         let source = source.on(&self.state.target);
         let answer = replace(self.state, self.session, &source, &inputs).map_err(|e| e.message)?;
         self.tables = self.session.loaded().tables();

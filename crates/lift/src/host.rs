@@ -1,0 +1,178 @@
+//! Helpers that speak with the host: messages, and the kernel's routes.
+
+use nicforge_ir::{Direction, Event, Field, Op, Param, Proj, StructDef, Type, ValueId};
+use nicforge_isa::ebpf::helper_name;
+
+use crate::calls::done;
+use crate::emit::Cond;
+use crate::error::{Halt, refuse};
+use crate::helpers::number as n;
+use crate::layout::divide;
+use crate::state::State;
+use crate::value::{Abs, Num};
+use crate::walk::{Fork, Lifter};
+
+/// Bytes of `struct bpf_fib_lookup`, and where its members are.
+const FIB_BYTES: u32 = 64;
+mod fib {
+    pub const FAMILY: i64 = 0;
+    pub const PROTOCOL: i64 = 1;
+    pub const LENGTH: i64 = 6;
+    pub const IFINDEX: i64 = 8;
+    pub const METRIC: i64 = 12;
+    pub const SOURCE: i64 = 16;
+    pub const DESTINATION: i64 = 32;
+    pub const VLAN: i64 = 48;
+    pub const SOURCE_MAC: i64 = 52;
+}
+const AF_INET6: u64 = 10;
+/// What a look-up without an answer returns (`BPF_FIB_LKUP_RET_NOT_FWDED`).
+const NOT_FORWARDED: u64 = 4;
+
+impl Lifter<'_> {
+    /// `bpf_perf_event_output` and `bpf_ringbuf_output`: bytes of memory as a message.
+    pub fn message(&mut self, state: &mut State, helper: i32, args: [Abs; 5]) -> Result<Abs, Halt> {
+        let name = helper_name(helper);
+        let (data, size) = if helper == n::RINGBUF_OUTPUT {
+            (args[1], args[2])
+        } else {
+            // The upper half says how many bytes of the packet follow.
+            if self.num(args[2])?.hi >> 32 != 0 {
+                return refuse(format!("{name} with bytes of the packet"));
+            }
+            (args[3], args[4])
+        };
+        let (data, size) = (self.read(data)?, self.size(size)?);
+        if size == 0 {
+            return refuse(format!("{name} without bytes"));
+        }
+        let known = self.program.event_named("host_msg");
+        let (ty, node) = match (known, &self.message) {
+            (Some(_), Some((bytes, ty, node))) if *bytes == size => (*ty, node.clone()),
+            (Some(_), _) => return refuse(format!("{name} with messages of several sizes")),
+            (None, _) => {
+                let (ty, node) = divide(&mut self.program, "message", size, None);
+                self.message = Some((size, ty, node.clone()));
+                (ty, node)
+            }
+        };
+        let (value, _) = self.gather(state, data, 0, ty, &node)?;
+        let event = known.unwrap_or_else(|| {
+            let param = Param { name: "msg".to_string(), ty, borrowed: false };
+            self.program.events.push(Event {
+                name: "host_msg".to_string(),
+                direction: Direction::Out,
+                params: vec![param],
+                zeros: 0,
+            })
+        });
+        self.build().push0(Op::Generate { event, args: vec![value] });
+        Ok(Abs::known(0))
+    }
+
+    /// `bpf_fib_lookup`, of whose failures only one is known: the packet is not forwarded.
+    pub fn fib_lookup(&mut self, state: &mut State, args: [Abs; 5]) -> Result<Option<Fork>, Halt> {
+        let params = self.read(args[1])?;
+        let Abs::Stack { .. } = params else {
+            return refuse(format!("bpf_fib_lookup with {} for its parameters", params.kind()));
+        };
+        if self.size(args[2])? < FIB_BYTES {
+            return refuse("bpf_fib_lookup with parameters that are too short");
+        }
+        if self.num(args[3])?.constant() != Some(0) {
+            return refuse("bpf_fib_lookup with flags");
+        }
+        let (query, answer) = self.fib_types();
+        let query = self.fib_query(state, params, query)?;
+        let (ok, answer) = self.build().push2(Op::FibLookup { query }, Type::BOOL, answer);
+        let mut fails = state.clone();
+        done(&mut fails, Abs::known(NOT_FORWARDED));
+        let port = self.push1(Op::Get { agg: answer, path: vec![Proj::Field(0)] }, Type::U32);
+        let ifindex = self.add(Num::of(port, 32), Num::known(1));
+        let ifindex = Abs::Num(self.truncate(ifindex, 32));
+        self.store(state, params, fib::IFINDEX, 4, ifindex)?;
+        self.store(state, params, fib::VLAN, 4, Abs::known(0))?;
+        for nth in 0..12 {
+            let index = self.build().int(nth % 6, Type::U32);
+            let path = vec![Proj::Field(1 + (nth / 6) as u32), Proj::Index(index)];
+            let byte = self.push1(Op::Get { agg: answer, path }, Type::U8);
+            let at = fib::SOURCE_MAC + nth as i64;
+            self.store(state, params, at, 1, Abs::Num(Num::of(byte, 8)))?;
+        }
+        // Which gateway, metric and MTU there are is not in the answer.
+        let unknown = Abs::Unusable("what bpf_fib_lookup found besides the neighbour");
+        self.store(state, params, fib::LENGTH, 2, unknown)?;
+        for at in [fib::METRIC].into_iter().chain((0..4).map(|n| fib::DESTINATION + 4 * n)) {
+            self.store(state, params, at, 4, unknown)?;
+        }
+        done(state, Abs::known(0));
+        Ok(Some(Fork { cond: ok, fails }))
+    }
+
+    /// The query that the parameters ask.
+    fn fib_query(&mut self, state: &mut State, params: Abs, ty: Type) -> Result<ValueId, Halt> {
+        let mut query = self.push1(Op::Zero, ty);
+        let mut put = |lifter: &mut Self, path: Vec<Proj>, num: Num, bits: u32| {
+            let value = lifter.value(num, bits);
+            query = lifter.push1(Op::Set { agg: query, path, value }, ty);
+        };
+        let number = |lifter: &mut Self, state: &mut State, off: i64, bytes: u32| {
+            let found = lifter.load(state, params, off, bytes)?;
+            lifter.num(found)
+        };
+        let family = number(self, state, fib::FAMILY, 1)?;
+        let six: Cond = self.equals(family, AF_INET6);
+        let family = self.select(six, Num::known(6), Num::known(4));
+        put(self, vec![Proj::Field(0)], family, 8);
+        let protocol = number(self, state, fib::PROTOCOL, 1)?;
+        put(self, vec![Proj::Field(1)], protocol, 8);
+        let length = number(self, state, fib::LENGTH, 2)?;
+        put(self, vec![Proj::Field(2)], length, 16);
+        let ifindex = number(self, state, fib::IFINDEX, 4)?;
+        let port = self.port(ifindex);
+        put(self, vec![Proj::Field(3)], port, 32);
+        for (field, from) in [(4, fib::SOURCE), (5, fib::DESTINATION)] {
+            for word in 0..4 {
+                let num = number(self, state, from + 4 * word, 4)?;
+                let index = self.build().int(word as u64, Type::U32);
+                put(self, vec![Proj::Field(field), Proj::Index(index)], num, 32);
+            }
+        }
+        Ok(query)
+    }
+
+    /// `struct nf_fib_query` and `struct nf_fib_answer`.
+    fn fib_types(&mut self) -> (Type, Type) {
+        let named = |lifter: &Self, name: &str| {
+            let mut all = lifter.program.structs.iter();
+            all.find(|(_, def)| def.name == name).map(|(id, _)| Type::Struct(id))
+        };
+        let known = (named(self, "nf_fib_query"), named(self, "nf_fib_answer"));
+        if let (Some(query), Some(answer)) = known {
+            return (query, answer);
+        }
+        let words = self.program.array_of(Type::U32, 4);
+        let mac = self.program.array_of(Type::U8, 6);
+        let query = [
+            ("family", Type::U8),
+            ("protocol", Type::U8),
+            ("length", Type::U16),
+            ("port", Type::U32),
+            ("src", words),
+            ("dst", words),
+        ];
+        let answer = [("port", Type::U32), ("src_mac", mac), ("dst_mac", mac)];
+        let mut structure = |name: &str, members: &[(&str, Type)]| {
+            let field = |(name, ty): &(&str, Type)| Field {
+                name: name.to_string(),
+                ty: *ty,
+                bit_width: None,
+                big_endian: false,
+            };
+            let fields = members.iter().map(field).collect();
+            let def = StructDef { name: name.to_string(), packed: false, fields };
+            Type::Struct(self.program.add_struct(def))
+        };
+        (structure("nf_fib_query", &query), structure("nf_fib_answer", &answer))
+    }
+}
