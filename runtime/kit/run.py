@@ -77,7 +77,7 @@ def main():
             ran = subprocess.run(command, shell=True, stdin=given, stdout=subprocess.PIPE, check=False)
         got = read(ran.stdout.decode(errors="replace").splitlines(keepends=True))
         found = differences(want, got)
-        events = sum(1 for line in open(folder / "input.txt") if line.startswith(("packet", "message")))
+        events = sum(1 for line in open(folder / "input.txt") if line.startswith(("packet", "message", "tick")))
         if not events:
             found.append("nothing to compare: there are no events")
         what = f"{events} events, {len(compared(want, got))} tables"

@@ -141,6 +141,7 @@ fn one(object: &Object, chosen: usize, options: &Options) -> Result<Lifted, Lift
             direction: Direction::In,
             params: vec![Param { name: "pkt".to_string(), ty: Type::Packet, borrowed: false }],
             zeros: 0,
+            period: None,
         });
         let mut lifter = Lifter::new(object, &source.insns, (&flow, &lines), &apart, program);
         let ended = lifter.walk(0, State::start(), &Stops::never());
