@@ -308,8 +308,10 @@ impl<'a> Engine<'a> {
             zeros: 0,
             from: self.model.stages.len() as u32,
         };
-        let Some(point) = reorder else { return self.push(item) };
-        self.reorder[point].hold(self.accepted - 1, item, self.now);
+        match reorder {
+            Some(point) => self.reorder[point].hold(self.accepted - 1, item, self.now),
+            None => self.push(item)?,
+        }
         // It is behind the points up to its stage.
         for point in 0..self.reorder.len() {
             if self.model.reorders[point].stage <= to {

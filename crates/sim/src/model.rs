@@ -404,12 +404,8 @@ impl Model {
             .find(|edge| edge.event == data.name && edge.to == plan.stages[to].name);
         let fail = |reason: String| SimError::Steering { event: data.name.clone(), reason };
         let steer = edge.map_or(Ok(Steer::One), |edge| Steer::new(&edge.steering)).map_err(fail)?;
-        // Ticks come beside what other stages send, whatever their replicas.
-        let timed = |name: &String| {
-            let of_name = program.handlers.values().find(|handler| &handler.name == name);
-            of_name.is_some_and(|handler| program.events[handler.event].period.is_some())
-        };
-        let ticks = plan.stages[to].handlers.iter().any(timed);
+        // Ticks come beside what packets lead to, whatever replicas there are.
+        let ticks = program.timers().next().is_some();
         if data.period.is_some() {
             let name = &plan.stages[to].name;
             let ordered = plan.edges.iter().any(|e| &e.to == name && e.reorder.is_some());
