@@ -118,14 +118,25 @@ class Traffic:
         self.now = 1_000_000_000
         self.frames = {}
         self.fates = []
+        self.timers = []
 
     def add(self, frame, fate, port=0, after_ns=1_000):
         """Appends a frame, `after_ns` behind the last one."""
         assert 14 <= len(frame) <= 3400 or port == "host", f"a frame of {len(frame)} bytes"
         assert after_ns > 0
         self.now += after_ns
+        for timer in self.timers:
+            timer[0] = timer[0] or self.now + timer[1]
+        while self.timers and min(timer[0] for timer in self.timers) <= self.now:
+            timer = min(self.timers, key=lambda timer: timer[0])
+            self.fates.append(timer[2](timer[0]))
+            timer[0] += timer[1]
         self.frames.setdefault(port, []).append((self.now, bytes(frame)))
         self.fates.append(fate)
+
+    def every(self, period_ns, tick):
+        """A timer of the program; in the program's order, before the first frame. `tick(now)` gives a tick's fate."""
+        self.timers.append([None, period_ns, tick])
 
     def message(self, message, fate="nothing", after_ns=1_000):
         """Appends a message of the host side."""

@@ -16,11 +16,12 @@ as_root env "PATH=$PATH" cargo build -q -p nicforge-cli
 as_root env "PATH=$PATH" NICFORGE="$PWD/target/debug/nicforge" "$NICFORGE_PYTHON/bin/pytest" -q \
     -m soak -p no:cacheprovider python/tests rtl/tests
 
-# NFP instructions beside those of Linux's translator, from Debian's package linux-source-6.1: random programs, the examples
-# and the objects of libxdp1.
+# NFP instructions beside those of Linux's translator, from Debian's package linux-source-6.1:
+# random programs, the examples and the objects of libxdp1.
 objects=$(mktemp -d)
 for source in examples/xdp/*.c; do
-    clang-19 -O2 -g -target bpf -mcpu=v3 -I"/usr/include/$(uname -m)-linux-gnu" -c "$source" -o "$objects/$(basename "$source").o"
+    clang-19 -O2 -g -target bpf -mcpu=v3 -I"/usr/include/$(uname -m)-linux-gnu" -c "$source" -o \
+        "$objects/$(basename "$source").o"
 done
 if tests/nfp_translator/build.sh >/dev/null; then
     NICFORGE_NFP_PROGRAMS=14000 NICFORGE_NFP_SEED=${SOAK_SEED:-$RANDOM} \

@@ -62,6 +62,7 @@ fn the_interpreter_gives_what_is_expected() {
 fn summary(example: &Example, interp: &Interp, outputs: &[Vec<Output>]) -> Value {
     let program = &*example.program;
     let messages = example.events.iter().filter(|e| matches!(e.input, Input::Host { .. })).count();
+    let packets = example.events.iter().filter(|e| matches!(e.input, Input::Net { .. })).count();
     let all = || outputs.iter().flatten();
     let count = |kind: fn(&Output) -> bool| all().filter(|output| kind(output)).count();
     let sent =
@@ -83,7 +84,7 @@ fn summary(example: &Example, interp: &Interp, outputs: &[Vec<Output>]) -> Value
     let tables: Map<String, Value> =
         program.tables.iter().map(|(id, table)| (table.name.clone(), json!(entries(id)))).collect();
     json!({
-        "packets_in": example.events.len() - messages,
+        "packets_in": packets,
         "messages_in": messages,
         "sent": (0..program.ports).map(sent).collect::<Vec<_>>(),
         "stack": count(|o| matches!(o, Output::Stack { .. })),

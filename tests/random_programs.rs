@@ -74,7 +74,7 @@ fn difference(list: &[u32], seed: u64, skipped: &AtomicU64) -> Option<String> {
     // The kernel takes no frame shorter than an Ethernet header.
     let events = events(seed, 2 * PACKETS).into_iter().filter(|event| match &event.input {
         Input::Net { frame, .. } => frame.len() >= SMALLEST_FRAME,
-        Input::Host { .. } => true,
+        Input::Host { .. } | Input::Tick { .. } => true,
     });
     for (i, event) in events.take(PACKETS).enumerate() {
         let want = interp.run(&event).map_err(|e| e.to_string());

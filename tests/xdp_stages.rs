@@ -94,7 +94,7 @@ fn run_split(
     let mut session = Session::new(sandbox, loaded, &includes).unwrap_or_else(|e| panic!("{e}"));
     let fits = |event: &&InputEvent| match &event.input {
         Input::Net { frame, .. } => (SMALLEST_FRAME..=LARGEST_FRAME).contains(&frame.len()),
-        Input::Host { .. } => true,
+        Input::Host { .. } | Input::Tick { .. } => true,
     };
     let events: Vec<InputEvent> = events.iter().filter(fits).cloned().collect();
     let keep_going = &mut |_| true;

@@ -94,7 +94,7 @@ impl Case {
     pub fn packets(&self) -> impl Iterator<Item = (&InputEvent, u32, &[u8])> {
         self.events.iter().filter_map(|event| match &event.input {
             Input::Net { port, frame } => Some((event, *port, frame.as_slice())),
-            Input::Host { .. } => None,
+            Input::Host { .. } | Input::Tick { .. } => None,
         })
     }
 }

@@ -486,7 +486,7 @@ static u32 nf_collect(struct nf_worker *io)
 /* ---- The lcore that talks to ports
  * ------------------------------------------------------------------------------ */
 
-/* An input event with its packet (or message) in m. */
+/* An input event with its packet (or message, or nothing for a tick) in m. */
 static inline void nf_input(struct nf_worker *io, struct rte_mbuf *m, u32 event, u32 port, u64 now,
                             u64 seed)
 {
@@ -577,9 +577,9 @@ static u32 nf_next_event(struct nf_worker *io)
             continue;
         }
         memcpy(to, bytes, head.size);
-        nf_received += !head.host;
+        nf_received += head.kind == NF_IN_PACKET;
         count++;
-        nf_input(io, m, head.host ? NF_MESSAGE : NF_ENTRY, head.port, head.now, head.seed);
+        nf_input(io, m, nf_event_of(&head), head.port, head.now, head.seed);
     }
     return count;
 }
@@ -612,6 +612,30 @@ static inline u32 nf_poll_ports(struct nf_worker *io)
     }
     return total;
 }
+
+#ifdef NF_TIMERS
+/* Timers that are due, once each whatever they missed. They are armed by the first call. Gives how
+ * many that was. */
+static u32 nf_poll_timers(struct nf_worker *io)
+{
+    static const u64 periods[] = NF_TIMER_PERIODS;
+    static const u32 events[] = NF_TIMER_EVENTS;
+    static u64 due[NF_TIMERS], fired[NF_TIMERS];
+    u64 now = nf_nanoseconds();
+    u32 count = 0;
+    for (u32 t = 0; t < NF_TIMERS; t++) {
+        if (!due[t])
+            due[t] = now + periods[t];
+        struct rte_mbuf *m = now < due[t] ? NULL : rte_pktmbuf_alloc(nf_pool);
+        if (!m)
+            continue;
+        due[t] += (now - due[t]) / periods[t] * periods[t] + periods[t];
+        nf_input(io, m, events[t], 0, now, ~(u64)events[t] + ++fired[t] * 0x9e3779b97f4a7c15u);
+        count++;
+    }
+    return count;
+}
+#endif
 
 static inline bool nf_has_room(void)
 {
@@ -665,6 +689,9 @@ static void nf_talk(struct nf_worker *io)
         inputs_end = inputs_end || nf_stop || (nf_limit && nf_received >= nf_limit);
         if (!inputs_end && nf_has_room()) {
             count = nf_events_at ? nf_next_event(io) : nf_poll_ports(io);
+#ifdef NF_TIMERS
+            count += nf_events_at ? 0 : nf_poll_timers(io);
+#endif
             io->stats.events += NF_FUSED ? count : 0;
             inputs_end = nf_events_at && !count;
         }

@@ -3,7 +3,7 @@
  * nf_files.h (host) - what a process reads and writes beside ports, all little-endian and without
  * padding:
  *
- * --nf-events FILE   input events instead of ports: { u64 now; u64 seed; u32 host; u32 port; u32
+ * --nf-events FILE   input events instead of ports: { u64 now; u64 seed; u32 kind; u32 port; u32
  * size; u32 zero; } bytes
  * --nf-fill FILE     table entries before the run: { u32 table; u32 detail; u32 buf_size; u32
  * worker; } key, mask, value, buf (detail: prefix bits or priority; every worker's own table gets

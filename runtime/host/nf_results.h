@@ -7,15 +7,27 @@
 #ifndef NF_RESULTS_H
 #define NF_RESULTS_H
 
+enum { NF_IN_PACKET, NF_IN_MESSAGE, NF_IN_TICK };
+
 /* In front of an input event's bytes; little-endian, without padding. */
 struct nf_event_head {
     u64 now;
     u64 seed;
-    u32 host;
+    /* NF_IN_PACKET and so on. */
+    u32 kind;
+    /* Of a packet; of a tick the number of its timer's event. */
     u32 port;
     u32 size;
     u32 zero;
 };
+
+/* The event that an input is; none of the program's (NF_EVENTS or more) if no handler takes it. */
+static inline u32 nf_event_of(const struct nf_event_head *head)
+{
+    return head->kind == NF_IN_TICK      ? head->port
+           : head->kind == NF_IN_MESSAGE ? NF_MESSAGE
+                                         : NF_ENTRY;
+}
 
 /* In front of an entry's key, mask, value and byte string. */
 struct nf_entry_head {

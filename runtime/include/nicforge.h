@@ -88,6 +88,7 @@ void nf_dma_write(nf_pkt pkt, uint64_t addr, uint32_t len);
 /* Handlers. A program defines those it wants:
  *     void net_recv(nf_pkt pkt)            a packet came in from the network
  *     void host_send(struct YOURS message) the host side sent a message
+ *     NF_TIMER(NF_MS(10)) void age(void)   10 ms have passed, again and again; any name
  */
 
 /* Queues. What is enqueued for a handler of one's own is handled by it, later: by another core
@@ -267,6 +268,14 @@ void __nf_bound(uint32_t trips);
  * whoever enqueues it waits (waits), or it is lost and counted (loses). Without, both are the
  * target's. */
 #define NF_QUEUE(entries, full) _Static_assert((entries) > 0, "nf.queue." #full);
+
+/* Before a function `void name(void)`: the handler of a timer. It runs every period nanoseconds (a
+ * constant). */
+#define NF_TIMER(period) _Static_assert((period) > 0, "nf.timer");
+#define NF_NS(n) (n)
+#define NF_US(n) ((n) * 1000ll)
+#define NF_MS(n) ((n) * 1000000ll)
+#define NF_SEC(n) ((n) * 1000000000ll)
 
 /* A member of a struct's locals that must be written before it is read, on every way, also through
  * calls and queues. */

@@ -82,7 +82,9 @@ def main():
         got = read(ran.stdout.decode(errors="replace").splitlines(keepends=True))
         found = differences(want, got)
         events = sum(
-            1 for line in open(folder / "input.txt") if line.startswith(("packet", "message"))
+            1
+            for line in open(folder / "input.txt")
+            if line.startswith(("packet", "message", "tick"))
         )
         if not events:
             found.append("nothing to compare: there are no events")

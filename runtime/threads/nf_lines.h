@@ -5,7 +5,7 @@
  * for those who write the other end.
  *
  * Input:  frame LONGEST | turn 0 or 1 | entry TABLE DETAIL KEY MASK VALUE STRING
- *         packet TIME SEED PORT BYTES | message TIME SEED BYTES | run
+ *         packet TIME SEED PORT BYTES | message TIME SEED BYTES | tick TIME SEED TIMER - | run
  * Output: nf KIND EVENT NUMBER BYTES | nf entry WORKER TABLE DETAIL KEY MASK VALUE STRING
  *         nf count NAME VALUE | nf done | nf failed REASON
  */
@@ -118,13 +118,13 @@ static const u8 *nf_next_bytes(char **at, size_t *size)
     return bytes;
 }
 
-static void nf_read_event(char *at, bool host)
+static void nf_read_event(char *at, u32 kind)
 {
     size_t size;
-    struct nf_event_head head = {.host = host};
+    struct nf_event_head head = {.kind = kind};
     head.now = nf_next_number(&at);
     head.seed = nf_next_number(&at);
-    head.port = host ? 0 : (u32)nf_next_number(&at);
+    head.port = kind == NF_IN_MESSAGE ? 0 : (u32)nf_next_number(&at);
     const u8 *bytes = nf_next_bytes(&at, &size);
     head.size = (u32)size;
     nf_bytes_add(&nf_events, &head, sizeof(head));
@@ -161,8 +161,12 @@ static bool nf_read_lines(void)
     for (bool ok = true; ok && nf_read_line(&line);) {
         char *at = (char *)line.at;
         const char *word = nf_next_word(&at);
-        if (strcmp(word, "packet") == 0 || strcmp(word, "message") == 0)
-            nf_read_event(at, *word == 'm');
+        if (strcmp(word, "packet") == 0)
+            nf_read_event(at, NF_IN_PACKET);
+        else if (strcmp(word, "message") == 0)
+            nf_read_event(at, NF_IN_MESSAGE);
+        else if (strcmp(word, "tick") == 0)
+            nf_read_event(at, NF_IN_TICK);
         else if (strcmp(word, "entry") == 0)
             ok = nf_read_entry(at);
         else if (strcmp(word, "frame") == 0)

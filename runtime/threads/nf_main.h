@@ -173,10 +173,11 @@ static bool nf_input(struct nf_worker *io)
     if (!context)
         return true;
     nf_events_at = bytes + head.size;
-    u32 event = head.host ? NF_MESSAGE : NF_ENTRY;
+    u32 event = nf_event_of(&head);
+    bool aside = head.kind != NF_IN_PACKET;
     struct nf_packet *pkt = &context->pkt;
     if (event >= NF_EVENTS ||
-        head.size > (head.host ? NF_PARAM_BYTES : (u32)(pkt->tail - pkt->head - NF_ROOM))) {
+        head.size > (aside ? NF_PARAM_BYTES : (u32)(pkt->tail - pkt->head - NF_ROOM))) {
         io->stats.lost++;
         nf_context_free(context);
         nf_next_sequence++;
@@ -185,7 +186,7 @@ static bool nf_input(struct nf_worker *io)
     context->now = head.now;
     context->seed = head.seed;
     context->draws = 0;
-    if (head.host) {
+    if (aside) {
         memcpy(context->params, bytes, head.size);
     } else {
         context->ticket = (u32)nf_received++;
@@ -200,8 +201,8 @@ static bool nf_input(struct nf_worker *io)
     const struct nf_stage_spec *stage = &nf_stages[nf_stage_of[event]];
     u32 replica = 0;
     if (stage->replicas > 1)
-        replica = (u32)((u64)nf_steer(io, event, context->params, head.host ? NULL : pkt->data,
-                                      head.host ? NULL : pkt->end) *
+        replica = (u32)((u64)nf_steer(io, event, context->params, aside ? NULL : pkt->data,
+                                      aside ? NULL : pkt->end) *
                             stage->replicas >>
                         32);
     struct nf_work work = {nf_next_sequence++, context->number, event};

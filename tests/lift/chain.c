@@ -1,4 +1,5 @@
-/* A chain of programs: the first looks at the type, others at what is behind; the last one speaks with the host. */
+/* A chain of programs: the first looks at the type, others at what is behind; the last one speaks
+ * with the host. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <bpf/bpf_helpers.h>
@@ -58,7 +59,7 @@ int third(struct xdp_md *ctx)
 {
     struct {
         __u32 length, limit, port;
-    } event = { ctx->data_end - ctx->data, limit, ctx->ingress_ifindex };
+    } event = {ctx->data_end - ctx->data, limit, ctx->ingress_ifindex};
     bpf_ringbuf_output(&events, &event, sizeof event, 0);
     count(limit);
     return event.length % 2 ? XDP_DROP : XDP_TX;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the NFP translator of Linux 6.1 from Debian's package and prints where it is. Sources stay in a cache
-# (NICFORGE_CACHE, default ~/.cache/nicforge) outside the repository.
+# Builds the NFP translator of Linux 6.1 from Debian's package and prints where it is. Sources stay
+# in a cache (NICFORGE_CACHE, default ~/.cache/nicforge) outside the repository.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${NICFORGE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/nicforge}/nfp_translator
@@ -34,7 +34,8 @@ cp "$cache/$tree/include/linux/reciprocal_div.h" "$build/linux/"
 for name in ccm nfp_app nfp_main nfp_net; do
     : >"$build/$name.h"
 done
-for name in bitfield bitops bpf_verifier bug export filter kernel list math minmax netdevice rhashtable skbuff wait; do
+for name in bitfield bitops bpf_verifier bug export filter kernel list math minmax netdevice \
+    rhashtable skbuff wait; do
     : >"$build/linux/$name.h"
 done
 mkdir -p "$build/asm"

@@ -75,11 +75,18 @@ struct nf_oracle_calls {
 extern const struct nf_oracle_calls *nf_oracle;
 
 /* What a program consists of; NF_ID tells the programs of one object apart. */
+struct nf_oracle_timer {
+    const char *name;
+    void (*tick)(void);
+};
+
 struct nf_oracle_program {
     void (*net_recv)(nf_pkt);
     void (*host_send)(struct nf_value);
     struct nf_value message;
     const struct nf_oracle_table *tables, *end;
+    /* Up to one without a name. */
+    const struct nf_oracle_timer *timers;
 };
 
 #define NF_PASTE_(a, b) a##b
@@ -316,12 +323,12 @@ struct nf_oracle_program {
 
 /* A program's description; the object's, once. */
 #define NF_ORACLE_PROGRAM(id, recv, host, size, type)                                              \
-    NF_ORACLE_PROGRAM_(nf_program_##id, __start_nf_tables_##id, __stop_nf_tables_##id, recv, host, \
-                       size, type)
-#define NF_ORACLE_PROGRAM_(name, from, to, recv, host, size, type)                                 \
+    NF_ORACLE_PROGRAM_(nf_program_##id, __start_nf_tables_##id, __stop_nf_tables_##id,             \
+                       nf_timers_##id, recv, host, size, type)
+#define NF_ORACLE_PROGRAM_(name, from, to, timers, recv, host, size, type)                         \
     extern const struct nf_oracle_table from[] __attribute__((weak, visibility("hidden")));        \
     extern const struct nf_oracle_table to[] __attribute__((weak, visibility("hidden")));          \
-    const struct nf_oracle_program name = {recv, host, {0, size, type}, from, to};
+    const struct nf_oracle_program name = {recv, host, {0, size, type}, from, to, timers};
 #define NF_ORACLE_OBJECT                                                                           \
     const struct nf_oracle_calls *nf_oracle;                                                       \
     void *_NSConcreteStackBlock[32], *_NSConcreteGlobalBlock[32];

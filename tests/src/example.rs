@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nicforge_ir::verify::{Verified, verify};
-use nicforge_ir::{Entry, InputEvent, Interp, Output, Program, TableId};
+use nicforge_ir::{Entry, InputEvent, Interp, Output, Program, TableId, timers};
 use nicforge_run::control;
 use nicforge_run::pcap::{self, SourceKind};
 
@@ -59,7 +59,9 @@ impl Example {
         } else {
             Vec::new()
         };
-        Example { events: pcap::merge(&captures), name, folder, program, warnings, entries }
+        let events = timers::with_ticks(&program, pcap::merge(&captures))
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        Example { events, name, folder, program, warnings, entries }
     }
 
     /// The interpreter with the tables filled.

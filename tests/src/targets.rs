@@ -346,7 +346,7 @@ fn kernel_takes<'c>(case: &Case<'c>) -> Vec<&'c InputEvent> {
     let lengths = SMALLEST_FRAME..=LARGEST_TEST_FRAME;
     let comes = |event: &&InputEvent| match &event.input {
         Input::Net { frame, .. } => lengths.contains(&frame.len()),
-        Input::Host { .. } => true,
+        Input::Host { .. } | Input::Tick { .. } => true,
     };
     let mut left: Vec<&InputEvent> = case.events.iter().filter(comes).collect();
     loop {

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use nicforge_ir::{Entry, InputEvent, Program, TableBackend, TableId};
+use nicforge_ir::{Entry, InputEvent, Program, TableBackend, TableId, timers};
 use nicforge_run::pcap::{self, Frame, SourceKind};
 
 use crate::args::Inputs;
 use crate::context::Failure;
 
-/// Reads the captures: those named, else `traffic.pcap` (and `host.pcap`) beside the program.
+/// Reads the captures: those named, else `traffic.pcap` (and `host.pcap`) beside the program. The
+/// program's timers fire between their packets.
 pub fn captures(
     inputs: &Inputs,
     program: &Program,
@@ -33,7 +34,7 @@ pub fn captures(
         let frames = pcap::read(&source.path).map_err(|e| Failure::of(e.fault(), e))?;
         read.push((source.kind, frames));
     }
-    Ok(pcap::merge(&read))
+    timers::with_ticks(program, pcap::merge(&read)).map_err(|e| Failure::user(e.to_string()))
 }
 
 /// `traffic.pcap` for port 0, `traffic.PORT.pcap` for the others, `traffic.host.pcap` for the host

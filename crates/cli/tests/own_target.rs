@@ -233,7 +233,13 @@ fn mistakes_in_a_file_are_one_message_with_place_reason_and_remedy() {
         &["mine.toml:{line}: unknown variant `fpga`", known, "docs/targets.md"],
     );
     let key = ["clock = \"250 MHz\"       # [alkali]\ninit", "init"];
-    refused(&place, "u280", key, 1, &["mine.toml:{line}: missing field `clock`", "targets show NAME"]);
+    refused(
+        &place,
+        "u280",
+        key,
+        1,
+        &["mine.toml:{line}: missing field `clock`", "targets show NAME"],
+    );
     let host = ["codegen = \"dpdk\"", "codegen = \"host\""];
     let says = [
         "`dpdk`",

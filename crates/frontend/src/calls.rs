@@ -378,6 +378,11 @@ impl<'a> FnLower<'_, 'a, '_> {
             let help = format!("write nf_enqueue({name}, …): it runs later, by itself");
             return Err(self.refuse(codes::QUEUE, node.span, message, &help));
         }
+        if self.unit.timers.contains(name) {
+            let message = format!("`{name}` is the handler of a timer");
+            let help = "move what both do to a `static` function, and call that";
+            return Err(self.refuse(codes::TIMER, node.span, message, help));
+        }
         if let Some(declared) = self.unit.index.declared.get(name).copied()
             && !self.unit.index.functions.contains_key(name)
         {

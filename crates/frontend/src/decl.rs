@@ -25,6 +25,8 @@ struct Pending {
     unordered: Option<Span>,
     side: Option<(Side, Span)>,
     room: Option<(Room, Span)>,
+    /// The period in nanoseconds.
+    timer: Option<(u64, Span)>,
     by_number: Option<Span>,
     shared: Option<Span>,
 }
@@ -37,6 +39,7 @@ impl Pending {
             .chain(self.unordered)
             .chain(self.side.map(|(_, span)| span))
             .chain(self.room.map(|(_, span)| span))
+            .chain(self.timer.map(|(_, span)| span))
             .chain(self.by_number)
             .chain(self.shared)
             .collect()
@@ -58,6 +61,9 @@ impl<'a> Unit<'a> {
                 }
                 "FunctionDecl" if node.has("CompoundStmt") => {
                     let annotations = std::mem::take(&mut pending);
+                    if annotations.timer.is_some() {
+                        self.timers.insert(node.name.clone());
+                    }
                     if self.is_handler_name(&node.name) {
                         handlers.push((node, annotations));
                     } else {
@@ -132,6 +138,12 @@ impl<'a> Unit<'a> {
         let condition = node.inner.first().map(Node::strip_casts);
         let count = condition.and_then(|c| c.inner.first()).and_then(|n| self.eval(n)).unwrap_or(1);
         let span = node.name_span;
+        if name == "timer" {
+            let number = condition.and_then(|c| c.inner.first()).and_then(|n| self.eval(n));
+            // A wrong period is reported; the handler is one all the same.
+            pending.timer = Some((self.period(number, span).unwrap_or(1), span));
+            return;
+        }
         if !(1..=MAX_COUNT).contains(&count) {
             let message = format!("{count} is out of range: at most {MAX_COUNT}");
             self.refuse(codes::ANNOTATION, span, message, "give a smaller number");
@@ -196,6 +208,7 @@ impl<'a> Unit<'a> {
                     .into_iter()
                     .chain(annotations.side.map(|(_, s)| s))
                     .chain(annotations.room.map(|(_, s)| s))
+                    .chain(annotations.timer.map(|(_, s)| s))
                 {
                     let help = "put it before the handler";
                     self.refuse(
@@ -401,7 +414,10 @@ impl<'a> Unit<'a> {
             );
         }
         let signature = signature(self, node)?;
-        let event = self.handler_event(node, &signature)?;
+        let event = match annotations.timer {
+            Some((period, span)) => self.timer_event(node, &signature, period, span)?,
+            None => self.handler_event(node, &signature)?,
+        };
         if let (Some((_, span)), false) = (annotations.room, self.queues.contains(&node.name)) {
             let message = format!("`{}` is no handler of a queue", node.name);
             return Err(self.refuse(
@@ -472,6 +488,7 @@ impl<'a> Unit<'a> {
 
     fn is_handler_name(&self, name: &str) -> bool {
         matches!(name, "net_recv" | "host_send")
+            || self.timers.contains(name)
             || self.queues.contains(name)
             || self.alkali.handles(name)
     }
@@ -493,7 +510,8 @@ impl<'a> Unit<'a> {
                 continue;
             }
             let message = format!("there is no event `{}`", node.name);
-            let help = "handlers are net_recv, host_send and what nf_enqueue names; make a function of your own `static`";
+            let help = "handlers are net_recv, host_send, what nf_enqueue names and what NF_TIMER(period) stands before; make a function \
+                 of your own `static`";
             self.refuse(codes::HANDLER_NAME, node.name_span, message, help);
         }
     }

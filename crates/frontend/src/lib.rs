@@ -33,6 +33,7 @@ mod steps;
 mod stmt;
 mod switch;
 mod table_calls;
+mod timers;
 mod unit;
 mod written;
 

@@ -14,7 +14,7 @@ use crate::func::FnLower;
 use crate::functions::{Signature, signature};
 use crate::unit::{Failed, Lowered, ParamKind, Unit};
 
-/// Events that targets offer, whose names queues cannot have.
+/// Events that targets offer, whose names handlers of the user's own cannot have.
 const OFFERED: [&str; 10] = [
     "net_recv",
     "net_send",
@@ -27,6 +27,11 @@ const OFFERED: [&str; 10] = [
     "doorbell",
     "timer",
 ];
+
+/// Whether an event that targets offer has this name.
+pub fn is_offered(name: &str) -> bool {
+    OFFERED.contains(&name)
+}
 
 /// The call behind the marker, if this comma is what `nf_enqueue` leaves.
 pub fn enqueued(node: &Node) -> Option<&Node> {
@@ -57,7 +62,7 @@ impl<'a> Unit<'a> {
         if let Some(known) = self.prog.event_named(name) {
             return Ok(known);
         }
-        if OFFERED.contains(&name) {
+        if is_offered(name) {
             let message = format!("`{name}` is an event of the NIC, and no queue");
             return Err(self.refuse(
                 codes::QUEUE,

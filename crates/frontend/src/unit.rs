@@ -164,6 +164,8 @@ pub struct Unit<'a> {
     pub alkali: crate::alkali::Alkali,
     /// Functions that are handlers of queues.
     pub queues: HashSet<String>,
+    /// Functions that are handlers of timers, found so far.
+    pub timers: HashSet<String>,
     /// For each function and parameter: where a packet is given away, if every path does so.
     pub consumes: HashMap<FuncId, Vec<Option<Span>>>,
     /// Expressions that were found not to be constant, by node.
@@ -188,6 +190,7 @@ impl<'a> Unit<'a> {
             funcs: HashMap::new(),
             alkali: crate::alkali::Alkali::new(root),
             queues: crate::queues::queues(root),
+            timers: HashSet::new(),
             consumes: HashMap::new(),
             not_constant: HashSet::new(),
             write_first: Vec::new(),
@@ -530,6 +533,7 @@ impl<'a> Unit<'a> {
             direction,
             params,
             zeros: 0,
+            period: None,
         })
     }
 }

@@ -257,7 +257,13 @@ fn declare(program: &mut Program, options: Options) {
     let packet = |borrowed| Param { name: "pkt".to_string(), ty: Type::Packet, borrowed };
     let port = Param { name: "port".to_string(), ty: Type::U32, borrowed: false };
     let mut event = |name: &str, direction, params| {
-        program.events.push(Event { name: name.to_string(), direction, params, zeros: 0 });
+        program.events.push(Event {
+            name: name.to_string(),
+            direction,
+            params,
+            zeros: 0,
+            period: None,
+        });
     };
     event("net_recv", Direction::In, vec![packet(false)]);
     event("net_send", Direction::Out, vec![packet(false), port]);

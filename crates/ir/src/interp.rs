@@ -66,7 +66,7 @@ pub enum Val {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InterpError {
     #[error("the program has no handler for `{event}`")]
-    NoHandler { event: &'static str },
+    NoHandler { event: String },
     #[error("a frame of {length} bytes came in; {MAX_FRAME} are the most")]
     FrameTooLong { length: usize },
     #[error("a message of {length} bytes came in; the handler takes {expected}")]
@@ -163,13 +163,12 @@ impl<'p> Interp<'p> {
     ) -> Result<Vec<Output>, InterpError> {
         self.state.evictions.clear();
         self.state.growth = 0;
-        let name = match event.input {
-            Input::Net { .. } => "net_recv",
-            Input::Host { .. } => "host_send",
-        };
-        let handler =
-            self.program.event_named(name).and_then(|event| self.program.handler_of(event));
-        let handler = handler.ok_or(InterpError::NoHandler { event: name })?;
+        let name = event.input.event();
+        let timer = matches!(event.input, Input::Tick { .. });
+        let id = self.program.event_named(name);
+        let id = id.filter(|id| self.program.events[*id].period.is_some() == timer);
+        let handler = id.and_then(|event| self.program.handler_of(event));
+        let handler = handler.ok_or_else(|| InterpError::NoHandler { event: name.to_string() })?;
         let mut packets = Vec::new();
         let args = match &event.input {
             Input::Net { port, frame } => {
@@ -194,6 +193,7 @@ impl<'p> Interp<'p> {
                 };
                 params.iter().map(|p| take(p.ty)).collect()
             }
+            Input::Tick { .. } => Vec::new(),
         };
         let mut exec =
             exec::Exec::new(self.program, &self.shapes, &mut self.state, packets, tracer);

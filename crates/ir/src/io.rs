@@ -22,6 +22,28 @@ pub enum Input {
     Net { port: u32, frame: Vec<u8> },
     /// The host side sent a message (`host_send`): the bytes of the handler's parameter.
     Host { message: Vec<u8> },
+    /// A timer of this name was due; see [`timers`](crate::timers).
+    Tick { timer: String },
+}
+
+impl Input {
+    /// Name of the event.
+    pub fn event(&self) -> &str {
+        match self {
+            Input::Net { .. } => "net_recv",
+            Input::Host { .. } => "host_send",
+            Input::Tick { timer } => timer,
+        }
+    }
+
+    /// What came in with it: the frame or the message.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Input::Net { frame, .. } => frame,
+            Input::Host { message } => message,
+            Input::Tick { .. } => &[],
+        }
+    }
 }
 
 /// One event to outside.

@@ -24,7 +24,8 @@
 //! * **Tables** have a fixed minimum capacity. A miss reads the zero value. `update` of an absent
 //!   key in a full table is refused (result 0, counted), except in `lru` tables, which evict.
 //!   Commutative ops on an absent key start from zero and insert it; they return nothing.
-//! * **Time and randomness** are fields of the event, so that a run can be replayed.
+//! * **Time and randomness** are fields of the event, so that a run can be replayed. Timers fire by
+//!   the times of the events ([`timers`]).
 //!
 //! # Shape
 //!
@@ -57,6 +58,7 @@ pub mod row;
 pub mod span;
 pub mod tables;
 pub mod text;
+pub mod timers;
 pub mod types;
 pub mod verify;
 

@@ -132,7 +132,7 @@ pub struct ConstArray {
 /// Who an event goes to or comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// From outside into the program (`net_recv`, `host_send`, `timer`).
+    /// From outside into the program (`net_recv`, `host_send`, timers).
     In,
     /// From the program to outside (`net_send`, `stack_recv`, `host_recv`, `host_msg`,
     /// `dma_write`).
@@ -150,6 +150,8 @@ pub struct Event {
     /// Bytes of zeros at the ends of its byte strings in the mean, as a capture showed; 0 where
     /// nothing was measured. They do not cross from side to side.
     pub zeros: u32,
+    /// Nanoseconds from one to the next, of a timer (`NF_TIMER`); see [`timers`](crate::timers).
+    pub period: Option<u64>,
 }
 
 /// A named parameter.
@@ -340,6 +342,13 @@ impl Body {
     }
 }
 
+impl Event {
+    /// From outside and without a packet: a message of the host side, or a timer.
+    pub fn is_aside(&self) -> bool {
+        self.direction == Direction::In && self.params.iter().all(|p| p.ty != Type::Packet)
+    }
+}
+
 impl Program {
     /// Bytes below which a string is none: looking for its end would cost more than they do.
     pub const SHORTEST_STRING: u32 = 16;
@@ -404,6 +413,11 @@ impl Program {
 
     pub fn event_named(&self, name: &str) -> Option<EventId> {
         self.events.iter().find(|(_, e)| e.name == name).map(|(id, _)| id)
+    }
+
+    /// The timers, in the order in which those that are due at one time fire.
+    pub fn timers(&self) -> impl Iterator<Item = (EventId, u64)> + '_ {
+        self.events.iter().filter_map(|(id, event)| Some((id, event.period?)))
     }
 
     /// The handler of an event, if the program has one.

@@ -64,6 +64,7 @@ impl Lifter<'_> {
                 direction: Direction::Out,
                 params: vec![param],
                 zeros: 0,
+                period: None,
             })
         });
         self.build().push0(Op::Generate { event, args: vec![value] });

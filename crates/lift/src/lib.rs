@@ -206,6 +206,7 @@ fn one(
             direction: Direction::In,
             params: vec![Param { name: "pkt".to_string(), ty: Type::Packet, borrowed: false }],
             zeros: 0,
+            period: None,
         });
         let mut lifter = Lifter::new(object, &chain, (&flow, &lines), &apart, program);
         let ended = lifter.walk(0, State::start(), &Stops::never());

@@ -133,7 +133,13 @@ impl Lifter<'_> {
         if name == "net_send" {
             params.push(param("port", Type::U32));
         }
-        let event = Event { name: name.to_string(), direction: Direction::Out, params, zeros: 0 };
+        let event = Event {
+            name: name.to_string(),
+            direction: Direction::Out,
+            params,
+            zeros: 0,
+            period: None,
+        };
         self.program.events.push(event)
     }
 }

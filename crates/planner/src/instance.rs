@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use nicforge_ir::critical;
-use nicforge_ir::{Body, Direction, HandlerId, InstId, Program, Side, Table, TableId, TableKind};
+use nicforge_ir::{
+    Body, Direction, Event, HandlerId, InstId, Program, Side, Table, TableId, TableKind,
+};
 use nicforge_target::accelerate;
 use nicforge_target::cost::{self, HandlerCost, Traffic};
 use nicforge_target::{Device, Generator, OpCosts, TableLayout, Target, UnitGroup};
@@ -102,13 +104,14 @@ pub fn handler_costs(
 }
 
 /// Events of every handler per packet that enters. Events that come from elsewhere than the network
-/// are taken to be as frequent as packets.
-pub fn handler_weights(program: &Program, costs: &[Vec<HandlerCost>]) -> Vec<f64> {
+/// are taken to be as frequent as packets, but for timers, whose packets come at `pps` a second.
+pub fn handler_weights(program: &Program, costs: &[Vec<HandlerCost>], pps: f64) -> Vec<f64> {
     let mut weights: Vec<f64> = program
         .handlers
         .values()
-        .map(|handler| match program.events[handler.event].direction {
-            Direction::In => 1.0,
+        .map(|handler| match &program.events[handler.event] {
+            Event { period: Some(period), .. } => 1e9 / *period as f64 / pps,
+            Event { direction: Direction::In, .. } => 1.0,
             _ => 0.0,
         })
         .collect();
@@ -137,6 +140,12 @@ pub fn handler_weights(program: &Program, costs: &[Vec<HandlerCost>]) -> Vec<f64
     weights.iter().map(|weight| weight.max(1e-3)).collect()
 }
 
+/// Packets of the usual size that all ports bring at most, in a second.
+fn most_packets(target: &Target, traffic: Traffic) -> f64 {
+    let bits = 8.0 * f64::from(traffic.frame_bytes + target.ports.overhead_bytes);
+    f64::from(target.ports.count) * target.ports.rate.value / bits
+}
+
 /// The instance.
 pub fn instance(
     program: &Program,
@@ -161,7 +170,7 @@ pub fn instance(
     }
     let groups = groups;
     let costs = handler_costs(program, &groups, target, config.traffic);
-    let weights = handler_weights(program, &costs);
+    let weights = handler_weights(program, &costs, most_packets(target, config.traffic));
     let read_only = shard::read_only(program);
     let mutable = shard::mutable(program);
     let of = |handler: HandlerId| handler.as_u32() as usize;

@@ -101,21 +101,14 @@ fn many_in_flight_keep_their_order_and_none_is_lost() {
     let events: Vec<InputEvent> = (0..20_000).map(numbered).collect();
     let run = run(&mut session, &events, 128, false).unwrap();
     let LiveOutputs::Streams(streams) = &run.outputs else { panic!() };
-    let expected = |ether_type: u16, port: Option<u32>| -> Vec<&Vec<u8>> {
+    let expected = |ether_type: u16, port: Option<u32>| -> Vec<&[u8]> {
         let fits = |event: &&InputEvent| match &event.input {
             Input::Net { port: from, frame } => {
                 frame[12..14] == ether_type.to_be_bytes() && port.is_none_or(|port| port != *from)
             }
-            Input::Host { .. } => false,
+            Input::Host { .. } | Input::Tick { .. } => false,
         };
-        events
-            .iter()
-            .filter(fits)
-            .map(|event| match &event.input {
-                Input::Net { frame, .. } => frame,
-                Input::Host { message } => message,
-            })
-            .collect()
+        events.iter().filter(fits).map(|event| event.input.bytes()).collect()
     };
     assert!(streams.sent[0].iter().eq(expected(0x0800, Some(0))), "frames out of port 0, in order");
     assert!(streams.sent[1].iter().eq(expected(0x0800, Some(1))), "frames out of port 1, in order");

@@ -232,6 +232,9 @@ impl<'a> Engine<'a> {
     fn fetch(&mut self, workload: &mut dyn Workload) -> Option<(u64, Arrival)> {
         loop {
             let arrival = workload.next()?;
+            if arrival.timer.is_some() {
+                return Some((arrival.at.max(self.now), arrival));
+            }
             let ports = &self.model.ports;
             let port = arrival.port as usize % ports.count;
             let wire = ports.wire_ps(arrival.bytes);
@@ -259,21 +262,28 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A frame is there: it waits in front of a unit, or is lost.
+    /// A frame or a tick is there: it waits in front of a unit, or a frame is lost.
     fn accept(&mut self, arrival: &Arrival, frame: &[u8]) -> Result<(), SimError> {
-        self.stats.offered(arrival.bytes);
         self.stats.event();
-        let event = self.model.entry.as_u32() as usize;
+        if arrival.timer.is_none() {
+            self.stats.offered(arrival.bytes);
+        }
+        let event = arrival.timer.unwrap_or(self.model.entry).as_u32() as usize;
         let Some(entry) = &self.model.events[event] else { return Ok(()) };
+        let (to, reorder) = (entry.stage, entry.reorder);
         let stage = &self.model.stages[entry.stage];
         let replica =
             entry.steer.frame(arrival.port, frame, stage.replicas, &mut self.turns[event]);
         let unit = stage.first_unit + replica as usize;
-        if self.units[unit].queue.len() as u32 + self.units[unit].promised >= stage.depth {
+        let waiting = self.units[unit].queue.len() as u32 + self.units[unit].promised;
+        if arrival.timer.is_none() && waiting >= stage.depth {
             self.stats.lost(Place::Receive(entry.stage));
             return Ok(());
         }
-        let message = self.handlers.arrive(arrival.port, frame, arrival.time_ns, arrival.seed);
+        let message = match arrival.timer {
+            Some(timer) => self.handlers.tick(timer, arrival.time_ns, arrival.seed),
+            None => self.handlers.arrive(arrival.port, frame, arrival.time_ns, arrival.seed),
+        };
         let root = Root { at: arrival.at, live: 1, sequence: self.accepted };
         self.accepted += 1;
         let root = match self.free_roots.pop() {
@@ -298,7 +308,19 @@ impl<'a> Engine<'a> {
             zeros: 0,
             from: self.model.stages.len() as u32,
         };
-        self.push(item)
+        match reorder {
+            Some(point) => self.reorder[point].hold(self.accepted - 1, item, self.now),
+            None => self.push(item)?,
+        }
+        // It is behind the points up to its stage.
+        for point in 0..self.reorder.len() {
+            if self.model.reorders[point].stage <= to {
+                self.reorder[point].less(self.accepted - 1);
+                self.flush(point)?;
+                self.wake(point)?;
+            }
+        }
+        Ok(())
     }
 
     fn schedule(&mut self, at: u64, what: What, index: u32) {

@@ -81,6 +81,8 @@ pub trait Handlers {
     /// A frame that came in by a port. `time_ns` and `seed` are what its handlers read as time and
     /// random stream.
     fn arrive(&mut self, port: u32, frame: &[u8], time_ns: u64, seed: u64) -> Message;
+    /// A tick of a timer, with what its handler reads.
+    fn tick(&mut self, timer: EventId, time_ns: u64, seed: u64) -> Message;
     /// Runs the handler of a message, which is then no more, and appends what it did to an empty
     /// trace.
     fn run(&mut self, message: Message, trace: &mut Trace) -> Result<(), HandlerError>;

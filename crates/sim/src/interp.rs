@@ -141,6 +141,11 @@ impl Handlers for InterpHandlers<'_> {
         self.store(Waiting { pending: Pending::frame(event, frame.to_vec(), port), time_ns, seed })
     }
 
+    fn tick(&mut self, timer: EventId, time_ns: u64, seed: u64) -> Message {
+        let pending = Pending { event: timer, args: Vec::new(), packets: Vec::new(), drawn: 0 };
+        self.store(Waiting { pending, time_ns, seed })
+    }
+
     fn run(&mut self, message: Message, trace: &mut Trace) -> Result<(), HandlerError> {
         let Some(waiting) = self.take(message) else { return Ok(()) };
         let Waiting { pending, time_ns, seed } = waiting;

@@ -404,6 +404,15 @@ impl Model {
             .find(|edge| edge.event == data.name && edge.to == plan.stages[to].name);
         let fail = |reason: String| SimError::Steering { event: data.name.clone(), reason };
         let steer = edge.map_or(Ok(Steer::One), |edge| Steer::new(&edge.steering)).map_err(fail)?;
+        // Ticks come beside what packets lead to, whatever replicas there are.
+        let ticks = program.timers().next().is_some();
+        if data.period.is_some() {
+            let name = &plan.stages[to].name;
+            let ordered = plan.edges.iter().any(|e| &e.to == name && e.reorder.is_some());
+            let reorder = ordered.then(|| self.reorder_point(to));
+            let receive_cycles = costs.receive;
+            return Ok(EventModel { stage: to, steer, receive_cycles, from: Vec::new(), reorder });
+        }
         if data.direction == Direction::In {
             let by_key = matches!(steer, Steer::Header(_) | Steer::Rss(_));
             let receive_cycles = costs.receive + if by_key { target.spread.cycles } else { 0.0 };
@@ -433,13 +442,10 @@ impl Model {
                 from_group: sender.name.clone(),
                 to_group: spec.name.clone(),
             })?;
-            let ordered = edge.is_some_and(|edge| edge.reorder.is_some()) && stage.replicas > 1;
+            let ordered =
+                edge.is_some_and(|edge| edge.reorder.is_some()) && (stage.replicas > 1 || ticks);
             if ordered {
-                let known = self.reorders.iter().position(|point| point.stage == to);
-                reorder = Some(known.unwrap_or_else(|| {
-                    self.reorders.push(ReorderModel { stage: to });
-                    self.reorders.len() - 1
-                }));
+                reorder = Some(self.reorder_point(to));
             }
             let copied =
                 |of: fn(&Edge) -> u32| link.byte_cycles * edge.map_or(0.0, |edge| of(edge).into());
@@ -466,6 +472,15 @@ impl Model {
             }
         }
         Ok(EventModel { stage: to, steer, receive_cycles: 0.0, from, reorder })
+    }
+
+    /// Number of the reorder point in front of a stage.
+    fn reorder_point(&mut self, stage: usize) -> usize {
+        let known = self.reorders.iter().position(|point| point.stage == stage);
+        known.unwrap_or_else(|| {
+            self.reorders.push(ReorderModel { stage });
+            self.reorders.len() - 1
+        })
     }
 }
 

@@ -423,7 +423,7 @@ fn slow_traffic_gives_the_interpreters_outputs() {
         });
     }
     let mut handlers = InterpHandlers::new(&program, true);
-    let mut replay = Replay::new(&events, Timed::Scaled(1.0), 1);
+    let mut replay = Replay::new(&program, &events, Timed::Scaled(1.0), 1);
     crate::run(&target, &plan, &program, &mut handlers, &mut replay, &Options::default()).unwrap();
     let mut interp = nicforge_ir::Interp::new(&program);
     let want: Vec<_> = events.iter().flat_map(|event| interp.run(event).unwrap()).collect();

@@ -6,6 +6,9 @@ use nicforge_ir::{Body, Direction, FuncId, HandlerId, Op, Program, Side, Span, W
 
 use crate::spec::{Device, EventDirection, Feature, Kind, LinkKind, Target};
 
+/// What target files call timers.
+const TIMER: &str = "timer";
+
 /// A construct that the target lacks, at its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Missing {
@@ -22,8 +25,20 @@ pub fn missing(program: &Program, target: &Target) -> Vec<Missing> {
     let mut list = Vec::new();
     for handler in program.handlers.values() {
         let event = &program.events[handler.event];
-        if event.direction == Direction::In && !offers(target, &event.name, EventDirection::In) {
-            list.push(Missing { span: handler.span, what: format!("the event `{}`", event.name) });
+        // All timers are one event of the target.
+        let name = if event.period.is_some() { TIMER } else { &event.name };
+        if event.direction == Direction::In && !offers(target, name, EventDirection::In) {
+            let what = if event.period.is_some() {
+                "timers (NF_TIMER); compare nf_now() with a time in a table when a packet comes"
+                    .to_string()
+            } else {
+                format!("the event `{}`", event.name)
+            };
+            list.push(Missing { span: handler.span, what });
+        }
+        if event.period.is_some() && handler.side == Some(Side::Host) {
+            let what = "timers on the host side; let the timer enqueue to a handler there";
+            list.push(Missing { span: handler.span, what: what.to_string() });
         }
     }
     for table in program.tables.values() {

@@ -89,21 +89,33 @@ pub fn build(sources: &[Source]) -> Result<Vec<Oracle>, String> {
 /// names of their own.
 fn wrapper(id: usize, source: &Source) -> String {
     let path = std::fs::canonicalize(&source.path).unwrap_or_else(|_| source.path.clone());
-    let own = ["net_recv".to_string(), "host_send".to_string()];
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    let timers = timers(&text);
+    let mut own = vec!["net_recv", "host_send"];
+    own.extend(&timers);
+    let own: Vec<String> = own.into_iter().map(String::from).collect();
     let names = || source.names.iter().chain(&own);
     let defines: String = names().map(|name| format!("#define {name} {name}_{id}\n")).collect();
     let undefines: String = names().map(|name| format!("#undef {name}\n")).collect();
-    let text = std::fs::read_to_string(&path).unwrap_or_default();
     let takes_packets = has_handler(&text, "net_recv").is_some();
     let (thunk, host) = match has_handler(&text, "host_send") {
         Some(parameter) => thunk(id, parameter),
         None => (String::new(), "0, 0, 0".to_string()),
     };
     let recv = if takes_packets { "net_recv" } else { "0" };
+    let listed: String = timers.iter().map(|name| format!("{{\"{name}\", {name}}}, ")).collect();
+    let timers =
+        format!("static const struct nf_oracle_timer nf_timers_{id}[] = {{{listed}{{0, 0}}}};\n");
     format!(
-        "#define NF_ID {id}\n{defines}#include \"{}\"\n{thunk}NF_ORACLE_PROGRAM({id}, {recv}, {host})\n{undefines}#undef NF_ID\n",
+        "#define NF_ID {id}\n{defines}#include \"{}\"\n{thunk}{timers}NF_ORACLE_PROGRAM({id}, {recv}, {host})\n{undefines}#undef NF_ID\n",
         path.display()
     )
+}
+
+/// Names of the handlers of timers.
+fn timers(text: &str) -> Vec<&str> {
+    let handlers = text.split("\nNF_TIMER(").skip(1).filter_map(|rest| rest.split_once("\nvoid "));
+    handlers.filter_map(|(_, rest)| rest.split('(').next()).collect()
 }
 
 /// The parameters of a handler's definition.

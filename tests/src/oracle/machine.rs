@@ -44,6 +44,14 @@ pub struct RawProgram {
     message: Value,
     tables: *const RawTable,
     end: *const RawTable,
+    timers: *const RawTimer,
+}
+
+/// `struct nf_oracle_timer`.
+#[repr(C)]
+pub struct RawTimer {
+    name: *const c_char,
+    tick: Option<unsafe extern "C" fn()>,
 }
 
 /// The head of a block (clang's `-fblocks`): a function and what it captured, all of it plain data
@@ -170,6 +178,11 @@ impl Oracle {
                 // SAFETY: the message has the parameter's size.
                 unsafe { handler(message) };
             }
+            Input::Tick { timer } => {
+                let tick = self.timer(timer).expect("a timer of the program");
+                // SAFETY: the handler of a timer, which has no parameters.
+                unsafe { tick() };
+            }
         }
         while let Some(mut block) = self.later.pop_front() {
             let at: *mut Block = block.as_mut_ptr().cast();
@@ -178,6 +191,14 @@ impl Oracle {
         }
         RUNS.set(std::ptr::null_mut());
         std::mem::take(&mut self.said)
+    }
+
+    /// The handler of a timer.
+    fn timer(&self, name: &str) -> Option<unsafe extern "C" fn()> {
+        // SAFETY: the list ends with an entry without a name.
+        let list = (0..).map(|at| unsafe { &*self.raw.timers.add(at) });
+        let mut named = list.take_while(|timer| !timer.name.is_null());
+        named.find(|timer| text(timer.name) == name)?.tick
     }
 
     /// Keeps a call for later.

@@ -444,6 +444,7 @@ fn summary(target: &Target, program: &Program, events: &[InputEvent], run: &RtlR
         match event.input {
             Input::Net { .. } => summary.packets_in += 1,
             Input::Host { .. } => summary.messages_in += 1,
+            Input::Tick { .. } => summary.ticks += 1,
         }
     }
     run.run.outputs.iter().flatten().for_each(|output| summary.count(program, output));

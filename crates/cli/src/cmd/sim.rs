@@ -4,7 +4,9 @@ use nicforge_ir::{Entry, InputEvent, Interp, Program, TableBackend, TableId, Ver
 use nicforge_plan::Plan;
 use nicforge_planner::assemble;
 use nicforge_run::sim::Compiled;
-use nicforge_sim::workload::{self, Rate, Replay, Sizes, Spec, Synthetic, Templates, Timed};
+use nicforge_sim::workload::{
+    self, Rate, Replay, Sizes, Spec, Synthetic, Templates, Ticking, Timed,
+};
 use nicforge_sim::{InterpHandlers, Options, Report, find};
 use nicforge_target::Target;
 use serde_json::{Value, json};
@@ -213,13 +215,13 @@ impl<'a> Simulation<'a> {
             ..Options::default()
         };
         let mut traffic: Box<dyn nicforge_sim::Workload + '_> = if self.args.replay {
-            Box::new(Replay::new(self.capture, self.timed(rate), 1))
+            Box::new(Replay::new(self.program, self.capture, self.timed(rate), 1))
         } else {
             let most = self.args.packets.unwrap_or(u64::MAX);
             let overhead = self.target.ports.overhead_bytes;
             let made =
                 Synthetic::new(self.spec.clone(), rate, self.templates.clone(), overhead, most);
-            Box::new(made.with_rates(self.rates.clone()))
+            Box::new(Ticking::new(self.program, made.with_rates(self.rates.clone())))
         };
         let (target, plan, program) = (self.target, self.plan, self.program);
         let done = match &mut self.engine {
@@ -246,7 +248,7 @@ impl<'a> Simulation<'a> {
         }
         let frames = self.capture.iter().filter_map(|event| match &event.input {
             nicforge_ir::Input::Net { frame, .. } => Some(frame.len() as f64),
-            nicforge_ir::Input::Host { .. } => None,
+            nicforge_ir::Input::Host { .. } | nicforge_ir::Input::Tick { .. } => None,
         });
         let (count, bytes) = frames.fold((0.0, 0.0), |(n, sum), bytes| (n + 1.0, sum + bytes));
         let overhead = f64::from(self.target.ports.overhead_bytes);

@@ -289,7 +289,7 @@ fn simulate(
     rate: Rate,
 ) -> Result<Report, Failure> {
     let (Rate::Frames(pps) | Rate::Wire(pps)) = rate;
-    let mut workload = Replay::new(traffic, Timed::Apart(1e12 / pps), 1);
+    let mut workload = Replay::new(planned, traffic, Timed::Apart(1e12 / pps), 1);
     compiled.stepper().reset();
     sim::empty(planned, compiled.stepper().program().tables_mut())?;
     let options = Options {

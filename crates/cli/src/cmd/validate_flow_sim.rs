@@ -280,7 +280,7 @@ impl Bench<'_> {
         };
         let mut run = |target: &Target| {
             compiled.stepper().reset();
-            let mut workload = Replay::new(events, Timed::Apart(apart), 1);
+            let mut workload = Replay::new(&planned, events, Timed::Apart(apart), 1);
             nicforge_sim::run(target, &plan, &planned, &mut compiled, &mut workload, &options)
                 .map_err(|e| Failure::user(e.to_string()))
         };

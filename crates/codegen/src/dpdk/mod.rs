@@ -485,10 +485,29 @@ pub(crate) fn constants(program: &Program, pipeline: &Pipeline, host: &HostArtif
     ] {
         let _ = writeln!(out, "#define NF_{name} {value}u");
     }
+    out.push_str(&timers(program));
     out.push_str(
         "#define NF_HOOKS \"nf_hooks.h\"\n#define NF_HANDLER static inline __attribute__((unused))\n\n",
     );
     out
+}
+
+/// Periods and events of timers, where there are any.
+fn timers(program: &Program) -> String {
+    let list: Vec<(EventId, u64)> =
+        program.timers().filter(|(event, _)| program.handler_of(*event).is_some()).collect();
+    if list.is_empty() {
+        return String::new();
+    }
+    let periods: Vec<String> = list.iter().map(|(_, period)| format!("{period}ull")).collect();
+    let events: Vec<String> =
+        list.iter().map(|(event, _)| format!("{}u", event.as_u32())).collect();
+    format!(
+        "#define NF_TIMERS {}u\n#define NF_TIMER_PERIODS {{{}}}\n#define NF_TIMER_EVENTS {{{}}}\n",
+        list.len(),
+        periods.join(", "),
+        events.join(", ")
+    )
 }
 
 /// The pipeline as constants and functions behind the handlers; `queues` where workers send each

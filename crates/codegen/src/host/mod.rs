@@ -279,12 +279,13 @@ impl<'a> Generator<'a> {
         let handler = &self.program.handlers[item.handler];
         let event = &self.program.events[handler.event];
         let packets = event.params.iter().filter(|p| p.ty == Type::Packet).count();
-        let known_input = matches!(event.name.as_str(), "net_recv" | "host_send");
+        let known_input =
+            matches!(event.name.as_str(), "net_recv" | "host_send") || event.period.is_some();
         if event.direction == Direction::In && !known_input {
             return Err(Unsupported {
                 message: format!("host targets have no event `{}`", event.name),
                 help:
-                    "they offer `net_recv` (a packet came in) and `host_send` (the host side sent a message)"
+                    "they offer `net_recv` (a packet came in), `host_send` (the host side sent a message) and timers"
                         .into(),
                 span: handler.span,
             });

@@ -423,7 +423,9 @@ impl<'a> Generator<'a> {
         let handler = &program.handlers[id];
         let event = &program.events[handler.event];
         let known = match event.direction {
-            Direction::In => matches!(event.name.as_str(), "net_recv" | "host_send"),
+            Direction::In => {
+                matches!(event.name.as_str(), "net_recv" | "host_send") || event.period.is_some()
+            }
             Direction::Internal => self.pipe.is_some(),
             Direction::Out => false,
         };
@@ -431,7 +433,7 @@ impl<'a> Generator<'a> {
             return Err(Unsupported {
                 message: format!("target `xdp` has no event `{}`", event.name),
                 help:
-                    "it offers `net_recv` (a packet came in) and `host_send` (the host side sent a message)"
+                    "it offers `net_recv` (a packet came in), `host_send` (the host side sent a message) and timers"
                         .into(),
                 span: handler.span,
             });
@@ -530,10 +532,10 @@ impl<'a> Generator<'a> {
     fn head(&self, id: HandlerId, name: &str, state: &State) -> String {
         let program = self.program;
         let handler = &program.handlers[id];
-        let message = program.events[handler.event].name == "host_send";
+        let aside = program.events[handler.event].is_aside();
         let mut out = String::new();
         match &self.pipe {
-            Some(pipe) if !message => {
+            Some(pipe) if !aside => {
                 let shared = pipe.stage_of(id).is_some_and(|at| pipe.handlers[at].len() > 2);
                 let how = if shared { "NF_APART" } else { "NF_INLINE" };
                 let _ = writeln!(out, "{how} int {name}(struct xdp_md *ctx)\n{{");

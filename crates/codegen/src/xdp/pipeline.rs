@@ -129,12 +129,12 @@ impl Pipe {
         let mut names = Names::default();
         let mut first = 0;
         for (at, stage) in pipeline.stages.iter().enumerate() {
-            // Messages of the host side come straight to their handler, whatever stage it shares
-            // tables with.
+            // Messages of the host side and ticks come straight to their handler, whatever stage it
+            // shares tables with.
             let takes = |wanted: Direction| {
                 stage.handlers.iter().any(|h| {
                     let event = &program.events[program.handlers[*h].event];
-                    event.direction == wanted && event.name != "host_send"
+                    event.direction == wanted && !event.is_aside()
                 })
             };
             let process = in_process.contains(&at);
@@ -284,7 +284,7 @@ impl Pipe {
         let Some(stage) = self.stage_of(handler).map(|at| &self.stages[at]) else { return false };
         let event = &program.events[program.handlers[handler].event];
         stage.queue.is_some()
-            && event.name != "host_send"
+            && !event.is_aside()
             && !(stage.entry && event.direction != Direction::Internal)
     }
 

@@ -78,6 +78,7 @@ codes! {
     QUEUE "NF0085" "queue without a handler, or one that cannot be";
     NOT_WRITTEN "NF0086" "member read that some way has not written";
     FIRES "NF0087" "function that does not call what it declares";
+    TIMER "NF0088" "timer with a wrong period or handler";
 
     PACKET_KEPT "NF0090" "path that does not give a packet away";
     PACKET_GONE "NF0091" "packet used after it was given away";

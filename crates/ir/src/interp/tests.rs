@@ -349,7 +349,10 @@ fn messages_from_the_host() {
         interp.run(&host(vec![0; 3])),
         Err(InterpError::MessageSize { length: 3, expected: 16 })
     );
-    assert_eq!(interp.run(&net(&[])), Err(InterpError::NoHandler { event: "net_recv" }));
+    assert_eq!(
+        interp.run(&net(&[])),
+        Err(InterpError::NoHandler { event: "net_recv".to_string() })
+    );
 }
 
 #[test]

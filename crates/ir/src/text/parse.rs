@@ -505,7 +505,12 @@ impl<'a> Parser<'a> {
             }
         };
         let zeros = if self.accept_word("zeros") { self.u32("the bytes of zeros")? } else { 0 };
-        self.program.events.push(Event { name, direction, params, zeros });
+        let period = if self.accept_word("period") {
+            Some(self.u64("the nanoseconds of a period")?)
+        } else {
+            None
+        };
+        self.program.events.push(Event { name, direction, params, zeros, period });
         Ok(())
     }
 

@@ -187,7 +187,9 @@ impl Printer<'_> {
             Direction::Internal => "internal",
         };
         let zeros = if event.zeros > 0 { format!(" zeros {}", event.zeros) } else { String::new() };
-        put!(self, "event {}({}) {direction}{zeros}\n", declared(&event.name), params.join(", "));
+        let period = event.period.map_or(String::new(), |period| format!(" period {period}"));
+        let name = declared(&event.name);
+        put!(self, "event {name}({}) {direction}{zeros}{period}\n", params.join(", "));
     }
 
     fn func(&mut self, func: &Func) {

@@ -235,6 +235,11 @@ fn check_events(c: &mut Checker) {
                 c.error(Span::default(), format!("parameter `{}`: {message}", param.name));
             }
         }
+        let timer = event.direction == Direction::In && event.params.is_empty();
+        if event.period.is_some_and(|period| period == 0 || !timer) {
+            let message = "a timer comes from outside, without parameters, and has a period";
+            c.error(Span::default(), message.to_string());
+        }
         if event.direction == Direction::Out && !is_known_output(event) {
             c.error(
                 Span::default(),

@@ -189,6 +189,7 @@ fn stages(
         direction: Direction::Internal,
         params,
         zeros: 0,
+        period: None,
     });
     program.handlers[handler].body = project::upstream(work, division, &down, event);
     let second = Handler { name, event, body: down.body, ..program.handlers[handler].clone() };

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nicforge_codegen::XdpArtifact;
-use nicforge_ir::{Output, Program};
+use nicforge_ir::timers::Timers;
+use nicforge_ir::{Input, Output, Program};
 
 use received::Received;
 pub use reload::{Replacement, TableChange};
@@ -42,6 +43,9 @@ pub struct DevSession {
     pending: Vec<Output>,
     /// Ports whose interface is gone.
     gone: Vec<usize>,
+    /// On [`DevSession::clock`].
+    timers: Timers,
+    began: Instant,
     /// None where the process may not count runs.
     _stats: Option<RunStats>,
 }
@@ -105,6 +109,8 @@ impl DevPrepared {
         let attached = interfaces.iter().map(attach).collect::<Result<Vec<_>, _>>()?;
         let (pending, gone) = (Vec::new(), Vec::new());
         Ok(DevSession {
+            timers: Timers::armed(&program, 0),
+            began: Instant::now(),
             attached,
             loaded,
             program,
@@ -260,7 +266,7 @@ impl DevSession {
     /// Gives what came for the host side on, and the program what came back from there; whether
     /// there was anything.
     fn hand_on(&mut self, options: &mut DevOptions) -> Result<bool, XdpError> {
-        let mut busy = !self.pending.is_empty();
+        let mut busy = !self.pending.is_empty() | self.fire_timers()?;
         for output in self.pending.drain(..) {
             (options.host)(&output);
             if let Some(socket) = &mut options.attach {
@@ -271,21 +277,42 @@ impl DevSession {
         socket.wake();
         for message in socket.serve() {
             busy = true;
-            self.loaded.host_sends(&message)?;
+            self.loaded.give(&Input::Host { message })?;
         }
         Ok(busy)
     }
 
-    /// Sleeps until something comes for the host side or from there, or for a while.
+    /// Has the handlers of timers that are due run, once for each; whether there were any.
+    fn fire_timers(&mut self) -> Result<bool, XdpError> {
+        let now = self.clock();
+        self.timers.skip(now);
+        let mut fired = false;
+        while let Some(tick) = self.timers.fire(now) {
+            let timer = self.program.events[tick.timer].name.clone();
+            self.loaded.give(&Input::Tick { timer })?;
+            fired = true;
+        }
+        Ok(fired)
+    }
+
+    /// Nanoseconds since the program was attached.
+    fn clock(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    /// Sleeps until something comes for the host side or from there, a timer is due, or for a
+    /// while.
     fn wait(&self, socket: Option<&HostSocket>) {
-        let Some(socket) = socket else { return std::thread::sleep(PAUSE) };
+        let due = self.timers.next_due().map(|due| due.saturating_sub(self.clock()));
+        let pause = due.map_or(PAUSE, |due| PAUSE.min(Duration::from_nanos(due)));
+        let Some(socket) = socket else { return std::thread::sleep(pause) };
         let fds = self.loaded.news().chain(socket.fds());
         let mut list: Vec<libc::pollfd> =
             fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+        let pause = libc::timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() };
+        let (length, signals) = (list.len() as libc::nfds_t, std::ptr::null());
         // SAFETY: an array and its length. Whatever the answer, everything is looked at next.
-        unsafe {
-            libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, PAUSE.as_millis() as i32)
-        };
+        unsafe { libc::ppoll(list.as_mut_ptr(), length, &pause, signals) };
     }
 }
 

@@ -17,6 +17,7 @@
 use std::os::fd::OwnedFd;
 
 use nicforge_codegen::{XdpArtifact, XdpTable};
+use nicforge_ir::timers::Timers;
 use nicforge_ir::{Program, Table, TableBackend, TableId, Type};
 
 use super::{DevSession, check_ports, give_ports};
@@ -151,6 +152,7 @@ impl DevSession {
         self.counting.retire(total);
         self.loaded = replacement.loaded;
         self.program = replacement.program;
+        self.timers = Timers::armed(&self.program, self.clock());
         Ok(())
     }
 

@@ -3,22 +3,31 @@
 use std::collections::BTreeMap;
 
 use nicforge_codegen::dpdk::DpdkArtifact;
-use nicforge_ir::{Entry, Input, InputEvent, Match, Output, Program, ReasonId, TableId, TableKind};
+use nicforge_ir::{
+    Entry, EventId, Input, InputEvent, Match, Output, Program, ReasonId, TableId, TableKind,
+};
 
 use super::{Departure, DpdkStats, WorkerStats};
 use crate::shards::{Parts, places};
 
+/// Number of a timer's event; none of the program's, if it has no such timer.
+pub(crate) fn timer_number(program: &Program, timer: &str) -> u32 {
+    program.event_named(timer).map_or(u32::MAX, EventId::as_u32)
+}
+
 /// Input events.
-pub fn events(events: &[InputEvent]) -> Vec<u8> {
+pub fn events(program: &Program, events: &[InputEvent]) -> Vec<u8> {
     let mut out = Vec::new();
     for event in events {
-        let (host, port, bytes) = match &event.input {
-            Input::Net { port, frame } => (0u32, *port, frame),
-            Input::Host { message } => (1, 0, message),
+        let (kind, port) = match &event.input {
+            Input::Net { port, .. } => (0u32, *port),
+            Input::Host { .. } => (1, 0),
+            Input::Tick { timer } => (2, timer_number(program, timer)),
         };
+        let bytes = event.input.bytes();
         out.extend(event.time_ns.to_le_bytes());
         out.extend(event.seed.to_le_bytes());
-        for word in [host, port, bytes.len() as u32, 0] {
+        for word in [kind, port, bytes.len() as u32, 0] {
             out.extend(word.to_le_bytes());
         }
         out.extend(bytes);

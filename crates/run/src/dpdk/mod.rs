@@ -19,7 +19,7 @@ use std::process::Command;
 
 use nicforge_codegen::dpdk::{DpdkArtifact, Pipeline, generate, host_stages};
 use nicforge_codegen::{LineStyle, Unsupported};
-use nicforge_ir::{Entry, Eviction, Input, InputEvent, Output, Program, TableId, Verified};
+use nicforge_ir::{Entry, Eviction, InputEvent, Output, Program, TableId, Verified};
 use nicforge_target::Target;
 
 use crate::fault::Fault;
@@ -343,11 +343,8 @@ impl DpdkProgram {
     ) -> Result<DpdkRun, DpdkError> {
         let dir = self.run_dir()?;
         let at = |name: &str| dir.path().join(name);
-        write(&at("events"), &files::events(events))?;
-        let longest = events.iter().map(|event| match &event.input {
-            Input::Net { frame, .. } => frame.len(),
-            Input::Host { message } => message.len(),
-        });
+        write(&at("events"), &files::events(&self.program, events))?;
+        let longest = events.iter().map(|event| event.input.bytes().len());
         let frame = longest.max().unwrap_or(0).to_string();
         let longest = frame.clone();
         let own = [

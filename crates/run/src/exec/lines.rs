@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use nicforge_codegen::dpdk::DpdkArtifact;
 use nicforge_ir::{Entry, Input, InputEvent, Match, Output, Program, TableId};
 
-use crate::dpdk::files::{Recorded, detail, matching};
+use crate::dpdk::files::{Recorded, detail, matching, timer_number};
 
 /// The kinds of outputs, in the order of their numbers in `runtime/host/nf_log.h`, from 1.
 const KINDS: [&str; 8] = ["send", "stack", "host", "message", "write", "drop", "log", "left"];
@@ -36,15 +36,13 @@ fn bytes(word: &str) -> Result<Vec<u8>, String> {
 
 /// All input of a run.
 pub fn input(
+    program: &Program,
     base: &DpdkArtifact,
     events: &[InputEvent],
     entries: &[(TableId, Entry)],
     in_turn: bool,
 ) -> String {
-    let longest = events.iter().map(|event| match &event.input {
-        Input::Net { frame, .. } => frame.len(),
-        Input::Host { message } => message.len(),
-    });
+    let longest = events.iter().map(|event| event.input.bytes().len());
     let mut text = format!("frame {}\nturn {}\n", longest.max().unwrap_or(0), u32::from(in_turn));
     for (table, entry) in entries {
         let lies = &base.host.tables[table.as_u32() as usize];
@@ -59,6 +57,9 @@ pub fn input(
                 writeln!(text, "packet {time_ns} {seed} {port} {}", hex(frame))
             }
             Input::Host { message } => writeln!(text, "message {time_ns} {seed} {}", hex(message)),
+            Input::Tick { timer } => {
+                writeln!(text, "tick {time_ns} {seed} {} -", timer_number(program, timer))
+            }
         };
     }
     text.push_str("run\n");

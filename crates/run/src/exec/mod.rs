@@ -63,7 +63,7 @@ pub fn play(
     (events, entries): (&[InputEvent], &[(TableId, Entry)]),
     in_turn: bool,
 ) -> Result<Played, DpdkError> {
-    let text = lines::input(base, events, entries, in_turn);
+    let text = lines::input(program, base, events, entries, in_turn);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     // SAFETY: a system call that may be made between fork and exec.
     unsafe {
@@ -135,7 +135,7 @@ impl Device {
 
     /// All input of a run.
     pub fn input(&self, events: &[InputEvent], entries: &[(TableId, Entry)]) -> String {
-        lines::input(&self.base, events, entries, false)
+        lines::input(&self.program, &self.base, events, entries, false)
     }
 
     /// What the interpreter makes of the reference, as lines. Logs are left out: they have numbers

@@ -61,7 +61,7 @@ pub enum HostError {
     )]
     TooLarge { table: String, capacity: u32 },
     #[error("the program has no handler for `{0}`, so such an event cannot be given to it")]
-    NoHandler(&'static str),
+    NoHandler(String),
     #[error("a frame of {length} bytes came in; {MAX_FRAME} are the most")]
     FrameLength { length: usize },
     #[error("a message of {length} bytes came in; the handler takes {expected}")]
@@ -122,6 +122,7 @@ pub struct HostProgram {
     artifact: HostArtifact,
     net_recv: Option<EventId>,
     host_send: Option<(EventId, usize)>,
+    timers: Vec<(String, EventId)>,
     env: Box<Env>,
     collector: Box<Collector>,
     // Read through `env` only, but they must live as long as it does.
@@ -233,6 +234,7 @@ impl HostProgram {
         Ok(HostProgram {
             net_recv: taken("net_recv"),
             host_send,
+            timers: program.timers().map(|(id, _)| (program.events[id].name.clone(), id)).collect(),
             artifact,
             env,
             collector,
@@ -302,9 +304,10 @@ impl HostProgram {
         (self.trace.count, self.trace.lost) = (0, 0);
         self.collector.no_room = false;
         self.collector.touched.clear();
+        let missing = || HostError::NoHandler(event.input.event().to_string());
         match &event.input {
             Input::Net { port, frame } => {
-                let event = self.net_recv.ok_or(HostError::NoHandler("net_recv"))?;
+                let event = self.net_recv.ok_or_else(missing)?;
                 if frame.len() > MAX_FRAME as usize {
                     return Err(HostError::FrameLength { length: frame.len() });
                 }
@@ -320,13 +323,18 @@ impl HostProgram {
                 self.call(event.as_u32(), (&raw const params).cast());
             }
             Input::Host { message } => {
-                let (event, expected) = self.host_send.ok_or(HostError::NoHandler("host_send"))?;
+                let (event, expected) = self.host_send.ok_or_else(missing)?;
                 if message.len() != expected {
                     return Err(HostError::MessageLength { length: message.len(), expected });
                 }
                 let mut params = message.clone();
                 params.push(0);
                 self.call(event.as_u32(), params.as_ptr().cast());
+            }
+            Input::Tick { timer } => {
+                let found = self.timers.iter().find(|(name, _)| name == timer);
+                let event = found.map(|(_, event)| *event).ok_or_else(missing)?;
+                self.call(event.as_u32(), [0u8].as_ptr().cast());
             }
         }
         let mut steps = 0;

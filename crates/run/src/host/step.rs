@@ -239,6 +239,18 @@ impl Stepper {
         message
     }
 
+    /// A tick of a timer, as a message.
+    pub fn tick(&mut self, timer: EventId, time_ns: u64, seed: u64) -> u32 {
+        let message = self.state.message();
+        let data = &mut self.state.messages[message as usize];
+        (data.event, data.slot) = (timer.as_u32(), NONE);
+        (data.time_ns, data.seed, data.draws) = (time_ns, seed, 0);
+        // An event without parameters has one byte in C.
+        data.params.clear();
+        data.params.push(0);
+        message
+    }
+
     /// An internal event that comes from elsewhere, as a message. `packet_at` is where in the
     /// parameters the packet's pointer belongs.
     pub fn enter(&mut self, event: EventId, passage: &Passage, packet_at: Option<usize>) -> u32 {

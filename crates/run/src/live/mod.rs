@@ -220,7 +220,7 @@ fn check(events: &[InputEvent], loaded: &Loaded) -> Result<(), LiveError> {
 fn can_take(loaded: &Loaded, input: &Input) -> Result<(), XdpError> {
     let (smallest, largest) = (SMALLEST_FRAME, LARGEST_FRAME);
     match input {
-        Input::Host { .. } => loaded.handler_fd("host_send").map(|_| ()),
+        Input::Host { .. } | Input::Tick { .. } => loaded.handler_fd(input.event()).map(|_| ()),
         Input::Net { port, .. } if *port >= loaded.ports() => {
             Err(XdpError::NoPort { port: *port, last: loaded.ports().saturating_sub(1) })
         }
@@ -302,10 +302,11 @@ impl<'a> Run<'a> {
         done: usize,
     ) -> Result<usize, LiveError> {
         let taken = match &events[0].input {
-            Input::Host { .. } => {
-                let (fd, message) = self.session.loaded.entry_point(&events[0].input)?;
-                crate::xdp::run_once(fd, &message, None, 1)?;
-                self.report.messages_in += 1;
+            input @ (Input::Host { .. } | Input::Tick { .. }) => {
+                self.session.loaded.give(input)?;
+                let timer = matches!(input, Input::Tick { .. });
+                self.report.messages_in += u64::from(!timer);
+                self.report.ticks += u64::from(timer);
                 1
             }
             Input::Net { port, .. } => {
@@ -316,7 +317,7 @@ impl<'a> Run<'a> {
                     .take_while(same_port)
                     .filter_map(|event| match &event.input {
                         Input::Net { frame, .. } => Some(frame.as_slice()),
-                        Input::Host { .. } => None,
+                        Input::Host { .. } | Input::Tick { .. } => None,
                     })
                     .collect();
                 self.session

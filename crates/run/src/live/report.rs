@@ -97,6 +97,8 @@ pub struct LiveReport {
     pub packets_in: u64,
     pub bytes_in: u64,
     pub messages_in: u64,
+    /// How often timers fired.
+    pub ticks: u64,
     /// Frames that left by each port.
     pub sent: Vec<u64>,
     pub bytes_sent: u64,

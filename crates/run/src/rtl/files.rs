@@ -33,10 +33,11 @@ pub fn shape(artifact: &RtlArtifact) -> Vec<u8> {
 pub fn events(events: &[InputEvent], bad: &BTreeSet<usize>) -> Vec<u8> {
     let mut out = Vec::new();
     for (at, event) in events.iter().enumerate() {
-        let (kind, port, bytes) = match &event.input {
-            Input::Net { port, frame } => (if bad.contains(&at) { 2u32 } else { 0 }, *port, frame),
-            Input::Host { message } => (1, 0, message),
+        let (kind, port) = match &event.input {
+            Input::Net { port, .. } => (if bad.contains(&at) { 2u32 } else { 0 }, *port),
+            Input::Host { .. } | Input::Tick { .. } => (1, 0),
         };
+        let bytes = event.input.bytes();
         out.extend(event.time_ns.to_le_bytes());
         out.extend(event.seed.to_le_bytes());
         for word in [kind, port, bytes.len() as u32, 0] {

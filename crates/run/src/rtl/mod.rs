@@ -129,6 +129,7 @@ pub fn takes(event: &InputEvent) -> bool {
     match &event.input {
         Input::Net { frame, .. } => (SHORTEST..=LONGEST).contains(&frame.len()),
         Input::Host { message } => (1..=LONGEST).contains(&message.len()),
+        Input::Tick { .. } => false,
     }
 }
 

@@ -47,6 +47,10 @@ impl Handlers for Compiled<'_> {
         Message(self.stepper.arrive(port, frame, time_ns, seed))
     }
 
+    fn tick(&mut self, timer: EventId, time_ns: u64, seed: u64) -> Message {
+        Message(self.stepper.tick(timer, time_ns, seed))
+    }
+
     fn run(&mut self, message: Message, trace: &mut Trace) -> Result<(), HandlerError> {
         let effects = self.stepper.run(message.0).iter().map(effect);
         trace.effects.extend(effects);

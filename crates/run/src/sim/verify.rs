@@ -69,7 +69,7 @@ pub fn verify_sim(
     stop: &dyn Fn() -> bool,
 ) -> Result<(Report, Vec<Difference>), SimRunError> {
     let frames: Vec<InputEvent> =
-        events.iter().filter(|event| matches!(event.input, Input::Net { .. })).cloned().collect();
+        events.iter().filter(|event| !matches!(event.input, Input::Host { .. })).cloned().collect();
     let mut apart_ps = 0.0;
     for _ in 0..ATTEMPTS {
         let mut recorder = Recorder::new(program, frames.len())?;
@@ -83,7 +83,7 @@ pub fn verify_sim(
             stop,
             ..Options::default()
         };
-        let mut traffic = Replay::new(&frames, Timed::Apart(apart_ps), 1);
+        let mut traffic = Replay::new(program, &frames, Timed::Apart(apart_ps), 1);
         let report =
             nicforge_sim::run(target, plan, program, &mut recorder, &mut traffic, &options)?;
         if report.interrupted {
@@ -164,6 +164,13 @@ impl Handlers for Recorder<'_> {
 
     fn arrive(&mut self, port: u32, frame: &[u8], time_ns: u64, seed: u64) -> Message {
         let message = self.inner.arrive(port, frame, time_ns, seed);
+        self.remember(message, self.arrived);
+        self.arrived += 1;
+        message
+    }
+
+    fn tick(&mut self, timer: EventId, time_ns: u64, seed: u64) -> Message {
+        let message = self.inner.tick(timer, time_ns, seed);
         self.remember(message, self.arrived);
         self.arrived += 1;
         message

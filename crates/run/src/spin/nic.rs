@@ -125,7 +125,7 @@ pub fn run(
         }
         let port = match &event.input {
             Input::Net { port, .. } => *port as u8,
-            Input::Host { .. } => FROM_HOST,
+            Input::Host { .. } | Input::Tick { .. } => FROM_HOST,
         };
         let bytes = event_bytes(event);
         let mut frame = bytes.to_vec();

@@ -23,19 +23,19 @@ fn message(
     event: &InputEvent,
 ) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEAD + 16);
-    let (name, port, host) = match &event.input {
-        Input::Net { port, .. } => ("net_recv", *port, None),
-        Input::Host { message } => ("host_send", 0, Some(message)),
+    let port = match &event.input {
+        Input::Net { port, .. } => *port,
+        Input::Host { .. } | Input::Tick { .. } => 0,
     };
-    let id = program.event_named(name).map_or(u32::MAX, |event| event.as_u32());
+    let id = program.event_named(event.input.event()).map_or(u32::MAX, |event| event.as_u32());
     for word in [number as u32, service, id, port] {
         bytes.extend(word.to_le_bytes());
     }
     for word in [event.time_ns, event.seed, 0, 0] {
         bytes.extend(word.to_le_bytes());
     }
-    match (&event.input, host) {
-        (Input::Net { frame, .. }, _) => {
+    match &event.input {
+        Input::Net { frame, .. } => {
             // The packet is the only parameter: a pointer.
             for word in [0, 0, 8, frame.len() as u32] {
                 bytes.extend(word.to_le_bytes());
@@ -43,8 +43,8 @@ fn message(
             bytes.resize(bytes.len() + 8 + context.next_multiple_of(8) as usize, 0);
             bytes.extend(frame);
         }
-        (_, host) => {
-            let params = host.map_or(&[][..], Vec::as_slice);
+        aside => {
+            let params = aside.bytes();
             for word in [0, 0, params.len() as u32, 0] {
                 bytes.extend(word.to_le_bytes());
             }

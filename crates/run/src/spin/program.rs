@@ -11,7 +11,7 @@ use nicforge_codegen::dpdk::Pipeline;
 use nicforge_codegen::nfp::Placement;
 use nicforge_codegen::spin::{Cores, SpinArtifact, generate};
 use nicforge_codegen::{LineStyle, Unsupported};
-use nicforge_ir::{Entry, Input, InputEvent, Output, Program, ReasonId, TableId, Verified};
+use nicforge_ir::{Entry, InputEvent, Output, Program, ReasonId, TableId, Verified};
 use nicforge_isa::object::riscv::Image;
 use nicforge_spin::machine::NotSpin;
 use nicforge_spin::nic::NicError;
@@ -36,10 +36,7 @@ pub fn takes(event: &InputEvent) -> bool {
 
 /// The frame or message of an event.
 pub(super) fn event_bytes(event: &InputEvent) -> &[u8] {
-    match &event.input {
-        Input::Net { frame, .. } => frame,
-        Input::Host { message } => message,
-    }
+    event.input.bytes()
 }
 
 /// Why a program cannot be built or run.

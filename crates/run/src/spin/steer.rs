@@ -30,11 +30,8 @@ impl<'a> Steering<'a> {
 
     /// The event an input is, if the program takes it.
     pub fn event(&self, input: &Input) -> Option<EventId> {
-        let name = match input {
-            Input::Net { .. } => "net_recv",
-            Input::Host { .. } => "host_send",
-        };
-        self.program.event_named(name).filter(|event| self.program.handler_of(*event).is_some())
+        let found = self.program.event_named(input.event());
+        found.filter(|event| self.program.handler_of(*event).is_some())
     }
 
     /// Stage of an input and the bits that choose its replica; `None` if the program has no handler
@@ -55,10 +52,8 @@ impl<'a> Steering<'a> {
 
     fn bits(&mut self, event: EventId, input: &Input) -> u32 {
         let steering = self.pipeline.steering.iter().find(|steering| steering.event == event);
-        let (bytes, port) = match input {
-            Input::Net { frame, port } => (frame, *port),
-            Input::Host { message } => (message, 0),
-        };
+        let bytes = input.bytes();
+        let port = if let Input::Net { port, .. } = input { *port } else { 0 };
         let parts: Vec<(u32, u32)> = match steering.map(|steering| &steering.by) {
             Some(SteerBy::Frame(parts)) => parts.clone(),
             Some(SteerBy::FrameByPort(ports)) => match ports.get(port as usize) {

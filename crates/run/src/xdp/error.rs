@@ -62,7 +62,7 @@ pub enum XdpError {
     )]
     FrameLength { length: usize, smallest: usize, largest: usize },
     #[error("the program has no handler for `{0}`, so such an event cannot be given to it")]
-    NoHandler(&'static str),
+    NoHandler(String),
     #[error("port {port}: the program has ports 0 to {last}")]
     NoPort { port: u32, last: u32 },
     #[error("the program has {wanted} ports, so it needs {wanted} interfaces; given: {given}")]

@@ -114,27 +114,27 @@ impl Loaded {
                 }
                 Ok((self.handler_fd("net_recv")?, frame.into()))
             }
-            Input::Host { message } => {
-                let mut padded = message.clone();
-                padded.resize(message.len().max(SMALLEST_FRAME), 0);
-                Ok((self.handler_fd("host_send")?, padded.into()))
+            // The kernel gives every program a packet; that of a timer is not looked at.
+            Input::Host { .. } | Input::Tick { .. } => {
+                let mut padded = input.bytes().to_vec();
+                padded.resize(padded.len().max(SMALLEST_FRAME), 0);
+                Ok((self.handler_fd(input.event())?, padded.into()))
             }
         }
     }
 
-    /// Has `host_send` run on a message of the host side, beside whatever packets there are.
+    /// Has the handler of an event without a packet run, beside whatever packets there are.
     ///
     /// # Errors
     /// There is no such handler, or the kernel refuses.
-    pub(crate) fn host_sends(&self, message: &[u8]) -> Result<(), XdpError> {
-        let mut padded = message.to_vec();
-        padded.resize(message.len().max(SMALLEST_FRAME), 0);
-        run_once(self.handler_fd("host_send")?, &padded, None, 1).map(|_| ())
+    pub(crate) fn give(&self, input: &Input) -> Result<(), XdpError> {
+        let (fd, bytes) = self.entry_point(input)?;
+        run_once(fd, &bytes, None, 1).map(|_| ())
     }
 
     /// Descriptor of the program that handles an event.
-    pub fn handler_fd(&self, event: &'static str) -> Result<BorrowedFd<'_>, XdpError> {
-        let name = self.entry_name(event).ok_or(XdpError::NoHandler(event))?;
+    pub fn handler_fd(&self, event: &str) -> Result<BorrowedFd<'_>, XdpError> {
+        let name = self.entry_name(event).ok_or(XdpError::NoHandler(event.to_string()))?;
         self.program_fd(name)
             .ok_or_else(|| XdpError::Contract(format!("there is no program `{name}`")))
     }

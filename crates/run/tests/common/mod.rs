@@ -86,6 +86,7 @@ pub fn fixture() -> Fixture {
         direction: Direction::In,
         params: vec![Param { name: "x".into(), ty, borrowed: false }],
         zeros: 0,
+        period: None,
     };
     let events = [
         p.events.push(event("net_recv", Type::Packet)),

@@ -1,6 +1,6 @@
 //! A capture as it was, faster or slower.
 
-use nicforge_ir::{Input, InputEvent};
+use nicforge_ir::{Input, InputEvent, Program};
 
 use super::{Arrival, Workload};
 
@@ -13,8 +13,9 @@ pub enum Timed {
     Apart(f64),
 }
 
-/// Frames of a capture, in order; messages of the host side are left out.
+/// Frames and ticks of a capture, in order; messages of the host side are left out.
 pub struct Replay<'a> {
+    program: &'a Program,
     events: &'a [InputEvent],
     timed: Timed,
     /// How often the capture is sent, and how often it was.
@@ -28,13 +29,18 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    pub fn new(events: &'a [InputEvent], timed: Timed, rounds: u64) -> Replay<'a> {
+    pub fn new(
+        program: &'a Program,
+        events: &'a [InputEvent],
+        timed: Timed,
+        rounds: u64,
+    ) -> Replay<'a> {
         let first = events.first().map_or(0, |event| event.time_ns);
         let last = events.last().map_or(0, |event| event.time_ns);
         let span = (last - first) as f64 * 1e3;
         // The gap between rounds is as long as the gaps in it are on average.
         let span_ps = span + span / events.len().max(2) as f64;
-        Replay { events, timed, rounds, round: 0, next: 0, sent: 0, span_ps, current: 0 }
+        Replay { program, events, timed, rounds, round: 0, next: 0, sent: 0, span_ps, current: 0 }
     }
 }
 
@@ -51,7 +57,11 @@ impl Workload for Replay<'_> {
             let event = self.events.get(self.next)?;
             self.current = self.next;
             self.next += 1;
-            let Input::Net { port, frame } = &event.input else { continue };
+            let (port, timer) = match &event.input {
+                Input::Net { port, .. } => (*port, None),
+                Input::Tick { timer } => (0, self.program.event_named(timer)),
+                Input::Host { .. } => continue,
+            };
             let since = event.time_ns.saturating_sub(self.events[0].time_ns) as f64 * 1e3;
             let at = match self.timed {
                 Timed::Scaled(factor) => (since + self.span_ps * self.round as f64) / factor,
@@ -60,10 +70,11 @@ impl Workload for Replay<'_> {
             self.sent += 1;
             return Some(Arrival {
                 at: at as u64,
-                port: *port,
-                bytes: frame.len() as u32,
+                port,
+                bytes: event.input.bytes().len() as u32,
                 time_ns: event.time_ns,
                 seed: event.seed,
+                timer,
             });
         }
     }

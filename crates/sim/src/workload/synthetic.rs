@@ -207,7 +207,7 @@ impl Workload for Synthetic {
                 self.advance(bytes);
             }
         }
-        Some(Arrival { at, port, bytes, time_ns: at / 1000, seed: self.number })
+        Some(Arrival { at, port, bytes, time_ns: at / 1000, seed: self.number, timer: None })
     }
 
     fn frame(&self) -> &[u8] {

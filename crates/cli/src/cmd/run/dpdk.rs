@@ -41,6 +41,7 @@ pub fn run(
         match event.input {
             Input::Net { .. } => summary.packets_in += 1,
             Input::Host { .. } => summary.messages_in += 1,
+            Input::Tick { .. } => summary.ticks += 1,
         }
         for output in outputs {
             summary.count(program, output);

@@ -183,7 +183,7 @@ impl<'a, 'p> Interleaved<'a, 'p> {
                 Ok(Waiting { origin, began: self.step, pending })
             }
             _ => Err(Failure::usage(
-                "--interleave takes packets only, not messages of the host side",
+                "--interleave takes packets only, no timers and no messages of the host side",
             )),
         }
     }

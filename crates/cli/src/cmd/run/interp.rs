@@ -54,6 +54,7 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
             match event.input {
                 Input::Net { .. } => summary.packets_in += 1,
                 Input::Host { .. } => summary.messages_in += 1,
+                Input::Tick { .. } => summary.ticks += 1,
             }
             let outputs =
                 interp.run(event).map_err(|e| Failure::user(format!("event {}: {e}", i + 1)))?;

@@ -94,6 +94,7 @@ pub fn summarise(target: &Target, program: &Program, result: &LiveRun) -> Summar
     );
     summary.packets_in = report.packets_in;
     summary.messages_in = report.messages_in;
+    summary.ticks = report.ticks;
     summary.sent = report.sent.clone();
     summary.stack = report.stack;
     summary.host_packets = report.host_packets;

@@ -19,6 +19,8 @@ pub struct Summary {
     pub setting: String,
     pub packets_in: u64,
     pub messages_in: u64,
+    /// How often timers fired.
+    pub ticks: u64,
     pub sent: Vec<u64>,
     pub stack: u64,
     /// On interfaces, instead of `sent` and `stack`: packets neither dropped nor for the host side.
@@ -179,6 +181,9 @@ impl Summary {
         if self.messages_in > 0 {
             rows.push(row("messages from the host", self.messages_in));
         }
+        if self.ticks > 0 {
+            rows.push(row("ticks of timers", self.ticks));
+        }
         match self.forwarded {
             Some(n) => rows.push(row("sent, or to the operating system", n)),
             None => {
@@ -303,7 +308,7 @@ impl Summary {
         json!({
             "schema": "nicforge/run", "version": 1,
             "program": program.name, "target": self.target,
-            "packets_in": self.packets_in, "messages_in": self.messages_in,
+            "packets_in": self.packets_in, "messages_in": self.messages_in, "ticks": self.ticks,
             "sent": self.forwarded.is_none().then_some(&self.sent),
             "stack": self.forwarded.is_none().then_some(self.stack),
             "forwarded": self.forwarded, "unaccounted": self.unaccounted, "host_packets": self.host_packets,

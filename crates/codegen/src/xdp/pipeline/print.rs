@@ -84,7 +84,7 @@ impl Pipe {
             let list: Vec<HandlerId> = self.handlers[at]
                 .iter()
                 .copied()
-                .filter(|h| program.events[program.handlers[*h].event].name != "host_send")
+                .filter(|h| !program.events[program.handlers[*h].event].is_aside())
                 .collect();
             if stage.process {
                 continue;
