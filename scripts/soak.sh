@@ -25,7 +25,7 @@ for source in examples/xdp/*.c; do
 done
 if tests/nfp_translator/build.sh >/dev/null; then
     NICFORGE_NFP_PROGRAMS=14000 NICFORGE_NFP_SEED=${SOAK_SEED:-$RANDOM} \
-        NICFORGE_NFP_OBJECTS="$(echo "$objects"/*.o) $(dpkg -L libxdp1 | grep '\.o$' | tr '\n' ' ')" \
+        NICFORGE_NFP_OBJECTS="$(printf '%s ' "$objects"/*.o $(dpkg -L libxdp1 | grep '\.o$'))" \
         cargo test -q -p nicforge-isa --test nfp_translator -- --ignored --nocapture
 else
     echo "the NFP translator of Linux left out: see above" >&2
@@ -90,7 +90,8 @@ if ! cargo fuzz --version >/dev/null 2>&1; then
 fi
 # What the tests replay is where fuzzing starts.
 seeds=tests/corpus
-fuzzed=(air pcap tables spec plan object ebpf nfp rv32 rv32_elf spin_match spin_image balance netlist)
+fuzzed=(air pcap tables spec plan object ebpf nfp rv32 rv32_elf spin_match spin_image balance)
+fuzzed+=(netlist)
 mkdir -p "${fuzzed[@]/#/fuzz/corpus/}"
 cp crates/ir/src/text/*.air crates/passes/tests/fixtures/*.air fuzz/corpus/air/
 cp $seeds/pcap/* fuzz/corpus/pcap/

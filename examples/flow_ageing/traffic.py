@@ -24,7 +24,7 @@ def age(now):
     for entry in (entry % ENTRIES for entry in range(hand, hand + BATCH)):
         if entry in flows and now - flows[entry][2] >= IDLE:
             flow, packets, last = flows.pop(entry)
-            gone.append(message(flow + struct.pack("<IQ", packets, last)))
+            gone.append(message(flow + struct.pack("<I4xQ", packets, last)))
     hand = (hand + BATCH) % ENTRIES
     return "; ".join(gone) or "nothing"
 
