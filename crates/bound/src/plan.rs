@@ -71,7 +71,14 @@ pub fn guarantee(
         let found = worst(plan, program, target, first, stage, timeout)?;
         let cycles = found.worst;
         let group = target.units.iter().find(|group| group.name == stage.group);
-        let one = group.map_or(0.0, |group| group.clock.value) / cycles;
+        let taken = ticks(program, &mut |timer| {
+            Ok(worst(plan, program, target, timer, stage, timeout)?.worst)
+        })?;
+        let left = group.map_or(0.0, |group| group.clock.value) - taken;
+        if left <= 0.0 {
+            return Err(format!("stage `{}`: timers alone may take all of a unit", stage.name));
+        }
+        let one = left / cycles;
         let all = one * f64::from(stage.replicas);
         let guaranteed = match &stage.replication {
             Replication::Free => all,
@@ -104,6 +111,31 @@ pub fn guarantee(
     }
     whole.exact &= exact;
     Ok(whole)
+}
+
+/// Most cycles a second that handlers of timers take, by the most cycles of each.
+fn ticks(
+    program: &Program,
+    worst: &mut dyn FnMut(HandlerId) -> Result<f64, String>,
+) -> Result<f64, String> {
+    let mut sum = 0.0;
+    for (event, period) in program.timers() {
+        if let Some(handler) = program.handler_of(event) {
+            sum += worst(handler)? * 1e9 / period as f64;
+        }
+    }
+    Ok(sum)
+}
+
+/// Most cycles a second that handlers of timers take of the units that run a program alone.
+///
+/// # Errors
+/// What [`air::graph`] refuses.
+pub fn timer_cycles(unit: &Unit, timeout: Option<Duration>) -> Result<f64, String> {
+    ticks(unit.program, &mut |timer| {
+        let graph = unit.graph(timer).map_err(|e| e.to_string())?.graph;
+        Ok(dearest(graph, unit.target, timeout)?.worst)
+    })
 }
 
 /// Most cycles of one replica per packet.

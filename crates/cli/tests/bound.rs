@@ -326,3 +326,25 @@ fn executed_instructions_stand_beside_cycles() {
         assert!(text.contains(&format!("{cycles} cycles for {executed} instructions")), "{text}");
     }
 }
+
+/// Timers take cycles of the units that packets run on.
+#[test]
+fn timers_lower_the_bound_of_packets() {
+    let place = Place::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/flow_ageing");
+    let text = std::fs::read_to_string(folder.join("flow_ageing.c")).unwrap();
+    let rate = |period: &str| {
+        place.file("ageing.c", text.replace("NF_MS(10)", period));
+        let said = json(place.run(&["bound", "ageing.c", "--target", "bluefield2", "--json"]).ok());
+        let presumed = said["presumed"][0].as_str().unwrap().to_string();
+        let share = presumed.strip_prefix("timers take at most ").unwrap();
+        let share: f64 = share.split(' ').next().unwrap().parse().unwrap();
+        (said["packet_rate_pps"].as_f64().unwrap(), share / 100.0)
+    };
+    let ((seldom, little), (often, much)) = (rate("NF_MS(10)"), rate("NF_US(20)"));
+    assert!(little < 0.01 && much > 0.01, "{little} {much}");
+    assert!((often / seldom - (1.0 - much) / (1.0 - little)).abs() < 1e-3, "{often} {seldom}");
+    place.file("ageing.c", text.replace("NF_MS(10)", "NF_NS(100)"));
+    let bound = ["bound", "ageing.c", "--target", "bluefield2"];
+    place.run(&bound).fails(1, &["timers alone may take all cycles of bluefield2"]);
+}

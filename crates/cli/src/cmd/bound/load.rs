@@ -1,10 +1,12 @@
 //! From a file of whatever kind to a graph and the machine it runs on.
 
 use std::path::Path;
+use std::time::Duration;
 
 use nicforge_bound::air::Lowered;
 use nicforge_bound::graph::{Graph, Place};
 use nicforge_bound::naive::Walked;
+use nicforge_bound::plan::timer_cycles;
 use nicforge_bound::search::Machine;
 use nicforge_bound::unit::Unit;
 use nicforge_bound::witness::Witness;
@@ -44,7 +46,7 @@ pub struct Subject {
     /// The αIR program, where there is one.
     pub air: Option<(Verified<ir::Program>, Lowered)>,
     /// What the bound rests on besides costs.
-    pub presumed: Vec<&'static str>,
+    pub presumed: Vec<String>,
     /// RISC-V handlers and what is around the cores that run them.
     pub handler: Option<(rv::Program, rv::Surroundings)>,
 }
@@ -85,6 +87,9 @@ impl Subject {
         }
     }
 }
+
+/// How long the slowest path of a timer's handler is looked for; what is found by then holds.
+const TIMERS: Duration = Duration::from_secs(1);
 
 /// The Agilio CX that was measured.
 fn agilio() -> Machine {
@@ -261,9 +266,17 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
         .ok_or_else(|| fail(format!("{} has no units", target.name)))?;
     unit.homes = super::homes::homes(&unit);
     let lowered = unit.graph(handler).map_err(|e| Failure::user(e.to_string()))?;
+    let mut machine = unit.machine();
+    let ticks = timer_cycles(&unit, Some(TIMERS)).map_err(fail)?;
+    let all = machine.cores * machine.hz;
+    if ticks >= all {
+        return Err(fail(format!("timers alone may take all cycles of {}", target.name)));
+    }
+    machine.hz *= 1.0 - ticks / all;
+    let share = format!("timers take at most {:.2} % of the cycles", 100.0 * ticks / all);
     Ok(Subject {
         graph: lowered.graph.clone(),
-        machine: unit.machine(),
+        machine,
         listing: None,
         program: None,
         object: Vec::new(),
@@ -272,7 +285,7 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
         target: target.name.clone(),
         engine: "threads",
         air: Some((program, lowered)),
-        presumed: Vec::new(),
+        presumed: if ticks > 0.0 { vec![share] } else { Vec::new() },
         handler: None,
     })
 }
@@ -425,7 +438,7 @@ pub fn from_object(args: &Bound, bytes: &[u8], name: Option<&str>) -> Result<Sub
             target: "xdp".to_string(),
             engine: "DRAM",
             air: None,
-            presumed,
+            presumed: presumed.into_iter().map(str::to_string).collect(),
             handler: None,
         });
     }
