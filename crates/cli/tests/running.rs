@@ -463,6 +463,38 @@ fn script(place: &Place, text: &str) -> common::Ran {
     common::finish(command)
 }
 
+/// Timers of a program on interfaces fire by the clock, also while no packet comes.
+#[test]
+fn timers_fire_while_a_program_runs() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    place.file(
+        "c.c",
+        "#include <nicforge.h>\nNF_PORTS(1);\nstruct count { uint32_t n; };\n\
+         NF_TABLE(array, beats, uint32_t, struct count, 1);\n\
+         NF_TIMER(NF_MS(5)) void beat(void) { nf_add(&beats, 0, n, 1); }\n\
+         void net_recv(nf_pkt pkt) { nf_drop(pkt, \"seen\"); }\n",
+    );
+    let ran = script(
+        &place,
+        "pair\n\
+         \"$NICFORGE\" run c.c --dev n0 2> err > out & RUN=$!\n\
+         wait_for err 'runs on n0'\n\
+         ip address add 10.0.0.1/24 dev n1\n\
+         ping -c 1 -W 1 10.0.0.2 > ping || true\n\
+         beats() { \"$NICFORGE\" table dump beats | sed 's/.*\"n\":\\([0-9]*\\).*/\\1/'; }\n\
+         first=$(beats)\n\
+         for _ in $(seq 3000); do [ $(beats) -gt $((first + 20)) ] && break; sleep 0.02; done\n\
+         echo \"$(($(beats) - first)) beats\"\n\
+         kill -INT $RUN; wait $RUN; echo \"status $?\"\n",
+    );
+    let beats: u32 = ran.ok().split(' ').next().unwrap().parse().unwrap();
+    assert!(beats > 20 && ran.out.contains("status 0"), "{ran:?}");
+    place.is_clean();
+}
+
 /// A run whose interface is deleted says so and ends with its own status, or waits for it.
 #[test]
 fn an_interface_that_goes_away_is_told() {
