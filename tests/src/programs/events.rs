@@ -1,7 +1,7 @@
 //! Inputs of generated programs: frames that are truncated, ordinary and large, with bytes that
 //! repeat; messages; entries.
 
-use nicforge_ir::{Entry, Input, InputEvent, Match, Program, TableId, TableKind, Type};
+use nicforge_ir::{Entry, Input, InputEvent, Match, Program, TableId, TableKind, Type, timers};
 
 use super::rng::Rng;
 
@@ -15,7 +15,7 @@ fn byte(r: &mut Rng) -> u8 {
     }
 }
 
-/// Events for a program.
+/// Events for a program, ticks of its timers among them.
 pub fn events(program: &Program, seed: u64, count: usize) -> Vec<InputEvent> {
     let mut r = Rng::new(seed ^ 0xeeee);
     let taken =
@@ -46,7 +46,8 @@ pub fn events(program: &Program, seed: u64, count: usize) -> Vec<InputEvent> {
         time_ns += r.below(100_000) as u64;
         InputEvent { time_ns, seed: u64::from(r.bits()), input }
     };
-    (0..count).map(event).collect()
+    let events = (0..count).map(event).collect();
+    timers::with_ticks(program, events).expect("few ticks, for periods are not far below gaps")
 }
 
 /// Entries for the tables that handlers cannot write, and some for the others.

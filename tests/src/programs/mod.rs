@@ -17,6 +17,9 @@ pub use events::{entries, events};
 use rng::Rng;
 use types::{Def, Ty};
 
+/// The handler of a program's timer.
+const TIMER: &str = "h7";
+
 /// A program's text, and the names at file scope.
 #[derive(Clone, Debug)]
 pub struct Generated {
@@ -207,6 +210,18 @@ impl Gen {
             let head = self.queue_head(number);
             let of = if queue.packet { Of::Packet } else { Of::Values };
             self.function(&head, &queue, of, 6);
+        }
+        // Last, so that programs without one are as they were.
+        if self.r.percent(12) {
+            let period = 20 + self.r.below(2_000);
+            self.queue_from = 0;
+            let none = Helper { result: "void", values: Vec::new(), pointer: None, packet: false };
+            self.function(
+                &format!("NF_TIMER(NF_US({period}))\nvoid {TIMER}(void)"),
+                &none,
+                Of::Values,
+                6,
+            );
         }
     }
 
