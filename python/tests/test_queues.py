@@ -138,9 +138,9 @@ def test_an_instance_of_a_queue_knows_its_number(capture):
             network
             >> Read()
             >> Fill()
-            >> Queue("items", instances=2, instance="state->key >> 2", **more)
+            >> Queue("items", instances=2, instance="state->key >> 2", **more)  # chooses
             >> Serve()
-        )  # chooses
+        )
         return Program("items", network)
 
     path = capture(frames([0, 3, 4, 7, 5]))
@@ -259,9 +259,8 @@ def test_check_says_which_target_cannot_wait():
 
 def back_and_forth(**back):
     network, up = FromNet(), Queue("up", side="host", entries=1, lossy=False)
-    (
-        network >> Pass() >> up >> Pass() >> Queue("down", side="nic", entries=1, **back) >> Reply()
-    )  # back again
+    behind = network >> Pass() >> up >> Pass()
+    behind >> Queue("down", side="nic", entries=1, **back) >> Reply()  # back again
     return Program("back", network)
 
 
