@@ -13,7 +13,8 @@ use nicforge_run::compile::{Mode, compile_bpf};
 use nicforge_run::native;
 use nicforge_run::temp;
 use nicforge_run::xdp::XdpError;
-use nicforge_target::support::calls_c_on_host;
+use nicforge_target::Target;
+use nicforge_target::support::{self, calls_c_on_host};
 
 use crate::args::{Loader, Source};
 use crate::context::{Failure, Runtime, color};
@@ -157,11 +158,24 @@ pub fn lower(program: &Verified<Program>) -> Result<Verified<Program>, Failure> 
     lower_planned(&fuse(program.clone()).map_err(pass_failure)?)
 }
 
+/// Refuses a program of which a target lacks something.
+pub fn taken(program: &Program, target: &Target) -> Result<(), Failure> {
+    match support::missing(program, target).first() {
+        Some(first) => Err(Failure::user(format!(
+            "{}: {} lacks {}; `nicforge check PROG --target all` says where the program runs",
+            program.place(first.span),
+            target.name,
+            first.what
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// A program as plans for a target begin with it: fused where units cannot hand anything on, or
 /// where that is never better; what only the host side can run is pinned there.
 pub fn to_plan<'p>(
     program: &'p Verified<Program>,
-    target: &nicforge_target::Target,
+    target: &Target,
 ) -> Result<Cow<'p, Verified<Program>>, Failure> {
     if target.in_a_row() {
         // A design is all on one chip.

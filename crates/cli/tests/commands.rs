@@ -572,3 +572,14 @@ fn other_versions_of_clang_are_used_with_a_warning() {
         "{ran:?}"
     );
 }
+
+/// What a target lacks is refused by every command, and never left out without a word.
+#[test]
+fn what_a_target_lacks_is_refused_by_every_command() {
+    let place = Place::new();
+    for command in ["build", "run", "verify", "plan", "sim"] {
+        place
+            .run(&[command, &example("flow_ageing"), "--target", "u280"])
+            .fails(1, &["flow_ageing.c:23:6: u280 lacks timers (NF_TIMER); compare nf_now()"]);
+    }
+}

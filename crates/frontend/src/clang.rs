@@ -144,10 +144,17 @@ fn parse_messages(messages: &str, files: &mut Files) -> Vec<Diagnostic> {
             line.split_once(": error: ").or_else(|| line.split_once(": fatal error: "))
         {
             let span = place_span(place, files);
-            found.push(Diagnostic::error(codes::CLANG.id, span, text));
+            found.push(match annotation(text) {
+                Some(name) => out_of_range(span, &name),
+                None => Diagnostic::error(codes::CLANG.id, span, text),
+            });
         } else if let Some((place, text)) = line.split_once(": note: ")
             && let Some(last) = found.last_mut()
         {
+            // How an annotation is made is not the user's matter.
+            if last.code == codes::ANNOTATION.id {
+                continue;
+            }
             let span = place_span(place, files);
             if span.file.is_some() {
                 last.secondary.push(nicforge_ir::Label { span, text: text.to_string() });
@@ -161,6 +168,21 @@ fn parse_messages(messages: &str, files: &mut Files) -> Vec<Diagnostic> {
         }
     }
     found
+}
+
+/// The annotation of which clang says that its number is not above 0, as nicforge.h has it.
+fn annotation(text: &str) -> Option<String> {
+    // With clang 14 and 15 `static_assert failed … "nf.ports"`.
+    if !text.starts_with("static assertion failed") && !text.starts_with("static_assert failed") {
+        return None;
+    }
+    let word = text.trim_end_matches('"').rsplit([' ', '"']).next()?.strip_prefix("nf.")?;
+    Some(format!("NF_{}", word.split('.').next()?.to_uppercase()))
+}
+
+fn out_of_range(span: Span, name: &str) -> Diagnostic {
+    let message = format!("the number of {name} is out of range: at least 1");
+    Diagnostic::error(codes::ANNOTATION.id, span, message).help("write a whole number above 0")
 }
 
 /// The span of the token at `path:line:column`.

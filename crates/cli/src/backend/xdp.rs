@@ -2,7 +2,6 @@
 
 use nicforge_codegen::{LineStyle, xdp};
 use nicforge_run::compile::{Mode, compile_bpf};
-use nicforge_target::support::missing;
 use nicforge_target::{Device, Generator, Target};
 
 use super::{Backend, Case, Measured, first};
@@ -23,15 +22,7 @@ fn in_kernel(target: &Target) -> bool {
 
 /// Refuses what hardware lacks that the kernel, which stands here for it, has.
 fn refuse_missing(target: &Target, program: &nicforge_ir::Program) -> Result<(), Failure> {
-    match missing(program, target).first().filter(|_| !in_kernel(target)) {
-        Some(first) => Err(Failure::user(format!(
-            "{}: {} lacks {}; `nicforge check PROG --target all` says where the program runs",
-            program.place(first.span),
-            target.name,
-            first.what
-        ))),
-        None => Ok(()),
-    }
+    if in_kernel(target) { Ok(()) } else { program::taken(program, target) }
 }
 
 impl Backend for Xdp {

@@ -40,6 +40,7 @@ pub(super) fn design(
 ) -> Result<RtlProgram, Failure> {
     let area = synth::costs(target)?;
     let source = program::to_plan(source, target)?;
+    program::taken(&source, target)?;
     if planned.plan.is_none() && planned.candidate.is_none() {
         let compiled = program::lower_planned(&source)?;
         if has_internal(&compiled) {

@@ -293,15 +293,7 @@ pub fn candidates(
     planning: &Planning,
     beyond_ceiling: bool,
 ) -> Result<(Found, Config), Failure> {
-    let missing = support::missing(source, target);
-    if let Some(first) = missing.first() {
-        return Err(Failure::user(format!(
-            "{}: {} lacks {}; `nicforge check PROG --target all` says where the program runs",
-            source.place(first.span),
-            target.name,
-            first.what
-        )));
-    }
+    program::taken(source, target)?;
     let (_, goal) = objective(&planning.objective)?;
     let goal = match goal {
         Goal::Energy { .. } => Goal::Energy { base: target.power.nic_base.value },

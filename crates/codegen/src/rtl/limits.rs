@@ -39,6 +39,21 @@ pub struct Room {
     pub access: u32,
 }
 
+/// Refuses handlers of timers, of which a pipe would know nothing.
+pub fn timers(program: &Program) -> Result<(), Vec<Unsupported>> {
+    let timers = program.timers().filter_map(|(event, _)| program.handler_of(event));
+    let refused = |timer| Unsupported {
+        message: format!(
+            "hardware has no timers, and `{}` is of one",
+            program.handlers[timer].name
+        ),
+        help: "compare nf_now() with a time in a table when a packet comes".to_string(),
+        span: program.handlers[timer].span,
+    };
+    let refused: Vec<Unsupported> = timers.map(refused).collect();
+    if refused.is_empty() { Ok(()) } else { Err(refused) }
+}
+
 /// Tables that are too large.
 pub fn tables(program: &Program, forms: &[TableForm]) -> Result<(), Vec<Unsupported>> {
     let mut errors = Vec::new();
