@@ -38,9 +38,19 @@ pub(super) fn design(
     planned: &Planned,
     target: &Target,
 ) -> Result<RtlProgram, Failure> {
+    // The generator says more of what it refuses.
+    let design = generated(source, planned, target)?;
+    program::taken(source, target)?;
+    Ok(design)
+}
+
+fn generated(
+    source: &Verified<Program>,
+    planned: &Planned,
+    target: &Target,
+) -> Result<RtlProgram, Failure> {
     let area = synth::costs(target)?;
     let source = program::to_plan(source, target)?;
-    program::taken(&source, target)?;
     if planned.plan.is_none() && planned.candidate.is_none() {
         let compiled = program::lower_planned(&source)?;
         if has_internal(&compiled) {
