@@ -13,3 +13,6 @@ SEC("xdp") int refused(struct xdp_md *ctx)
     bpf_sk_release(sock);
     return XDP_PASS;
 }
+
+/* Has to do with XDP, and is none. */
+SEC("tp_btf/xdp_exception") int traced(void *ctx) { return 0; }

@@ -127,6 +127,10 @@ fn objects_read_like_programs_written_by_hand() {
 fn what_has_no_meaning_is_refused_by_name() {
     let place = Place::new();
     ["refused", "tunnel"].into_iter().for_each(|name| object(&place, name));
+    place
+        .run(&["check", "refused.o:traced"])
+        .fails(1, &["`tp_btf/xdp_exception` is no XDP program"]);
+    // The only one for XDP is meant.
     let refused = place.run(&["check", "refused.o"]);
     refused.fails(1, &["calls bpf_sk_lookup_udp, which has no meaning here", "refused.c:10"]);
     place.run(&["check", "tunnel.o"]).fails(1, &["several programs", "encapsulate", "xdp/out"]);

@@ -165,7 +165,13 @@ fn choose(object: &Object, wanted: Option<&str>) -> Result<usize, LiftError> {
         return Err(LiftError::Empty);
     }
     let Some(wanted) = wanted else {
-        return if programs.len() == 1 { Ok(0) } else { Err(LiftError::Several { names }) };
+        // Beside programs of other kinds, such as tracepoints, the one for XDP is meant.
+        let mut meant = programs.iter().enumerate().filter(|(_, p)| is_xdp(&p.section));
+        return match (meant.next(), meant.next()) {
+            (Some((only, _)), None) => Ok(only),
+            (None, _) if programs.len() == 1 => Ok(0),
+            _ => Err(LiftError::Several { names }),
+        };
     };
     let by_name = programs.iter().position(|p| p.name == wanted);
     let by_section = || programs.iter().position(|p| p.section == wanted);
@@ -191,7 +197,7 @@ fn one(
     let chain = Chain::of(object, chosen, &options.tail_calls)?;
     let source = &chain.program;
     let name = &source.name;
-    if !source.section.contains("xdp") && !object_is_plain(&source.section) {
+    if !is_xdp(&source.section) {
         let reason = format!("section `{}` is no XDP program", source.section);
         return Err(refused(name, "", &reason));
     }
@@ -254,7 +260,7 @@ fn one(
     Err(refused(name, "", &format!("ways differ at more than {MOST_ATTEMPTS} meetings")))
 }
 
-/// Sections whose name says nothing about what they are for.
-fn object_is_plain(section: &str) -> bool {
-    matches!(section, "prog" | ".text")
+/// Whether a section has programs for XDP, or its name says nothing about what they are for.
+fn is_xdp(section: &str) -> bool {
+    section.starts_with("xdp") || matches!(section, "prog" | ".text")
 }
