@@ -133,7 +133,7 @@ fn reached(insns: &[Insn], through: impl Fn(&Op) -> bool) -> Vec<bool> {
     reached
 }
 
-/// Where a branch goes, and how many of the instructions behind it are executed before.
+/// Target of a branch, and the number of instructions behind it that are executed before.
 fn branch(op: &Op) -> Option<(Target, usize)> {
     match *op {
         // Nothing that counts comes from the slots of what leaves.

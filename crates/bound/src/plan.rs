@@ -130,7 +130,7 @@ fn ticks(
 /// Most cycles a second that handlers of timers take of the units that run a program alone.
 ///
 /// # Errors
-/// What [`air::graph`] refuses.
+/// Code that [`air::graph`] refuses.
 pub fn timer_cycles(unit: &Unit, timeout: Option<Duration>) -> Result<f64, String> {
     ticks(unit.program, &mut |timer| {
         let graph = unit.graph(timer).map_err(|e| e.to_string())?.graph;

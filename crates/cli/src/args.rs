@@ -112,7 +112,7 @@ pub struct Source {
     pub loader: Loader,
 }
 
-/// What the loader of an XDP object decides.
+/// Decisions of an XDP object's loader.
 #[derive(Clone, Default, ClapArgs)]
 pub struct Loader {
     /// Of an XDP object: the program in a slot of a program array, by function or section

@@ -74,8 +74,8 @@ pub struct Bound {
     /// for Nicforge programs and handlers
     #[arg(long, value_name = "TARGET", value_parser = bound_target, default_value = "agilio-xdp")]
     pub target: BoundTarget,
-    /// Whose translation of objects to NFP code: artifact (of the published measurements; array
-    /// look-ups are in place) or linux-6.1 (maps are the firmware's); default: artifact
+    /// Driver whose translation to NFP code is analysed: artifact (of the published measurements;
+    /// array look-ups are in place) or linux-6.1 (maps are the firmware's); default: artifact
     #[arg(long, value_name = "NAME", value_parser = driver)]
     pub driver: Option<Driver>,
     /// Function to analyse, if the object has several programs

@@ -47,6 +47,8 @@ pub struct Subject {
     pub air: Option<(Verified<ir::Program>, Lowered)>,
     /// What the bound rests on besides costs.
     pub presumed: Vec<String>,
+    /// Timers take cycles of the cores, at most so many: rates are bounds, though paths are exact.
+    pub timers: bool,
     /// RISC-V handlers and what is around the cores that run them.
     pub handler: Option<(rv::Program, rv::Surroundings)>,
 }
@@ -88,7 +90,7 @@ impl Subject {
     }
 }
 
-/// How long the slowest path of a timer's handler is looked for; what is found by then holds.
+/// Time to look for the slowest path of a timer's handler; what is found by then holds.
 const TIMERS: Duration = Duration::from_secs(1);
 
 /// The Agilio CX that was measured.
@@ -223,6 +225,7 @@ fn from_handlers(args: &Bound, target: &Target) -> Result<Subject, Failure> {
         engine: "commands",
         air: None,
         presumed: Vec::new(),
+        timers: false,
         handler: Some((program, around)),
     })
 }
@@ -267,13 +270,14 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
     unit.homes = super::homes::homes(&unit);
     let lowered = unit.graph(handler).map_err(|e| Failure::user(e.to_string()))?;
     let mut machine = unit.machine();
+    // Any core may be the one on which all of them run.
     let ticks = timer_cycles(&unit, Some(TIMERS)).map_err(fail)?;
-    let all = machine.cores * machine.hz;
-    if ticks >= all {
-        return Err(fail(format!("timers alone may take all cycles of {}", target.name)));
+    if ticks >= machine.hz {
+        return Err(fail(format!("timers alone may take all cycles of a core of {}", target.name)));
     }
-    machine.hz *= 1.0 - ticks / all;
-    let share = format!("timers take at most {:.2} % of the cycles", 100.0 * ticks / all);
+    let share =
+        format!("timers take at most {:.2} % of a core's cycles", 100.0 * ticks / machine.hz);
+    machine.hz -= ticks;
     Ok(Subject {
         graph: lowered.graph.clone(),
         machine,
@@ -286,6 +290,7 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
         engine: "threads",
         air: Some((program, lowered)),
         presumed: if ticks > 0.0 { vec![share] } else { Vec::new() },
+        timers: ticks > 0.0,
         handler: None,
     })
 }
@@ -333,6 +338,7 @@ fn on_agilio(graph: Graph, listing: Vec<Insn>, program: Option<(Program, Vec<Map
         engine: "DRAM",
         air: None,
         presumed: Vec::new(),
+        timers: false,
         handler: None,
     }
 }
@@ -439,6 +445,7 @@ pub fn from_object(args: &Bound, bytes: &[u8], name: Option<&str>) -> Result<Sub
             engine: "DRAM",
             air: None,
             presumed: presumed.into_iter().map(str::to_string).collect(),
+            timers: false,
             handler: None,
         });
     }

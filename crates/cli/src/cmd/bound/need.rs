@@ -64,5 +64,5 @@ pub fn find(
         _ => 1,
     };
     let nics = [up(cores as f64 / machine.cores), up(shared / allowed), port];
-    Ok(Needed { cores, nics, exact: exact && exact_shared })
+    Ok(Needed { cores, nics, exact: exact && exact_shared && !subject.timers })
 }

@@ -98,8 +98,13 @@ impl View<'_> {
         }
     }
 
-    fn status(record: &Record) -> &'static str {
-        if record.exact { "exact" } else { "lower_bound" }
+    /// Whether a rate is exact, and not only its path.
+    fn exact(&self, record: &Record) -> bool {
+        record.exact && !self.subject.timers
+    }
+
+    fn status(&self, record: &Record) -> &'static str {
+        if self.exact(record) { "exact" } else { "lower_bound" }
     }
 
     fn naive_bps(record: &Record) -> f64 {
@@ -134,7 +139,7 @@ impl View<'_> {
         let rates = self.rates(record);
         let mut value = json!({
             "by": name(record.by),
-            "status": Self::status(record),
+            "status": self.status(record),
             "packet_rate_pps": rates.pps,
             "bit_rate_bps": rates.bps,
             "naive_bit_rate_bps": Self::naive_bps(record),
@@ -372,7 +377,7 @@ impl View<'_> {
             By::BitRate => ("bit rate", rates.bps, "bit/s"),
             By::PacketRate => ("packet rate", rates.pps, "packet/s"),
         };
-        let relation = if record.exact { "exactly" } else { "at least" };
+        let relation = if self.exact(record) { "exactly" } else { "at least" };
         match self.args.path {
             Some(_) => {
                 let _ = write!(text, "  this path's {what}: {}{unit}", si(value));
