@@ -135,7 +135,7 @@ def test_the_check_knows_what_is_possible():
     write, read = (
         lambda *a: Operation(*a[:2], True, a[2]),
         lambda *a: Operation(*a[:2], False, a[2]),
-    )  # noqa: E731
+    )
     assert linearizable([write(1, 2, 7), read(3, 4, 7)])
     assert not linearizable([write(1, 2, 7), read(3, 4, 0)]), "stale"
     assert not linearizable([read(3, 4, 8)]), "from nowhere"
