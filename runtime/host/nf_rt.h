@@ -420,6 +420,80 @@ NF_INLINE void nf_stage(u8 *staged, u32 *used, const void *bytes, u32 size)
     *used += size;
 }
 
+/* ---- Copies of packets
+ * ------------------------------------------------------------------------------------- */
+
+#ifdef NF_MORE_ROOM
+/* A copy is put together in the port's room for a frame; null if that is too small. */
+NF_INLINE u8 *nf_copy_begin(struct nf_packet *pkt, u8 *staged, u32 n, u8 **data, u8 **end, u64 off)
+{
+    (void)pkt;
+    return nf_gather(staged, n, *data + off, (u32)(*end - *data - off));
+}
+
+NF_INLINE void nf_copy_end(u8 *copy, u8 *staged, u32 n)
+{
+    (void)copy;
+    (void)staged;
+    (void)n;
+}
+#else
+NF_INLINE void nf_swap(u8 *restrict a, u8 *restrict b, u32 n)
+{
+    for (u32 i = 0; i < n; i++) {
+        u8 byte = a[i];
+        a[i] = b[i];
+        b[i] = byte;
+    }
+}
+
+/* Puts the n emitted bytes in front of the unread rest, off bytes behind data, and keeps what was
+ * there; gives where the copy begins. The frame may have moved. Null, and nothing done, if a frame
+ * has not that much room. */
+NF_INLINE u8 *nf_copy_begin(struct nf_packet *pkt, u8 *staged, u32 n, u8 **data, u8 **end, u64 off)
+{
+    if (off < n) {
+        u32 more = n - (u32)off;
+        u8 *room = nf_grow(pkt, *data, end, more);
+        if (!room)
+            return NULL;
+        *data = room + more;
+    }
+    u8 *copy = *data + off - n;
+    nf_swap(copy, staged, n);
+    return copy;
+}
+
+/* Takes them away again. */
+NF_INLINE void nf_copy_end(u8 *copy, u8 *staged, u32 n) { nf_swap(copy, staged, n); }
+#endif
+
+/* Sends a copy of the packet as it would leave now; gives the frame's start. */
+NF_INLINE u8 *nf_send_copy(struct nf_env *env, struct nf_packet *pkt, u32 port, u8 *staged, u32 n,
+                           u8 *data, u8 **end, u64 off)
+{
+    u32 size = n + (u32)(*end - data - off);
+    u8 *copy = nf_copy_begin(pkt, staged, n, &data, end, off);
+    if (copy) {
+        nf_send_bytes(env, port, copy, size);
+        nf_copy_end(copy, staged, n);
+    }
+    return data;
+}
+
+/* The same to the program's host side. */
+NF_INLINE u8 *nf_host_copy(struct nf_env *env, struct nf_packet *pkt, u8 *staged, u32 n, u8 *data,
+                           u8 **end, u64 off)
+{
+    u32 size = n + (u32)(*end - data - off);
+    u8 *copy = nf_copy_begin(pkt, staged, n, &data, end, off);
+    if (copy) {
+        nf_host_bytes(env, copy, size);
+        nf_copy_end(copy, staged, n);
+    }
+    return data;
+}
+
 /* ---- Runs: what loops over bytes do together. Constants that the kernel's verifier asks for tell
  * nothing here ---- */
 

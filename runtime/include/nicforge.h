@@ -70,6 +70,10 @@ uint32_t nf_port(nf_pkt pkt);
 
 /* Out to the network by a port. */
 void nf_send(nf_pkt pkt, uint32_t port);
+/* A copy of the packet as it is now: what was emitted, then the unread rest. It stands where a
+ * packet is given away, in nf_send(nf_clone(pkt), port) or nf_to_host(nf_clone(pkt)); the packet
+ * itself stays with the handler. */
+nf_pkt nf_clone(nf_pkt pkt);
 /* To the operating system's network stack. */
 void nf_pass(nf_pkt pkt);
 /* To the program's own host side. */

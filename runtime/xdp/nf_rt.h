@@ -645,9 +645,10 @@ NF_INLINE int nf_no_room(u32 reason)
 /* ---- Headers whose place is not constant
  * ----------------------------------------------------------------- */
 
-#ifdef NF_STAGING
 /* Emitted headers wait here when paths that emit differently meet. */
 #define NF_STAGED_BYTES 256
+
+#ifdef NF_STAGING
 
 struct nf_staged {
     u8 bytes[4 * NF_STAGED_BYTES];
@@ -1001,7 +1002,7 @@ NF_INLINE u32 nf_csum_frame(struct xdp_md *ctx, u64 off, u32 sum, u32 want)
 /* ---- The program's host side
  * ----------------------------------------------------------------------------- */
 
-enum { NF_HOST_RECV = 1, NF_HOST_MSG, NF_DMA_WRITE, NF_LOG };
+enum { NF_HOST_RECV = 1, NF_HOST_MSG, NF_DMA_WRITE, NF_LOG, NF_NET_COPY };
 /* Largest packet a record carries. */
 #define NF_RECORD_BYTES 4096
 
@@ -1053,6 +1054,41 @@ NF_INLINE void nf_host_frame(struct xdp_md *ctx, u32 kind, u64 addr, u32 off, u3
             return;
     }
     u64 whole = n;
+    asm volatile("%0 &= %1" : "+r"(whole) : "i"(2 * NF_RECORD_BYTES - 1));
+    bpf_ringbuf_output(&nf_host, scratch, sizeof(scratch->head) + whole, 0);
+}
+
+/* A record with a copy of the packet: what was emitted, then the frame from off on. What is longer
+ * than a record is not copied. */
+NF_INLINE void nf_copy_frame(struct xdp_md *ctx, u32 kind, u64 addr, const u8 *staged, u32 used,
+                             u32 off)
+{
+    u32 zero = 0;
+    struct nf_scratch *scratch = bpf_map_lookup_elem(&nf_scratch, &zero);
+    if (!scratch)
+        return;
+    u32 total = nf_whole_length(ctx);
+    u32 n = total > off ? total - off : 0;
+    u64 at = used;
+#ifdef NF_STAGING
+    if (staged)
+        __builtin_memcpy(scratch->bytes, staged, NF_STAGED_BYTES);
+#else
+    (void)staged;
+#endif
+    NF_PIN(at);
+    if (at > NF_STAGED_BYTES || n > NF_RECORD_BYTES)
+        return;
+    scratch->head.kind = kind;
+    scratch->head.length = (u32)at + n;
+    scratch->head.addr = addr;
+    u64 last = n - 1;
+    if (n > 0) {
+        asm volatile("%0 &= %1" : "+r"(last) : "i"(NF_RECORD_BYTES - 1));
+        if (bpf_xdp_load_bytes(ctx, off, scratch->bytes + at, last + 1))
+            return;
+    }
+    u64 whole = at + n;
     asm volatile("%0 &= %1" : "+r"(whole) : "i"(2 * NF_RECORD_BYTES - 1));
     bpf_ringbuf_output(&nf_host, scratch, sizeof(scratch->head) + whole, 0);
 }

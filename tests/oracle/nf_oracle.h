@@ -51,6 +51,7 @@ struct nf_oracle_calls {
     void (*drop)(nf_pkt, const char *, const char *, uint32_t);
     void (*host_msg)(struct nf_value);
     void (*dma_write)(nf_pkt, uint64_t, uint32_t);
+    nf_pkt (*clone)(nf_pkt);
     void (*later)(const void *);
     bool (*lookup)(const void *, void *, void *);
     bool (*contains)(const void *, void *);
@@ -120,6 +121,7 @@ struct nf_oracle_program {
 #define nf_store(pkt, off, p) nf_oracle->store((pkt), (off), NF_AT(p))
 #define nf_port(pkt) nf_oracle->port(pkt)
 #define nf_send(pkt, port) nf_oracle->send((pkt), (port))
+#define nf_clone(pkt) nf_oracle->clone(pkt)
 #define nf_pass(pkt) nf_oracle->pass(pkt)
 #define nf_to_host(pkt) nf_oracle->to_host(pkt)
 #define nf_drop(pkt, ...) nf_oracle->drop((pkt), "" __VA_ARGS__, __FILE_NAME__, __LINE__)

@@ -495,6 +495,49 @@ fn timers_fire_while_a_program_runs() {
     place.is_clean();
 }
 
+/// The process sends copies of packets: a neighbour takes the answer that is one.
+#[test]
+fn copies_of_packets_leave_by_their_port() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    place.file(
+        "c.c",
+        "#include <nicforge.h>\nNF_PORTS(1);\n\
+         struct arp { nf_be16 hw, proto; uint8_t sizes[2]; nf_be16 op;\n\
+         nf_mac sender_mac; nf_be32 sender_ip; nf_mac target_mac; nf_be32 target_ip; }\n\
+         __attribute__((packed));\n\
+         void net_recv(nf_pkt pkt)\n{\n\
+         struct nf_eth eth; struct arp arp;\n\
+         nf_mac own = {{2, 0, 0, 0, 0, 0x42}};\n\
+         if (nf_extract(pkt, &eth) && eth.type == NF_HTONS(0x0806) && nf_extract(pkt, &arp)) {\n\
+         eth.dst = eth.src; eth.src = own;\n\
+         nf_be32 asked = arp.target_ip;\n\
+         arp.op = NF_HTONS(2);\n\
+         arp.target_mac = arp.sender_mac; arp.target_ip = arp.sender_ip;\n\
+         arp.sender_mac = own; arp.sender_ip = asked;\n\
+         nf_emit(pkt, &eth); nf_emit(pkt, &arp); nf_send(nf_clone(pkt), 0);\n}\n\
+         nf_drop(pkt, \"seen\");\n}\n",
+    );
+    let ran = script(
+        &place,
+        "pair\n\
+         \"$NICFORGE\" run c.c --dev n0 2> err > out & RUN=$!\n\
+         wait_for err 'runs on n0'\n\
+         ip address add 10.0.0.1/24 dev n1\n\
+         for _ in $(seq 300); do\n\
+         ping -c 1 -W 0.2 10.0.0.2 > ping || true\n\
+         ip neigh show 10.0.0.2 > neighbour\n\
+         grep -q lladdr neighbour && break\n\
+         done\n\
+         kill -INT $RUN; wait $RUN; echo \"status $?\"; cat neighbour\n",
+    );
+    assert!(ran.ok().contains("lladdr 02:00:00:00:00:42"), "{ran:?}");
+    assert!(ran.out.contains("status 0"), "{ran:?}");
+    place.is_clean();
+}
+
 /// A run whose interface is deleted says so and ends with its own status, or waits for it.
 #[test]
 fn an_interface_that_goes_away_is_told() {

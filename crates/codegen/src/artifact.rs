@@ -18,7 +18,8 @@ use nicforge_ir::{CommuteOp, EventId, HandlerId, ReasonId, TableId};
 ///   `u64 nf_refused[]` by table, `u64 nf_recorded`.
 /// * map `nf_ports`: devmap from port to interface; map `nf_host`: ring buffer of records `{ u32
 ///   kind; u32 length; u64 addr; u8 data[length]; }`, kind 1 host_recv, 2 host_msg, 3 dma_write, 4
-///   log (data: `u32 log_id`, `u32` zero, then `u64` arguments).
+///   log (data: `u32 log_id`, `u32` zero, then `u64` arguments), 5 net_copy (`addr` is the port by
+///   which the process is to send it).
 #[derive(Clone, Debug)]
 pub struct XdpArtifact {
     pub source: XdpSource,

@@ -60,6 +60,9 @@ impl<'a> FnLower<'_, 'a, '_> {
     /// The packet a call works on.
     pub fn packet(&mut self, node: &'a Node) -> Lowered<ValueId> {
         let mut inner = node.strip_casts();
+        if cloned(inner).is_some() {
+            return Err(self.misplaced_clone(node));
+        }
         if self.unit.alkali.is && inner.kind == "UnaryOperator" && inner.opcode == "&" {
             inner = inner.inner[0].strip();
         }
@@ -109,13 +112,13 @@ impl<'a> FnLower<'_, 'a, '_> {
                 self.packet(&args[0]).map(|pkt| Some(self.op(Op::InPort { pkt }, Type::U32)))
             }
             "nf_csum_payload" => self.packet_csum(args).map(Some),
-            "nf_send" => self.packet_and_int(args).map(|(pkt, port)| {
-                let event = self.net_send();
-                self.b.push0(Op::Generate { event, args: vec![pkt, port] });
-                None
-            }),
-            "nf_pass" => self.give("stack_recv", args),
-            "nf_to_host" => self.give("host_recv", args),
+            "nf_send" => self.send(args).map(|()| None),
+            "nf_pass" => self.give("stack_recv", &args[0]),
+            "nf_to_host" => match cloned(&args[0]) {
+                Some(original) => self.give("host_copy", original),
+                None => self.give("host_recv", &args[0]),
+            },
+            "nf_clone" => Err(self.misplaced_clone(node)),
             "nf_drop" => self.drop(node, args).map(|()| None),
             "__nf_host_msg" => self.host_message(node, args).map(|()| None),
             "nf_dma_write" => self.dma_write(args).map(|()| None),
@@ -138,8 +141,32 @@ impl<'a> FnLower<'_, 'a, '_> {
         Ok((pkt?, value))
     }
 
-    fn give(&mut self, event: &str, args: &'a [Node]) -> Lowered<Option<ValueId>> {
-        let pkt = self.packet(&args[0])?;
+    /// `nf_send` of a packet, or of a copy of one.
+    fn send(&mut self, args: &'a [Node]) -> Lowered<()> {
+        let original = cloned(&args[0]);
+        let pkt = self.packet(original.unwrap_or(&args[0]));
+        let port = self.expr(&args[1])?;
+        let params = [("pkt", Type::Packet), ("port", Type::U32)];
+        let event = match original {
+            Some(_) => self.unit.event("net_copy", Direction::Out, &params),
+            None => self.net_send(),
+        };
+        self.b.push0(Op::Generate { event, args: vec![pkt?, port] });
+        Ok(())
+    }
+
+    fn misplaced_clone(&mut self, node: &'a Node) -> Failed {
+        self.refuse(
+            codes::PACKET_EXPECTED,
+            node.span,
+            "a copy of a packet can only be sent, or go to the host",
+            "write nf_send(nf_clone(pkt), port) or nf_to_host(nf_clone(pkt)); what a copy shall \
+             have that the packet has not, emit before, and nf_reset(pkt) behind it",
+        )
+    }
+
+    fn give(&mut self, event: &str, pkt: &'a Node) -> Lowered<Option<ValueId>> {
+        let pkt = self.packet(pkt)?;
         let event = self.unit.event(event, Direction::Out, &[("pkt", Type::Packet)]);
         self.b.push0(Op::Generate { event, args: vec![pkt] });
         Ok(None)
@@ -511,6 +538,13 @@ fn unescape(literal: &str) -> String {
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The packet of `nf_clone(packet)`.
+fn cloned(node: &Node) -> Option<&Node> {
+    let inner = node.strip_casts();
+    let is = inner.callee().is_some_and(|callee| callee.name == "nf_clone");
+    inner.inner.get(1).filter(|_| is)
 }
 
 #[cfg(test)]

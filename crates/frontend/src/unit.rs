@@ -519,7 +519,7 @@ impl<'a> Unit<'a> {
         if let Some(id) = self.prog.event_named(name) {
             return id;
         }
-        let borrowed = name == "dma_write";
+        let borrowed = matches!(name, "dma_write" | "net_copy" | "host_copy");
         let params = params
             .iter()
             .map(|(name, ty)| Param {

@@ -49,11 +49,11 @@ impl Input {
 /// One event to outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// `net_send`
+    /// `net_send`, `net_copy`
     Send { port: u32, frame: Vec<u8> },
     /// `stack_recv`: to the operating system.
     Stack { frame: Vec<u8> },
-    /// `host_recv`: to the program's host side.
+    /// `host_recv`, `host_copy`: to the program's host side.
     HostPacket { frame: Vec<u8> },
     /// `host_msg`
     HostMessage { bytes: Vec<u8> },

@@ -135,7 +135,7 @@ pub enum Direction {
     /// From outside into the program (`net_recv`, `host_send`, timers).
     In,
     /// From the program to outside (`net_send`, `stack_recv`, `host_recv`, `host_msg`,
-    /// `dma_write`).
+    /// `dma_write`, and copies of packets: `net_copy`, `host_copy`).
     Out,
     /// Between handlers.
     Internal,
@@ -160,7 +160,7 @@ pub struct Param {
     pub name: String,
     pub ty: Type,
     /// For packets: generating the event copies from the packet and leaves its handle with the
-    /// handler (`dma_write`), instead of giving it away.
+    /// handler (`dma_write`, `net_copy`, `host_copy`), instead of giving it away.
     pub borrowed: bool,
 }
 

@@ -155,7 +155,8 @@ pub(crate) fn sends_to(program: &Program, from: &[HandlerId], to: &[HandlerId]) 
 
 /// Whether a stage sends packets to the network.
 pub(crate) fn sends_out(program: &Program, stage: &[HandlerId]) -> bool {
-    generates(program, stage, |event| program.events[event].name == "net_send")
+    let sends = |event| matches!(program.events[event].name.as_str(), "net_send" | "net_copy");
+    generates(program, stage, sends)
 }
 
 /// Whether a stage generates an event like this.

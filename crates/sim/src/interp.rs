@@ -90,7 +90,9 @@ impl<'p> InterpHandlers<'p> {
 struct Watch<'a> {
     first_line: &'a [u32],
     steps: &'a mut Vec<Step>,
-    /// Per output: whether it is a frame made of a byte string.
+    program: &'a Program,
+    /// Per output: whether it is a frame of its own, made of a byte string or of a packet that
+    /// stays.
     made: Vec<bool>,
 }
 
@@ -101,7 +103,11 @@ impl Tracer for Watch<'_> {
             // The price of a line is that of the lines before the accesses in it.
             self.steps.push(Step::Line(first + step.id.as_u32()));
         }
-        if step.inst.op.sends_string()
+        let copies = |event: EventId| {
+            matches!(self.program.events[event].name.as_str(), "net_copy" | "host_copy")
+        };
+        let op = &step.inst.op;
+        if (op.sends_string() || op.event().is_some_and(copies))
             && let Some(last) = self.made.last_mut()
         {
             *last = true;
@@ -149,8 +155,13 @@ impl Handlers for InterpHandlers<'_> {
     fn run(&mut self, message: Message, trace: &mut Trace) -> Result<(), HandlerError> {
         let Some(waiting) = self.take(message) else { return Ok(()) };
         let Waiting { pending, time_ns, seed } = waiting;
-        let mut watch =
-            Watch { first_line: &self.first_line, steps: &mut trace.steps, made: Vec::new() };
+        let program = self.interp.program();
+        let mut watch = Watch {
+            program,
+            first_line: &self.first_line,
+            steps: &mut trace.steps,
+            made: Vec::new(),
+        };
         let done = self.interp.step(pending, time_ns, seed, &mut watch);
         let done = done.map_err(|e| HandlerError(e.to_string()))?;
         let made = watch.made;

@@ -147,6 +147,8 @@ pub fn op_cycles(
             Some(_) if op.class() == Class::Bytes => costs.send,
             Some("net_send") => costs.send,
             Some("dma_write") => costs.dma,
+            Some("net_copy") => costs.send + costs.copy_byte * payload,
+            Some("host_copy") => costs.host + costs.copy_byte * payload,
             Some("stack_recv" | "host_recv" | "host_msg") => costs.host,
             Some(_) => 0.0,
         },
@@ -275,7 +277,7 @@ impl Sum<'_> {
         }
         if let Some(event) = op.event() {
             let def = &self.program.events[event];
-            if def.name == "net_send" {
+            if matches!(def.name.as_str(), "net_send" | "net_copy") {
                 self.cost.sends += frequency;
             } else if def.direction == nicforge_ir::Direction::Internal {
                 match self.cost.generates.iter_mut().find(|(known, _)| *known == event) {

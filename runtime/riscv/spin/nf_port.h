@@ -139,7 +139,8 @@ static __attribute__((noinline, unused)) void nf_transmit_bytes(struct nf_worker
     u8 *room = nf_core_room();
     if (size > NF_FRAME)
         size = NF_FRAME;
-    nf_copy(bytes, room, size);
+    if (bytes != room)
+        nf_copy(bytes, room, size);
     nf_transmit_frame(w, port, room, room + size);
 }
 
@@ -168,6 +169,19 @@ static __attribute__((noinline, unused)) u8 *nf_more_room(struct nf_packet *pkt,
     pkt->tail = room + NF_ROOM + NF_FRAME;
     *end = room + NF_ROOM + size;
     return room + NF_ROOM - n;
+}
+
+/* A copy of a packet, put together in the core's room: the packet itself moves there only when it
+ * leaves. Null if it is longer than a frame. */
+static __attribute__((noinline, unused)) u8 *nf_gather(const u8 *staged, u32 n, const u8 *rest,
+                                                       u32 size)
+{
+    u8 *room = nf_core_room();
+    if (n > NF_FRAME || size > NF_FRAME - n)
+        return NULL;
+    nf_copy(staged, room, n);
+    nf_copy(rest, room + n, size);
+    return room;
 }
 
 #endif

@@ -43,6 +43,7 @@ pub struct Calls {
     drop: extern "C" fn(Pkt, *const c_char, *const c_char, u32),
     host_msg: extern "C" fn(Value),
     dma_write: extern "C" fn(Pkt, u64, u32),
+    clone: extern "C" fn(Pkt) -> Pkt,
     later: extern "C" fn(*const Block),
     lookup: extern "C" fn(Name, Bytes, Bytes) -> bool,
     contains: extern "C" fn(Name, Bytes) -> bool,
@@ -79,6 +80,7 @@ pub static CALLS: Calls = Calls {
     drop,
     host_msg,
     dma_write,
+    clone,
     later,
     lookup,
     contains,
@@ -192,6 +194,13 @@ extern "C" fn host_msg(value: Value) {
 extern "C" fn dma_write(pkt: Pkt, addr: u64, len: u32) {
     let data = packet(pkt).first(len);
     current().said.push(Said::DmaWrite { addr, data });
+}
+
+extern "C" fn clone(pkt: Pkt) -> Pkt {
+    let copy = packet(pkt).clone();
+    let packets = &mut current().packets;
+    packets.push(Some(copy));
+    packets.len() as Pkt
 }
 
 extern "C" fn later(block: *const Block) {

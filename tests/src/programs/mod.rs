@@ -116,8 +116,12 @@ struct Gen {
     queue_from: usize,
     /// Queues that something is written to.
     fed: Vec<usize>,
+    /// All handlers of queues are written: what was not fed has none.
+    closed: bool,
     /// Whether it writes to the host's memory and sends byte strings, which few targets do.
     far: bool,
+    /// Whether it sends copies of packets.
+    copies: bool,
     options: Options,
 }
 
@@ -146,7 +150,9 @@ pub fn generate(seed: u64) -> Generated {
         result: None,
         queue_from: 0,
         fed: Vec::new(),
+        closed: false,
         far,
+        copies: Rng::new(seed ^ 0xc09e).percent(15),
         options,
     };
     g.program();
@@ -215,6 +221,7 @@ impl Gen {
         if self.r.percent(12) {
             let period = 20 + self.r.below(2_000);
             self.queue_from = 0;
+            self.closed = true;
             let none = Helper { result: "void", values: Vec::new(), pointer: None, packet: false };
             self.function(
                 &format!("NF_TIMER(NF_US({period}))\nvoid {TIMER}(void)"),

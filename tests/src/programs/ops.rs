@@ -62,6 +62,13 @@ impl Gen {
             return self
                 .line(&format!("nf_dma_write(pkt, {}, ({off}) & 63);", super::expr::paren(&addr)));
         }
+        if self.copies && self.r.percent(15) {
+            let sent = match self.r.percent(70) {
+                true => format!("nf_send(nf_clone(pkt), ({off}) & 1);"),
+                false => "nf_to_host(nf_clone(pkt));".to_string(),
+            };
+            return self.line(&sent);
+        }
         let Some(target) = self.target(None) else { return };
         match self.r.below(12) {
             0..4 => self.truth(&format!("nf_extract(pkt, {target})")),
@@ -222,7 +229,9 @@ impl Gen {
     fn queue(&mut self, packet: bool) -> Option<(usize, Helper)> {
         // Queues are declared before handlers, behind helpers.
         let fits = |(number, queue): &(usize, Helper)| {
-            *number >= self.queue_from && queue.packet == packet
+            *number >= self.queue_from
+                && queue.packet == packet
+                && (!self.closed || self.fed.contains(number))
         };
         let some: Vec<(usize, Helper)> =
             self.queues.iter().cloned().enumerate().filter(fits).collect();

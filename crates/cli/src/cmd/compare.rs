@@ -105,7 +105,8 @@ pub fn streams(program: &Program, expected: &[Vec<Output>], got: &Streams) -> Ag
             !nowhere && !matches!(o, Output::Drop { .. }) && place(o) == at
         };
         let (events, want): (Vec<usize>, Vec<&Output>) = all().filter(|(_, o)| here(o)).unzip();
-        let list: Vec<&Output> = list.iter().collect();
+        let copies: Vec<&Output> = got.copies.iter().filter(|copy| place(copy) == at).collect();
+        let list = with_copies(&want, list.iter().collect(), copies);
         for pair in align(&want, &list) {
             match pair {
                 Pair::Same(..) => {}
@@ -130,6 +131,30 @@ pub fn streams(program: &Program, expected: &[Vec<Output>], got: &Streams) -> Ag
     }
     result.matching = result.events.saturating_sub(wrong.len() + surplus);
     result
+}
+
+/// Frames that a port sent with the copies of packets among them, where they are wanted: the process
+/// sends copies, and nobody sees when.
+fn with_copies<'o>(
+    want: &[&'o Output],
+    sent: Vec<&'o Output>,
+    mut copies: Vec<&'o Output>,
+) -> Vec<&'o Output> {
+    if copies.is_empty() {
+        return sent;
+    }
+    let mut all = Vec::with_capacity(sent.len() + copies.len());
+    let mut sent = sent.into_iter().peekable();
+    for want in want {
+        match (sent.next_if_eq(want), copies.iter().position(|copy| copy == want)) {
+            (Some(frame), _) => all.push(frame),
+            (None, Some(at)) => all.push(copies.remove(at)),
+            (None, None) => {}
+        }
+    }
+    all.extend(sent);
+    all.extend(copies);
+    all
 }
 
 /// Compares all tables of two backends. Entries that an LRU table keeps although the other evicted

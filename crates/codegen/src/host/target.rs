@@ -60,6 +60,16 @@ fn finish(e: &mut H<'_, '_>) {
     e.line("pkt->end = end;");
 }
 
+/// Prints what a copy of the packet takes; gives it as arguments: what was emitted and its length,
+/// the frame, its end and where its unread rest begins. The packet stays as it was, but the frame
+/// may have moved.
+fn copied(e: &mut H<'_, '_>) -> String {
+    let staged = packet::staged_copy(e);
+    let off = packet::cursor_text(e);
+    e.state.wire.clear();
+    format!("{staged}, data, &end, {off}")
+}
+
 fn generate(
     e: &mut H<'_, '_>,
     inst: InstId,
@@ -76,6 +86,15 @@ fn generate(
             finish(e);
             let call = format!("nf_send(env, pkt, {});", e.text(*port));
             e.line(&call);
+        }
+        ("net_copy", [_, port]) => {
+            let port = e.text(*port);
+            let copied = copied(e);
+            e.line(&format!("data = nf_send_copy(env, pkt, {port}, {copied});"));
+        }
+        ("host_copy", [_]) => {
+            let copied = copied(e);
+            e.line(&format!("data = nf_host_copy(env, pkt, {copied});"));
         }
         ("stack_recv", [_]) => {
             finish(e);
@@ -98,9 +117,9 @@ fn generate(
         (name, _) => {
             return Err(Unsupported {
                 message: format!("host targets have no event `{name}`"),
-                help:
-                    "they offer `net_send`, `stack_recv`, `host_recv`, `host_msg` and `dma_write`"
-                        .into(),
+                help: "they offer `net_send`, `stack_recv`, `host_recv`, `host_msg`, `dma_write`, \
+                     `net_copy` and `host_copy`"
+                    .into(),
                 span: e.body.insts[inst].span,
             });
         }

@@ -59,6 +59,20 @@ pub fn materialise_emits<T: Target>(e: &mut E<'_, T>) -> Vec<String> {
     T::stage_all(e, &list)
 }
 
+/// Prints what has the emitted bytes in the staging area, for a copy of the packet; gives where
+/// they are and how many as two arguments. The packet itself goes on as it was.
+pub fn staged_copy<T: Target>(e: &mut E<'_, T>) -> &'static str {
+    match e.state.emits.clone() {
+        Emits::List(list) if list.is_empty() => return "NULL, 0",
+        Emits::List(list) => {
+            e.dialect.uses_staging = true;
+            T::stage_all(e, &list).into_iter().for_each(|line| e.line(&line));
+        }
+        Emits::Staged => {}
+    }
+    "staged, staged_len"
+}
+
 fn stage_line<T: Target>(item: &Emitted) -> String {
     T::stage(&item.name, item.size)
 }

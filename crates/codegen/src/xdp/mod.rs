@@ -200,7 +200,8 @@ impl<'a> Generator<'a> {
             functions.push_str(&pipe.spreading(program));
             functions.push_str(&process::returning(pipe));
         }
-        let uses_host_ring = functions.contains("nf_host") || functions.contains("nf_buf_deliver");
+        let uses_host_ring =
+            ["nf_host", "nf_buf_deliver", "nf_copy_frame"].iter().any(|to| functions.contains(to));
         let source = self.file(&functions, uses_host_ring);
         let process = self.pipe.as_ref().and_then(|pipe| process::describe(program, pipe));
         let mut tables: Vec<XdpTable> = self.maps.into_values().collect();

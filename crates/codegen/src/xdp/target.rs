@@ -110,6 +110,18 @@ impl Xdp<'_> {
                 e.line(&format!("nf_host_frame(ctx, NF_DMA_WRITE, {addr}, {off}, {len});"));
                 Ok(false)
             }
+            ("net_copy", [_, port]) => {
+                let (port, staged) = (e.text(*port), packet::staged_copy(e));
+                let off = packet::cursor_text(e);
+                e.line(&format!("nf_copy_frame(ctx, NF_NET_COPY, {port}, {staged}, {off});"));
+                Ok(false)
+            }
+            ("host_copy", [_]) => {
+                let staged = packet::staged_copy(e);
+                let off = packet::cursor_text(e);
+                e.line(&format!("nf_copy_frame(ctx, NF_HOST_RECV, 0, {staged}, {off});"));
+                Ok(false)
+            }
             ("host_msg", [message]) => {
                 let ty = e.body.ty(*message);
                 let (record, size) = (e.names.fresh("record"), e.program.size_of(ty));
@@ -128,7 +140,8 @@ impl Xdp<'_> {
             }
             _ => Err(Unsupported {
                 message: format!("target `xdp` has no event `{name}`"),
-                help: "it offers `net_send`, `stack_recv`, `host_recv`, `host_msg` and `dma_write`"
+                help: "it offers `net_send`, `stack_recv`, `host_recv`, `host_msg`, `dma_write`, \
+                       `net_copy` and `host_copy`"
                     .into(),
                 span: e.body.insts[inst].span,
             }),

@@ -409,6 +409,17 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
         packet.into_frame()
     }
 
+    /// What a packet would be if it left now.
+    fn copy_of(&mut self, value: &Val) -> Vec<u8> {
+        let packet = match value {
+            Val::Packet(number) => self.packets[*number as usize].clone(),
+            _ => None,
+        };
+        let packet = packet.expect("packets are verified to be there until they are given away");
+        self.state.growth = self.state.growth.max(packet.growth());
+        packet.into_frame()
+    }
+
     fn generate(&mut self, event: EventId, args: Vec<Val>) {
         let def = &self.program.events[event];
         if def.direction == Direction::Internal {
@@ -419,6 +430,10 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
             ("net_send", [pkt, Val::Int(port)]) => {
                 Output::Send { port: *port as u32, frame: self.frame_of(pkt) }
             }
+            ("net_copy", [pkt, Val::Int(port)]) => {
+                Output::Send { port: *port as u32, frame: self.copy_of(pkt) }
+            }
+            ("host_copy", [pkt]) => Output::HostPacket { frame: self.copy_of(pkt) },
             ("stack_recv", [pkt]) => Output::Stack { frame: self.frame_of(pkt) },
             ("host_recv", [pkt]) => Output::HostPacket { frame: self.frame_of(pkt) },
             ("host_msg", [message]) => Output::HostMessage {

@@ -15,7 +15,7 @@ use crate::types::Type;
 const MAX_PORTS: u32 = 65_536;
 
 /// What every target offers programs to generate, as `name(parameters)`.
-pub const OUT_EVENTS: &str = "net_send(packet, u32), stack_recv(packet), host_recv(packet), host_msg(T), dma_write(packet borrowed, u64, u32)";
+pub const OUT_EVENTS: &str = "net_send(packet, u32), stack_recv(packet), host_recv(packet), host_msg(T), dma_write(packet borrowed, u64, u32), net_copy(packet borrowed, u32), host_copy(packet borrowed)";
 
 pub fn check(c: &mut Checker) {
     if c.program.ports == 0 {
@@ -282,6 +282,8 @@ fn is_known_output(event: &Event) -> bool {
         "stack_recv" | "host_recv" => params == [(Type::Packet, false)],
         "host_msg" => matches!(params[..], [(ty, false)] if ty != Type::Packet),
         "dma_write" => params == [(Type::Packet, true), (Type::U64, false), (Type::U32, false)],
+        "net_copy" => params == [(Type::Packet, true), (Type::U32, false)],
+        "host_copy" => params == [(Type::Packet, true)],
         _ => false,
     }
 }

@@ -21,6 +21,7 @@ pub use stats::DevStats;
 
 use crate::attach::HostSocket;
 use crate::compile::{Mode, compile_bpf};
+use crate::live::Sender;
 use crate::xdp::attach::{index_of, set_port};
 use crate::xdp::{Attached, LoadOptions, Loaded, RunStats, XdpError};
 
@@ -39,6 +40,8 @@ pub struct DevSession {
     program: Program,
     interfaces: Vec<(u32, String)>,
     counting: Counting,
+    /// Sends copies of packets, where the program makes some.
+    sender: Option<Sender>,
     /// What came for the host side and was not handed on yet.
     pending: Vec<Output>,
     /// Ports whose interface is gone.
@@ -104,6 +107,7 @@ impl DevPrepared {
         let names = || interfaces.iter().map(|(_, name)| name.clone()).collect();
         let received = stats.is_none().then(|| Received::start(names()));
         let counting = Counting::start(&loaded, received)?;
+        let sender = sender_of(&program)?;
         loaded.start_process(&interfaces)?;
         let attach = |(ifindex, name): &(u32, String)| loaded.attach(*ifindex, name);
         let attached = interfaces.iter().map(attach).collect::<Result<Vec<_>, _>>()?;
@@ -116,11 +120,18 @@ impl DevPrepared {
             program,
             interfaces,
             counting,
+            sender,
             pending,
             gone,
             _stats: stats,
         })
     }
+}
+
+/// What sends the copies of packets that a program makes, if it makes some.
+fn sender_of(program: &Program) -> Result<Option<Sender>, XdpError> {
+    let copies = program.events.values().any(|event| event.name == "net_copy");
+    copies.then(Sender::open).transpose()
 }
 
 impl DevSession {
@@ -173,10 +184,30 @@ impl DevSession {
     /// Takes what came for the host side out of its ring, so that the ring does not overflow while
     /// the caller is busy elsewhere; [`run`](DevSession::run) hands it on.
     pub fn drain(&mut self) -> Result<(), XdpError> {
-        let new = self.loaded.drain_host()?;
-        self.counting.host += new.len() as u64;
-        self.pending.extend(new);
+        for output in self.loaded.drain_host()? {
+            match (output, &self.sender) {
+                (Output::Send { port, frame }, Some(sender)) => {
+                    self.send_copy(sender, port as usize, &frame)?;
+                }
+                (output, _) => {
+                    self.counting.host += 1;
+                    self.pending.push(output);
+                }
+            }
+        }
         Ok(())
+    }
+
+    /// Sends a copy of a packet: the kernel's program cannot send two. Ports that are not there, and
+    /// interfaces that are gone, lose it as they lose packets.
+    fn send_copy(&self, sender: &Sender, port: usize, frame: &[u8]) -> Result<(), XdpError> {
+        if port >= self.interfaces.len() || self.gone.contains(&port) {
+            return Ok(());
+        }
+        match sender.send(self.interfaces[port].0, &[frame]) {
+            Err(_) if index_of(&self.interfaces[port].1).is_err() => Ok(()),
+            sent => sent,
+        }
     }
 
     /// Waits, reporting, until the run ends; returns what happened since the program was attached,

@@ -20,7 +20,7 @@ use nicforge_codegen::{XdpArtifact, XdpTable};
 use nicforge_ir::timers::Timers;
 use nicforge_ir::{Program, Table, TableBackend, TableId, Type};
 
-use super::{DevSession, check_ports, give_ports};
+use super::{DevSession, check_ports, give_ports, sender_of};
 use crate::compile::Mode;
 use crate::xdp::{LoadOptions, Loaded, XdpError};
 
@@ -129,6 +129,9 @@ impl DevSession {
 
     /// Puts the replacement in the running program's place, on every interface or on none.
     pub fn replace(&mut self, replacement: Replacement) -> Result<(), XdpError> {
+        if self.sender.is_none() {
+            self.sender = sender_of(&replacement.program)?;
+        }
         let (old, new) =
             (self.loaded.handler_fd("net_recv")?, replacement.loaded.handler_fd("net_recv")?);
         for (done, (attached, (_, name))) in self.attached.iter().zip(&self.interfaces).enumerate()

@@ -421,7 +421,15 @@ impl<'a> Run<'a> {
 
     /// Takes in everything that came out so far.
     fn collect(&mut self) -> Result<(), LiveError> {
-        let mut outputs = self.session.loaded.drain_host()?;
+        let from_ring = self.session.loaded.drain_host()?;
+        let (copies, mut outputs): (Vec<_>, Vec<_>) =
+            from_ring.into_iter().partition(|output| matches!(output, Output::Send { .. }));
+        // No process sends them here: they need not cross a wire to be seen.
+        copies.iter().for_each(|copy| self.report.count(copy));
+        match self.per_event.as_mut().and_then(|events| events.last_mut()) {
+            Some(last) => last.extend(copies),
+            None => self.streams.copies.extend(copies),
+        }
         let ports = &self.session.sandbox.ports;
         self.session.ring.drain(|record| {
             // struct arrived_record { u32 ifindex, length, number, route; u8 bytes[]; }

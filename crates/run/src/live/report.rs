@@ -33,6 +33,8 @@ pub enum LiveOutputs {
 pub struct Streams {
     /// Frames that left by each port.
     pub sent: Vec<Vec<Vec<u8>>>,
+    /// Copies of packets that the process sends (`nf_clone`).
+    pub copies: Vec<Output>,
     /// Frames for the operating system.
     pub stack: Vec<Vec<u8>>,
     /// Packets and messages for the host side, DMA writes and logs.

@@ -1,4 +1,5 @@
-//! Records of the ring buffer `nf_host`, which is everything but packets that a program gives out.
+//! Records of the ring buffer `nf_host`, which is everything but packets that a program gives
+//! out; copies of packets are among them.
 
 use nicforge_codegen::LogFormat;
 use nicforge_ir::Output;
@@ -9,6 +10,7 @@ const HOST_RECV: u32 = 1;
 const HOST_MSG: u32 = 2;
 const DMA_WRITE: u32 = 3;
 const LOG: u32 = 4;
+const NET_COPY: u32 = 5;
 
 /// `{ u32 kind; u32 length; u64 addr; }`
 const HEAD: usize = 16;
@@ -27,6 +29,7 @@ pub(super) fn decode(record: &[u8], formats: &[LogFormat]) -> Result<Output, Xdp
     Ok(match kind {
         HOST_RECV => Output::HostPacket { frame: data.to_vec() },
         HOST_MSG => Output::HostMessage { bytes: data.to_vec() },
+        NET_COPY => Output::Send { port: word(8).ok_or_else(problem)?, frame: data.to_vec() },
         DMA_WRITE => {
             let addr = record[8..HEAD].try_into().map(u64::from_le_bytes).map_err(|_| problem())?;
             Output::DmaWrite { addr, data: data.to_vec() }

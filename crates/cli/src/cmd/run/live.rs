@@ -138,6 +138,7 @@ pub fn print_events(program: &Program, streams: &nicforge_run::live::Streams) {
             .iter()
             .for_each(|frame| show(Output::Send { port: port as u32, frame: frame.clone() }));
     }
+    streams.copies.iter().for_each(|output| show(output.clone()));
     streams.stack.iter().for_each(|frame| show(Output::Stack { frame: frame.clone() }));
     streams.host.iter().for_each(|output| show(output.clone()));
 }
