@@ -121,7 +121,8 @@ class Traffic:
         self.timers = []
 
     def add(self, frame, fate, port=0, after_ns=1_000):
-        """Appends a frame, `after_ns` behind the last one."""
+        """Appends a frame, `after_ns` behind the last one. A fate that depends on the ticks before
+        it is a function."""
         assert 14 <= len(frame) <= 3400 or port == "host", f"a frame of {len(frame)} bytes"
         assert after_ns > 0
         self.now += after_ns
@@ -132,7 +133,7 @@ class Traffic:
             self.fates.append(timer[2](timer[0]))
             timer[0] += timer[1]
         self.frames.setdefault(port, []).append((self.now, bytes(frame)))
-        self.fates.append(fate)
+        self.fates.append(fate() if callable(fate) else fate)
 
     def every(self, period_ns, tick):
         """A timer of the program; in the program's order, before the first frame. `tick(now)` gives a tick's fate."""

@@ -1227,9 +1227,7 @@ NF_INLINE bool nf_buf_read(const u8 *buf, u32 used, u32 capacity, u32 off, void 
 NF_INLINE void nf_buf_deliver(struct nf_record_head *head, u32 used, u32 capacity)
 {
     u64 n = used;
-    head->kind = NF_HOST_RECV;
     head->length = used;
-    head->addr = 0;
     NF_PIN(n);
     if (n <= capacity)
         bpf_ringbuf_output(&nf_host, head, sizeof(*head) + n, 0);

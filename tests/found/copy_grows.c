@@ -1,5 +1,5 @@
-// A copy with a header in front of a packet whose buffer has no room there: pspin put the copy where
-// the packet had been moved to. Seed 510074.
+// A copy with a header in front of a packet whose buffer has no room there: pspin put the copy
+// where the packet had been moved to. Seed 510074.
 #include <nicforge.h>
 
 void net_recv(nf_pkt pkt)

@@ -155,20 +155,20 @@ pub(crate) fn sends_to(program: &Program, from: &[HandlerId], to: &[HandlerId]) 
 
 /// Whether a stage sends packets to the network.
 pub(crate) fn sends_out(program: &Program, stage: &[HandlerId]) -> bool {
-    let sends = |event| matches!(program.events[event].name.as_str(), "net_send" | "net_copy");
-    generates(program, stage, sends)
+    does(program, stage, |op| program.sends(op))
 }
 
 /// Whether a stage generates an event like this.
 fn generates(program: &Program, stage: &[HandlerId], like: impl Fn(EventId) -> bool) -> bool {
+    does(program, stage, |op| matches!(op, Op::Generate { event, .. } if like(*event)))
+}
+
+/// Whether a stage has an op like this.
+fn does(program: &Program, stage: &[HandlerId], like: impl Fn(&Op) -> bool) -> bool {
     stage.iter().any(|h| {
         let body = &program.handlers[*h].body;
         let mut found = false;
-        body.for_each_inst(body.entry(), &mut |inst| {
-            if let Op::Generate { event, .. } = body.insts[inst].op {
-                found |= like(event);
-            }
-        });
+        body.for_each_inst(body.entry(), &mut |inst| found |= like(&body.insts[inst].op));
         found
     })
 }

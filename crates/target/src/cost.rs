@@ -277,7 +277,7 @@ impl Sum<'_> {
         }
         if let Some(event) = op.event() {
             let def = &self.program.events[event];
-            if matches!(def.name.as_str(), "net_send" | "net_copy") {
+            if self.program.sends(op) {
                 self.cost.sends += frequency;
             } else if def.direction == nicforge_ir::Direction::Internal {
                 match self.cost.generates.iter_mut().find(|(known, _)| *known == event) {

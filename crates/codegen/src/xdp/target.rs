@@ -170,12 +170,25 @@ impl Xdp<'_> {
     }
 
     /// Delivers an entry's byte string to the host side and empties it.
-    fn buf_to_host(e: &mut E<'_, Self>, inst: InstId, table: TableId, key: ValueId) {
+    /// A byte string goes to the host side, or to the process, which sends it by a port.
+    fn buf_leaves(
+        e: &mut E<'_, Self>,
+        inst: InstId,
+        table: TableId,
+        key: ValueId,
+        port: Option<String>,
+    ) {
         let ok = e.body.insts[inst].results[0];
         let name = tables::pointer(e, table, key);
         let capacity = e.program.tables[table].buf.unwrap_or(0);
         e.define(inst, ok, &format!("{name} != 0"));
         e.line(&format!("if ({name}) {{"));
+        let (kind, port) = match port {
+            Some(port) => ("NF_NET_COPY", port),
+            None => ("NF_HOST_RECV", "0".to_string()),
+        };
+        e.line(&format!("    {name}->nf_head.kind = {kind};"));
+        e.line(&format!("    {name}->nf_head.addr = {port};"));
         e.line(&format!("    nf_buf_deliver(&{name}->nf_head, {name}->nf_len, {capacity});"));
         e.line(&format!("    {name}->nf_len = 0;"));
         e.line("}");
@@ -251,16 +264,9 @@ impl Target for Xdp<'_> {
                 let call = format!("nf_fib(ctx, &{query}, &{})", e.vars.name(answer));
                 e.define(inst, ok, &call);
             }
-            Op::BufGenerate { event, table, key, port } => {
-                if port.is_some() || e.program.events[event].name != "host_recv" {
-                    return Err(Unsupported {
-                        message: "target `xdp` cannot make a packet of a table's byte string"
-                            .into(),
-                        help: "deliver it to the host side with nf_buf_to_host()".into(),
-                        span: data.span,
-                    });
-                }
-                Self::buf_to_host(e, inst, table, key);
+            Op::BufGenerate { table, key, port, .. } => {
+                let port = port.map(|port| e.text(port));
+                Self::buf_leaves(e, inst, table, key, port);
             }
             other => unreachable!("{other:?} is printed by the emitter"),
         }

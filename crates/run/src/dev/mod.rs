@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use nicforge_codegen::XdpArtifact;
 use nicforge_ir::timers::Timers;
-use nicforge_ir::{Input, Output, Program};
+use nicforge_ir::{Input, Op, Output, Program};
 
 use received::Received;
 pub use reload::{Replacement, TableChange};
@@ -128,10 +128,13 @@ impl DevPrepared {
     }
 }
 
-/// What sends the copies of packets that a program makes, if it makes some.
+/// What sends the copies of packets and the byte strings that a program sends, if it does.
 fn sender_of(program: &Program) -> Result<Option<Sender>, XdpError> {
     let copies = program.events.values().any(|event| event.name == "net_copy");
-    copies.then(Sender::open).transpose()
+    let bodies = program.handlers.values().map(|handler| &handler.body);
+    let sends = |op: &Op| op.sends_string() && op.operand(1).is_some();
+    let strings = bodies.flat_map(|body| body.insts.values()).any(|inst| sends(&inst.op));
+    (copies || strings).then(Sender::open).transpose()
 }
 
 impl DevSession {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use nicforge_codegen::dpdk::{PipeStage, Pipeline, SteerBy};
 use nicforge_ir::interp::{Access, Tracer};
 use nicforge_ir::{
-    Direction, Entry, HandlerId, InputEvent, Interp, Op, Output, Program, TableBackend, TableError,
+    Direction, Entry, HandlerId, InputEvent, Interp, Output, Program, TableBackend, TableError,
     TableId, Verified,
 };
 
@@ -167,11 +167,10 @@ impl Tracer for Keys {
 /// replica, and not through replicas on their way there that take events in turn. Else they may
 /// overtake each other on their way out, whatever the order in which they used the entry.
 fn leave_by_key(compiled: &Program, pipeline: &Pipeline) -> bool {
-    let sends = |op: &Op| matches!(op, Op::Generate { event, .. } if compiled.events[*event].name == "net_send");
     let handler = |id: &HandlerId| {
         let body = &compiled.handlers[*id].body;
         let mut found = false;
-        body.for_each_inst(body.entry(), &mut |inst| found |= sends(&body.insts[inst].op));
+        body.for_each_inst(body.entry(), &mut |inst| found |= compiled.sends(&body.insts[inst].op));
         found
     };
     let exits: Vec<_> =
