@@ -68,18 +68,15 @@ static inline void answer_arp(nf_pkt pkt, struct nf_eth eth)
 }
 
 /* Hosts that look for a duplicate of their address ask without having one. */
-static inline bool unspecified(nf_ip6 ip)
-{
-    return !(ip.w[0] | ip.w[1] | ip.w[2] | ip.w[3]);
-}
+static inline bool unspecified(nf_ip6 ip) { return !(ip.w[0] | ip.w[1] | ip.w[2] | ip.w[3]); }
 
 static inline void answer_ndp(nf_pkt pkt, struct nf_eth eth)
 {
     struct nf_ipv6 ip;
     struct neighbour ask;
     nf_mac mac;
-    if (!nf_extract(pkt, &ip) || ip.next_header != ICMPV6 || ip.hop_limit != 255 || !nf_extract(pkt, &ask) ||
-        ask.type != SOLICITATION || unspecified(ip.src) ||
+    if (!nf_extract(pkt, &ip) || ip.next_header != ICMPV6 || ip.hop_limit != 255 ||
+        !nf_extract(pkt, &ask) || ask.type != SOLICITATION || unspecified(ip.src) ||
         !nf_lookup(&hosts6, ask.target, &mac)) {
         nf_reset(pkt);
         nf_pass(pkt);
@@ -94,8 +91,7 @@ static inline void answer_ndp(nf_pkt pkt, struct nf_eth eth)
     ask.csum = 0;
     struct pseudo pseudo = {ip.src, ip.dst, nf_htonl(sizeof(ask) + sizeof(option)),
                             nf_htonl(ICMPV6)};
-    ask.csum =
-        nf_csum_fold(nf_csum_add(nf_csum_add(nf_csum_add(0, pseudo), ask), option));
+    ask.csum = nf_csum_fold(nf_csum_add(nf_csum_add(nf_csum_add(0, pseudo), ask), option));
     eth.dst = eth.src;
     eth.src = mac;
     nf_emit(pkt, &eth);

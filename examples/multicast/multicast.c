@@ -29,21 +29,13 @@ struct group {
 
 NF_TABLE(hash, groups, nf_be32, struct group, 1024);
 
-static inline bool same(nf_mac a, nf_mac b)
-{
-    uint32_t differ = 0;
-    for (uint32_t i = 0; i < 6; i++)
-        differ |= a.b[i] ^ b.b[i];
-    return !differ;
-}
-
 static inline void join(nf_be32 address, nf_mac host, bool leaves)
 {
     struct group group;
     nf_lookup(&groups, address, &group);
     uint32_t at = group.members;
     for (uint32_t i = 0; i < MEMBERS; i++)
-        if (i < group.members && same(group.member[i], host))
+        if (i < group.members && !memcmp(&group.member[i], &host, sizeof(host)))
             at = i;
     if (leaves && at < group.members) {
         group.members--;

@@ -65,6 +65,12 @@ bool nf_store(nf_pkt pkt, uint32_t off, const void *value);
 /* Number of the port the packet came in by, 0 for the first. */
 uint32_t nf_port(nf_pkt pkt);
 
+/* Of C's library these work on variables and parts of them, for a constant number of bytes. */
+void *memcpy(void *to, const void *from, __SIZE_TYPE__ bytes);
+void *memmove(void *to, const void *from, __SIZE_TYPE__ bytes);
+void *memset(void *to, int byte, __SIZE_TYPE__ bytes);
+int memcmp(const void *a, const void *b, __SIZE_TYPE__ bytes);
+
 /* ---- Where packets go
  * ------------------------------------------------------------------------------------ */
 

@@ -36,6 +36,9 @@ impl<'a> FnLower<'_, 'a, '_> {
         if let Some(result) = self.helper_call(name, node, args) {
             return result;
         }
+        if let Some(result) = self.memory_call(name, node, args) {
+            return result;
+        }
         if let Some(result) = self.table_call(name, node, args) {
             return result;
         }

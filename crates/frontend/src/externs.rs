@@ -118,7 +118,7 @@ impl<'a> FnLower<'_, 'a, '_> {
     }
 
     /// The variable that an argument leads to: `&variable`, or an array by its name.
-    fn memory(&mut self, node: &'a Node) -> Lowered<Place> {
+    pub fn memory(&mut self, node: &'a Node) -> Lowered<Place> {
         let mut inner = node.strip();
         while matches!(inner.kind.as_str(), "ImplicitCastExpr" | "CStyleCastExpr") {
             match inner.cast.as_str() {

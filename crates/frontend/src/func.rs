@@ -395,6 +395,8 @@ pub fn root_decl(node: &Node) -> Option<u64> {
             root_decl(node.inner.first()?)
         }
         "CStyleCastExpr" => root_decl(node.inner.first()?),
+        // An array from an element on.
+        "BinaryOperator" if node.opcode == "+" => root_decl(node.inner.first()?),
         _ => None,
     }
 }

@@ -167,15 +167,9 @@ impl<'a> Unit<'a> {
                 codes::DYNAMIC_MEMORY,
                 "use a local variable, or a table (NF_TABLE) for what outlives the packet",
             ),
-            "memcpy" | "__builtin_memcpy" | "memmove" | "__builtin_memmove" => {
-                (codes::MEM_FUNCTION, "assign the struct: `a = b`")
-            }
-            "memset" | "__builtin_memset" | "bzero" => (
-                codes::MEM_FUNCTION,
-                "assign an empty struct: `a = (struct T){}`; locals start at zero anyway",
-            ),
-            "memcmp" | "__builtin_memcmp" | "strcmp" => {
-                (codes::MEM_FUNCTION, "compare the members one by one")
+            "bzero" => (codes::MEM_FUNCTION, "write memset(&variable, 0, sizeof(variable))"),
+            "strcmp" | "strlen" | "memchr" => {
+                (codes::MEM_FUNCTION, "write a loop with a bound over the elements")
             }
             "printf" | "fprintf" | "puts" => {
                 (codes::UNKNOWN_FUNCTION, "use nf_log(\"... {}\", value)")

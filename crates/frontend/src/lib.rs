@@ -23,6 +23,7 @@ mod functions;
 mod init;
 mod likely;
 mod linear;
+mod memory;
 mod nesting;
 pub mod opaque;
 mod order;

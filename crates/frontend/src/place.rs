@@ -1,7 +1,7 @@
 //! Places: what an lvalue denotes. Aggregates are values, so a place is a variable and a path into
 //! it.
 
-use nicforge_ir::{ConstId, Op, Proj, Span, Type, ValueId};
+use nicforge_ir::{ConstId, Op, Program, Proj, Span, Type, ValueId};
 
 use crate::ast::Node;
 use crate::ctypes::CType;
@@ -35,6 +35,21 @@ pub struct Place {
 impl Place {
     pub fn of_value(value: ValueId, ty: Type) -> Place {
         Place { root: Root::Value(value), path: Vec::new(), ty, root_ty: ty, narrow: false }
+    }
+
+    /// A part of this place.
+    pub fn part(&self, path: &[Proj], ty: Type) -> Place {
+        let path = self.path.iter().chain(path).copied().collect();
+        Place { path, ty, ..self.clone() }
+    }
+
+    /// Makes an element of an array the array; its index, if it is one.
+    pub fn leave_element(&mut self, program: &Program) -> Option<ValueId> {
+        let Some(Proj::Index(index)) = self.path.last().copied() else { return None };
+        let around = &self.path[..self.path.len() - 1];
+        self.ty = program.project(self.root_ty, around)?;
+        self.path.pop();
+        Some(index)
     }
 }
 
@@ -189,7 +204,7 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// An array index as `u32`; indices that `u32` cannot hold become the largest `u32`, which is
     /// beyond any end.
-    fn index(&mut self, node: &'a Node) -> Lowered<ValueId> {
+    pub fn index(&mut self, node: &'a Node) -> Lowered<ValueId> {
         if let Some(value) = self.unit.eval(node) {
             let value = u32::try_from(value).unwrap_or(u32::MAX);
             return Ok(self.b.int(value.into(), Type::U32));

@@ -80,6 +80,9 @@ impl Gen {
 
     /// A copy: up, down, backwards, every second one; between the arrays or within one.
     fn move_bytes(&mut self, name: &str) {
+        if self.r.percent(30) {
+            return self.memory_function(name);
+        }
         let (to, from) = (self.r.below(5), self.r.below(5));
         let (a, b) = (self.r.of(&["a", "b"]), self.r.of(&["a", "b"]));
         match self.r.below(5) {
@@ -97,6 +100,35 @@ impl Gen {
             }
         }
         self.close("");
+    }
+
+    /// Bytes of an array from somewhere on: at least 15 are left.
+    fn from_somewhere(&mut self, name: &str) -> String {
+        let (array, at) = (self.r.of(&["a", "b"]), self.r.below(6));
+        match self.r.below(4) {
+            0 => format!("&{name}.{array}[{at}]"),
+            1 => {
+                let e = self.expr(1);
+                format!("{name}.{array} + (({e}) & 3)")
+            }
+            2 => format!("{name}.{array}"),
+            _ => format!("{name}.{array} + {at}"),
+        }
+    }
+
+    /// A call of one of C's memory functions, on parts of the arrays or on other variables.
+    fn memory_function(&mut self, name: &str) {
+        let (a, b) = (self.from_somewhere(name), self.from_somewhere(name));
+        let count = 1 + self.r.below(14);
+        let text = match self.r.below(7) {
+            0 | 1 => format!("memmove({a}, {b}, {count});"),
+            2 => format!("memset({a}, {}, {count});", self.r.bits() as u8),
+            3 => format!("memcpy(&{name}.sum, {a}, 2);"),
+            4 => format!("memcpy({a}, &{name}.sum, sizeof({name}.sum));"),
+            5 => format!("{name}.at += !memcmp({a}, {b}, {count});"),
+            _ => format!("{name}.sum += memcmp({a}, {b}, {count}) < 0 ? 5 : 9;"),
+        };
+        self.line(&text);
     }
 
     /// Differences, in bits or as a verdict.

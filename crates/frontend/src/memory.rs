@@ -1,0 +1,288 @@
+//! `memcpy`, `memmove`, `memset` and `memcmp`: a constant number of bytes of variables, member by
+//! member. There is no memory behind variables, so bytes of members that lie differently on the two
+//! sides are taken out of them and put together again.
+
+use nicforge_ir::{BinOp, CmpOp, Op, Program, Proj, Span, Type, UnOp, ValueId};
+
+use crate::ast::Node;
+use crate::diagnostics::codes;
+use crate::func::FnLower;
+use crate::place::Place;
+use crate::unit::{Failed, Lowered};
+
+/// Most members that one call copies or compares one by one.
+const MOST: usize = 512;
+
+/// What a pointer leads to: a variable or part of one, or an array from an element on.
+struct Memory {
+    place: Place,
+    first: Option<ValueId>,
+}
+
+/// An integer in it.
+struct Leaf {
+    path: Vec<Proj>,
+    ty: Type,
+    offset: u64,
+    size: u64,
+    bits: bool,
+}
+
+impl<'a> FnLower<'_, 'a, '_> {
+    /// A call of one of the memory functions; its result, of `memcmp`.
+    pub fn memory_call(
+        &mut self,
+        name: &str,
+        node: &'a Node,
+        args: &'a [Node],
+    ) -> Option<Lowered<Option<ValueId>>> {
+        Some(match name.strip_prefix("__builtin_").unwrap_or(name) {
+            "memcpy" | "memmove" => self.copy_memory(node, args).map(|()| None),
+            "memset" => self.fill_memory(node, args).map(|()| None),
+            "memcmp" => self.compare_memory(args).map(Some),
+            _ => return None,
+        })
+    }
+
+    fn copy_memory(&mut self, node: &'a Node, args: &'a [Node]) -> Lowered<()> {
+        let bytes = self.byte_count(&args[2])?;
+        let to = self.memory_of(&args[0], bytes)?;
+        let from = self.memory_of(&args[1], bytes)?;
+        let whole = |memory: &Memory, prog: &Program| {
+            memory.first.is_none() && u64::from(prog.size_of(memory.place.ty)) == bytes
+        };
+        if to.place.ty == from.place.ty
+            && whole(&to, &self.unit.prog)
+            && whole(&from, &self.unit.prog)
+        {
+            let value = self.read(&from.place);
+            return self.write(&to.place, value, node.span);
+        }
+        let (into, out) = self.leaves_of((&to, &args[0]), (&from, &args[1]), bytes)?;
+        let values = self.values_as(&from, &out, &into);
+        for (leaf, value) in into.iter().zip(values) {
+            self.write(&to.part(leaf), value, node.span)?;
+        }
+        Ok(())
+    }
+
+    fn fill_memory(&mut self, node: &'a Node, args: &'a [Node]) -> Lowered<()> {
+        let bytes = self.byte_count(&args[2])?;
+        let Some(byte) = self.unit.eval(&args[1]) else {
+            let help = "write a constant, or a loop over the bytes";
+            return Err(self.memory_refused(args[1].span, "the byte is not constant", help));
+        };
+        let to = self.memory_of(&args[0], bytes)?;
+        let size = u64::from(self.unit.prog.size_of(to.place.ty));
+        if byte as u8 == 0 && to.first.is_none() && size == bytes {
+            let zero = self.zero(to.place.ty);
+            return self.write(&to.place, zero, node.span);
+        }
+        let leaves = self.leaves(&to, bytes, &args[0])?;
+        for leaf in &leaves {
+            let bits = u64::from(byte as u8) * 0x0101_0101_0101_0101;
+            let ty = unsigned(leaf);
+            let value = self.b.int(nicforge_ir::build::mask(bits, ty.bits().unwrap_or(64)), ty);
+            let value = self.b.cast(value, leaf.ty);
+            self.write(&to.part(leaf), value, node.span)?;
+        }
+        Ok(())
+    }
+
+    /// As `memcmp`: the first byte that differs decides.
+    fn compare_memory(&mut self, args: &'a [Node]) -> Lowered<ValueId> {
+        let bytes = self.byte_count(&args[2])?;
+        let left = self.memory_of(&args[0], bytes)?;
+        let right = self.memory_of(&args[1], bytes)?;
+        let (a, b) = self.leaves_of((&left, &args[0]), (&right, &args[1]), bytes)?;
+        let ours: Vec<ValueId> = a.iter().map(|leaf| self.read(&left.part(leaf))).collect();
+        let theirs = self.values_as(&right, &b, &a);
+        let int = Type::i(32);
+        let mut result = self.b.int(0, int);
+        let (less, more) = (self.b.int(u32::MAX.into(), int), self.b.int(1, int));
+        for ((leaf, a), b) in a.iter().zip(ours).zip(theirs).rev() {
+            let ordered = |lower: &mut Self, value: ValueId| {
+                let value = lower.b.cast(value, unsigned(leaf));
+                match leaf.size {
+                    1 => value,
+                    _ => lower.op(Op::Un(UnOp::Bswap, value), unsigned(leaf)),
+                }
+            };
+            let differ = self.b.cmp(CmpOp::Ne, a, b);
+            let (a, b) = (ordered(self, a), ordered(self, b));
+            let below = self.b.cmp(CmpOp::Lt, a, b);
+            let sign = self.op(Op::Select { cond: below, then: less, other: more }, int);
+            result = self.op(Op::Select { cond: differ, then: sign, other: result }, int);
+        }
+        Ok(result)
+    }
+
+    fn byte_count(&mut self, node: &'a Node) -> Lowered<u64> {
+        let count = self.unit.eval(node).and_then(|count| u64::try_from(count).ok());
+        count.ok_or_else(|| {
+            let help = "write a constant, or a loop with a bound over the elements";
+            self.memory_refused(node.span, "the number of bytes is not constant", help)
+        })
+    }
+
+    /// What a pointer argument leads to, of which `bytes` bytes are used.
+    fn memory_of(&mut self, node: &'a Node, bytes: u64) -> Lowered<Memory> {
+        let inner = node.strip_casts();
+        if inner.kind == "BinaryOperator"
+            && inner.opcode == "+"
+            && let [base, index] = &inner.inner[..]
+            && base.strip().cast == "ArrayToPointerDecay"
+        {
+            let place = self.place(&base.strip().inner[0])?;
+            let first = self.index(index)?;
+            return Ok(Memory { place, first: Some(first) });
+        }
+        let mut place = self.memory(node)?;
+        // An element of an array, and what comes behind it.
+        let size = u64::from(self.unit.prog.size_of(place.ty));
+        if bytes > size
+            && let Some(first) = place.leave_element(&self.unit.prog)
+        {
+            return Ok(Memory { place, first: Some(first) });
+        }
+        Ok(Memory { place, first: None })
+    }
+
+    /// The integers of both sides.
+    fn leaves_of(
+        &mut self,
+        a: (&Memory, &'a Node),
+        b: (&Memory, &'a Node),
+        bytes: u64,
+    ) -> Lowered<(Vec<Leaf>, Vec<Leaf>)> {
+        Ok((self.leaves(a.0, bytes, a.1)?, self.leaves(b.0, bytes, b.1)?))
+    }
+
+    fn leaves(&mut self, memory: &Memory, bytes: u64, node: &Node) -> Lowered<Vec<Leaf>> {
+        let mut found = Vec::new();
+        let mut end = u64::from(self.unit.prog.size_of(memory.place.ty));
+        match (memory.first, memory.place.ty) {
+            (Some(first), Type::Array(id)) => {
+                let def = self.unit.prog.arrays[id];
+                let size = u64::from(self.unit.prog.size_of(def.elem)).max(1);
+                let known = match self.b.body.def_op(first) {
+                    Some(Op::Int(first)) => *first,
+                    _ => 0,
+                };
+                end = u64::from(def.len).saturating_sub(known) * size;
+                for at in 0..bytes.div_ceil(size).min(MOST as u64 + 1) {
+                    let more = self.b.int(at, Type::U32);
+                    let index = self.op(Op::Bin(BinOp::Add, first, more), Type::U32);
+                    let path = vec![Proj::Index(index)];
+                    self.collect(def.elem, path, at * size, bytes, &mut found);
+                }
+            }
+            (_, ty) => self.collect(ty, Vec::new(), 0, bytes, &mut found),
+        }
+        let what = if bytes > end {
+            Some(("there are not so many bytes", "copy no more than the variable has"))
+        } else if found.len() > MOST {
+            Some(("these are too many members for one call", "assign the whole, or write a loop"))
+        } else if found.iter().any(|leaf| leaf.bits) {
+            Some(("bit-fields are among the bytes", "assign the whole, or member by member"))
+        } else if found.last().is_some_and(|last| last.offset + last.size > bytes) {
+            Some(("the bytes end inside a member", "end behind a member"))
+        } else {
+            None
+        };
+        match what {
+            Some((what, help)) => Err(self.memory_refused(node.span, what, help)),
+            None => Ok(found),
+        }
+    }
+
+    fn collect(&mut self, ty: Type, path: Vec<Proj>, offset: u64, end: u64, found: &mut Vec<Leaf>) {
+        if offset >= end || found.len() > MOST {
+            return;
+        }
+        let behind = |last: Proj| path.iter().copied().chain([last]).collect::<Vec<_>>();
+        match ty {
+            Type::Struct(id) => {
+                let (_, slots) = self.unit.prog.struct_layout(id);
+                let fields = self.unit.prog.structs[id].fields.clone();
+                for (number, (field, slot)) in fields.iter().zip(slots).enumerate() {
+                    let at = offset + u64::from(slot.bit_offset / 8);
+                    let path = behind(Proj::Field(number as u32));
+                    match field.bit_width {
+                        Some(_) if at >= end => {}
+                        Some(_) => {
+                            found.push(Leaf { path, ty: field.ty, offset: at, size: 1, bits: true })
+                        }
+                        None => self.collect(field.ty, path, at, end, found),
+                    }
+                }
+            }
+            Type::Array(id) => {
+                let def = self.unit.prog.arrays[id];
+                let size = u64::from(self.unit.prog.size_of(def.elem));
+                for at in 0..u64::from(def.len).min(MOST as u64 + 1) {
+                    let index = self.b.int(at, Type::U32);
+                    self.collect(
+                        def.elem,
+                        behind(Proj::Index(index)),
+                        offset + at * size,
+                        end,
+                        found,
+                    );
+                }
+            }
+            ty => {
+                let size = u64::from(self.unit.prog.size_of(ty));
+                found.push(Leaf { path, ty, offset, size, bits: false });
+            }
+        }
+    }
+
+    /// What lies in `from`, as integers that lie like `wanted`.
+    fn values_as(&mut self, from: &Memory, leaves: &[Leaf], wanted: &[Leaf]) -> Vec<ValueId> {
+        let same = leaves.len() == wanted.len()
+            && leaves.iter().zip(wanted).all(|(a, b)| (a.offset, a.size) == (b.offset, b.size));
+        let read: Vec<ValueId> = leaves.iter().map(|leaf| self.read(&from.part(leaf))).collect();
+        if same {
+            let cast = |(value, leaf): (ValueId, &Leaf)| self.b.cast(value, leaf.ty);
+            return read.into_iter().zip(wanted).map(cast).collect();
+        }
+        wanted.iter().map(|leaf| self.put_together(leaf, leaves, &read)).collect()
+    }
+
+    /// An integer from the bytes at its place; padding is zero.
+    fn put_together(&mut self, wanted: &Leaf, leaves: &[Leaf], read: &[ValueId]) -> ValueId {
+        let ty = unsigned(wanted);
+        let mut whole = self.b.int(0, ty);
+        for at in wanted.offset..wanted.offset + wanted.size {
+            let holds = |leaf: &Leaf| leaf.offset <= at && at < leaf.offset + leaf.size;
+            let Some(number) = leaves.iter().position(holds) else { continue };
+            let leaf = &leaves[number];
+            let own = unsigned(leaf);
+            let value = self.b.cast(read[number], own);
+            let down = self.b.int(8 * (at - leaf.offset), own);
+            let value = self.op(Op::Bin(BinOp::Shr, value, down), own);
+            let byte = self.b.cast(value, Type::U8);
+            let byte = self.b.cast(byte, ty);
+            let up = self.b.int(8 * (at - wanted.offset), ty);
+            let byte = self.op(Op::Bin(BinOp::Shl, byte, up), ty);
+            whole = self.op(Op::Bin(BinOp::Or, whole, byte), ty);
+        }
+        self.b.cast(whole, wanted.ty)
+    }
+
+    fn memory_refused(&mut self, span: Span, what: &str, help: &str) -> Failed {
+        self.refuse(codes::MEM_FUNCTION, span, what, help)
+    }
+}
+
+impl Memory {
+    fn part(&self, leaf: &Leaf) -> Place {
+        self.place.part(&leaf.path, leaf.ty)
+    }
+}
+
+/// The unsigned integer of a member's bytes.
+fn unsigned(leaf: &Leaf) -> Type {
+    Type::u(8 * leaf.size as u8)
+}
