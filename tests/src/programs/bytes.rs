@@ -103,7 +103,7 @@ impl Gen {
     }
 
     /// Bytes of an array from somewhere on: at least 15 are left.
-    fn from_somewhere(&mut self, name: &str) -> String {
+    fn some_bytes(&mut self, name: &str) -> String {
         let (array, at) = (self.r.of(&["a", "b"]), self.r.below(6));
         match self.r.below(4) {
             0 => format!("&{name}.{array}[{at}]"),
@@ -118,7 +118,7 @@ impl Gen {
 
     /// A call of one of C's memory functions, on parts of the arrays or on other variables.
     fn memory_function(&mut self, name: &str) {
-        let (a, b) = (self.from_somewhere(name), self.from_somewhere(name));
+        let (a, b) = (self.some_bytes(name), self.some_bytes(name));
         let count = 1 + self.r.below(14);
         let text = match self.r.below(7) {
             0 | 1 => format!("memmove({a}, {b}, {count});"),
