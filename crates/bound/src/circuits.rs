@@ -8,6 +8,7 @@ mod gates;
 
 use std::rc::Rc;
 
+use batsat::clause::Kind;
 use batsat::{Callbacks, Lit, Solver as Sat, SolverInterface, SolverOpts, lbool};
 
 use crate::hash::HashMap;
@@ -19,11 +20,32 @@ use gates::Gate;
 /// are not whole.
 pub type Stop = Rc<dyn Fn() -> bool>;
 
-struct Watch(Stop);
+/// Conflicts of a query before [`Decide::Inputs`] gives up: a few milliseconds.
+const MOST_CONFLICTS: u32 = 2000;
+
+/// What the SAT solver decides on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Decide {
+    /// Variables and loads alone; gates follow. Nearly all queries are answered at once, in about
+    /// half the time, but refutations of arithmetic may become exponentially longer.
+    Inputs,
+    /// Gates, too.
+    Everything,
+}
+
+/// Ends a query that is stopped, or that takes more conflicts than it may.
+struct Watch {
+    stop: Stop,
+    left: u32,
+}
 
 impl Callbacks for Watch {
     fn stop(&self) -> bool {
-        (self.0)()
+        self.left == 0 || (self.stop)()
+    }
+
+    fn on_new_clause(&mut self, _: &[Lit], _: Kind) {
+        self.left = self.left.saturating_sub(1);
     }
 }
 
@@ -36,6 +58,7 @@ struct Read {
 /// Circuits of the terms asked for so far.
 pub struct Circuits {
     sat: Sat<Watch>,
+    decide: Decide,
     stop: Stop,
     yes: Lit,
     terms: HashMap<Term, Rc<[Lit]>>,
@@ -47,12 +70,13 @@ pub struct Circuits {
 
 impl Circuits {
     /// No terms yet.
-    pub fn new(stop: Stop) -> Circuits {
-        let mut sat = Sat::new(SolverOpts::default(), Watch(Rc::clone(&stop)));
+    pub fn new(stop: Stop, decide: Decide) -> Circuits {
+        let mut sat = Sat::new(SolverOpts::default(), Watch { stop: Rc::clone(&stop), left: 1 });
         let yes = Lit::new(sat.new_var_default(), true);
         sat.add_clause_reuse(&mut vec![yes]);
         Circuits {
             sat,
+            decide,
             stop,
             yes,
             terms: HashMap::default(),
@@ -246,12 +270,17 @@ impl Circuits {
         roots.iter().filter(|term| !self.terms.contains_key(term)).count()
     }
 
-    /// Whether all assumptions can hold together.
+    /// Whether all assumptions can hold together. [`Decide::Inputs`] may give up on what another
+    /// answers.
     pub fn check(&mut self, terms: &Terms, assumptions: &[Term]) -> Outcome {
         let lits: Vec<Lit> = assumptions.iter().map(|term| self.bits(terms, *term)[0]).collect();
         if (self.stop)() {
             return Outcome::Unknown;
         }
+        self.sat.cb_mut().left = match self.decide {
+            Decide::Inputs => MOST_CONFLICTS,
+            Decide::Everything => u32::MAX,
+        };
         match self.sat.solve_limited(&lits) {
             answer if answer == lbool::TRUE => Outcome::Sat,
             answer if answer == lbool::FALSE => {

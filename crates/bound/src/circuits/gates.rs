@@ -3,9 +3,9 @@
 //! A carry is one majority gate and a choice is one gate, not three of two inputs each: what a
 //! query costs goes with the number of variables.
 
-use batsat::{Lit, SolverInterface};
+use batsat::{Lit, SolverInterface, lbool};
 
-use super::Circuits;
+use super::{Circuits, Decide};
 use crate::term::Op;
 
 /// What a gate computes of its inputs, in the order that makes equal ones equal.
@@ -37,7 +37,7 @@ impl Circuits {
         if let Some(known) = self.gates.get(&gate) {
             return (*known, false);
         }
-        let out = self.fresh();
+        let out = Lit::new(self.sat.new_var(lbool::UNDEF, self.decide == Decide::Everything), true);
         self.gates.insert(gate, out);
         (out, true)
     }
