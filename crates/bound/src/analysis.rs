@@ -221,6 +221,7 @@ fn run(
         labels: 0,
         stop: &over,
         progress,
+        shared: search::Shared::default(),
     };
     let mut records = Vec::new();
     let only = match &options.path {
@@ -229,7 +230,7 @@ fn run(
     };
     let mut naive = Vec::new();
     for by in &options.by {
-        naive.push(search::naive(&context, *by).ok_or(BoundError::NoPath)?);
+        naive.push(search::naive(&mut context, *by).ok_or(BoundError::NoPath)?);
         (context.progress)(*by, naive[naive.len() - 1]);
     }
     for (index, (by, naive)) in options.by.iter().zip(naive).enumerate() {

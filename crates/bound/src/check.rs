@@ -6,9 +6,8 @@
 //! one path. The packet size takes part as an assumption of its own: a refutation that needs it
 //! says how large packets on those edges are at least.
 
-use std::collections::{HashMap, HashSet};
-
 use crate::clauses::Consequence;
+use crate::hash::{HashMap, HashSet};
 use crate::resolve::{Resolver, Used};
 use crate::solver::{Model, Outcome, Solver};
 use crate::term::{Node, Term, Terms};
@@ -37,7 +36,7 @@ pub enum Verdict {
 /// The conditions of a path.
 pub fn conditions(dag: &Dag, terms: &mut Terms, path: &[u32]) -> Conditions {
     let mut resolver = Resolver::new(dag, path);
-    let mut seen: HashMap<Term, usize> = HashMap::new();
+    let mut seen: HashMap<Term, usize> = HashMap::default();
     let mut result = Conditions { list: Vec::new(), false_ones: Vec::new() };
     for edge in path {
         let cond = dag.edges[*edge as usize].cond;
@@ -208,12 +207,15 @@ fn least_size(
     largest: u64,
 ) -> Option<u64> {
     let (mut low, mut high) = (refuted + 1, None);
+    let mut step = 0;
     loop {
+        // A little more than was refuted is the likeliest: steps double until a packet is found.
         let middle = match high {
-            None => largest,
+            None => (low + step).min(largest),
             Some(high) if low >= high => return Some(high),
             Some(high) => (low + high) / 2,
         };
+        step = 2 * step + 1;
         let limit = at_most(terms, middle);
         match queries.check(terms, &assemble(conditions, core, Some(limit))) {
             Outcome::Sat => {
@@ -221,7 +223,7 @@ fn least_size(
                 let model = queries.solver.model(terms, &[variable]);
                 high = Some(model.value(terms, variable).clamp(low, middle));
             }
-            Outcome::Unsat(_) if high.is_none() => return None,
+            Outcome::Unsat(_) if middle == largest => return None,
             Outcome::Unsat(_) => low = middle + 1,
             // What is refuted so far holds.
             Outcome::Unknown => return Some(low),
@@ -261,7 +263,7 @@ pub fn smallest(
 
 /// Variables and loads that terms mention.
 pub fn leaves(terms: &Terms, roots: &[Term]) -> Vec<Term> {
-    let (mut seen, mut queue, mut found) = (HashSet::new(), roots.to_vec(), Vec::new());
+    let (mut seen, mut queue, mut found) = (HashSet::default(), roots.to_vec(), Vec::new());
     while let Some(term) = queue.pop() {
         if !seen.insert(term) {
             continue;

@@ -4,23 +4,48 @@
 //! one region are equal where their addresses are (Ackermann's reduction), so no theory of arrays
 //! is needed.
 
-use std::collections::HashMap;
+mod gates;
+
 use std::rc::Rc;
 
+use batsat::clause::Kind;
 use batsat::{Callbacks, Lit, Solver as Sat, SolverInterface, SolverOpts, lbool};
 
+use crate::hash::HashMap;
 use crate::solver::{Model, Outcome};
 use crate::term::{Mem, MemNode, Node, Op, Term, Terms, Var};
+use gates::Gate;
 
 /// Tells a query to give up. Once it has said so it keeps saying so: circuits that were begun then
 /// are not whole.
 pub type Stop = Rc<dyn Fn() -> bool>;
 
-struct Watch(Stop);
+/// Conflicts of a query before [`Decide::Inputs`] gives up: a few milliseconds.
+const MOST_CONFLICTS: u32 = 2000;
+
+/// What the SAT solver decides on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Decide {
+    /// Variables and loads alone; gates follow. Nearly all queries are answered at once, in about
+    /// half the time, but refutations of arithmetic may become exponentially longer.
+    Inputs,
+    /// Gates, too.
+    Everything,
+}
+
+/// Ends a query that is stopped, or that takes more conflicts than it may.
+struct Watch {
+    stop: Stop,
+    left: u32,
+}
 
 impl Callbacks for Watch {
     fn stop(&self) -> bool {
-        (self.0)()
+        self.left == 0 || (self.stop)()
+    }
+
+    fn on_new_clause(&mut self, _: &[Lit], _: Kind) {
+        self.left = self.left.saturating_sub(1);
     }
 }
 
@@ -33,186 +58,32 @@ struct Read {
 /// Circuits of the terms asked for so far.
 pub struct Circuits {
     sat: Sat<Watch>,
+    decide: Decide,
     stop: Stop,
     yes: Lit,
     terms: HashMap<Term, Rc<[Lit]>>,
-    gates: HashMap<(bool, Lit, Lit), Lit>,
+    gates: HashMap<Gate, Lit>,
+    /// A clause in the making.
+    spare: Vec<Lit>,
     reads: HashMap<u32, Vec<Read>>,
 }
 
 impl Circuits {
     /// No terms yet.
-    pub fn new(stop: Stop) -> Circuits {
-        let mut sat = Sat::new(SolverOpts::default(), Watch(Rc::clone(&stop)));
+    pub fn new(stop: Stop, decide: Decide) -> Circuits {
+        let mut sat = Sat::new(SolverOpts::default(), Watch { stop: Rc::clone(&stop), left: 1 });
         let yes = Lit::new(sat.new_var_default(), true);
         sat.add_clause_reuse(&mut vec![yes]);
         Circuits {
             sat,
+            decide,
             stop,
             yes,
-            terms: HashMap::new(),
-            gates: HashMap::new(),
-            reads: HashMap::new(),
+            terms: HashMap::default(),
+            gates: HashMap::default(),
+            spare: Vec::new(),
+            reads: HashMap::default(),
         }
-    }
-
-    fn fresh(&mut self) -> Lit {
-        Lit::new(self.sat.new_var_default(), true)
-    }
-
-    fn clause(&mut self, lits: &[Lit]) {
-        self.sat.add_clause_reuse(&mut lits.to_vec());
-    }
-
-    fn constant(&self, bit: bool) -> Lit {
-        if bit { self.yes } else { !self.yes }
-    }
-
-    fn and(&mut self, a: Lit, b: Lit) -> Lit {
-        let (yes, no) = (self.yes, !self.yes);
-        match (a, b) {
-            _ if a == no || b == no || a == !b => return no,
-            _ if a == yes || a == b => return b,
-            _ if b == yes => return a,
-            _ => {}
-        }
-        let key = (false, a.min(b), a.max(b));
-        if let Some(known) = self.gates.get(&key) {
-            return *known;
-        }
-        let out = self.fresh();
-        self.clause(&[!out, a]);
-        self.clause(&[!out, b]);
-        self.clause(&[out, !a, !b]);
-        self.gates.insert(key, out);
-        out
-    }
-
-    fn or(&mut self, a: Lit, b: Lit) -> Lit {
-        !self.and(!a, !b)
-    }
-
-    fn xor(&mut self, a: Lit, b: Lit) -> Lit {
-        let (yes, no) = (self.yes, !self.yes);
-        match (a, b) {
-            _ if a == no => return b,
-            _ if b == no => return a,
-            _ if a == yes => return !b,
-            _ if b == yes => return !a,
-            _ if a == b => return no,
-            _ if a == !b => return yes,
-            _ => {}
-        }
-        let key = (true, a.min(b), a.max(b));
-        if let Some(known) = self.gates.get(&key) {
-            return *known;
-        }
-        let out = self.fresh();
-        self.clause(&[!out, a, b]);
-        self.clause(&[!out, !a, !b]);
-        self.clause(&[out, !a, b]);
-        self.clause(&[out, a, !b]);
-        self.gates.insert(key, out);
-        out
-    }
-
-    fn choose(&mut self, cond: Lit, a: Lit, b: Lit) -> Lit {
-        if a == b {
-            return a;
-        }
-        let (x, y) = (self.and(cond, a), self.and(!cond, b));
-        self.or(x, y)
-    }
-
-    fn add(&mut self, a: &[Lit], b: &[Lit], mut carry: Lit) -> (Vec<Lit>, Lit) {
-        let mut sum = Vec::with_capacity(a.len());
-        for (x, y) in a.iter().zip(b) {
-            let half = self.xor(*x, *y);
-            sum.push(self.xor(half, carry));
-            let (both, through) = (self.and(*x, *y), self.and(half, carry));
-            carry = self.or(both, through);
-        }
-        (sum, carry)
-    }
-
-    fn equal(&mut self, a: &[Lit], b: &[Lit]) -> Lit {
-        let mut all = self.yes;
-        for (x, y) in a.iter().zip(b) {
-            let differs = self.xor(*x, *y);
-            all = self.and(all, !differs);
-        }
-        all
-    }
-
-    /// a < b: subtracting borrows.
-    fn less(&mut self, a: &[Lit], b: &[Lit]) -> Lit {
-        let mut less = !self.yes;
-        for (x, y) in a.iter().zip(b) {
-            let differs = self.xor(*x, *y);
-            less = self.choose(differs, *y, less);
-        }
-        less
-    }
-
-    fn shift(&mut self, op: Op, a: &[Lit], by: &[Lit]) -> Vec<Lit> {
-        let fill = if op == Op::Ashr { a[a.len() - 1] } else { !self.yes };
-        let mut value = a.to_vec();
-        for (stage, bit) in by.iter().enumerate() {
-            let distance = if stage < 16 { 1usize << stage } else { usize::MAX };
-            let moved: Vec<Lit> = (0..value.len())
-                .map(|i| {
-                    let from = if op == Op::Shl {
-                        i.checked_sub(distance)
-                    } else {
-                        i.checked_add(distance)
-                    };
-                    from.and_then(|from| value.get(from).copied()).unwrap_or(fill)
-                })
-                .collect();
-            value =
-                moved.iter().zip(&value.clone()).map(|(x, y)| self.choose(*bit, *x, *y)).collect();
-        }
-        value
-    }
-
-    fn multiply(&mut self, a: &[Lit], b: &[Lit]) -> Vec<Lit> {
-        let width = a.len();
-        let mut sum = vec![!self.yes; width];
-        for (i, bit) in b.iter().enumerate() {
-            if *bit == !self.yes {
-                continue;
-            }
-            let mut row = vec![!self.yes; i];
-            for x in &a[..width - i] {
-                row.push(self.and(*x, *bit));
-            }
-            let no = !self.yes;
-            sum = self.add(&sum, &row, no).0;
-        }
-        sum
-    }
-
-    /// Quotient and remainder by schoolbook division; by zero: all ones, and the dividend.
-    fn divide(&mut self, a: &[Lit], b: &[Lit]) -> (Vec<Lit>, Vec<Lit>) {
-        let (width, no) = (a.len(), !self.yes);
-        let mut wide = b.to_vec();
-        wide.push(no);
-        let inverted: Vec<Lit> = wide.iter().map(|lit| !*lit).collect();
-        let (mut quotient, mut rest) = (vec![no; width], vec![no; width + 1]);
-        for i in (0..width).rev() {
-            rest.insert(0, a[i]);
-            rest.pop();
-            let yes = self.yes;
-            let (difference, fits) = self.add(&rest, &inverted, yes);
-            quotient[i] = fits;
-            rest = difference
-                .iter()
-                .zip(&rest.clone())
-                .map(|(x, y)| self.choose(fits, *x, *y))
-                .collect();
-        }
-        rest.pop();
-        (quotient, rest)
     }
 
     /// The literals of a term, lowest bit first.
@@ -399,12 +270,17 @@ impl Circuits {
         roots.iter().filter(|term| !self.terms.contains_key(term)).count()
     }
 
-    /// Whether all assumptions can hold together.
+    /// Whether all assumptions can hold together. [`Decide::Inputs`] may give up on what another
+    /// answers.
     pub fn check(&mut self, terms: &Terms, assumptions: &[Term]) -> Outcome {
         let lits: Vec<Lit> = assumptions.iter().map(|term| self.bits(terms, *term)[0]).collect();
         if (self.stop)() {
             return Outcome::Unknown;
         }
+        self.sat.cb_mut().left = match self.decide {
+            Decide::Inputs => MOST_CONFLICTS,
+            Decide::Everything => u32::MAX,
+        };
         match self.sat.solve_limited(&lits) {
             answer if answer == lbool::TRUE => Outcome::Sat,
             answer if answer == lbool::FALSE => {

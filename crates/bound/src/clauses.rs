@@ -42,6 +42,8 @@ pub struct Clauses {
     /// Edges no packet takes.
     pub dead: Vec<bool>,
     pub learned: u64,
+    /// How often `smallest` and `dead` have changed.
+    pub units: u64,
 }
 
 /// The set without residuals.
@@ -62,6 +64,7 @@ impl Clauses {
             largest: dag.edges.iter().map(|edge| edge.size.1).collect(),
             dead: vec![false; dag.edges.len()],
             learned: 0,
+            units: 0,
         }
     }
 
@@ -70,6 +73,7 @@ impl Clauses {
         edges.sort_unstable_by_key(|edge| dag.edges[*edge as usize].from);
         edges.dedup();
         self.learned += 1;
+        self.units += u64::from(edges.len() == 1);
         match (&edges[..], consequence) {
             ([edge], Consequence::Impossible) => self.dead[*edge as usize] = true,
             ([edge], Consequence::Size(size)) => {

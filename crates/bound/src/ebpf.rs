@@ -9,7 +9,7 @@
 mod context;
 pub(crate) mod helpers;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use nicforge_isa::ebpf::insn::{SOURCE_REGISTER, class, width};
 use nicforge_isa::ebpf::kinds::{self, Kind};
@@ -65,9 +65,13 @@ pub struct EbpfError {
 /// Returns of the calls on the way to a block.
 type Chain = Vec<usize>;
 
+/// Programs in slots of program arrays: map, slot, first instruction.
+pub type Tails = BTreeMap<usize, BTreeMap<u32, usize>>;
+
 struct Front<'a> {
     program: &'a Program,
     maps: &'a [Map],
+    tails: &'a Tails,
     graph: Graph,
     regs: Vec<Slot>,
     temp: Slot,
@@ -87,12 +91,20 @@ struct Front<'a> {
 /// # Errors
 /// The first instruction, helper or map that is not supported.
 pub fn graph(program: &Program, maps: &[Map]) -> Result<Graph, EbpfError> {
+    chained(program, maps, &Tails::new())
+}
+
+/// Translates a program with those behind it that its tail calls lead to.
+///
+/// # Errors
+/// The first instruction, helper or map that is not supported.
+pub fn chained(program: &Program, maps: &[Map], tails: &Tails) -> Result<Graph, EbpfError> {
     let layout = Layout::of(&program.section).map_err(|reason| EbpfError {
         insn: 0,
         place: program.name.clone(),
         reason,
     })?;
-    let mut front = Front::new(program, maps, layout);
+    let mut front = Front::new(program, maps, tails, layout);
     front.graph.entry = front.block(0, Vec::new());
     while let Some((at, chain, id)) = front.queue.pop() {
         let block = front.translate(at, &chain)?;
@@ -107,12 +119,15 @@ pub fn of_maps(map: &Map) -> bool {
 }
 
 /// Assumptions that a bound of this program rests on besides its instructions, in words.
-pub fn presumed(program: &Program) -> Vec<&'static str> {
+pub fn presumed(program: &Program, maps: &[Map], tails: &Tails) -> Vec<&'static str> {
     let mut list = Vec::new();
     if Layout::of(&program.section) == Ok(context::SKB) {
         list.push("packets are in one piece, as after bpf_skb_pull_data");
     }
-    if program.insns.iter().any(|insn| (insn.code, insn.src, insn.imm) == (0x85, 0, 12)) {
+    // Kind 3: program array.
+    let open = |(index, map): (usize, &Map)| map.kind == Some(3) && !tails.contains_key(&index);
+    let calls = |insn: &Insn| (insn.code, insn.src, insn.imm) == (0x85, 0, 12);
+    if program.insns.iter().any(calls) && maps.iter().enumerate().any(open) {
         list.push("a tail call ends the path: the program it calls has a bound of its own");
     }
     list
@@ -131,7 +146,7 @@ fn word(value: u64) -> Expr {
 }
 
 impl<'a> Front<'a> {
-    fn new(program: &'a Program, maps: &'a [Map], layout: Layout) -> Front<'a> {
+    fn new(program: &'a Program, maps: &'a [Map], tails: &'a Tails, layout: Layout) -> Front<'a> {
         let walked = Some(Walked::by_verifier(Vec::new()));
         let mut graph = Graph { walked, ..Graph::default() };
         let regs: Vec<Slot> = (0..11).map(|_| graph.slot(64)).collect();
@@ -199,6 +214,7 @@ impl<'a> Front<'a> {
         Front {
             program,
             maps,
+            tails,
             graph,
             regs,
             temp,

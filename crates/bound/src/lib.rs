@@ -20,6 +20,7 @@ pub mod ebpf;
 pub mod enumerate;
 pub mod fuzz;
 pub mod graph;
+mod hash;
 mod liveness;
 mod loops;
 pub mod method;

@@ -71,6 +71,7 @@ fn one_by_one(context: &mut Context, by: By) -> Outcome {
             labels: context.labels,
             stop: context.stop,
             progress: context.progress,
+            shared: search::Shared::default(),
         };
         let outcome = search::search(&mut alone, by, Goal::default());
         let (calls, paths, labels) = (alone.queries.calls, alone.paths_checked, alone.labels);

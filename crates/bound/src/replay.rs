@@ -10,7 +10,7 @@ use nicforge_isa::nfp::{self, DramRead, Entry, Insn};
 use nicforge_isa::object::{self, Map};
 
 use crate::air::Lowered;
-use crate::ebpf::{self, VALUES, VALUES_EACH};
+use crate::ebpf::{self, Tails, VALUES, VALUES_EACH};
 use crate::nfp::dram_offset;
 use crate::witness::Witness;
 
@@ -121,7 +121,20 @@ pub struct Contents {
 /// # Errors
 /// What differs from the claim.
 pub fn ebpf(program: &object::Program, maps: &[Map], witness: &Witness) -> Result<(), String> {
-    run(program, maps, witness).map(|_| ())
+    chained(program, maps, &Tails::new(), witness)
+}
+
+/// The same with programs behind it that its tail calls lead to.
+///
+/// # Errors
+/// What differs from the claim.
+pub fn chained(
+    program: &object::Program,
+    maps: &[Map],
+    tails: &Tails,
+    witness: &Witness,
+) -> Result<(), String> {
+    run(program, maps, tails, witness).map(|_| ())
 }
 
 /// The entries that the slowest packet finds, with the keys it looks for.
@@ -133,7 +146,7 @@ pub fn contents(
     maps: &[Map],
     witness: &Witness,
 ) -> Result<Contents, String> {
-    let (lookups, verdict) = run(program, maps, witness)?;
+    let (lookups, verdict) = run(program, maps, &Tails::new(), witness)?;
     let mut result = Contents { verdict, ..Contents::default() };
     let mut values: Vec<Option<Vec<u8>>> = vec![None; lookups.len()];
     let calls = |place: u32| {

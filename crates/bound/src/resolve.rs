@@ -4,9 +4,9 @@
 //! decided are what a learned clause must contain: any path with the same edges gives the same
 //! terms.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
+use crate::hash::HashMap;
 use crate::term::{Mem, MemNode, Node, Op, Term, Terms};
 use crate::unroll::Dag;
 
@@ -32,7 +32,13 @@ impl<'a> Resolver<'a> {
                 dag.edges[*edge as usize].to.map(|to| (to, dag.edges[*edge as usize].slot))
             })
             .collect();
-        Resolver { dag, choice, terms: HashMap::new(), mems: HashMap::new(), none: Rc::from([]) }
+        Resolver {
+            dag,
+            choice,
+            terms: HashMap::default(),
+            mems: HashMap::default(),
+            none: Rc::from([]),
+        }
     }
 
     fn join(&self, sets: &[&Used]) -> Used {

@@ -9,8 +9,8 @@
 
 use std::rc::Rc;
 
-use crate::circuits::Circuits;
 pub use crate::circuits::Stop;
+use crate::circuits::{Circuits, Decide};
 use crate::solver::{Model, Outcome, Solver};
 use crate::term::{Term, Terms};
 
@@ -55,7 +55,7 @@ impl BitBlaster {
             return index;
         }
         let new = Kept {
-            circuits: Circuits::new(Rc::clone(&self.stop)),
+            circuits: Circuits::new(Rc::clone(&self.stop), Decide::Inputs),
             roots: assumptions.len(),
             used: 0,
         };
@@ -74,8 +74,15 @@ impl Solver for BitBlaster {
     fn check(&mut self, terms: &Terms, assumptions: &[Term]) -> Outcome {
         self.last = self.choose(assumptions);
         self.time += 1;
-        self.kept[self.last].used = self.time;
-        self.kept[self.last].circuits.check(terms, assumptions)
+        let kept = &mut self.kept[self.last];
+        kept.used = self.time;
+        match kept.circuits.check(terms, assumptions) {
+            Outcome::Unknown if !(self.stop)() => {}
+            answer => return answer,
+        }
+        kept.circuits = Circuits::new(Rc::clone(&self.stop), Decide::Everything);
+        kept.roots = assumptions.len();
+        kept.circuits.check(terms, assumptions)
     }
 
     fn model(&mut self, terms: &Terms, wanted: &[Term]) -> Model {

@@ -16,10 +16,12 @@
 //! Source: Krude et al., CoNEXT'21, for costs and size classes; clauses over edges in place of
 //! refuted prefixes are ours.
 
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
+use std::rc::Rc;
 
 use crate::check::{self, Queries, Refutation, Verdict};
 use crate::clauses::{Clauses, EMPTY, SetId};
+use crate::hash::HashMap;
 use crate::solver::Model;
 use crate::term::Terms;
 use crate::timing::{Suffix, Timed, Work};
@@ -105,6 +107,33 @@ pub struct Context<'a> {
     pub stop: &'a dyn Fn() -> bool,
     /// Hears of every better bound.
     pub progress: &'a mut dyn FnMut(By, f64),
+    /// What orders share.
+    pub shared: Shared,
+}
+
+/// What a search for one order found that holds for the next one, too.
+#[derive(Default)]
+pub struct Shared {
+    /// The longest ways on, and how many edges had been learned about then.
+    suffix: Option<(u64, Rc<Suffix>)>,
+    /// Paths that packets take, with their smallest packets.
+    possible: Vec<Found>,
+}
+
+impl Context<'_> {
+    /// The longest ways on, as far as is known by now.
+    fn suffix(&mut self) -> Rc<Suffix> {
+        let clauses = &*self.clauses;
+        match &self.shared.suffix {
+            Some((then, suffix)) if *then == clauses.units => Rc::clone(suffix),
+            _ => {
+                let (smallest, dead) = (&clauses.smallest, &clauses.dead);
+                let suffix = Rc::new(Suffix::new(self.timed, smallest, dead, self.sizes.0));
+                self.shared.suffix = Some((clauses.units, Rc::clone(&suffix)));
+                suffix
+            }
+        }
+    }
 }
 
 /// When to be content.
@@ -151,13 +180,8 @@ const BATCH: u32 = 16;
 const LABEL_LIMIT: usize = 8_000_000;
 
 /// The bound nothing was learned for: the longest path by size class.
-pub fn naive(context: &Context, by: By) -> Option<f64> {
-    let suffix = Suffix::new(
-        context.timed,
-        &context.clauses.smallest,
-        &context.clauses.dead,
-        context.sizes.0,
-    );
+pub fn naive(context: &mut Context, by: By) -> Option<f64> {
+    let suffix = context.suffix();
     bound(context, &suffix, by, 0, Work::default(), context.sizes)
 }
 
@@ -216,16 +240,11 @@ fn round(
     best: &mut Option<Found>,
     proved: &mut f64,
 ) -> Round {
-    let suffix = Suffix::new(
-        context.timed,
-        &context.clauses.smallest,
-        &context.clauses.dead,
-        context.sizes.0,
-    );
+    let suffix = context.suffix();
     let mut labels: Vec<Label> = Vec::new();
     let mut queue = BinaryHeap::new();
     // Labels kept at a timed node with a set of residuals.
-    let mut kept: HashMap<(u32, SetId), Vec<u32>> = HashMap::new();
+    let mut kept: HashMap<(u32, SetId), Vec<u32>> = HashMap::default();
     let start = Label {
         at: Some(0),
         work: Work::default(),
@@ -265,13 +284,26 @@ fn round(
                 _ => continue,
             };
             context.paths_checked += 1;
+            let known = context.shared.possible.iter().find(|found| found.path == path);
+            if let Some(known) = known.filter(|found| by == By::PacketRate || found.size <= size) {
+                let slowness = context.machine.slowness(by, label.work, known.size);
+                if slowness > slowest {
+                    *best = Some(Found { work: label.work, slowness, ..known.clone() });
+                }
+                if refuted == 0 {
+                    break;
+                }
+                return Round::Again;
+            }
             let wanted = (by == By::BitRate).then_some(size);
             let (dag, sizes) = (context.dag, (size, context.sizes.1));
             match check::check(dag, context.terms, &mut context.queries, &path, wanted, sizes) {
                 Verdict::Possible((size, model)) => {
                     let slowness = context.machine.slowness(by, label.work, size);
+                    let found = Found { path, work: label.work, size, model, slowness };
+                    context.shared.possible.push(found.clone());
                     if slowness > slowest {
-                        *best = Some(Found { path, work: label.work, size, model, slowness });
+                        *best = Some(found);
                     }
                     if refuted == 0 {
                         break;

@@ -2,8 +2,7 @@
 //!
 //! Rates, cycles and sizes do not depend on which solver answers; only models and cores may differ.
 
-use std::collections::HashMap;
-
+use crate::hash::HashMap;
 use crate::term::{Node, Term, Terms, evaluate, ones, signed};
 use crate::term::{Op, Var};
 
@@ -36,7 +35,7 @@ impl Model {
     /// The value of a term. Variables the model does not have are zero; sizes and bases then have
     /// their smallest value.
     pub fn value(&self, terms: &Terms, term: Term) -> u64 {
-        self.evaluate(terms, term, &mut HashMap::new())
+        self.evaluate(terms, term, &mut HashMap::default())
     }
 
     fn evaluate(&self, terms: &Terms, term: Term, known: &mut HashMap<Term, u64>) -> u64 {

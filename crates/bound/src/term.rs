@@ -15,7 +15,7 @@ mod rules;
 mod shape;
 mod value;
 
-use std::collections::HashMap;
+use crate::hash::HashMap;
 
 pub use value::{evaluate, ones, signed};
 

@@ -8,11 +8,10 @@
 //! The suffix bounds are a longest-path sweep per resource and per packet-size class: through edges
 //! that allow packets of that size only.
 
-use std::collections::HashMap;
-
 use nicforge_isa::nfp::cost::LEAST_WAIT;
 
 use crate::graph::{Block, Graph, Next, Step};
+use crate::hash::HashMap;
 use crate::unroll::Dag;
 
 /// Work on the way so far or ahead: thousandths of core cycles, millionths of engine cycles.
@@ -118,7 +117,7 @@ pub fn timed(graph: &Graph, dag: &Dag) -> Timed {
     let mut result = Timed { node: Vec::new(), out: Vec::new() };
     // Topological: nodes are, and states of a node are made when all edges into it are known.
     let mut states: Vec<Vec<(u64, bool)>> = vec![Vec::new(); dag.nodes.len()];
-    let mut ids: HashMap<Key, u32> = HashMap::new();
+    let mut ids: HashMap<Key, u32> = HashMap::default();
     if dag.nodes.is_empty() {
         return result;
     }
@@ -175,8 +174,11 @@ pub fn timed(graph: &Graph, dag: &Dag) -> Timed {
 pub struct Suffix {
     /// Smallest sizes of the classes, rising.
     pub classes: Vec<u64>,
-    ahead: Vec<Option<Work>>,
+    ahead: Vec<Work>,
 }
+
+/// Work of no way at all.
+const NO_WAY: Work = Work { milli: u64::MAX, micro: 0 };
 
 impl Suffix {
     /// `smallest(edge)` is the least packet size with which an edge can be taken.
@@ -186,7 +188,7 @@ impl Suffix {
         classes.sort_unstable();
         classes.dedup();
         let width = classes.len();
-        let mut ahead: Vec<Option<Work>> = vec![None; timed.node.len() * width];
+        let mut ahead = vec![NO_WAY; timed.node.len() * width];
         for id in (0..timed.node.len()).rev() {
             for edge in &timed.out[id] {
                 if dead[edge.edge as usize] {
@@ -195,14 +197,20 @@ impl Suffix {
                 let from = classes.partition_point(|class| *class < smallest[edge.edge as usize]);
                 for class in from..width {
                     let rest = match edge.to {
-                        None => Some(Work::default()),
+                        None => Work::default(),
                         Some(to) => ahead[to as usize * width + class],
                     };
-                    let Some(rest) = rest else { continue };
+                    if rest == NO_WAY {
+                        continue;
+                    }
                     let whole = edge.work.plus(rest);
-                    let best = ahead[id * width + class].get_or_insert(whole);
-                    best.milli = best.milli.max(whole.milli);
-                    best.micro = best.micro.max(whole.micro);
+                    let best = &mut ahead[id * width + class];
+                    *best = match *best {
+                        NO_WAY => whole,
+                        Work { milli, micro } => {
+                            Work { milli: milli.max(whole.milli), micro: micro.max(whole.micro) }
+                        }
+                    };
                 }
             }
         }
@@ -211,6 +219,7 @@ impl Suffix {
 
     /// The longest way on from a timed node with packets of a class.
     pub fn ahead(&self, timed: u32, class: usize) -> Option<Work> {
-        self.ahead[timed as usize * self.classes.len() + class]
+        let ahead = self.ahead[timed as usize * self.classes.len() + class];
+        (ahead != NO_WAY).then_some(ahead)
     }
 }

@@ -173,3 +173,33 @@ fn the_solver_agrees() {
         }
     }
 }
+
+/// More conflicts than deciding on inputs alone may take: a prime has no factors, and a product of
+/// two primes has those.
+#[test]
+fn hard_arithmetic_is_answered_too() {
+    let mut terms = Terms::new(60, 1500);
+    let mut solver = BitBlaster::new(Rc::new(|| false));
+    let factors = [terms.fresh(14), terms.fresh(14)];
+    let [x, y] = factors.map(|factor| terms.zext(factor, 28));
+    let product = terms.binary(Op::Mul, x, y);
+    let one = terms.constant(14, 1);
+    let proper = factors.map(|factor| terms.ult(one, factor));
+    let mut ask = |number: u64| {
+        let number = terms.constant(28, number);
+        let equal = terms.eq(product, number);
+        match solver.check(&terms, &[proper[0], proper[1], equal]) {
+            Outcome::Sat => {
+                let model = solver.model(&terms, &factors);
+                let mut found = factors.map(|factor| model.value(&terms, factor));
+                found.sort_unstable();
+                Some(found)
+            }
+            Outcome::Unsat(_) => None,
+            Outcome::Unknown => panic!("nobody stopped it"),
+        }
+    };
+    // 2^27 - 39 is a prime.
+    assert_eq!(ask((1 << 27) - 39), None);
+    assert_eq!(ask(10007 * 12289), Some([10007, 12289]));
+}

@@ -113,7 +113,7 @@ pub struct Source {
 }
 
 /// Decisions of an XDP object's loader.
-#[derive(Clone, Default, ClapArgs)]
+#[derive(Clone, Default, PartialEq, Eq, ClapArgs)]
 pub struct Loader {
     /// Of an XDP object: the program in a slot of a program array, by function or section
     #[arg(long = "tail-call", value_name = "MAP[SLOT]=NAME", value_parser = tail_call)]

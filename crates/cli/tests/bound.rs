@@ -262,6 +262,44 @@ fn helpers_move_packets_and_write_memory() {
 }
 
 /// A counter an EtherType: the more entries its array has, the farther away it is.
+/// Every witness runs on the interpreter, through all programs of its chain.
+#[test]
+fn what_the_loader_decides_counts() {
+    let place = Place::new();
+    let chain = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/lift/chain.c");
+    let chain = chain.to_str().unwrap().to_string();
+    let bound = |more: &[&str]| {
+        let first = ["bound", &chain, "--target", "xdp", "--program", "first"];
+        place.run(&[&first[..], &["--by", "packet-rate", "--json"], more].concat())
+    };
+    let rate = |more: &[&str]| {
+        let said = json(bound(more).ok());
+        assert_eq!(said["status"], "exact", "{said}");
+        said["packet_rate_pps"].as_f64().unwrap()
+    };
+    let open = json(bound(&[]).ok());
+    assert!(open["presumed"].to_string().contains("a tail call ends the path"), "{open}");
+
+    let slots = ["--tail-call", "jumps[1]=xdp/second", "--tail-call", "jumps[2]=third"];
+    let whole = json(bound(&slots).ok());
+    assert!(!whole["presumed"].to_string().contains("tail call"), "{whole}");
+    // The way through all three: slot 1 by the last byte of an address, then more than 100 bytes.
+    let packet = whole["witness"]["packet"].as_str().unwrap();
+    assert_eq!(u8::from_str_radix(&packet[10..12], 16).unwrap() & 3, 1, "{whole}");
+    assert_eq!(whole["min_packet_bytes"].as_u64(), Some(101), "{whole}");
+    let through = rate(&slots);
+    assert!(through < rate(&slots[2..]) && rate(&slots[2..]) < rate(&[]), "{whole}");
+
+    // Keys that are not in the map take fewer instructions.
+    assert!(rate(&[&slots[..], &["--global", "limit=100"]].concat()) > through);
+    assert!(rate(&[&slots[..], &["--map-entries", "seen=2"]].concat()) > through);
+
+    bound(&["--tail-call", "steps[0]=second"]).fails(1, &["steps"]);
+    bound(&["--tail-call", "jumps[0]=nothing"]).fails(1, &["nothing"]);
+    bound(&["--global", "limits=1"]).fails(1, &["limits"]);
+    bound(&["--map-entries", "flows=1"]).fails(1, &["flows"]);
+}
+
 #[test]
 fn tables_are_in_the_nearest_memory_with_room() {
     let place = Place::new();

@@ -36,11 +36,11 @@ use std::collections::BTreeSet;
 use nicforge_ir::{Direction, Event, Handler, Param, Program, Span, Type};
 use nicforge_isa::object::{self, Object};
 
+pub use chain::Chain;
 pub use error::LiftError;
 pub use nicforge_isa::object::is_elf;
 pub use packets::packets;
 
-use chain::Chain;
 use error::Halt;
 use flow::Flow;
 use lines::Lines;
@@ -103,8 +103,7 @@ pub fn programs(bytes: &[u8]) -> Result<Vec<(String, String)>, LiftError> {
 /// See [`LiftError`].
 pub fn lift(bytes: &[u8], options: &Options) -> Result<Lifted, LiftError> {
     let mut object = object::parse(bytes)?;
-    size_maps(&mut object, options)?;
-    let data = set_globals(&mut object, options)?;
+    let data = set(&mut object, options)?;
     let object = object;
     let chosen = choose(&object, options.program.as_deref())?;
     std::thread::scope(|scope| {
@@ -116,6 +115,16 @@ pub fn lift(bytes: &[u8], options: &Options) -> Result<Lifted, LiftError> {
             Err(_) => Err(refused(&object.programs[chosen].name, "", "no memory for its stack")),
         }
     })
+}
+
+/// Sets sizes of maps and global data as the object's loader would; returns the sections that
+/// changed.
+///
+/// # Errors
+/// A map or variable that is not there, or a value that does not fit.
+pub fn set(object: &mut Object, options: &Options) -> Result<Vec<(String, Vec<u8>)>, LiftError> {
+    size_maps(object, options)?;
+    set_globals(object, options)
 }
 
 /// Gives maps without a number of entries the one that their loader would.

@@ -49,6 +49,8 @@ struct Call {
     after: BlockId,
     /// Address of what comes from outside.
     outside: u64,
+    /// In a function that the program calls.
+    deep: bool,
 }
 
 fn at_most(a: Expr, b: Expr) -> Expr {
@@ -72,10 +74,11 @@ impl Front<'_> {
             return Err(self.error(at, "kernel functions are not supported"));
         }
         let after = self.block(at + 1, chain.clone());
-        let call = Call { at, after, outside: OUTSIDE + OUTSIDE_EACH * at as u64 };
+        let outside = OUTSIDE + OUTSIDE_EACH * at as u64;
+        let call = Call { at, after, outside, deep: !chain.is_empty() };
         let (effects, next) = match insn.imm {
             1 => self.lookup(&call)?,
-            12 => self.tail_call(&call),
+            12 => self.tail_call(&call)?,
             44 | 54 | 65 => self.adjust(&call, insn.imm)?,
             131 => self.reserve_record(&call),
             helper if PLAIN.contains(&helper) => (vec![self.result(&call)], Next::Goto(after)),
@@ -126,7 +129,7 @@ impl Front<'_> {
     }
 
     fn lookup(&mut self, call: &Call) -> Result<(Vec<Effect>, Next), EbpfError> {
-        let map = self.map_of_call(call.at)?;
+        let map = self.map_of_call(call.at, 1)?;
         let shape = &self.maps[map];
         let base = VALUES + map as u64 * VALUES_EACH;
         // Kinds 2 and 6: array, array per CPU.
@@ -145,12 +148,12 @@ impl Front<'_> {
         Ok((vec![load], self.fork(call, cond, ways)))
     }
 
-    /// The map a lookup is in, from the last `lddw` of r1 before it in straight line or by
+    /// The map a call names in a register, from the last `lddw` of it before it in straight line or by
     /// analysis. What a lookup in a map of maps gives is looked into as that map.
-    fn map_of_call(&self, at: usize) -> Result<usize, EbpfError> {
+    fn map_of_call(&self, at: usize, reg: u8) -> Result<usize, EbpfError> {
         let states = kinds::kinds(&self.program.insns);
         let holds_maps = |map: u32| self.maps.get(map as usize).is_some_and(of_maps);
-        let mut found = match states[at].as_ref().map(|state| state.regs[1]) {
+        let mut found = match states[at].as_ref().map(|state| state.regs[usize::from(reg)]) {
             Some(Kind::Map(map)) => Some(map as usize),
             Some(Kind::Value(map)) if holds_maps(map) => Some(map as usize),
             _ => None,
@@ -158,26 +161,63 @@ impl Front<'_> {
         if found.is_none() {
             // A called function is not seen by that analysis: look back along the line.
             found = self.program.insns[..at].iter().rev().take(64).find_map(|insn| {
-                (insn.code == LDDW && insn.dst == 1 && insn.src == PSEUDO_MAP)
+                (insn.code == LDDW && insn.dst == reg && insn.src == PSEUDO_MAP)
                     .then_some(insn.imm as usize)
             });
         }
         found
             .filter(|map| *map < self.maps.len())
-            .ok_or_else(|| self.error(at, "a lookup in a map that is not known here"))
+            .ok_or_else(|| self.error(at, "a map that is not known here"))
     }
 
-    /// If it succeeds, this program is done; what is called has a bound of its own.
-    fn tail_call(&mut self, call: &Call) -> (Vec<Effect>, Next) {
+    /// To the program in the slot asked for; slots without one make the call fail. Where nothing
+    /// is known of the array, a call that succeeds ends the path: what is called has a bound of its
+    /// own.
+    fn tail_call(&mut self, call: &Call) -> Result<(Vec<Effect>, Next), EbpfError> {
+        let failed = self.set(0, word(FAILED));
+        if !self.tails.is_empty()
+            && let Some(slots) = self.tails.get(&self.map_of_call(call.at, 2)?)
+        {
+            if call.deep {
+                return Err(self.error(call.at, "a tail call in a function"));
+            }
+            let index = Expr::extract(self.reg(3), 0, 32);
+            let place = call.at as u32;
+            let step = |effects| vec![Step { effects, cost: Cost::default(), place }];
+            let mut next = Next::Goto(self.reserve());
+            if let Next::Goto(fails) = next {
+                let block = &mut self.graph.blocks[fails.0 as usize];
+                (block.steps, block.next) = (step(vec![failed]), Next::Goto(call.after));
+            }
+            for (slot, entry) in slots.iter().rev() {
+                let fall = match next {
+                    Next::Goto(block) => block,
+                    next => {
+                        let asks = self.reserve();
+                        let block = &mut self.graph.blocks[asks.0 as usize];
+                        (block.next, block.place) = (next, Some(place));
+                        asks
+                    }
+                };
+                let taken = self.reserve();
+                let begins = Next::Goto(self.block(*entry, Vec::new()));
+                let effects = vec![self.set(1, word(CONTEXT))];
+                let block = &mut self.graph.blocks[taken.0 as usize];
+                (block.steps, block.next) = (step(effects), begins);
+                let cond = Expr::binary(Op::Eq, index.clone(), Expr::Const(32, (*slot).into()));
+                next = Next::Branch { cond, taken, fall };
+            }
+            return Ok((Vec::new(), next));
+        }
         let (load, cond) = self.asked(call);
-        let next = match self.fork(call, cond, [Vec::new(), vec![self.set(0, word(FAILED))]]) {
+        let next = match self.fork(call, cond, [Vec::new(), vec![failed]]) {
             Next::Branch { cond, taken, fall } => {
                 self.graph.blocks[taken.0 as usize].next = Next::Exit;
                 Next::Branch { cond, taken, fall }
             }
             next => next,
         };
-        (vec![load], next)
+        Ok((vec![load], next))
     }
 
     /// Moves the packet's head, its metadata's or its end.

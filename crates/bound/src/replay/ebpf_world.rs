@@ -1,14 +1,14 @@
 //! What surrounds an eBPF program when its witness is run: packet, maps, context and helpers, which
 //! do what the path claims.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use nicforge_isa::ebpf::{Fault, Host, Machine, Memory, RegionId};
 use nicforge_isa::object::{self, Map, PSEUDO_VALUE};
 
 use super::{LIMIT, compare};
 use crate::ebpf::helpers::{END, FAILED, FILL, HEAD};
-use crate::ebpf::{INDEX_MASK, INNER_BYTES, Layout, of_maps};
+use crate::ebpf::{INDEX_MASK, INNER_BYTES, Layout, Tails, of_maps};
 use crate::witness::{TableRead, Witness};
 
 /// The helper that leaves the program.
@@ -16,6 +16,7 @@ const TAIL_CALL: i32 = 12;
 
 struct Surroundings<'a> {
     maps: &'a [Map],
+    tails: &'a Tails,
     layout: Layout,
     reads: VecDeque<&'a TableRead>,
     /// Calls with two outcomes, and whether they succeed.
@@ -31,6 +32,8 @@ struct Surroundings<'a> {
     found: Vec<Lookup>,
     /// A tail call succeeded.
     left: bool,
+    /// Where it leads, if that is known.
+    entry: Option<usize>,
 }
 
 /// A lookup that hit.
@@ -114,6 +117,26 @@ impl Surroundings<'_> {
     }
 }
 
+impl Surroundings<'_> {
+    /// One claim per slot, until one is the slot asked for.
+    fn tail_call(&mut self, slots: &BTreeMap<u32, usize>, index: u32) -> Result<u64, Fault> {
+        let fail =
+            |message: &str| Fault::Helper { helper: TAIL_CALL, message: message.to_string() };
+        let pc = self.pc;
+        for (slot, entry) in slots {
+            let claimed = self.outcomes.pop_front_if(|(at, _)| *at as usize == pc);
+            if claimed.is_none_or(|(_, taken)| taken != (index == *slot)) {
+                return Err(fail("a tail call to another slot than claimed"));
+            }
+            if index == *slot {
+                (self.left, self.entry) = (true, Some(*entry));
+                return Err(fail("left by a tail call"));
+            }
+        }
+        Ok(FAILED)
+    }
+}
+
 impl Host for Surroundings<'_> {
     fn address(&mut self, memory: &mut Memory, src: u8, imm: i32, next: i32) -> Result<u64, Fault> {
         let map = imm as usize;
@@ -144,6 +167,11 @@ impl Host for Surroundings<'_> {
     fn call(&mut self, memory: &mut Memory, helper: i32, args: [u64; 5]) -> Result<u64, Fault> {
         let pc = self.pc;
         let result = self.next_read(pc);
+        if helper == TAIL_CALL
+            && let Some(slots) = self.map(args[1]).and_then(|map| self.tails.get(&map))
+        {
+            return self.tail_call(slots, args[2] as u32);
+        }
         if let Some((_, success)) = self.outcomes.pop_front_if(|(at, _)| *at as usize == pc) {
             return self.branching(memory, helper, args, result, success);
         }
@@ -205,6 +233,7 @@ fn packet(program: &object::Program, witness: &Witness) -> Vec<u8> {
 pub(super) fn run(
     program: &object::Program,
     maps: &[Map],
+    tails: &Tails,
     witness: &Witness,
 ) -> Result<(Vec<Lookup>, u64), String> {
     let mut memory = Memory::default();
@@ -214,6 +243,7 @@ pub(super) fn run(
     let outcomes = witness.branches.iter().filter(|(place, _)| is_call(*place)).copied();
     let mut host = Surroundings {
         maps,
+        tails,
         layout: Layout::of(&program.section)?,
         reads: witness.reads.iter().collect(),
         outcomes: outcomes.collect(),
@@ -226,8 +256,14 @@ pub(super) fn run(
         values: vec![None; maps.len()],
         found: Vec::new(),
         left: false,
+        entry: None,
     };
-    let ran = Machine { program: &program.insns, limit: LIMIT }.run(&mut memory, &mut host);
+    let machine = Machine { program: &program.insns, limit: LIMIT };
+    let mut ran = machine.run(&mut memory, &mut host);
+    while let Some(entry) = host.entry.take() {
+        host.left = false;
+        ran = machine.run_from(entry, &mut memory, &mut host);
+    }
     let result = match ran {
         Ok(run) => run.result,
         Err(_) if host.left => 0,

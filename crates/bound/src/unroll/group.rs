@@ -1,9 +1,8 @@
 //! Which of the states that arrive at a position become one node.
 
-use std::collections::HashMap;
-
 use super::{State, Walk};
 use crate::graph::Slot;
+use crate::hash::HashMap;
 
 /// Most that the unknown part of an offset into a packet adds to it.
 const MOST_OFFSET: u64 = 1 << 16;
@@ -27,7 +26,7 @@ impl Walk<'_> {
         apart: Apart,
     ) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
-        let mut known: HashMap<Vec<(u64, u64)>, usize> = HashMap::new();
+        let mut known: HashMap<Vec<(u64, u64)>, usize> = HashMap::default();
         for (index, (_, state)) in arrivals.iter().enumerate() {
             let mut key = Vec::new();
             for (slot, value) in state.slots.iter().enumerate() {

@@ -1,10 +1,9 @@
 //! One state from several: equal values stay, others become phis; of what was known the weaker part
 //! holds.
 
-use std::collections::HashMap;
-
 use super::conditions::bounds;
 use super::{Node, State};
+use crate::hash::HashMap;
 use crate::term::{Mem, Op, Term, Terms};
 
 /// A byte of private memory: byte `at` of a value. Addresses come back from memory as what they
@@ -32,7 +31,7 @@ pub(super) fn merge(
     if arrivals.len() == 1 {
         return first.clone();
     }
-    let mut made: HashMap<Vec<Term>, Term> = HashMap::new();
+    let mut made: HashMap<Vec<Term>, Term> = HashMap::default();
     let mut join = |terms: &mut Terms, node: &mut Node, values: Vec<Term>| {
         if values.iter().all(|value| *value == values[0]) {
             return values[0];

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, ValueEnum};
 use nicforge_isa::lower::{DRIVERS, Driver};
 
-use super::seconds;
+use super::{Loader, seconds};
 
 /// Machine a bound is for.
 #[derive(Clone, PartialEq, Eq)]
@@ -81,6 +81,8 @@ pub struct Bound {
     /// Function to analyse, if the object has several programs
     #[arg(long, value_name = "NAME")]
     pub program: Option<String>,
+    #[command(flatten)]
+    pub loader: Loader,
     /// RISC-V function to analyse; default: the only payload handler (*_ph)
     #[arg(long, value_name = "SYMBOL")]
     pub entry: Option<String>,
@@ -130,7 +132,7 @@ pub struct Bound {
     #[arg(long, value_name = "FILE")]
     pub curve: Option<PathBuf>,
     /// Run the slowest packet and typical ones in the kernel, and compare (target xdp; needs root)
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["tail_calls", "globals", "entries"])]
     pub measure: bool,
     /// Write the slowest packet to a capture
     #[arg(long, value_name = "FILE")]

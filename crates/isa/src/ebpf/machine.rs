@@ -84,12 +84,25 @@ impl Machine<'_> {
     /// # Errors
     /// See [`Fault`]. A program that the kernel's verifier accepted never faults.
     pub fn run(&self, memory: &mut Memory, host: &mut dyn Host) -> Result<Run, Fault> {
+        self.run_from(0, memory, host)
+    }
+
+    /// Runs from an instruction on, with a stack of its own, as a tail call does.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn run_from(
+        &self,
+        entry: usize,
+        memory: &mut Memory,
+        host: &mut dyn Host,
+    ) -> Result<Run, Fault> {
         let mut r = [0u64; 11];
         let stack = memory.add(vec![0; STACK_BYTES * 8]);
         r[1] = CONTEXT;
         r[10] = stack.address() + STACK_BYTES as u64;
         let mut frames: Vec<Frame> = Vec::new();
-        let (mut pc, mut executed) = (0usize, 0u64);
+        let (mut pc, mut executed) = (entry, 0u64);
         loop {
             let insn = *self.program.get(pc).ok_or(Fault::Jump { pc })?;
             host.at(pc);

@@ -17,6 +17,7 @@ use nicforge_isa::lower::{self, Driver};
 use nicforge_isa::nfp::cost;
 use nicforge_isa::nfp::{self as isa, Insn};
 use nicforge_isa::object::{self, Map, Program, riscv};
+use nicforge_lift::Chain;
 use nicforge_run::compile;
 use nicforge_target::Target;
 
@@ -34,6 +35,8 @@ pub struct Subject {
     pub listing: Option<Vec<Insn>>,
     /// The eBPF program, where there is one.
     pub program: Option<(Program, Vec<Map>)>,
+    /// Programs that its tail calls lead to.
+    pub tails: ebpf::Tails,
     /// The object file it came from.
     pub object: Vec<u8>,
     /// What rates rest on.
@@ -72,7 +75,7 @@ impl Subject {
         }
         match (&self.listing, &self.program) {
             (Some(insns), _) => replay::nfp(insns, witness).map(|_| ()),
-            (None, Some((program, maps))) => replay::ebpf(program, maps, witness),
+            (None, Some((program, maps))) => replay::chained(program, maps, &self.tails, witness),
             (None, None) => Ok(()),
         }
     }
@@ -218,6 +221,7 @@ fn from_handlers(args: &Bound, target: &Target) -> Result<Subject, Failure> {
         machine: around.machine,
         listing: None,
         program: None,
+        tails: ebpf::Tails::new(),
         object: Vec::new(),
         label: "modelled: RI5CY's cycles with instructions in the cache, memory banks and ways of commands free",
         margin: None,
@@ -241,7 +245,7 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
         include: Vec::new(),
         with: Vec::new(),
         function: args.program.clone(),
-        loader: Loader::default(),
+        loader: args.loader.clone(),
     };
     let object = program::object_of(&source).is_some();
     if args.program.is_some() && !object {
@@ -283,6 +287,7 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
         machine,
         listing: None,
         program: None,
+        tails: ebpf::Tails::new(),
         object: Vec::new(),
         label: "modelled: tables in the nearest memories with room, whose operations per second are not counted",
         margin: None,
@@ -298,6 +303,11 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
 fn from_listing(args: &Bound, text: &str) -> Result<Subject, Failure> {
     if args.driver.is_some() {
         return Err(Failure::usage("an NFP listing is a driver's work already".to_string()));
+    }
+    if args.loader != Loader::default() {
+        return Err(Failure::usage(
+            "--tail-call, --global and --map-entries are for BPF objects".to_string(),
+        ));
     }
     if args.target == BoundTarget::Xdp {
         return Err(Failure::usage("an NFP listing runs on --target agilio-xdp only".to_string()));
@@ -331,6 +341,7 @@ fn on_agilio(graph: Graph, listing: Vec<Insn>, program: Option<(Program, Vec<Map
         machine: agilio(),
         listing: Some(listing),
         program,
+        tails: ebpf::Tails::new(),
         object: Vec::new(),
         label: "costs checked against hardware",
         margin: Some(0.02),
@@ -425,19 +436,26 @@ pub fn from_object(args: &Bound, bytes: &[u8], name: Option<&str>) -> Result<Sub
     let path: &Path = &args.file;
     let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
     let mut object = object::parse(bytes).map_err(|e| fail(e.to_string()))?;
-    let program = choose(args, object.programs, name)?;
+    let options = program::lift_options(path, None, &args.loader);
+    nicforge_lift::set(&mut object, &options).map_err(|e| fail(e.to_string()))?;
+    let program = choose(args, object.programs.clone(), name)?;
     if suppose::parse(&args.what_if)?.plain_maps {
         object.maps.iter_mut().for_each(object::Map::make_plain);
     }
     if args.target == BoundTarget::Xdp {
-        let mut graph = ebpf::graph(&program, &object.maps).map_err(|e| fail(e.to_string()))?;
+        let chosen = object.programs.iter().position(|known| known.name == program.name);
+        let chain = Chain::of(&object, chosen.unwrap_or(0), &args.loader.tail_calls);
+        let Chain { program, slots: tails, .. } = chain.map_err(|e| fail(e.to_string()))?;
+        let graph = ebpf::chained(&program, &object.maps, &tails);
+        let mut graph = graph.map_err(|e| fail(e.to_string()))?;
         graph.lines = program.lines.iter().map(|found| found.as_ref().map(place_of)).collect();
-        let presumed = ebpf::presumed(&program);
+        let presumed = ebpf::presumed(&program, &object.maps, &tails);
         return Ok(Subject {
             graph,
             machine: kernel(),
             listing: None,
             program: Some((program, object.maps)),
+            tails,
             object: bytes.to_vec(),
             label: "modelled: executed instructions, one nanosecond each",
             margin: None,
