@@ -18,10 +18,14 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         return;
     }
     let place = Place::new();
-    ["counters", "tunnel", "calls"].into_iter().for_each(|name| object(&place, name));
-    for (program, tables) in
-        [("counters.o", 2), ("calls.o", 3), ("tunnel.o:encapsulate", 0), ("tunnel.o:xdp/out", 0)]
-    {
+    ["counters", "tunnel", "calls", "loops"].into_iter().for_each(|name| object(&place, name));
+    for (program, tables) in [
+        ("counters.o", 2),
+        ("calls.o", 3),
+        ("tunnel.o:encapsulate", 0),
+        ("tunnel.o:xdp/out", 0),
+        ("loops.o", 1),
+    ] {
         let ran = place.run(&["verify", program]);
         let matches = format!("matches the reference: 400 of 400 events, {tables} of {tables}");
         assert!(ran.ok().contains(&format!("the object in the kernel {matches}")), "{ran:?}");

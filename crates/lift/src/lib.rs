@@ -23,6 +23,7 @@ mod host;
 mod join;
 mod layout;
 mod lines;
+mod loops;
 mod maps;
 mod memory;
 mod packets;

@@ -83,8 +83,6 @@ pub struct State {
     pub epoch: u32,
     /// Tail calls so far.
     pub tail_calls: u32,
-    /// Where the program goes on, of a few places.
-    pub next: Num,
     /// What this way does first.
     pub first: Option<First>,
 }
@@ -114,7 +112,6 @@ impl State {
             front: Front::default(),
             epoch: 0,
             tail_calls: 0,
-            next: Num::known(0),
             first: None,
         }
     }

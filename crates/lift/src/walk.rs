@@ -3,7 +3,8 @@
 //!
 //! A branch that is not decided becomes an `if`; both ways are followed to the first instruction
 //! that they share, or to where all ways meet, and what they know is [joined](crate::join). Where
-//! ways end at different places, the place is a number like others, and a choice by it follows.
+//! ways end at different places, the place is a number like others, and a choice by it follows; what
+//! is known is kept for each place. Ways of a loop end where the next trip begins.
 //! What cannot be joined is found only when it is read; then everything begins again with the ways
 //! of one branch more kept apart (the program behind it is written twice), so the walk ends. Loops
 //! are followed trip by trip. [`MOST_STEPS`] bounds all of it.
@@ -20,7 +21,7 @@ use crate::emit::{Cond, low};
 use crate::error::{Halt, refuse};
 use crate::flow::{CALL, EXIT, Flow, jumps, target};
 use crate::helpers::number::TAIL_CALL;
-use crate::join::Way;
+use crate::join::{Ends, Way};
 use crate::layout::Node;
 use crate::lines::Lines;
 use crate::maps::global;
@@ -62,7 +63,7 @@ impl Stops {
 pub enum Ended {
     /// The packet left on all ways.
     Left,
-    Here(Box<State>),
+    Here(Box<Ends>),
 }
 
 /// A table of the program with how its bytes are divided.
@@ -169,8 +170,7 @@ impl<'a> Lifter<'a> {
         loop {
             let depth = state.frames.len();
             if stops.contain(at, depth) {
-                state.next = Num::known(at as u64);
-                return Ok(Ended::Here(Box::new(state)));
+                return Ok(Ended::Here(Box::new(Ends::at(at, state))));
             }
             self.steps += 1;
             if self.steps > MOST_STEPS {
@@ -189,8 +189,7 @@ impl<'a> Lifter<'a> {
                 EXIT => {
                     let end = self.insns.len();
                     if stops.contain(end, depth) {
-                        state.next = Num::known(end as u64);
-                        return Ok(Ended::Here(Box::new(state)));
+                        return Ok(Ended::Here(Box::new(Ends::at(end, state))));
                     }
                     at = leave(&mut state);
                 }
@@ -422,60 +421,51 @@ impl<'a> Lifter<'a> {
         if outer.depth == depth {
             at.extend(&outer.at);
         }
+        // A trip of a loop ends before the next one begins.
+        at.extend(self.flow.headers(name));
         at.extend(self.flow.shared(ways, &at));
-        self.flow.sort(&mut at);
+        self.flow.sort(name, &mut at);
         at.dedup();
         if at == outer.at { outer.clone() } else { Stops { at, depth, name } }
     }
 
     /// Goes on where two ways met: at one of a few places, the first of which may lead to others.
     fn go_on(&mut self, ended: Ended, mut inner: Stops, outer: &Stops) -> Result<Next, Halt> {
-        let Ended::Here(mut state) = ended else { return Ok(Next::Ended(Ended::Left)) };
+        let Ended::Here(mut ends) = ended else { return Ok(Next::Ended(Ended::Left)) };
         loop {
-            let left = |stops: &Stops| stops.at.iter().all(|at| outer.contain(*at, stops.depth));
-            let known = match inner.at[..] {
-                [only] => Some(only),
-                _ => state.next.constant().map(|at| at as usize),
+            let inside =
+                |at: &&usize| ends.states.contains_key(*at) && !outer.contain(**at, inner.depth);
+            // Where somebody around goes on must not be passed.
+            let Some(first) = inner.at.iter().find(inside).copied() else {
+                return Ok(Next::Ended(Ended::Here(ends)));
             };
-            if let Some(at) = known {
-                state.next = Num::known(at as u64);
-                if outer.contain(at, inner.depth) {
-                    return Ok(Next::Ended(Ended::Here(state)));
-                }
-                let end = at == self.insns.len();
-                let at = if end { leave(&mut state) } else { at };
-                return Ok(Next::At(at, state));
+            let Some(mut state) = ends.states.remove(&first) else {
+                return refuse("ways that end nowhere");
+            };
+            if ends.states.is_empty() {
+                let end = first == self.insns.len();
+                let at = if end { leave(&mut state) } else { first };
+                return Ok(Next::At(at, Box::new(state)));
             }
-            if left(&inner) {
-                return Ok(Next::Ended(Ended::Here(state)));
-            }
-            let first = inner.at.remove(0);
-            if outer.contain(first, inner.depth) {
-                // Somebody around goes on there; it must not be passed.
-                inner.at.push(first);
-                continue;
-            }
-            let cond = match self.equals(state.next, first as u64) {
+            inner.at.retain(|at| *at != first);
+            let cond = match self.equals(ends.next, first as u64) {
                 Cond::Value(cond) => cond,
                 Cond::Known(false) => continue,
-                Cond::Known(true) => return Ok(Next::At(first, state)),
+                Cond::Known(true) => return Ok(Next::At(first, Box::new(state))),
             };
-            let mut other = (*state).clone();
-            other.first = None;
             let (then, stay) = (self.build().new_block(), self.build().new_block());
             let (outside, span) = (self.at, self.span);
             let mark = self.body.values.len() as u32;
             let inst = self.build().push0(Op::If { cond, likely: None, then, other: stay });
             self.at = then;
-            let ended = self.walk(first, *state, &inner)?;
+            let ended = self.walk(first, state, &inner)?;
             (self.at, self.span) = (outside, span);
-            let stays = Way { state: other, region: Some(stay) };
+            let stays = Way { ends: *ends, region: Some(stay) };
             let ways = match ended {
-                Ended::Here(state) => [Way { state: *state, region: Some(then) }, stays],
-                Ended::Left => [Way { state: stays.state.clone(), region: None }, stays],
+                Ended::Here(ends) => [Way { ends: *ends, region: Some(then) }, stays],
+                Ended::Left => [Way { ends: stays.ends.clone(), region: None }, stays],
             };
-            let live = self.live(&inner.at);
-            state = Box::new(self.meet(inst, inner.name, live, mark, ways)?);
+            ends = Box::new(self.meet(inst, inner.name, mark, ways)?);
             self.at = outside;
         }
     }
@@ -528,19 +518,18 @@ impl<'a> Lifter<'a> {
                 return Ok(Ended::Left);
             }
             (Ended::Here(a), Ended::Left) => {
-                (Way { state: (*a).clone(), region: Some(then) }, Way { state: *a, region: None })
+                (Way { ends: (*a).clone(), region: Some(then) }, Way { ends: *a, region: None })
             }
             (Ended::Left, Ended::Here(b)) => {
-                (Way { state: (*b).clone(), region: None }, Way { state: *b, region: Some(other) })
+                (Way { ends: (*b).clone(), region: None }, Way { ends: *b, region: Some(other) })
             }
             (Ended::Here(a), Ended::Here(b)) => {
-                (Way { state: *a, region: Some(then) }, Way { state: *b, region: Some(other) })
+                (Way { ends: *a, region: Some(then) }, Way { ends: *b, region: Some(other) })
             }
         };
-        let live = self.live(&inner.at);
-        let state = self.meet(inst, inner.name, live, mark, [a, b])?;
+        let ends = self.meet(inst, inner.name, mark, [a, b])?;
         self.at = outside;
-        Ok(Ended::Here(Box::new(state)))
+        Ok(Ended::Here(Box::new(ends)))
     }
 
     /// Whether nothing is left but to say what was decided: each way says so itself.
