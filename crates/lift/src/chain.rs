@@ -1,11 +1,12 @@
 //! Programs that call each other by tail calls, as one stream of instructions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nicforge_isa::object::{Object, Program};
 
 use crate::choose;
 use crate::error::LiftError;
+use crate::maps::kind;
 
 /// Programs of a chain at most, by instructions: as many as the kernel takes of one.
 const MOST_INSNS: usize = 1_000_000;
@@ -15,6 +16,9 @@ pub struct Chain {
     pub program: Program,
     /// First instructions by program array and slot.
     pub slots: BTreeMap<usize, BTreeMap<u32, usize>>,
+    /// Maps of programs or maps in which nothing is: neither the object nor the user put anything
+    /// there, and the object has no other program that its loader could.
+    pub empty: BTreeSet<usize>,
     /// Map, slot and function.
     pub names: Vec<(String, u32, String)>,
 }
@@ -26,6 +30,7 @@ impl Chain {
         object: &Object,
         chosen: usize,
         calls: &[(String, u32, String)],
+        filled: &[String],
     ) -> Result<Chain, LiftError> {
         let mut program = object.programs[chosen].clone();
         let mut placed = BTreeMap::from([(chosen, 0)]);
@@ -52,7 +57,14 @@ impl Chain {
                 names.push((map.clone(), *slot, other.name.clone()));
             }
         }
-        Ok(Chain { program, slots, names })
+        let alone = object.programs.len() == 1;
+        let empty = object.maps.iter().enumerate().filter(|(_, map)| match map.kind {
+            Some(kind::PROG_ARRAY) => alone && !filled.contains(&map.name),
+            Some(kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) => !filled.contains(&map.name),
+            _ => false,
+        });
+        let empty = empty.map(|(index, _)| index).collect();
+        Ok(Chain { program, slots, empty, names })
     }
 
     /// First instructions of all programs.

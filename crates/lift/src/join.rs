@@ -514,6 +514,7 @@ impl Meeting<'_, '_> {
 /// Whether ways cannot go on as one.
 fn differ(a: &State, b: &State) -> bool {
     a.front.bytes != b.front.bytes
+        || a.metadata != b.metadata
         || a.epoch != b.epoch
         || a.tail_calls != b.tail_calls
         || a.frames.len() != b.frames.len()

@@ -106,10 +106,11 @@ pub fn lift(bytes: &[u8], options: &Options) -> Result<Lifted, LiftError> {
     let mut object = object::parse(bytes)?;
     size_maps(&mut object, options)?;
     let data = set_globals(&mut object, options)?;
+    let filled = object::filled(bytes)?;
     let object = object;
     let chosen = choose(&object, options.program.as_deref())?;
     std::thread::scope(|scope| {
-        let walk = || one(&object, chosen, options, &data);
+        let walk = || one(&object, chosen, options, (&data, &filled));
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, walk);
         match thread.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(found)) => found,
@@ -193,9 +194,9 @@ fn one(
     object: &Object,
     chosen: usize,
     options: &Options,
-    data: &[(String, Vec<u8>)],
+    (data, filled): (&[(String, Vec<u8>)], &[String]),
 ) -> Result<Lifted, LiftError> {
-    let chain = Chain::of(object, chosen, &options.tail_calls)?;
+    let chain = Chain::of(object, chosen, &options.tail_calls, filled)?;
     let source = &chain.program;
     let name = &source.name;
     if !is_xdp(&source.section) {

@@ -79,6 +79,8 @@ pub struct Lifter<'a> {
     pub insns: &'a [Insn],
     /// First instructions by program array and slot.
     pub slots: &'a BTreeMap<usize, BTreeMap<u32, usize>>,
+    /// Maps of programs or maps in which nothing is.
+    pub empty: &'a BTreeSet<usize>,
     pub flow: &'a Flow,
     pub lines: &'a Lines,
     pub program: Program,
@@ -90,8 +92,7 @@ pub struct Lifter<'a> {
     pub tables: BTreeMap<usize, Known>,
     /// Constant arrays by map, element's bytes and first byte.
     pub arrays: HashMap<(usize, u32, i64), nicforge_ir::ConstId>,
-    /// What a message to the host is: bytes, type, and its parts.
-    pub message: Option<(u32, nicforge_ir::Type, Node)>,
+    pub message: Option<crate::host::Message>,
     /// Values that are packet bytes, by which a value of more bytes can be read at once.
     pub bytes: HashMap<ValueId, crate::bytes::Bytes>,
     /// How often the packet was changed.
@@ -121,6 +122,7 @@ impl<'a> Lifter<'a> {
             object,
             insns: &chain.program.insns,
             slots: &chain.slots,
+            empty: &chain.empty,
             flow,
             lines,
             program,
@@ -209,7 +211,8 @@ impl<'a> Lifter<'a> {
                         }
                     }
                 },
-                CALL if insn.src == 1 => at = enter(at, insn, &mut state)?,
+                // Nobody filled in what the linker leaves to the kernel.
+                CALL if insn.src == 1 && insn.imm != -1 => at = enter(at, insn, &mut state)?,
                 CALL => return refuse("calls a function of the kernel (kfunc)"),
                 _ if jumps(insn) => at = target(self.insns, at).unwrap_or(usize::MAX),
                 code if matches!(code & 7, class::JMP | class::JMP32) => {
@@ -235,7 +238,9 @@ impl<'a> Lifter<'a> {
         if state.frames.len() > 1 {
             return refuse("calls bpf_tail_call in a function");
         }
-        let Some(slots) = self.slots.get(&map) else {
+        let none = BTreeMap::new();
+        let known = self.slots.get(&map);
+        let Some(slots) = known.or(self.empty.contains(&map).then_some(&none)) else {
             let name = self.map_name(map);
             return refuse(format!(
                 "calls bpf_tail_call with map `{name}`, whose programs are not known; say \

@@ -49,6 +49,18 @@ impl Subject {
         (0..).zip(frames).map(event).collect()
     }
 
+    /// Why the kernel's test run does not take the program, if so.
+    pub fn not_alone(&self) -> Option<String> {
+        let section = &self.lifted.source.section;
+        let mut parts = section.split('/');
+        parts.next()?;
+        let kind = parts.next().filter(|kind| matches!(*kind, "devmap" | "cpumap"))?;
+        Some(format!(
+            "was not run: section `{section}` is for programs in entries of a {kind}, which run \
+             behind a redirect only"
+        ))
+    }
+
     /// Runs both and compares verdicts, packets and maps. Events by other ports than the first are
     /// left out: the kernel's test run knows one interface.
     pub fn judge(
