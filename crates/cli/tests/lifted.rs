@@ -18,15 +18,15 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         return;
     }
     let place = Place::new();
-    ["counters", "tunnel", "calls", "loops", "loader"]
-        .into_iter()
-        .for_each(|name| object(&place, name));
+    let objects = ["counters", "tunnel", "calls", "loops", "loader", "apart"];
+    objects.into_iter().for_each(|name| object(&place, name));
     for (program, tables) in [
         ("counters.o", 2),
         ("calls.o", 3),
         ("tunnel.o:encapsulate", 0),
         ("tunnel.o:xdp/out", 0),
         ("loops.o", 1),
+        ("apart.o", 1),
         ("loader.o:xdp/metadata", 0),
         ("loader.o:xdp/members", 1),
         ("loader.o:xdp/sample", 0),

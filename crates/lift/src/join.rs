@@ -11,10 +11,13 @@ use crate::state::{Lookup, Memory, State, Target};
 use crate::value::{Abs, Num, Place};
 use crate::walk::Lifter;
 
-/// Where a way may end, and what is known at each of these places.
+/// Where a way may end, and what is known there.
+///
+/// What cannot be one, such as packets with and without a header put in front, is kept apart: the
+/// label of an end is its place and, times [`Lifter::labels`], which of the states there it is.
 #[derive(Clone)]
 pub struct Ends {
-    /// The place, as a number like others.
+    /// The label, as a number like others.
     pub next: Num,
     pub states: BTreeMap<usize, State>,
 }
@@ -36,7 +39,7 @@ pub struct Way {
 struct Meeting<'l, 'a> {
     lifter: &'l mut Lifter<'a>,
     inst: InstId,
-    /// Name of the meeting, for what cannot be one.
+    /// The place, for what cannot be one.
     name: usize,
     /// Values from this one on were made in a region and are not seen outside.
     inner: u32,
@@ -62,25 +65,17 @@ impl Lifter<'_> {
     ///
     /// # Errors
     /// The ways must be kept apart.
-    pub fn meet(
-        &mut self,
-        inst: InstId,
-        name: usize,
-        inner: u32,
-        mut ways: [Way; 2],
-    ) -> Result<Ends, Halt> {
-        let places = ways[0].ends.states.keys();
-        let common = places.filter(|at| ways[1].ends.states.contains_key(at));
-        for place in common.copied().collect::<Vec<_>>() {
-            if differ(&ways[0].ends.states[&place], &ways[1].ends.states[&place]) {
-                return Err(Halt::Split(name));
-            }
-            self.settle(&mut ways, place)?;
+    pub fn meet(&mut self, inst: InstId, inner: u32, mut ways: [Way; 2]) -> Result<Ends, Halt> {
+        self.relabel(&mut ways);
+        let labels = ways[0].ends.states.keys();
+        let common = labels.filter(|label| ways[1].ends.states.contains_key(label));
+        for label in common.copied().collect::<Vec<_>>() {
+            self.settle(&mut ways, label)?;
         }
         let [a, b] = ways;
         let mut meeting = Meeting {
             inst,
-            name,
+            name: 0,
             inner,
             numbers: Vec::new(),
             raw: Vec::new(),
@@ -95,15 +90,17 @@ impl Lifter<'_> {
         let next = meeting.number(a.ends.next, b.ends.next);
         let mut states = BTreeMap::new();
         let mut others = b.ends.states;
-        for (place, one) in a.ends.states {
-            let state = match others.remove(&place) {
-                Some(other) => meeting.state(place, one, other)?,
+        for (label, one) in a.ends.states {
+            let place = label % meeting.lifter.labels();
+            let state = match others.remove(&label) {
+                Some(other) => meeting.state(place, one, other),
                 None => meeting.carried(place, one, true),
             };
-            states.insert(place, state);
+            states.insert(label, state);
         }
-        for (place, other) in others {
-            states.insert(place, meeting.carried(place, other, false));
+        for (label, other) in others {
+            let place = label % meeting.lifter.labels();
+            states.insert(label, meeting.carried(place, other, false));
         }
         let Meeting { numbers, raw, order, .. } = meeting;
         for (region, first) in [(a.region, true), (b.region, false)] {
@@ -126,6 +123,48 @@ impl Lifter<'_> {
             self.build().push0(Op::Yield(values));
         }
         Ok(Ends { next, states })
+    }
+
+    /// Gives ends of the second way the labels of those of the first that they can be one with,
+    /// and others labels that the first way does not have.
+    fn relabel(&mut self, ways: &mut [Way; 2]) {
+        let labels = self.labels();
+        let [first, second] = ways;
+        let mut free: Vec<usize> = first.ends.states.keys().copied().collect();
+        let mut taken: BTreeSet<usize> = free.iter().copied().collect();
+        let mut renamed = Vec::new();
+        let mut states = BTreeMap::new();
+        for (label, state) in std::mem::take(&mut second.ends.states) {
+            let place = label % labels;
+            let live = self.live(&[place]);
+            let kinds = self.apart.contains(&place).then_some(live);
+            let fits = |other: &usize| {
+                other % labels == place && !differ(&first.ends.states[other], &state, kinds)
+            };
+            let own = free.iter().position(|other| *other == label && fits(other));
+            let new = match own.or_else(|| free.iter().position(&fits)) {
+                Some(at) => free.swap_remove(at),
+                None => {
+                    let mut all = (0..).map(|nth| place + nth * labels);
+                    all.find(|label| !taken.contains(label)).unwrap_or(label)
+                }
+            };
+            taken.insert(new);
+            if new != label {
+                renamed.push((label, new));
+            }
+            states.insert(new, state);
+        }
+        second.ends.states = states;
+        if let Some(region) = second.region {
+            self.at = region;
+            let old = second.ends.next;
+            for (label, new) in renamed {
+                let same = self.equals(old, label as u64);
+                let new = Num::known(new as u64);
+                second.ends.next = self.select(same, new, second.ends.next);
+            }
+        }
     }
 
     /// Writes back what only one way to a place changed, or what both cannot give on.
@@ -377,7 +416,9 @@ impl Meeting<'_, '_> {
         let null = Cond::Known(false);
         let hit = if first { self.cond(found.hit, null) } else { self.cond(null, found.hit) };
         if found.key.as_u32() < self.inner {
-            return Some(Lookup { hit, parts: Vec::new(), dirty: false, ..found });
+            // What was read on that way only is not seen here.
+            let value = found.value.filter(|value| value.as_u32() < self.inner);
+            return Some(Lookup { hit, parts: Vec::new(), value, dirty: false, ..found });
         }
         let (region, ty) = (self.lifter.opposite(self.inst, first), self.lifter.body.ty(found.key));
         self.lifter.at = region;
@@ -410,7 +451,8 @@ impl Meeting<'_, '_> {
     }
 
     /// What is known at a place that both ways come to.
-    fn state(&mut self, place: usize, a: State, b: State) -> Result<State, Halt> {
+    fn state(&mut self, place: usize, a: State, b: State) -> State {
+        self.name = place;
         self.sides = [a.lookups.clone(), b.lookups.clone()];
         self.pairs.clear();
         let live = self.lifter.live(&[place]);
@@ -437,8 +479,7 @@ impl Meeting<'_, '_> {
             (Some(Target::Port(x)), None) => Some(Target::Port(self.number(x, Num::known(0)))),
             (None, Some(Target::Port(y))) => Some(Target::Port(self.number(Num::known(0), y))),
             (x, y) if x == y => x,
-            (x, None) | (None, x) => x,
-            _ => return Err(Halt::Split(self.name)),
+            (x, y) => x.or(y),
         };
         // Dirty entries that no register points to must still be written.
         let outer = |found: &Lookup| {
@@ -456,7 +497,7 @@ impl Meeting<'_, '_> {
             self.lookup(Some(id), Some(id));
         }
         joined.lookups = std::mem::take(&mut self.lookups);
-        Ok(joined)
+        joined
     }
 
     /// What is known at a place that one way comes to, and the other never.
@@ -511,12 +552,51 @@ impl Meeting<'_, '_> {
     }
 }
 
-/// Whether ways cannot go on as one.
-fn differ(a: &State, b: &State) -> bool {
-    a.front.bytes != b.front.bytes
+/// Whether ways cannot go on as one; with the registers that are read later, also because they
+/// hold different kinds of pointers.
+fn differ(a: &State, b: &State, kinds: Option<u16>) -> bool {
+    let targets = match (a.redirect, b.redirect) {
+        (Some(Target::Port(_)), Some(Target::Port(_))) => false,
+        (Some(x), Some(y)) => x != y,
+        _ => false,
+    };
+    targets
+        || a.front.bytes != b.front.bytes
         || a.metadata != b.metadata
         || a.epoch != b.epoch
         || a.tail_calls != b.tail_calls
         || a.frames.len() != b.frames.len()
         || a.frames.iter().zip(&b.frames).any(|(a, b)| a.back != b.back)
+        || kinds.is_some_and(|live| !alike(a, b, live))
+}
+
+/// Whether both hold the same kinds of pointers everywhere.
+fn alike(a: &State, b: &State, live: u16) -> bool {
+    let same = |x: &Abs, y: &Abs| match (x, y) {
+        (Abs::Nothing | Abs::Mixed(_), _) | (_, Abs::Nothing | Abs::Mixed(_)) => true,
+        (Abs::Num(_), Abs::Num(_)) => true,
+        (Abs::Packet { epoch: e, .. }, Abs::Packet { epoch: f, .. }) => e == f,
+        (Abs::Stack { frame: f, .. }, Abs::Stack { frame: g, .. }) => f == g,
+        (Abs::Constant { map: m, .. }, Abs::Constant { map: n, .. }) => m == n,
+        (Abs::Value { lookup: l, .. }, Abs::Value { lookup: m, .. }) => {
+            let map = |state: &State, id| state.lookups.get(id).map(|found| found.map);
+            l == m || map(a, l).is_some() && map(a, l) == map(b, m)
+        }
+        (Abs::Value { .. }, Abs::Num(num)) | (Abs::Num(num), Abs::Value { .. }) => {
+            *num == Num::known(0)
+        }
+        _ => x == y,
+    };
+    let memory = |x: &Memory, y: &Memory| {
+        x.slots.iter().all(|(off, (size, abs))| match y.exact(*off, *size) {
+            Some(other) => same(abs, &other),
+            None => y.overlapping(*off, *size).is_empty(),
+        })
+    };
+    let regs = a.regs.iter().zip(&b.regs).enumerate();
+    regs.filter(|(at, _)| live >> at & 1 != 0).all(|(_, (x, y))| same(x, y))
+        && memory(&a.front.memory, &b.front.memory)
+        && a.frames.iter().zip(&b.frames).all(|(x, y)| {
+            memory(&x.memory, &y.memory) && x.saved.iter().zip(&y.saved).all(|(x, y)| same(x, y))
+        })
 }

@@ -48,7 +48,7 @@ use lines::Lines;
 use state::State;
 use walk::{Lifter, Stops};
 
-/// How often the walk begins again with ways kept apart.
+/// How often the walk begins again with ways kept apart at one place more.
 const MOST_ATTEMPTS: usize = 64;
 /// Stack of the thread that walks, which goes as deep as branches are nested.
 const STACK_BYTES: usize = 512 << 20;

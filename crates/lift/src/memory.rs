@@ -142,7 +142,23 @@ impl Lifter<'_> {
             return Ok(self.combine(&parts, bytes));
         }
         if place.var.is_some() && (front > place.off || place.off < 0) {
-            return refuse("reads at a varying place of headers that were put in front");
+            let Some(places) = place.var.and_then(|var| Some((var, self.places(var)?))) else {
+                return refuse("reads at a varying place of headers that were put in front");
+            };
+            let (var, places) = places;
+            let mut found: Option<Num> = None;
+            for (at, known) in places.into_iter().rev() {
+                let here = Place::at(place.off.wrapping_add(at as i64));
+                let one = self.load_packet(state, here, bytes)?;
+                found = Some(match found {
+                    None => one,
+                    Some(other) => {
+                        let same = self.compare(CmpOp::Eq, false, var, known, 64);
+                        self.select(same, one, other)
+                    }
+                });
+            }
+            return Ok(found.unwrap_or(Num::known(0)));
         }
         let off = self.offset(state, place)?;
         let pkt = self.pkt;

@@ -5,8 +5,9 @@
 //! that they share, or to where all ways meet, and what they know is [joined](crate::join). Where
 //! ways end at different places, the place is a number like others, and a choice by it follows; what
 //! is known is kept for each place. Ways of a loop end where the next trip begins.
-//! What cannot be joined is found only when it is read; then everything begins again with the ways
-//! of one branch more kept apart (the program behind it is written twice), so the walk ends. Loops
+//! What cannot be joined is found only when it is read; then everything begins again, and at one
+//! place more ways that hold different kinds of pointers are kept apart (the program behind it is
+//! written once for each), so the walk ends. Loops
 //! are followed trip by trip. [`MOST_STEPS`] bounds all of it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -44,14 +45,12 @@ pub struct Stops {
     pub at: Vec<usize>,
     /// Number of frames there.
     pub depth: usize,
-    /// The branch whose ways meet there.
-    pub name: usize,
 }
 
 impl Stops {
     /// None: the walk goes on until the packet left.
     pub fn never() -> Stops {
-        Stops { at: Vec::new(), depth: usize::MAX, name: usize::MAX }
+        Stops { at: Vec::new(), depth: usize::MAX }
     }
 
     fn contain(&self, at: usize, depth: usize) -> bool {
@@ -97,7 +96,7 @@ pub struct Lifter<'a> {
     pub bytes: HashMap<ValueId, crate::bytes::Bytes>,
     /// How often the packet was changed.
     pub version: u32,
-    /// Meetings that are none.
+    /// Places where ways with different kinds of pointers are kept apart.
     pub apart: &'a BTreeSet<usize>,
     /// The instruction that is followed.
     pub here: usize,
@@ -413,9 +412,7 @@ impl<'a> Lifter<'a> {
 
     /// Where two ways meet: at the first instruction that they share, or where all ways do.
     fn stops(&self, ways: [usize; 2], depth: usize, like: Option<usize>, outer: &Stops) -> Stops {
-        let Some(name) = like.filter(|like| !self.apart.contains(like)) else {
-            return outer.clone();
-        };
+        let Some(name) = like else { return outer.clone() };
         let mut at = match self.flow.meet[name] {
             Some(meet) if !self.only_returns(meet, depth) => vec![meet],
             None if depth > 1 => vec![self.insns.len()],
@@ -431,48 +428,62 @@ impl<'a> Lifter<'a> {
         at.extend(self.flow.shared(ways, &at));
         self.flow.sort(name, &mut at);
         at.dedup();
-        if at == outer.at { outer.clone() } else { Stops { at, depth, name } }
+        if at == outer.at { outer.clone() } else { Stops { at, depth } }
     }
 
     /// Goes on where two ways met: at one of a few places, the first of which may lead to others.
     fn go_on(&mut self, ended: Ended, mut inner: Stops, outer: &Stops) -> Result<Next, Halt> {
         let Ended::Here(mut ends) = ended else { return Ok(Next::Ended(Ended::Left)) };
+        let labels = self.labels();
         loop {
-            let inside =
-                |at: &&usize| ends.states.contains_key(*at) && !outer.contain(**at, inner.depth);
             // Where somebody around goes on must not be passed.
-            let Some(first) = inner.at.iter().find(inside).copied() else {
+            let mut inside = inner.at.iter().filter(|at| !outer.contain(**at, inner.depth));
+            let label = inside.find_map(|place| {
+                ends.states.keys().find(|label| **label % labels == *place).copied()
+            });
+            let found = label.and_then(|label| Some((label, ends.states.remove(&label)?)));
+            let Some((label, mut state)) = found else {
                 return Ok(Next::Ended(Ended::Here(ends)));
             };
-            let Some(mut state) = ends.states.remove(&first) else {
-                return refuse("ways that end nowhere");
-            };
+            let first = label % labels;
             if ends.states.is_empty() {
                 let end = first == self.insns.len();
                 let at = if end { leave(&mut state) } else { first };
                 return Ok(Next::At(at, Box::new(state)));
             }
             inner.at.retain(|at| *at != first);
-            let cond = match self.equals(ends.next, first as u64) {
+            let stops = inner.clone();
+            if ends.states.keys().any(|label| label % labels == first) {
+                inner.at.insert(0, first);
+            }
+            let cond = match self.equals(ends.next, label as u64) {
                 Cond::Value(cond) => cond,
                 Cond::Known(false) => continue,
-                Cond::Known(true) => return Ok(Next::At(first, Box::new(state))),
+                Cond::Known(true) => {
+                    ends.states = BTreeMap::from([(label, state)]);
+                    continue;
+                }
             };
             let (then, stay) = (self.build().new_block(), self.build().new_block());
             let (outside, span) = (self.at, self.span);
             let mark = self.body.values.len() as u32;
             let inst = self.build().push0(Op::If { cond, likely: None, then, other: stay });
             self.at = then;
-            let ended = self.walk(first, state, &inner)?;
+            let ended = self.walk(first, state, &stops)?;
             (self.at, self.span) = (outside, span);
             let stays = Way { ends: *ends, region: Some(stay) };
             let ways = match ended {
                 Ended::Here(ends) => [Way { ends: *ends, region: Some(then) }, stays],
                 Ended::Left => [Way { ends: stays.ends.clone(), region: None }, stays],
             };
-            ends = Box::new(self.meet(inst, inner.name, mark, ways)?);
+            ends = Box::new(self.meet(inst, mark, ways)?);
             self.at = outside;
         }
+    }
+
+    /// More than every place where ways end: labels of ends count places by it.
+    pub fn labels(&self) -> usize {
+        self.insns.len() + 1
     }
 
     /// Registers that are read behind any of these places.
@@ -532,7 +543,7 @@ impl<'a> Lifter<'a> {
                 (Way { ends: *a, region: Some(then) }, Way { ends: *b, region: Some(other) })
             }
         };
-        let ends = self.meet(inst, inner.name, mark, [a, b])?;
+        let ends = self.meet(inst, mark, [a, b])?;
         self.at = outside;
         Ok(Ended::Here(Box::new(ends)))
     }
