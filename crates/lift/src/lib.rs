@@ -11,6 +11,7 @@
 //!
 //! Architecture invariant: nothing here knows a target, a file or the operating system.
 
+mod alike;
 mod arithmetic;
 mod bytes;
 mod calls;
