@@ -18,15 +18,27 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         return;
     }
     let place = Place::new();
-    ["counters", "tunnel", "calls"].into_iter().for_each(|name| object(&place, name));
-    for (program, tables) in
-        [("counters.o", 2), ("calls.o", 3), ("tunnel.o:encapsulate", 0), ("tunnel.o:xdp/out", 0)]
-    {
+    let objects = ["counters", "tunnel", "calls", "loops", "loader", "apart"];
+    objects.into_iter().for_each(|name| object(&place, name));
+    for (program, tables) in [
+        ("counters.o", 2),
+        ("calls.o", 3),
+        ("tunnel.o:encapsulate", 0),
+        ("tunnel.o:xdp/out", 0),
+        ("loops.o", 1),
+        ("apart.o", 1),
+        ("loader.o:xdp/metadata", 0),
+        ("loader.o:xdp/members", 1),
+        ("loader.o:xdp/sample", 0),
+    ] {
         let ran = place.run(&["verify", program]);
         let matches = format!("matches the reference: 400 of 400 events, {tables} of {tables}");
         assert!(ran.ok().contains(&format!("the object in the kernel {matches}")), "{ran:?}");
         assert!(ran.out.contains(&format!("xdp {matches}")), "{ran:?}");
     }
+    // What the test run does not take is compared on the target only.
+    let ran = place.run(&["verify", "loader.o:alone"]);
+    assert!(ran.ok().contains("was not run: section `xdp/cpumap` is for programs in"), "{ran:?}");
     place.is_clean();
 }
 

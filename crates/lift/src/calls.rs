@@ -21,6 +21,9 @@ const HEADROOM: i64 = 256 - 40;
 const MOST_BYTES: u64 = 512;
 
 pub const EINVAL: u64 = -22i64 as u64;
+const EACCES: u64 = -13i64 as u64;
+/// Bytes of metadata that every kernel grants.
+const MOST_METADATA: i64 = 32;
 pub const XDP_REDIRECT: u64 = 4;
 
 impl Lifter<'_> {
@@ -72,8 +75,7 @@ impl Lifter<'_> {
             n::FIB_LOOKUP => return self.fib_lookup(state, args),
             n::ADJUST_HEAD => return self.adjust_head(state, args[1]),
             n::ADJUST_TAIL => return self.adjust_tail(state, args[1]),
-            // No room for metadata: the kernel answers so where a driver has none.
-            n::ADJUST_META => return refuse(format!("calls {name}: metadata is not supported")),
+            n::ADJUST_META => Abs::Num(self.adjust_meta(state, args[1])?),
             _ => return refuse(format!("calls {name}, which has no meaning here")),
         };
         done(state, result);
@@ -229,9 +231,9 @@ impl Lifter<'_> {
             return refuse("bpf_xdp_adjust_head by a number that varies");
         };
         if by <= 0 {
-            let room = state.front.bytes - by <= HEADROOM;
+            let room = state.front.bytes + state.metadata - by <= HEADROOM;
             if room {
-                self.shift_front(state, -by);
+                self.shift_front(state, -by)?;
                 state.front.bytes -= by;
                 state.at_least -= by;
                 state.epoch += 1;
@@ -241,6 +243,27 @@ impl Lifter<'_> {
         }
         let fits = self.fits(state, by + SHORTEST);
         self.may_fail(state, fits, First::Behead(by))
+    }
+
+    /// Metadata is memory in front of the packet that lasts as long as the program.
+    fn adjust_meta(&mut self, state: &mut State, by: Abs) -> Result<Num, Halt> {
+        let by = self.cut(by, 4)?;
+        let Some(by) = by.constant().map(|by| i64::from(by as u32 as i32)) else {
+            return refuse("bpf_xdp_adjust_meta by a number that varies");
+        };
+        let bytes = state.metadata - by;
+        if bytes < 0 || state.front.bytes + bytes > HEADROOM {
+            return Ok(Num::known(EINVAL));
+        }
+        if bytes % 4 != 0 {
+            return Ok(Num::known(EACCES));
+        }
+        if bytes > MOST_METADATA {
+            return refuse(format!("{bytes} bytes of metadata, for which kernels differ"));
+        }
+        state.metadata = bytes;
+        state.epoch += 1;
+        Ok(Num::known(0))
     }
 
     fn adjust_tail(&mut self, state: &mut State, by: Abs) -> Result<Option<Fork>, Halt> {
@@ -294,7 +317,7 @@ impl Lifter<'_> {
                     let len = self.build().int(off as u64, Type::U32);
                     self.push1(Op::Skip { pkt, len }, Type::BOOL);
                 }
-                self.shift_front(state, -by);
+                self.shift_front(state, -by)?;
                 state.front.bytes = (state.front.bytes - by).max(0);
                 state.at_least -= by;
             }
@@ -314,14 +337,26 @@ impl Lifter<'_> {
         Ok(())
     }
 
-    /// Moves what is known of bytes in front.
-    fn shift_front(&mut self, state: &mut State, by: i64) {
+    /// Moves what is known of bytes in front. Metadata stays in front of the packet, over whatever
+    /// was there, and leaves its bytes behind.
+    fn shift_front(&mut self, state: &mut State, by: i64) -> Result<(), Halt> {
+        let mut metadata = Vec::new();
+        for (at, bytes) in halves(0, state.metadata as u32) {
+            let at = i64::from(at) - state.metadata;
+            let pointer = Abs::Packet { place: Place::at(at), epoch: state.epoch };
+            metadata.push((at, bytes, self.load(state, pointer, 0, bytes)?));
+        }
         let slots = std::mem::take(&mut state.front.memory.slots);
         state.front.memory.slots = slots
             .into_iter()
             .map(|(at, slot)| (at + by, slot))
             .filter(|(at, _)| *at >= -256)
             .collect();
+        for (at, bytes, value) in metadata {
+            let pointer = Abs::Packet { place: Place::at(at), epoch: state.epoch };
+            self.store(state, pointer, 0, bytes, value)?;
+        }
+        Ok(())
     }
 
     /// A comparison with a known number, as a condition.

@@ -10,6 +10,7 @@ use nicforge_isa::ebpf::Insn;
 use nicforge_isa::ebpf::insn::{LDDW, SOURCE_REGISTER, class};
 
 use crate::helpers;
+use crate::loops::Loops;
 
 /// `exit`, and a call of a helper or function.
 pub const EXIT: u8 = 0x95;
@@ -24,6 +25,7 @@ pub struct Flow {
     /// Place in an order in which control goes on but for jumps back.
     rank: Vec<usize>,
     next: Vec<[Option<usize>; 2]>,
+    loops: Loops,
     returns: Vec<bool>,
 }
 
@@ -69,7 +71,8 @@ impl Flow {
         }
         let next: Vec<_> = (0..insns.len()).map(|at| successors(insns, at)).collect();
         let (rank, returns) = (rank(&next), returns(insns, entries));
-        Ok(Flow { meet: meet(insns, &returns), live: live(insns), rank, next, returns })
+        let (loops, meet) = (Loops::of(&next, &rank), meet(insns, &returns));
+        Ok(Flow { meet, live: live(insns), rank, next, loops, returns })
     }
 
     /// The first instruction that two ways share before they come to one of `until`.
@@ -93,9 +96,19 @@ impl Flow {
         seen
     }
 
-    /// Sorts instructions by how soon control comes to them.
-    pub fn sort(&self, list: &mut [usize]) {
-        list.sort_by_key(|at| self.rank.get(*at).copied().unwrap_or(usize::MAX));
+    /// First instructions of the loops around one, outer ones first.
+    pub fn headers(&self, at: usize) -> impl Iterator<Item = usize> {
+        self.loops.around(at).iter().map(|one| self.loops.all[*one].header)
+    }
+
+    /// Sorts instructions by how soon control comes to them from `from`: what is left of a trip of
+    /// a loop comes before the next trip, and that before what is behind the loop.
+    pub fn sort(&self, from: usize, list: &mut [usize]) {
+        list.sort_by_cached_key(|at| {
+            let phase = |one: &usize| self.loops.all[*one].phase(*at);
+            let phases: Vec<u8> = self.loops.around(from).iter().map(phase).collect();
+            (phases, self.rank.get(*at).copied().unwrap_or(usize::MAX))
+        });
     }
 }
 

@@ -1,13 +1,15 @@
 //! Helpers that speak with the host: messages, and the kernel's routes.
 
-use nicforge_ir::{Direction, Event, Field, Op, Param, Proj, StructDef, Type, ValueId};
+use nicforge_ir::{
+    BinOp, CmpOp, Direction, Event, Field, Op, Param, Proj, StructDef, Type, ValueId,
+};
 use nicforge_isa::ebpf::helper_name;
 
 use crate::calls::done;
 use crate::emit::Cond;
 use crate::error::{Halt, refuse};
 use crate::helpers::number as n;
-use crate::layout::divide;
+use crate::layout::{Node, divide};
 use crate::state::State;
 use crate::value::{Abs, Num};
 use crate::walk::{Fork, Lifter};
@@ -29,18 +31,29 @@ const AF_INET6: u64 = 10;
 /// What a look-up without an answer returns (`BPF_FIB_LKUP_RET_NOT_FWDED`).
 const NOT_FORWARDED: u64 = 4;
 
+/// Bytes of the packet in a message at most.
+pub const MOST_SAMPLED: u32 = 256;
+
+/// What messages to the host are.
+pub struct Message {
+    size: u32,
+    /// Bytes of the packet follow.
+    packet: bool,
+    ty: Type,
+    node: Node,
+}
+
 impl Lifter<'_> {
     /// `bpf_perf_event_output` and `bpf_ringbuf_output`: bytes of memory as a message.
     pub fn message(&mut self, state: &mut State, helper: i32, args: [Abs; 5]) -> Result<Abs, Halt> {
         let name = helper_name(helper);
-        let (data, size) = if helper == n::RINGBUF_OUTPUT {
-            (args[1], args[2])
+        let (data, size, packet) = if helper == n::RINGBUF_OUTPUT {
+            (args[1], args[2], None)
         } else {
             // The upper half says how many bytes of the packet follow.
-            if self.num(args[2])?.hi >> 32 != 0 {
-                return refuse(format!("{name} with bytes of the packet"));
-            }
-            (args[3], args[4])
+            let flags = self.num(args[2])?;
+            let upper = self.binary(BinOp::Shr, flags, Num::known(32), 64);
+            (args[3], args[4], (upper != Num::known(0)).then_some(upper))
         };
         let (data, size) = (self.read(data)?, self.size(size)?);
         if size == 0 {
@@ -48,15 +61,22 @@ impl Lifter<'_> {
         }
         let known = self.program.event_named("host_msg");
         let (ty, node) = match (known, &self.message) {
-            (Some(_), Some((bytes, ty, node))) if *bytes == size => (*ty, node.clone()),
+            (Some(_), Some(known)) if (known.size, known.packet) == (size, packet.is_some()) => {
+                (known.ty, known.node.clone())
+            }
             (Some(_), _) => return refuse(format!("{name} with messages of several sizes")),
             (None, _) => {
                 let (ty, node) = divide(&mut self.program, "message", size, None);
-                self.message = Some((size, ty, node.clone()));
+                let packet = packet.is_some();
+                self.message = Some(Message { size, packet, ty, node: node.clone() });
                 (ty, node)
             }
         };
-        let (value, _) = self.gather(state, data, 0, ty, &node)?;
+        let (mut value, _) = self.gather(state, data, 0, ty, &node)?;
+        if let Some(count) = packet {
+            value = self.with_packet(state, value, count)?;
+        }
+        let ty = self.body.ty(value);
         let event = known.unwrap_or_else(|| {
             let param = Param { name: "msg".to_string(), ty, borrowed: false };
             self.program.events.push(Event {
@@ -71,6 +91,66 @@ impl Lifter<'_> {
         Ok(Abs::known(0))
     }
 
+    /// A message and the first `count` bytes of the packet, [`MOST_SAMPLED`] at most; zeros follow.
+    fn with_packet(
+        &mut self,
+        state: &mut State,
+        head: ValueId,
+        count: Num,
+    ) -> Result<ValueId, Halt> {
+        if state.front.bytes > 0 {
+            return refuse("sends bytes of a packet with headers that were put in front");
+        }
+        let bytes = self.program.array_of(Type::U8, MOST_SAMPLED);
+        let known = self.program.structs.iter().find(|(_, def)| def.name == "sample");
+        let ty = match known {
+            Some((id, _)) => Type::Struct(id),
+            None => {
+                let field = |name: &str, ty| Field {
+                    name: name.to_string(),
+                    ty,
+                    bit_width: None,
+                    big_endian: false,
+                };
+                let fields = vec![field("head", self.body.ty(head)), field("packet", bytes)];
+                let def = StructDef { name: "sample".to_string(), packed: true, fields };
+                Type::Struct(self.program.add_struct(def))
+            }
+        };
+        let count = self.value(count, 32);
+        let empty = self.push1(Op::Zero, bytes);
+        let zero = self.build().int(0, Type::U32);
+        let (pkt, outside, body) = (self.pkt, self.at, self.build().new_block());
+        let at = self.build().param(body, Type::U32, None);
+        let so_far = self.build().param(body, bytes, None);
+        self.at = body;
+        let (ok, byte) = self.build().push2(Op::Load { pkt, off: at }, Type::BOOL, Type::U8);
+        let wanted = self.push1(Op::Cmp(CmpOp::Lt, at, count), Type::BOOL);
+        let more = self.push1(Op::Bin(BinOp::And, ok, wanted), Type::BOOL);
+        let (then, other) = (self.build().new_block(), self.build().new_block());
+        self.build().push0(Op::If { cond: more, likely: None, then, other });
+        self.at = other;
+        self.build().push0(Op::Break { depth: 0, values: vec![at, so_far] });
+        self.at = then;
+        self.build().push0(Op::Yield(Vec::new()));
+        self.at = body;
+        let path = vec![Proj::Index(at)];
+        let with = self.push1(Op::Set { agg: so_far, path, value: byte }, bytes);
+        let one = self.build().int(1, Type::U32);
+        let next = self.push1(Op::Bin(BinOp::Add, at, one), Type::U32);
+        self.build().push0(Op::Continue { depth: 0, values: vec![next, with] });
+        self.at = outside;
+        let init = vec![zero, empty];
+        let op = Op::Loop { max_trips: MOST_SAMPLED, init, body };
+        let (_, packet) = self.build().push2(op, Type::U32, bytes);
+        let mut whole = self.push1(Op::Zero, ty);
+        for (field, value) in [(0, head), (1, packet)] {
+            let path = vec![Proj::Field(field)];
+            whole = self.push1(Op::Set { agg: whole, path, value }, ty);
+        }
+        Ok(whole)
+    }
+
     /// `bpf_fib_lookup`, of whose failures only one is known: the packet is not forwarded.
     pub fn fib_lookup(&mut self, state: &mut State, args: [Abs; 5]) -> Result<Option<Fork>, Halt> {
         let params = self.read(args[1])?;
@@ -80,8 +160,9 @@ impl Lifter<'_> {
         if self.size(args[2])? < FIB_BYTES {
             return refuse("bpf_fib_lookup with parameters that are too short");
         }
-        if self.num(args[3])?.constant() != Some(0) {
-            return refuse("bpf_fib_lookup with flags");
+        // Rules of policy routing, which `BPF_FIB_LOOKUP_DIRECT` leaves out, are not known anyway.
+        if !matches!(self.num(args[3])?.constant(), Some(0 | 1)) {
+            return refuse("bpf_fib_lookup with flags besides BPF_FIB_LOOKUP_DIRECT");
         }
         let (query, answer) = self.fib_types();
         let query = self.fib_query(state, params, query)?;

@@ -5,15 +5,34 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use nicforge_ir::{BlockId, InstId, Op, Type, Value, ValueDef, ValueId};
 
+use crate::alike::differ;
 use crate::emit::Cond;
 use crate::error::Halt;
 use crate::state::{Lookup, Memory, State, Target};
 use crate::value::{Abs, Num, Place};
 use crate::walk::Lifter;
 
-/// One of two ways: what is known at its end, and the region that ends there, unless it ended.
+/// Where a way may end, and what is known there.
+///
+/// What cannot be one, such as packets with and without a header put in front, is kept apart: the
+/// label of an end is its place and, times [`Lifter::labels`], which of the states there it is.
+#[derive(Clone)]
+pub struct Ends {
+    /// The label, as a number like others.
+    pub next: Num,
+    pub states: BTreeMap<usize, State>,
+}
+
+impl Ends {
+    /// One place.
+    pub fn at(place: usize, state: State) -> Ends {
+        Ends { next: Num::known(place as u64), states: BTreeMap::from([(place, state)]) }
+    }
+}
+
+/// One of two ways: where it ends, and the region that ends there, unless it ended.
 pub struct Way {
-    pub state: State,
+    pub ends: Ends,
     pub region: Option<BlockId>,
 }
 
@@ -21,7 +40,7 @@ pub struct Way {
 struct Meeting<'l, 'a> {
     lifter: &'l mut Lifter<'a>,
     inst: InstId,
-    /// Name of the meeting, for what cannot be one.
+    /// The place, for what cannot be one.
     name: usize,
     /// Values from this one on were made in a region and are not seen outside.
     inner: u32,
@@ -47,40 +66,43 @@ impl Lifter<'_> {
     ///
     /// # Errors
     /// The ways must be kept apart.
-    pub fn meet(
-        &mut self,
-        inst: InstId,
-        name: usize,
-        live: u16,
-        inner: u32,
-        mut ways: [Way; 2],
-    ) -> Result<State, Halt> {
-        let (a, b) = (&ways[0].state, &ways[1].state);
-        let apart = a.front.bytes != b.front.bytes
-            || a.epoch != b.epoch
-            || a.tail_calls != b.tail_calls
-            || a.frames.len() != b.frames.len()
-            || a.frames.iter().zip(&b.frames).any(|(a, b)| a.back != b.back);
-        if apart {
-            return Err(Halt::Split(name));
+    pub fn meet(&mut self, inst: InstId, inner: u32, mut ways: [Way; 2]) -> Result<Ends, Halt> {
+        self.relabel(&mut ways);
+        let labels = ways[0].ends.states.keys();
+        let common = labels.filter(|label| ways[1].ends.states.contains_key(label));
+        for label in common.copied().collect::<Vec<_>>() {
+            self.settle(&mut ways, label)?;
         }
-        self.settle(&mut ways)?;
         let [a, b] = ways;
         let mut meeting = Meeting {
             inst,
-            name,
+            name: 0,
             inner,
             numbers: Vec::new(),
             raw: Vec::new(),
             known: HashMap::new(),
             order: Vec::new(),
             regions: [a.region, b.region],
-            sides: [a.state.lookups.clone(), b.state.lookups.clone()],
+            sides: [BTreeMap::new(), BTreeMap::new()],
             lookups: BTreeMap::new(),
             pairs: HashMap::new(),
             lifter: self,
         };
-        let state = meeting.state(a.state, b.state, live)?;
+        let next = meeting.number(a.ends.next, b.ends.next);
+        let mut states = BTreeMap::new();
+        let mut others = b.ends.states;
+        for (label, one) in a.ends.states {
+            let place = label % meeting.lifter.labels();
+            let state = match others.remove(&label) {
+                Some(other) => meeting.state(place, one, other),
+                None => meeting.carried(place, one, true),
+            };
+            states.insert(label, state);
+        }
+        for (label, other) in others {
+            let place = label % meeting.lifter.labels();
+            states.insert(label, meeting.carried(place, other, false));
+        }
         let Meeting { numbers, raw, order, .. } = meeting;
         for (region, first) in [(a.region, true), (b.region, false)] {
             let Some(region) = region else { continue };
@@ -101,30 +123,89 @@ impl Lifter<'_> {
             let values = order.iter().map(|yielded| one(self, yielded)).collect();
             self.build().push0(Op::Yield(values));
         }
-        Ok(state)
+        Ok(Ends { next, states })
     }
 
-    /// Writes back what only one way changed, or what both cannot give on.
-    fn settle(&mut self, ways: &mut [Way; 2]) -> Result<(), Halt> {
+    /// Gives ends of the second way the labels of those of the first that they can be one with,
+    /// and others labels that the first way does not have.
+    fn relabel(&mut self, ways: &mut [Way; 2]) {
+        let labels = self.labels();
+        let [first, second] = ways;
+        let mut free: Vec<usize> = first.ends.states.keys().copied().collect();
+        let mut taken: BTreeSet<usize> = free.iter().copied().collect();
+        let mut renamed = Vec::new();
+        let mut states = BTreeMap::new();
+        for (label, state) in std::mem::take(&mut second.ends.states) {
+            let place = label % labels;
+            let live = self.live(&[place]);
+            let kinds = self.apart.contains(&place).then_some(live);
+            let fits = |other: &usize| {
+                other % labels == place && !differ(&first.ends.states[other], &state, kinds)
+            };
+            let own = free.iter().position(|other| *other == label && fits(other));
+            let new = match own.or_else(|| free.iter().position(&fits)) {
+                Some(at) => free.swap_remove(at),
+                None => {
+                    let mut all = (0..).map(|nth| place + nth * labels);
+                    all.find(|label| !taken.contains(label)).unwrap_or(label)
+                }
+            };
+            taken.insert(new);
+            if new != label {
+                renamed.push((label, new));
+            }
+            states.insert(new, state);
+        }
+        second.ends.states = states;
+        if let Some(region) = second.region {
+            self.at = region;
+            let old = second.ends.next;
+            for (label, new) in renamed {
+                let same = self.equals(old, label as u64);
+                let new = Num::known(new as u64);
+                second.ends.next = self.select(same, new, second.ends.next);
+            }
+        }
+    }
+
+    /// Writes back what only one way to a place changed, or what both cannot give on.
+    fn settle(&mut self, ways: &mut [Way; 2], place: usize) -> Result<(), Halt> {
         let dirty = |way: &Way| -> BTreeSet<u32> {
-            way.state.lookups.iter().filter(|(_, l)| l.dirty).map(|(id, _)| *id).collect()
+            let lookups = &way.ends.states[&place].lookups;
+            lookups.iter().filter(|(_, l)| l.dirty).map(|(id, _)| *id).collect()
         };
         let all: BTreeSet<u32> = dirty(&ways[0]).union(&dirty(&ways[1])).copied().collect();
         for id in all {
             // An entry that is not there must not be written.
             let there = |l: &Lookup| l.dirty || l.hit == Cond::Known(true);
             let both = ways.iter().all(|way| {
-                let found = way.state.lookups.get(&id);
+                let found = way.ends.states[&place].lookups.get(&id);
                 found.is_some_and(|l| l.value.is_some() && !l.stale && there(l))
             });
-            let same = both && ways[0].state.lookups[&id].key == ways[1].state.lookups[&id].key;
-            if !same {
-                for way in ways.iter_mut() {
-                    if let Some(region) = way.region {
-                        self.at = region;
-                        self.flush(&mut way.state, id)?;
-                    }
+            let key = |way: &Way| way.ends.states[&place].lookups[&id].key;
+            if both && key(&ways[0]) == key(&ways[1]) {
+                continue;
+            }
+            for way in ways.iter_mut() {
+                let Some(region) = way.region else { continue };
+                self.at = region;
+                let here = self.equals(way.ends.next, place as u64);
+                let Some(state) = way.ends.states.get_mut(&place) else { continue };
+                // A way that may end elsewhere writes only if it ends here.
+                let Cond::Value(cond) = here else {
+                    self.flush(state, id)?;
+                    continue;
+                };
+                if state.lookups.get(&id).is_none_or(|found| !found.dirty) {
+                    continue;
                 }
+                let (then, other) = (self.build().new_block(), self.build().new_block());
+                self.build().push0(Op::If { cond, likely: None, then, other });
+                self.at = then;
+                self.flush(state, id)?;
+                self.build().push0(Op::Yield(Vec::new()));
+                self.at = other;
+                self.build().push0(Op::Yield(Vec::new()));
             }
         }
         Ok(())
@@ -336,7 +417,9 @@ impl Meeting<'_, '_> {
         let null = Cond::Known(false);
         let hit = if first { self.cond(found.hit, null) } else { self.cond(null, found.hit) };
         if found.key.as_u32() < self.inner {
-            return Some(Lookup { hit, parts: Vec::new(), dirty: false, ..found });
+            // What was read on that way only is not seen here.
+            let value = found.value.filter(|value| value.as_u32() < self.inner);
+            return Some(Lookup { hit, parts: Vec::new(), value, dirty: false, ..found });
         }
         let (region, ty) = (self.lifter.opposite(self.inst, first), self.lifter.body.ty(found.key));
         self.lifter.at = region;
@@ -368,18 +451,19 @@ impl Meeting<'_, '_> {
         joined
     }
 
-    fn state(&mut self, a: State, b: State, live: u16) -> Result<State, Halt> {
+    /// What is known at a place that both ways come to.
+    fn state(&mut self, place: usize, a: State, b: State) -> State {
+        self.name = place;
+        self.sides = [a.lookups.clone(), b.lookups.clone()];
+        self.pairs.clear();
+        let live = self.lifter.live(&[place]);
         let mut joined = a.clone();
         for (at, slot) in joined.regs.iter_mut().enumerate() {
-            let read = |state: &State| {
-                let live = match state.next.constant() {
-                    Some(next) => self.lifter.live(&[next as usize]),
-                    None => live,
-                };
-                if live >> at & 1 != 0 || at == 10 { state.regs[at] } else { Abs::Nothing }
+            *slot = if live >> at & 1 != 0 || at == 10 {
+                self.abs(a.regs[at], b.regs[at])
+            } else {
+                Abs::Nothing
             };
-            let (x, y) = (read(&a), read(&b));
-            *slot = self.abs(x, y);
         }
         for (at, frame) in joined.frames.iter_mut().enumerate() {
             frame.memory = self.memory(&a.frames[at].memory, &b.frames[at].memory, Abs::Nothing);
@@ -388,7 +472,6 @@ impl Meeting<'_, '_> {
             }
         }
         joined.front.memory = self.memory(&a.front.memory, &b.front.memory, Abs::known(0));
-        joined.next = self.number(a.next, b.next);
         joined.at_least = a.at_least.min(b.at_least);
         joined.redirect = match (a.redirect, b.redirect) {
             (Some(Target::Port(x)), Some(Target::Port(y))) => Some(Target::Port(self.number(x, y))),
@@ -397,17 +480,75 @@ impl Meeting<'_, '_> {
             (Some(Target::Port(x)), None) => Some(Target::Port(self.number(x, Num::known(0)))),
             (None, Some(Target::Port(y))) => Some(Target::Port(self.number(Num::known(0), y))),
             (x, y) if x == y => x,
-            (x, None) | (None, x) => x,
-            _ => return Err(Halt::Split(self.name)),
+            (x, y) => x.or(y),
         };
         // Dirty entries that no register points to must still be written.
-        let shared: Vec<u32> = self.sides[0].keys().copied().collect();
+        let outer = |found: &Lookup| {
+            found.key.as_u32() < self.inner
+                && found.value.is_none_or(|value| value.as_u32() < self.inner)
+        };
+        let kept = |id: &u32| {
+            let sides = [self.sides[0].get(id), self.sides[1].get(id)];
+            sides.iter().all(Option::is_some)
+                && (sides.iter().flatten().any(|l| l.dirty)
+                    || sides.iter().flatten().all(|l| outer(l)))
+        };
+        let shared: Vec<u32> = self.sides[0].keys().copied().filter(kept).collect();
         for id in shared {
-            if self.sides[1].contains_key(&id) {
-                self.lookup(Some(id), Some(id));
-            }
+            self.lookup(Some(id), Some(id));
         }
         joined.lookups = std::mem::take(&mut self.lookups);
-        Ok(joined)
+        joined
+    }
+
+    /// What is known at a place that one way comes to, and the other never.
+    fn carried(&mut self, place: usize, mut state: State, first: bool) -> State {
+        let live = self.lifter.live(&[place]);
+        for (at, slot) in state.regs.iter_mut().enumerate() {
+            if live >> at & 1 == 0 && at != 10 {
+                *slot = Abs::Nothing;
+            }
+        }
+        let mut used = BTreeSet::new();
+        state.each(&mut |abs| match abs {
+            Abs::Num(num) => *num = self.unread_number(*num, first),
+            Abs::Packet { place, .. }
+            | Abs::Stack { place, .. }
+            | Abs::Constant { place, .. }
+            | Abs::Value { place, .. } => {
+                place.var = place.var.map(|var| self.unread_number(var, first));
+                if let Abs::Value { lookup, .. } = abs {
+                    used.insert(*lookup);
+                }
+            }
+            _ => {}
+        });
+        if let Some(Target::Port(port)) = state.redirect {
+            state.redirect = Some(Target::Port(self.unread_number(port, first)));
+        }
+        state.lookups.retain(|id, found| found.dirty || used.contains(id));
+        for found in state.lookups.values_mut() {
+            found.key = self.carried_value(found.key, first);
+            found.value = found.value.map(|value| self.carried_value(value, first));
+            for part in &mut found.parts {
+                *part = self.unread_number(*part, first);
+            }
+            if let Cond::Value(id) = found.hit {
+                let hit = self.unread_number(Num::of(id, 1), first);
+                found.hit = hit.id.map_or(Cond::Known(hit.lo == 1), Cond::Value);
+            }
+        }
+        state
+    }
+
+    /// A value that only one way has; the other gives a zero of its type.
+    fn carried_value(&mut self, value: ValueId, first: bool) -> ValueId {
+        if value.as_u32() < self.inner {
+            return value;
+        }
+        let ty = self.lifter.body.ty(value);
+        self.lifter.at = self.lifter.opposite(self.inst, first);
+        let zero = self.lifter.push1(Op::Zero, ty);
+        if first { self.raw(value, zero) } else { self.raw(zero, value) }
     }
 }

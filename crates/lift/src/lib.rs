@@ -11,6 +11,7 @@
 //!
 //! Architecture invariant: nothing here knows a target, a file or the operating system.
 
+mod alike;
 mod arithmetic;
 mod bytes;
 mod calls;
@@ -23,6 +24,7 @@ mod host;
 mod join;
 mod layout;
 mod lines;
+mod loops;
 mod maps;
 mod memory;
 mod packets;
@@ -47,7 +49,7 @@ use lines::Lines;
 use state::State;
 use walk::{Lifter, Stops};
 
-/// How often the walk begins again with ways kept apart.
+/// How often the walk begins again with ways kept apart at one place more.
 const MOST_ATTEMPTS: usize = 64;
 /// Stack of the thread that walks, which goes as deep as branches are nested.
 const STACK_BYTES: usize = 512 << 20;
@@ -104,10 +106,11 @@ pub fn programs(bytes: &[u8]) -> Result<Vec<(String, String)>, LiftError> {
 pub fn lift(bytes: &[u8], options: &Options) -> Result<Lifted, LiftError> {
     let mut object = object::parse(bytes)?;
     let data = set(&mut object, options)?;
+    let filled = object::filled(bytes)?;
     let object = object;
     let chosen = choose(&object, options.program.as_deref())?;
     std::thread::scope(|scope| {
-        let walk = || one(&object, chosen, options, &data);
+        let walk = || one(&object, chosen, options, (&data, &filled));
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, walk);
         match thread.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(found)) => found,
@@ -201,9 +204,9 @@ fn one(
     object: &Object,
     chosen: usize,
     options: &Options,
-    data: &[(String, Vec<u8>)],
+    (data, filled): (&[(String, Vec<u8>)], &[String]),
 ) -> Result<Lifted, LiftError> {
-    let chain = Chain::of(object, chosen, &options.tail_calls)?;
+    let chain = Chain::of(object, chosen, &options.tail_calls, filled)?;
     let source = &chain.program;
     let name = &source.name;
     if !is_xdp(&source.section) {

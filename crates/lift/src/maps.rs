@@ -3,7 +3,7 @@
 //! What a lookup read is kept as a value of αIR and changed there; it is written back before
 //! anybody else could see the entry, and when the packet leaves.
 
-use nicforge_ir::{BinOp, CommuteOp, Op, Span, Table, TableKind, Type, ValueId};
+use nicforge_ir::{BinOp, CmpOp, CommuteOp, Op, Span, Table, TableKind, Type, ValueId};
 use nicforge_isa::object::map_type_name;
 
 use crate::emit::Cond;
@@ -23,6 +23,8 @@ pub mod kind {
     pub const LRU_HASH: u32 = 9;
     pub const LRU_PERCPU_HASH: u32 = 10;
     pub const LPM_TRIE: u32 = 11;
+    pub const ARRAY_OF_MAPS: u32 = 12;
+    pub const HASH_OF_MAPS: u32 = 13;
     pub const DEVMAP: u32 = 14;
     pub const CPUMAP: u32 = 16;
     pub const XSKMAP: u32 = 17;
@@ -74,6 +76,9 @@ impl Lifter<'_> {
         let number = map.kind.unwrap_or(kind::ARRAY);
         let Some(kind) = table_kind(number) else {
             let ty = map_type_name(number);
+            if matches!(number, kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) {
+                return refuse(format!("map `{}`, an {ty}, has maps in it", map.name));
+            }
             return refuse(format!("map `{}` is of type {ty}, which is no table", map.name));
         };
         let skipped = if kind == TableKind::Lpm { PREFIX } else { 0 };
@@ -202,12 +207,31 @@ impl Lifter<'_> {
     }
 
     fn leaves(&self, map: usize, node: &Node, place: Place, bytes: u32) -> Result<Vec<Leaf>, Halt> {
-        let varying = place.var.map(|var| (self.stride(var), var.hi));
-        node.leaves(place.off, bytes, varying).ok_or_else(|| {
+        self.divided(node, place, bytes).ok_or_else(|| {
             let name = self.map_name(map);
-            let how = if varying.is_some() { "at a varying place in" } else { "beyond" };
+            let how = if place.var.is_some() { "at a varying place in" } else { "beyond" };
             Halt::Refused(format!("uses {bytes} bytes {how} a value of map `{name}`"))
         })
+    }
+
+    fn divided(&self, node: &Node, place: Place, bytes: u32) -> Option<Vec<Leaf>> {
+        let varying = place.var.map(|var| (self.stride(var), var.hi));
+        node.leaves(place.off, bytes, varying)
+    }
+
+    /// The places that a varying one of no array may mean, if there are few: each with the
+    /// condition that it is this one.
+    fn choices(&mut self, node: &Node, place: Place, bytes: u32) -> Option<Vec<(Place, Cond)>> {
+        let var = place.var.filter(|_| self.divided(node, place, bytes).is_none())?;
+        let mut found = Vec::new();
+        for (at, known) in self.places(var)? {
+            let here = Place::at(place.off.wrapping_add(at as i64));
+            // The kernel's verifier knows that the place is inside the value.
+            if here.off >= 0 && here.off + i64::from(bytes) <= i64::from(node.size()) {
+                found.push((here, self.compare(CmpOp::Eq, false, var, known, 64)));
+            }
+        }
+        Some(found)
     }
 
     /// The value of an entry as it is now.
@@ -236,6 +260,14 @@ impl Lifter<'_> {
     ) -> Result<Num, Halt> {
         let found = self.entry(state, id)?;
         let node = self.table(found.map)?.value;
+        if let Some(choices) = self.choices(&node, place, bytes) {
+            let mut chosen = Num::known(0);
+            for (here, same) in choices {
+                let one = self.load_entry(state, id, here, bytes)?;
+                chosen = self.select(same, one, chosen);
+            }
+            return Ok(chosen);
+        }
         let leaves = self.leaves(found.map, &node, place, bytes)?;
         let agg = self.current(state, id)?;
         let mut parts = Vec::new();
@@ -265,6 +297,14 @@ impl Lifter<'_> {
             ));
         }
         let node = self.table(found.map)?.value;
+        if let Some(choices) = self.choices(&node, place, bytes) {
+            for (here, same) in choices {
+                let old = self.load_entry(state, id, here, bytes)?;
+                let new = self.select(same, num, old);
+                self.store_entry(state, id, here, bytes, new)?;
+            }
+            return Ok(());
+        }
         let leaves = self.leaves(found.map, &node, place, bytes)?;
         self.flush_map(state, found.map, Some(id))?;
         let mut agg = self.current(state, id)?;
@@ -310,11 +350,14 @@ impl Lifter<'_> {
         amount: Num,
     ) -> Result<bool, Halt> {
         let found = self.entry(state, id)?;
+        if place.var.is_some() {
+            return Ok(false);
+        }
         let node = self.table(found.map)?.value;
         let leaves = self.leaves(found.map, &node, place, bytes)?;
         let [leaf] = &leaves[..] else { return Ok(false) };
         let whole = leaf.off == place.off && leaf.size == bytes;
-        if !whole || place.var.is_some() || found.stale {
+        if !whole || found.stale {
             return Ok(false);
         }
         self.flush_map(state, found.map, None)?;
@@ -382,6 +425,9 @@ impl Lifter<'_> {
 
     /// `bpf_map_lookup_elem`.
     pub fn lookup(&mut self, state: &mut State, map: usize, key: Abs) -> Result<Abs, Halt> {
+        if self.empty.contains(&map) {
+            return Ok(Abs::known(0));
+        }
         let (key, parts) = self.key(state, map, key)?;
         let same = |l: &Lookup| l.map == map && !l.stale && !parts.is_empty() && l.parts == parts;
         if let Some((id, _)) = state.lookups.iter().find(|(_, found)| same(found)) {

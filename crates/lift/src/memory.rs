@@ -89,8 +89,8 @@ impl Lifter<'_> {
     fn context(&mut self, state: &mut State, off: i64) -> Result<Abs, Halt> {
         let epoch = state.epoch;
         match off {
-            // There is no metadata in front of the packet: it begins where the packet does.
-            0 | 8 => Ok(Abs::Packet { place: Place::at(0), epoch }),
+            0 => Ok(Abs::Packet { place: Place::at(0), epoch }),
+            8 => Ok(Abs::Packet { place: Place::at(-state.metadata), epoch }),
             4 => Ok(Abs::PacketEnd { off: 0, epoch }),
             12 => {
                 let pkt = self.pkt;
@@ -124,7 +124,7 @@ impl Lifter<'_> {
 
     fn load_packet(&mut self, state: &mut State, place: Place, bytes: u32) -> Result<Num, Halt> {
         let front = state.front.bytes;
-        if place.var.is_none() && place.off < 0 {
+        if place.var.is_none() && place.off < -state.metadata {
             return refuse("reads in front of the packet");
         }
         if place.var.is_none() && place.off < front {
@@ -141,8 +141,24 @@ impl Lifter<'_> {
             }
             return Ok(self.combine(&parts, bytes));
         }
-        if place.var.is_some() && front > place.off {
-            return refuse("reads at a varying place of headers that were put in front");
+        if place.var.is_some() && (front > place.off || place.off < 0) {
+            let Some(places) = place.var.and_then(|var| Some((var, self.places(var)?))) else {
+                return refuse("reads at a varying place of headers that were put in front");
+            };
+            let (var, places) = places;
+            let mut found: Option<Num> = None;
+            for (at, known) in places.into_iter().rev() {
+                let here = Place::at(place.off.wrapping_add(at as i64));
+                let one = self.load_packet(state, here, bytes)?;
+                found = Some(match found {
+                    None => one,
+                    Some(other) => {
+                        let same = self.compare(CmpOp::Eq, false, var, known, 64);
+                        self.select(same, one, other)
+                    }
+                });
+            }
+            return Ok(found.unwrap_or(Num::known(0)));
         }
         let off = self.offset(state, place)?;
         let pkt = self.pkt;
@@ -162,7 +178,7 @@ impl Lifter<'_> {
         num: Num,
     ) -> Result<(), Halt> {
         let front = state.front.bytes;
-        if place.var.is_none() && place.off < 0 {
+        if place.var.is_none() && place.off < -state.metadata {
             return refuse("writes in front of the packet");
         }
         if place.var.is_none() && place.off < front {
@@ -177,7 +193,7 @@ impl Lifter<'_> {
             }
             return Ok(());
         }
-        if place.var.is_some() && front > place.off {
+        if place.var.is_some() && (front > place.off || place.off < 0) {
             return refuse("writes at a varying place of headers that were put in front");
         }
         let off = self.offset(state, place)?;
@@ -218,7 +234,7 @@ impl Lifter<'_> {
     ) -> Result<Abs, Halt> {
         if let Some(var) = place.var {
             let mut found: Option<Num> = None;
-            for (at, value) in self.places(var)?.into_iter().rev() {
+            for (at, value) in self.stack_places(var)?.into_iter().rev() {
                 let here = Place::at(place.off.wrapping_add(at as i64));
                 let one = self.load_room(state, which, here, bytes)?;
                 let one = self.num(one)?;
@@ -251,15 +267,20 @@ impl Lifter<'_> {
         Ok(Abs::Num(self.combine(&parts, bytes)))
     }
 
-    /// Every number that a varying part may be.
-    fn places(&self, var: Num) -> Result<Vec<(u64, Num)>, Halt> {
-        let stride = self.stride(var).max(1);
-        let first = var.lo.next_multiple_of(stride);
-        let count = (var.hi.saturating_sub(first)) / stride + 1;
-        if var.hi > 512 || count > MOST_PLACES {
-            return refuse("uses the stack at a place that may be anywhere in it");
+    fn stack_places(&self, var: Num) -> Result<Vec<(u64, Num)>, Halt> {
+        match self.places(var) {
+            Some(places) => Ok(places),
+            None => refuse("uses the stack at a place that may be anywhere in it"),
         }
-        Ok((0..count).map(|nth| (first + nth * stride, Num::known(first + nth * stride))).collect())
+    }
+
+    /// Every number that a varying part may be, if there are few.
+    pub fn places(&self, var: Num) -> Option<Vec<(u64, Num)>> {
+        let stride = self.stride(var).max(1);
+        let first = var.lo.checked_next_multiple_of(stride)?;
+        let count = (var.hi.saturating_sub(first)) / stride + 1;
+        let one = |nth| (first + nth * stride, Num::known(first + nth * stride));
+        (count <= MOST_PLACES).then(|| (0..count).map(one).collect())
     }
 
     /// What a number is a multiple of.
@@ -283,6 +304,17 @@ impl Lifter<'_> {
         };
         match self.body.def_op(id) {
             Some(Op::Cast(inner)) => of(*inner),
+            Some(Op::Select { then, other, .. }) => gcd(of(*then), of(*other)),
+            Some(Op::If { then, other, .. }) => {
+                let nicforge_ir::ValueDef::Result(_, nth) = self.body.values[id].def else {
+                    return 1;
+                };
+                [*then, *other]
+                    .into_iter()
+                    .filter_map(|region| self.yielded(region, nth))
+                    .fold(0, |all, one| gcd(all, of(one)))
+                    .max(1)
+            }
             Some(Op::Bin(BinOp::Shl, a, b)) => {
                 constant(*b).filter(|by| *by < 32).map_or(1, |by| of(*a) << by)
             }
@@ -296,6 +328,14 @@ impl Lifter<'_> {
         }
     }
 
+    /// What a region gives as result number `nth`, unless it ends the handler.
+    fn yielded(&self, region: nicforge_ir::BlockId, nth: u32) -> Option<ValueId> {
+        match &self.body.insts[*self.body.blocks[region].insts.last()?].op {
+            Op::Yield(values) => values.get(nth as usize).copied(),
+            _ => None,
+        }
+    }
+
     fn store_room(
         &mut self,
         state: &mut State,
@@ -306,7 +346,7 @@ impl Lifter<'_> {
     ) -> Result<(), Halt> {
         if let Some(var) = place.var {
             let new = self.cut(value, bytes)?;
-            for (at, known) in self.places(var)? {
+            for (at, known) in self.stack_places(var)? {
                 let here = Place::at(place.off.wrapping_add(at as i64));
                 let old = self.load_room(state, which, here, bytes)?;
                 let old = self.num(old)?;

@@ -79,12 +79,12 @@ pub struct State {
     /// Bytes the packet has at least, with those in front.
     pub at_least: i64,
     pub front: Front,
+    /// Bytes of metadata in front of the packet, at negative places of `front`.
+    pub metadata: i64,
     /// How often the packet's ends moved.
     pub epoch: u32,
     /// Tail calls so far.
     pub tail_calls: u32,
-    /// Where the program goes on, of a few places.
-    pub next: Num,
     /// What this way does first.
     pub first: Option<First>,
 }
@@ -112,9 +112,9 @@ impl State {
             redirect: None,
             at_least: 0,
             front: Front::default(),
+            metadata: 0,
             epoch: 0,
             tail_calls: 0,
-            next: Num::known(0),
             first: None,
         }
     }

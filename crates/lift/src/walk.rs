@@ -3,9 +3,11 @@
 //!
 //! A branch that is not decided becomes an `if`; both ways are followed to the first instruction
 //! that they share, or to where all ways meet, and what they know is [joined](crate::join). Where
-//! ways end at different places, the place is a number like others, and a choice by it follows.
-//! What cannot be joined is found only when it is read; then everything begins again with the ways
-//! of one branch more kept apart (the program behind it is written twice), so the walk ends. Loops
+//! ways end at different places, the place is a number like others, and a choice by it follows; what
+//! is known is kept for each place. Ways of a loop end where the next trip begins.
+//! What cannot be joined is found only when it is read; then everything begins again, and at one
+//! place more ways that hold different kinds of pointers are kept apart (the program behind it is
+//! written once for each), so the walk ends. Loops
 //! are followed trip by trip. [`MOST_STEPS`] bounds all of it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -20,7 +22,7 @@ use crate::emit::{Cond, low};
 use crate::error::{Halt, refuse};
 use crate::flow::{CALL, EXIT, Flow, jumps, target};
 use crate::helpers::number::TAIL_CALL;
-use crate::join::Way;
+use crate::join::{Ends, Way};
 use crate::layout::Node;
 use crate::lines::Lines;
 use crate::maps::global;
@@ -30,9 +32,7 @@ use crate::value::{Abs, Num, Place};
 /// Instructions followed at most, ways and trips counted one by one.
 pub const MOST_STEPS: u32 = 400_000;
 /// Regions within regions at most, which bounds the thread's stack.
-const MOST_DEPTH: u32 = 1500;
-/// Tail calls at most, one after the other, as in the kernel.
-const MOST_TAIL_CALLS: u32 = 33;
+pub const MOST_DEPTH: u32 = 1500;
 /// Functions within functions at most, as in the kernel.
 const MOST_FRAMES: usize = 8;
 
@@ -43,14 +43,12 @@ pub struct Stops {
     pub at: Vec<usize>,
     /// Number of frames there.
     pub depth: usize,
-    /// The branch whose ways meet there.
-    pub name: usize,
 }
 
 impl Stops {
     /// None: the walk goes on until the packet left.
     pub fn never() -> Stops {
-        Stops { at: Vec::new(), depth: usize::MAX, name: usize::MAX }
+        Stops { at: Vec::new(), depth: usize::MAX }
     }
 
     fn contain(&self, at: usize, depth: usize) -> bool {
@@ -62,7 +60,7 @@ impl Stops {
 pub enum Ended {
     /// The packet left on all ways.
     Left,
-    Here(Box<State>),
+    Here(Box<Ends>),
 }
 
 /// A table of the program with how its bytes are divided.
@@ -78,6 +76,8 @@ pub struct Lifter<'a> {
     pub insns: &'a [Insn],
     /// First instructions by program array and slot.
     pub slots: &'a BTreeMap<usize, BTreeMap<u32, usize>>,
+    /// Maps of programs or maps in which nothing is.
+    pub empty: &'a BTreeSet<usize>,
     pub flow: &'a Flow,
     pub lines: &'a Lines,
     pub program: Program,
@@ -89,18 +89,18 @@ pub struct Lifter<'a> {
     pub tables: BTreeMap<usize, Known>,
     /// Constant arrays by map, element's bytes and first byte.
     pub arrays: HashMap<(usize, u32, i64), nicforge_ir::ConstId>,
-    /// What a message to the host is: bytes, type, and its parts.
-    pub message: Option<(u32, nicforge_ir::Type, Node)>,
+    pub message: Option<crate::host::Message>,
     /// Values that are packet bytes, by which a value of more bytes can be read at once.
     pub bytes: HashMap<ValueId, crate::bytes::Bytes>,
     /// How often the packet was changed.
     pub version: u32,
-    /// Meetings that are none.
+    /// Places where ways with different kinds of pointers are kept apart.
     pub apart: &'a BTreeSet<usize>,
     /// The instruction that is followed.
     pub here: usize,
     steps: u32,
-    depth: u32,
+    /// Regions around.
+    pub depth: u32,
     lookups: u32,
 }
 
@@ -120,6 +120,7 @@ impl<'a> Lifter<'a> {
             object,
             insns: &chain.program.insns,
             slots: &chain.slots,
+            empty: &chain.empty,
             flow,
             lines,
             program,
@@ -169,8 +170,7 @@ impl<'a> Lifter<'a> {
         loop {
             let depth = state.frames.len();
             if stops.contain(at, depth) {
-                state.next = Num::known(at as u64);
-                return Ok(Ended::Here(Box::new(state)));
+                return Ok(Ended::Here(Box::new(Ends::at(at, state))));
             }
             self.steps += 1;
             if self.steps > MOST_STEPS {
@@ -189,8 +189,7 @@ impl<'a> Lifter<'a> {
                 EXIT => {
                     let end = self.insns.len();
                     if stops.contain(end, depth) {
-                        state.next = Num::known(end as u64);
-                        return Ok(Ended::Here(Box::new(state)));
+                        return Ok(Ended::Here(Box::new(Ends::at(end, state))));
                     }
                     at = leave(&mut state);
                 }
@@ -210,7 +209,8 @@ impl<'a> Lifter<'a> {
                         }
                     }
                 },
-                CALL if insn.src == 1 => at = enter(at, insn, &mut state)?,
+                // Nobody filled in what the linker leaves to the kernel.
+                CALL if insn.src == 1 && insn.imm != -1 => at = enter(at, insn, &mut state)?,
                 CALL => return refuse("calls a function of the kernel (kfunc)"),
                 _ if jumps(insn) => at = target(self.insns, at).unwrap_or(usize::MAX),
                 code if matches!(code & 7, class::JMP | class::JMP32) => {
@@ -225,56 +225,6 @@ impl<'a> Lifter<'a> {
                 }
             }
         }
-    }
-
-    /// A tail call: where the program goes on if that is known. Programs that may be called and
-    /// never come back are followed at once, each in a region of its own.
-    fn tail_call(&mut self, at: usize, state: &mut State) -> Result<Option<usize>, Halt> {
-        let Abs::Map(map) = self.read(state.regs[2])? else {
-            return refuse("bpf_tail_call without a map");
-        };
-        if state.frames.len() > 1 {
-            return refuse("calls bpf_tail_call in a function");
-        }
-        let Some(slots) = self.slots.get(&map) else {
-            let name = self.map_name(map);
-            return refuse(format!(
-                "calls bpf_tail_call with map `{name}`, whose programs are not known; say \
-                 --tail-call {name}[SLOT]=SECTION"
-            ));
-        };
-        let index = self.cut(state.regs[3], 4)?;
-        let (span, here) = (self.span, self.here);
-        for (slot, entry) in slots {
-            if state.tail_calls >= MOST_TAIL_CALLS {
-                break;
-            }
-            let cond = match self.equals(index, u64::from(*slot)) {
-                Cond::Known(false) => continue,
-                Cond::Known(true) => {
-                    *state = state.called();
-                    return Ok(Some(*entry));
-                }
-                Cond::Value(cond) => cond,
-            };
-            self.depth += 1;
-            if self.depth > MOST_DEPTH {
-                return refuse(format!("more than {MOST_DEPTH} branches within each other"));
-            }
-            let outside = self.at;
-            let (then, other) = (self.build().new_block(), self.build().new_block());
-            self.build().push0(Op::If { cond, likely: None, then, other });
-            self.at = then;
-            self.walk(*entry, state.called(), &Stops::never())?;
-            self.at = other;
-            self.build().push0(Op::Yield(Vec::new()));
-            (self.at, self.span, self.here) = (outside, span, here);
-            self.depth -= 1;
-        }
-        debug_assert_eq!(self.here, at);
-        state.regs[1..6].fill(Abs::Nothing);
-        state.regs[0] = Abs::Unusable("what bpf_tail_call returned");
-        Ok(None)
     }
 
     /// Instructions that neither jump nor call.
@@ -409,9 +359,7 @@ impl<'a> Lifter<'a> {
 
     /// Where two ways meet: at the first instruction that they share, or where all ways do.
     fn stops(&self, ways: [usize; 2], depth: usize, like: Option<usize>, outer: &Stops) -> Stops {
-        let Some(name) = like.filter(|like| !self.apart.contains(like)) else {
-            return outer.clone();
-        };
+        let Some(name) = like else { return outer.clone() };
         let mut at = match self.flow.meet[name] {
             Some(meet) if !self.only_returns(meet, depth) => vec![meet],
             None if depth > 1 => vec![self.insns.len()],
@@ -422,62 +370,67 @@ impl<'a> Lifter<'a> {
         if outer.depth == depth {
             at.extend(&outer.at);
         }
+        // A trip of a loop ends before the next one begins.
+        at.extend(self.flow.headers(name));
         at.extend(self.flow.shared(ways, &at));
-        self.flow.sort(&mut at);
+        self.flow.sort(name, &mut at);
         at.dedup();
-        if at == outer.at { outer.clone() } else { Stops { at, depth, name } }
+        if at == outer.at { outer.clone() } else { Stops { at, depth } }
     }
 
     /// Goes on where two ways met: at one of a few places, the first of which may lead to others.
     fn go_on(&mut self, ended: Ended, mut inner: Stops, outer: &Stops) -> Result<Next, Halt> {
-        let Ended::Here(mut state) = ended else { return Ok(Next::Ended(Ended::Left)) };
+        let Ended::Here(mut ends) = ended else { return Ok(Next::Ended(Ended::Left)) };
+        let labels = self.labels();
         loop {
-            let left = |stops: &Stops| stops.at.iter().all(|at| outer.contain(*at, stops.depth));
-            let known = match inner.at[..] {
-                [only] => Some(only),
-                _ => state.next.constant().map(|at| at as usize),
+            // Where somebody around goes on must not be passed.
+            let mut inside = inner.at.iter().filter(|at| !outer.contain(**at, inner.depth));
+            let label = inside.find_map(|place| {
+                ends.states.keys().find(|label| **label % labels == *place).copied()
+            });
+            let found = label.and_then(|label| Some((label, ends.states.remove(&label)?)));
+            let Some((label, mut state)) = found else {
+                return Ok(Next::Ended(Ended::Here(ends)));
             };
-            if let Some(at) = known {
-                state.next = Num::known(at as u64);
-                if outer.contain(at, inner.depth) {
-                    return Ok(Next::Ended(Ended::Here(state)));
-                }
-                let end = at == self.insns.len();
-                let at = if end { leave(&mut state) } else { at };
-                return Ok(Next::At(at, state));
+            let first = label % labels;
+            if ends.states.is_empty() {
+                let end = first == self.insns.len();
+                let at = if end { leave(&mut state) } else { first };
+                return Ok(Next::At(at, Box::new(state)));
             }
-            if left(&inner) {
-                return Ok(Next::Ended(Ended::Here(state)));
+            inner.at.retain(|at| *at != first);
+            let stops = inner.clone();
+            if ends.states.keys().any(|label| label % labels == first) {
+                inner.at.insert(0, first);
             }
-            let first = inner.at.remove(0);
-            if outer.contain(first, inner.depth) {
-                // Somebody around goes on there; it must not be passed.
-                inner.at.push(first);
-                continue;
-            }
-            let cond = match self.equals(state.next, first as u64) {
+            let cond = match self.equals(ends.next, label as u64) {
                 Cond::Value(cond) => cond,
                 Cond::Known(false) => continue,
-                Cond::Known(true) => return Ok(Next::At(first, state)),
+                Cond::Known(true) => {
+                    ends.states = BTreeMap::from([(label, state)]);
+                    continue;
+                }
             };
-            let mut other = (*state).clone();
-            other.first = None;
             let (then, stay) = (self.build().new_block(), self.build().new_block());
             let (outside, span) = (self.at, self.span);
             let mark = self.body.values.len() as u32;
             let inst = self.build().push0(Op::If { cond, likely: None, then, other: stay });
             self.at = then;
-            let ended = self.walk(first, *state, &inner)?;
+            let ended = self.walk(first, state, &stops)?;
             (self.at, self.span) = (outside, span);
-            let stays = Way { state: other, region: Some(stay) };
+            let stays = Way { ends: *ends, region: Some(stay) };
             let ways = match ended {
-                Ended::Here(state) => [Way { state: *state, region: Some(then) }, stays],
-                Ended::Left => [Way { state: stays.state.clone(), region: None }, stays],
+                Ended::Here(ends) => [Way { ends: *ends, region: Some(then) }, stays],
+                Ended::Left => [Way { ends: stays.ends.clone(), region: None }, stays],
             };
-            let live = self.live(&inner.at);
-            state = Box::new(self.meet(inst, inner.name, live, mark, ways)?);
+            ends = Box::new(self.meet(inst, mark, ways)?);
             self.at = outside;
         }
+    }
+
+    /// More than every place where ways end: labels of ends count places by it.
+    pub fn labels(&self) -> usize {
+        self.insns.len() + 1
     }
 
     /// Registers that are read behind any of these places.
@@ -528,19 +481,18 @@ impl<'a> Lifter<'a> {
                 return Ok(Ended::Left);
             }
             (Ended::Here(a), Ended::Left) => {
-                (Way { state: (*a).clone(), region: Some(then) }, Way { state: *a, region: None })
+                (Way { ends: (*a).clone(), region: Some(then) }, Way { ends: *a, region: None })
             }
             (Ended::Left, Ended::Here(b)) => {
-                (Way { state: (*b).clone(), region: None }, Way { state: *b, region: Some(other) })
+                (Way { ends: (*b).clone(), region: None }, Way { ends: *b, region: Some(other) })
             }
             (Ended::Here(a), Ended::Here(b)) => {
-                (Way { state: *a, region: Some(then) }, Way { state: *b, region: Some(other) })
+                (Way { ends: *a, region: Some(then) }, Way { ends: *b, region: Some(other) })
             }
         };
-        let live = self.live(&inner.at);
-        let state = self.meet(inst, inner.name, live, mark, [a, b])?;
+        let ends = self.meet(inst, mark, [a, b])?;
         self.at = outside;
-        Ok(Ended::Here(Box::new(state)))
+        Ok(Ended::Here(Box::new(ends)))
     }
 
     /// Whether nothing is left but to say what was decided: each way says so itself.

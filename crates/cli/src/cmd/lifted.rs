@@ -16,6 +16,9 @@ use crate::{args, events};
 /// Packets at most that are made for a program.
 pub const PACKETS: usize = 400;
 
+/// Entries of a map at most for it to be compared: the kernel gives them one by one.
+const LARGEST_MAP: u32 = 1 << 20;
+
 /// An object, and what was made of one of its programs.
 pub struct Subject {
     bytes: Vec<u8>,
@@ -47,6 +50,18 @@ impl Subject {
             input: Input::Net { port: 0, frame },
         };
         (0..).zip(frames).map(event).collect()
+    }
+
+    /// Why the kernel's test run does not take the program, if so.
+    pub fn not_alone(&self) -> Option<String> {
+        let section = &self.lifted.source.section;
+        let mut parts = section.split('/');
+        parts.next()?;
+        let kind = parts.next().filter(|kind| matches!(*kind, "devmap" | "cpumap"))?;
+        Some(format!(
+            "was not run: section `{section}` is for programs in entries of a {kind}, which run \
+             behind a redirect only"
+        ))
     }
 
     /// Runs both and compares verdicts, packets and maps. Events by other ports than the first are
@@ -89,6 +104,10 @@ impl Subject {
         }
         for (table, def) in self.program.tables.iter() {
             let Some(name) = name(table) else { continue };
+            if def.capacity > LARGEST_MAP {
+                errln!("map `{name}` was not compared: it has {} entries", def.capacity);
+                continue;
+            }
             let Some(got) = kernel.entries(name).map_err(of)? else { continue };
             result.tables += 1;
             let want = interp.dump(table).map_err(|e| Failure::user(e.to_string()))?;

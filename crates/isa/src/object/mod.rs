@@ -238,6 +238,23 @@ pub fn parse(bytes: &[u8]) -> Result<Object, ObjectError> {
     Ok(Object { programs, maps, shapes: divided, globals: globals(&elf, &data) })
 }
 
+/// Maps whose slots the object itself fills, with other maps or programs.
+///
+/// # Errors
+/// The object cannot be read.
+pub fn filled(bytes: &[u8]) -> Result<Vec<String>, ObjectError> {
+    let elf: Elf = ElfFile64::parse(bytes).map_err(|e| ObjectError::Elf(e.to_string()))?;
+    let Some(section) = elf.section_by_name(".maps") else { return Ok(Vec::new()) };
+    let places: Vec<u64> = section.relocations().map(|(place, _)| place).collect();
+    let inside = |symbol: &object::read::elf::ElfSymbol64<Endianness>| {
+        let end = symbol.address().saturating_add(symbol.size());
+        symbol.section_index() == Some(section.index())
+            && places.iter().any(|place| (symbol.address()..end).contains(place))
+    };
+    let named = elf.symbols().filter(|symbol| symbol.kind() != SymbolKind::Section);
+    Ok(named.filter(inside).filter_map(|s| s.name().ok().map(str::to_string)).collect())
+}
+
 type Elf<'a> = ElfFile64<'a, Endianness>;
 
 fn find_maps(

@@ -95,6 +95,7 @@ impl Original {
         let mut out = vec![0; LARGEST_OUT];
         let run = run_once(program.as_fd(), frame, Some(&mut out), 1)?;
         out.truncate(run.length);
+        out.drain(..run.metadata);
         Ok((run.verdict, out))
     }
 

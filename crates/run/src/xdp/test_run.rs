@@ -147,8 +147,10 @@ pub(crate) type Bytes<'a> = std::borrow::Cow<'a, [u8]>;
 pub(crate) struct TestRun {
     /// Of one run, on average.
     pub time: Duration,
-    /// Of the packet after the last one.
+    /// Of the packet after the last one, with the metadata in front of it.
     pub length: usize,
+    /// Bytes of metadata.
+    pub metadata: usize,
     /// What the last one returned.
     pub verdict: u32,
 }
@@ -170,6 +172,15 @@ pub(crate) fn run_once(
         opts.data_size_out = out.len() as u32;
     }
     opts.repeat = repeat as i32;
+    // `struct xdp_md`, whose first member says where the packet begins behind metadata.
+    let given = [0, data.len() as u32, 0, 0, 0, 0];
+    let mut context = given;
+    if out.is_some() {
+        opts.ctx_in = given.as_ptr().cast();
+        opts.ctx_size_in = size_of_val(&given) as u32;
+        opts.ctx_out = context.as_mut_ptr().cast();
+        opts.ctx_size_out = size_of_val(&context) as u32;
+    }
     // SAFETY: the pointers are to live buffers of the lengths given.
     let status = unsafe { libbpf_sys::bpf_prog_test_run_opts(fd.as_raw_fd(), &mut opts) };
     if status != 0 {
@@ -181,6 +192,7 @@ pub(crate) fn run_once(
     Ok(TestRun {
         time: Duration::from_nanos(opts.duration.into()),
         length: opts.data_size_out as usize,
+        metadata: (context[0] as usize).min(opts.data_size_out as usize),
         verdict: opts.retval,
     })
 }
