@@ -85,16 +85,13 @@ int sample(struct xdp_md *ctx)
     struct {
         __u16 cookie;
         __u16 length;
-    } head = { 0xbeef, ctx->data_end - ctx->data };
+    } head = {0xbeef, ctx->data_end - ctx->data};
     __u64 flags = BPF_F_CURRENT_CPU | (__u64)head.length << 32;
     bpf_perf_event_output(ctx, &samples, flags, &head, sizeof(head));
     return XDP_PASS;
 }
 
 SEC("xdp/cpumap")
-int alone(struct xdp_md *ctx)
-{
-    return XDP_PASS;
-}
+int alone(struct xdp_md *ctx) { return XDP_PASS; }
 
 char _license[] SEC("license") = "GPL";
