@@ -418,15 +418,18 @@ pub enum Suite {
     Fpga,
     /// Other systems' own programs, from a copy of their repository (--from)
     Originals,
+    /// XDP programs of the objects below a folder (--from), beside the kernel
+    Lift,
 }
 
 #[derive(ClapArgs)]
 pub struct Validate {
     pub suite: Suite,
-    /// Suite originals: the folder to look for programs in
-    #[arg(long, value_name = "FOLDER", required_if_eq("suite", "originals"))]
+    /// Suites originals and lift: the folder to look for programs in
+    #[arg(long, value_name = "FOLDER",
+        required_if_eq_any([("suite", "originals"), ("suite", "lift")]))]
     pub from: Option<PathBuf>,
-    /// Suite originals: these targets instead of all
+    /// Suites originals and lift: these targets instead of all
     #[arg(long, requires = "from", value_name = "TARGET,…", value_delimiter = ',')]
     pub targets: Vec<String>,
     /// Suite fpga: run yosys on all examples again (an hour) and print

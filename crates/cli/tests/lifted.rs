@@ -42,6 +42,37 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
     place.is_clean();
 }
 
+/// A folder of objects as a table: programs that lift, beside the kernel, and those that do not.
+#[test]
+fn a_folder_of_objects_is_a_table() {
+    let place = Place::new();
+    place.run(&["validate", "lift"]).fails(2, &["--from"]);
+    std::fs::create_dir(place.path().join("objects")).unwrap();
+    let all = ["validate", "lift", "--from", "objects", "--targets", "dpdk,u280"];
+    place.run(&all).fails(1, &["no XDP program in the objects below objects"]);
+    for name in ["counters", "chain"] {
+        object(&place, name);
+        let object = format!("{name}.o");
+        std::fs::rename(place.path().join(&object), place.path().join("objects").join(&object))
+            .unwrap();
+    }
+    place.file("objects/broken.o", [b"\x7fELF\x02\x01\x01", &[0; 11][..], &[247, 0]].concat());
+    place.file("objects/other.o", "no object");
+    if !can_load() {
+        return;
+    }
+    let ran = place.run(&all);
+    let line = |program: &str| {
+        let line = ran.ok().lines().find(|line| line.contains(program));
+        line.unwrap_or_else(|| panic!("{program}: {ran:?}")).to_string()
+    };
+    assert!(line("counters.o:").contains("2 of 2  400 of 400 events, 2 of 2 maps"), "{ran:?}");
+    assert!(line("chain.o:first").contains("map `jumps`, whose programs are not known"));
+    assert!(line("broken.o").contains("0 of 2"), "{ran:?}");
+    assert!(!ran.out.contains("other.o") && ran.out.contains("2 of 5 lifted, 2 as in the kernel"));
+    place.is_clean();
+}
+
 /// What an object leaves to its loader: slots of program arrays, global data, sizes of maps.
 #[test]
 fn loaders_decide_chains_constants_and_sizes() {

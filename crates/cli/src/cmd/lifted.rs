@@ -41,6 +41,11 @@ impl Subject {
         Ok(Subject { bytes, lifted, program: crate::program::check(program)? })
     }
 
+    /// What was made of it.
+    pub fn program(&self) -> &Verified<Program> {
+        &self.program
+    }
+
     /// Packets that the program tells apart, as events.
     pub fn events(&self) -> Vec<InputEvent> {
         let frames = nicforge_lift::packets(&self.lifted.source, PACKETS);

@@ -41,6 +41,7 @@ mod validate_flow;
 mod validate_flow_load;
 mod validate_flow_sim;
 mod validate_fpga;
+mod validate_lift;
 mod validate_search;
 mod validate_spin;
 pub mod verify;

@@ -17,7 +17,8 @@ use nicforge_run::temp::Folder;
 use serde_json::json;
 
 use super::{
-    originals, validate_alkali, validate_balance, validate_flow, validate_fpga, validate_spin,
+    originals, validate_alkali, validate_balance, validate_flow, validate_fpga, validate_lift,
+    validate_spin,
 };
 use crate::args::{Suite, Validate};
 use crate::cmd::bound;
@@ -63,6 +64,9 @@ pub fn run(args: Validate) -> Result<(), Failure> {
     if let (Suite::Originals, Some(from)) = (args.suite, &args.from) {
         return originals::run(from, &args);
     }
+    if let (Suite::Lift, Some(from)) = (args.suite, &args.from) {
+        return validate_lift::run(from, &args);
+    }
     let rows = match args.suite {
         Suite::Nfp => nfp()?,
         Suite::Alkali => validate_alkali::rows()?,
@@ -71,7 +75,9 @@ pub fn run(args: Validate) -> Result<(), Failure> {
         Suite::Flow => validate_flow::rows()?,
         Suite::Fpga => validate_fpga::rows()?,
         Suite::SpinRtl => datapath::rows()?,
-        Suite::Originals => return Err(Failure::usage("name the folder of programs with --from")),
+        Suite::Originals | Suite::Lift => {
+            return Err(Failure::usage("name the folder of programs with --from"));
+        }
     };
     let suite = match args.suite {
         Suite::Nfp => "nfp",
@@ -82,6 +88,7 @@ pub fn run(args: Validate) -> Result<(), Failure> {
         Suite::Fpga => "fpga",
         Suite::SpinRtl => "spin-rtl",
         Suite::Originals => "originals",
+        Suite::Lift => "lift",
     };
     if args.json {
         let list: Vec<_> = rows

@@ -1,0 +1,202 @@
+//! `nicforge validate lift`: the XDP programs of all objects below a folder. Whether they lift, do in
+//! the interpreter what the kernel makes of the original, and which targets take them.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use nicforge_target::{Target, support};
+use serde_json::{Value, json};
+
+use super::compare::Agreement;
+use super::{lifted, matrix};
+use crate::args::{self, Validate};
+use crate::context::Failure;
+use crate::text::table;
+use crate::{interrupt, out};
+
+/// What became of a program.
+struct Row {
+    program: String,
+    lifted: Result<(), String>,
+    /// Milliseconds of lifting.
+    ms: u128,
+    /// The reason, where the kernel did not run it.
+    kernel: Option<Result<Agreement, String>>,
+    targets: Vec<String>,
+}
+
+/// Prints what becomes of the programs below a folder.
+///
+/// # Errors
+/// No program there, or one that does something else than in the kernel.
+pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
+    let mut objects = Vec::new();
+    collect(from, &mut objects).map_err(|e| Failure::user(format!("{}: {e}", from.display())))?;
+    objects.sort();
+    let names = match &args.targets[..] {
+        [] => nicforge_target::load::names().into_iter().map(str::to_string).collect(),
+        given => given.to_vec(),
+    };
+    let targets: Vec<Target> =
+        names.iter().map(|name| matrix::find(name)).collect::<Result<_, _>>()?;
+    let mut rows = Vec::new();
+    for path in &objects {
+        let name = path.strip_prefix(from).unwrap_or(path).display().to_string();
+        let bytes =
+            std::fs::read(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+        let programs = match nicforge_lift::programs(&bytes) {
+            Ok(programs) => programs,
+            // Objects of other machines lie beside those of BPF.
+            Err(_) if !is_bpf(&bytes) => continue,
+            Err(error) => {
+                rows.push(Row::refused(name, error.to_string(), 0));
+                continue;
+            }
+        };
+        for (function, section) in programs {
+            if interrupt::stopped() {
+                break;
+            }
+            if section.starts_with("xdp") {
+                rows.push(of_program(format!("{name}:{function}"), path, function, &targets));
+            }
+        }
+    }
+    if rows.is_empty() {
+        let message = format!("no XDP program in the objects below {}", from.display());
+        return Err(Failure::user(message));
+    }
+    print(&rows, targets.len(), args);
+    match rows.iter().filter(|row| row.disagrees()).count() {
+        0 => Ok(()),
+        count => Err(Failure::user(format!("{count} programs do not do what the kernel says"))),
+    }
+}
+
+/// Files named `.o`.
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() && !path.is_symlink() {
+            collect(&path, found)?;
+        } else if path.extension().is_some_and(|e| e == "o") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file says that it is an ELF object of BPF (EM_BPF, 247).
+fn is_bpf(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\x7fELF") && bytes.get(18..20) == Some(&[247, 0])
+}
+
+fn of_program(name: String, path: &Path, function: String, targets: &[Target]) -> Row {
+    let start = Instant::now();
+    let subject = lifted::Subject::read(path, Some(function), &args::Loader::default());
+    let ms = start.elapsed().as_millis();
+    let subject = match subject {
+        Ok(subject) => subject,
+        Err(error) => {
+            let reason = first_line(error.reason());
+            let place = format!("{}: ", path.display());
+            let reason = reason.strip_prefix(&place).map(str::to_string).unwrap_or(reason);
+            return Row::refused(name, reason, ms);
+        }
+    };
+    let kernel = match subject.not_alone() {
+        Some(reason) => Err(reason),
+        None => subject.judge(&subject.events(), &[]).map_err(|error| first_line(error.reason())),
+    };
+    let takes = |target: &&Target| support::missing(subject.program(), target).is_empty();
+    let targets = targets.iter().filter(takes).map(|target| target.name.clone()).collect();
+    Row { program: name, lifted: Ok(()), ms, kernel: Some(kernel), targets }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_string()
+}
+
+impl Row {
+    fn refused(program: String, reason: String, ms: u128) -> Row {
+        Row { program, lifted: Err(reason), ms, kernel: None, targets: Vec::new() }
+    }
+
+    fn agreement(&self) -> Option<&Agreement> {
+        self.kernel.as_ref()?.as_ref().ok()
+    }
+
+    fn agrees(&self) -> bool {
+        self.agreement().is_some_and(Agreement::passes)
+    }
+
+    fn disagrees(&self) -> bool {
+        self.agreement().is_some_and(|agreement| !agreement.complete())
+    }
+
+    fn kernel_text(&self) -> String {
+        match &self.kernel {
+            None => "-".to_string(),
+            Some(Err(reason)) => reason.clone(),
+            Some(Ok(agreement)) => match agreement.differences.first() {
+                Some(difference) => format!("differs: {difference}"),
+                None => format!(
+                    "{} of {} events, {} of {} maps",
+                    agreement.matching,
+                    agreement.events,
+                    agreement.matching_tables,
+                    agreement.tables
+                ),
+            },
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "program": self.program, "lifted": self.lifted.is_ok(),
+            "reason": self.lifted.as_ref().err(), "ms": self.ms as u64,
+            "agrees": self.agreement().map(Agreement::passes), "kernel": self.kernel_text(),
+            "targets": self.targets,
+        })
+    }
+}
+
+fn print(rows: &[Row], targets: usize, args: &Validate) {
+    if args.json {
+        let list: Vec<Value> = rows.iter().map(Row::json).collect();
+        let suite = "lift";
+        outln!(
+            "{:#}",
+            json!({ "schema": "nicforge/validate", "version": 1, "suite": suite, "rows": list })
+        );
+        return;
+    }
+    let head = ["program", "lifted", "ms", "targets", "as in the kernel, or why not"];
+    let shown: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            vec![
+                row.program.clone(),
+                if row.lifted.is_ok() { "yes" } else { "no" }.to_string(),
+                row.ms.to_string(),
+                format!("{} of {targets}", row.targets.len()),
+                row.lifted.as_ref().map_or_else(String::clone, |()| row.kernel_text()),
+            ]
+        })
+        .collect();
+    if args.markdown {
+        outln!("| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
+        shown.iter().for_each(|row| outln!("| {} |", row.join(" | ")));
+    } else {
+        out::text(&table(&head, &shown));
+    }
+    let count = |like: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| like(row)).count();
+    outln!(
+        "{} of {} lifted, {} as in the kernel, {} otherwise, {} not run there",
+        count(&|row| row.lifted.is_ok()),
+        rows.len(),
+        count(&Row::agrees),
+        count(&Row::disagrees),
+        count(&|row| row.lifted.is_ok() && !row.agrees() && !row.disagrees()),
+    );
+}
