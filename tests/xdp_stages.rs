@@ -23,7 +23,7 @@ use nicforge_planner::{assemble, cut};
 use nicforge_run::compile::{CompileError, Mode, compile_bpf};
 use nicforge_run::control;
 use nicforge_run::live::{
-    Difference, LARGEST_WINDOW, LiveOptions, LiveReport, LiveRun, Session, StageReport, differences,
+    Difference, LARGEST_WINDOW, LiveOptions, LiveOutputs, LiveRun, Session, StageReport, differences,
 };
 use nicforge_run::netns::{LARGEST_FRAME, Sandbox};
 use nicforge_run::xdp::{LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
@@ -124,12 +124,15 @@ fn loads_live(compiled: &Verified<Program>, pipeline: &Pipeline) {
         .unwrap_or_else(|e| panic!("{}: {e}", compiled.name));
 }
 
-/// Every packet is counted in one place: what stages took, handed on and ended adds up.
-fn adds_up(report: &LiveReport) {
+/// Every packet is counted in one place: what stages took, handed on and ended adds up. Copies are
+/// nobody's packets.
+fn adds_up(LiveRun { report, outputs, .. }: &LiveRun) {
+    let LiveOutputs::Streams(streams) = outputs else { panic!("outputs by event") };
     let sum = |of: fn(&StageReport) -> u64| report.stages.iter().map(of).sum::<u64>();
     let (taken, handed) = (sum(|s| s.packets_in), sum(|s| s.handed));
     assert_eq!(taken - handed, report.packets_in, "{:?}", report.stages);
-    assert_eq!(sum(|s| s.sent), report.sent.iter().sum::<u64>(), "{:?}", report.stages);
+    let sent = sum(|s| s.sent) + streams.copies.len() as u64;
+    assert_eq!(sent, report.sent.iter().sum::<u64>(), "{:?}", report.stages);
     assert_eq!(sum(|s| s.stack), report.stack, "{:?}", report.stages);
     assert_eq!(sum(|s| s.turned_away), 0, "{:?}", report.stages);
     assert_eq!(report.unaccounted, 0, "{:?}", report.stages);
@@ -173,7 +176,7 @@ fn examples_do_the_same_in_stages() {
                         found.len(),
                         found[0]
                     );
-                    adds_up(&run.report);
+                    adds_up(&run);
                     loads_live(&compiled, &pipeline);
                     several.fetch_add(u64::from(plan.stages.len() > 1), Ordering::Relaxed);
                 }
@@ -317,7 +320,7 @@ fn replicas_keep_the_state_of_a_key() {
         let (run, found) = run(&program, &program, &pipeline, &[], &skewed(6000))
             .unwrap_or_else(|why| panic!("{}", why.why()));
         assert!(found.is_empty(), "{replicas} replicas: {:?}", found[0]);
-        adds_up(&run.report);
+        adds_up(&run);
         assert_eq!(run.report.stages[2].sent, 6000);
     }
 }
@@ -349,7 +352,7 @@ fn keys_find_their_thread_of_the_process() {
         let (run, found) = run_split(&program, &program, (&pipeline, &[1, 2]), &[], &skewed(3000))
             .unwrap_or_else(|why| panic!("{replicas} replicas: {}", why.why()));
         assert!(found.is_empty(), "{replicas} replicas: {:?}", found[0]);
-        adds_up(&run.report);
+        adds_up(&run);
     }
 }
 
@@ -374,7 +377,7 @@ fn one_stage_is_spread_over_cpus() {
         let (run, found) = run(&program, &compiled, &pipeline, &[], &skewed(6000))
             .unwrap_or_else(|why| panic!("{}", why.why()));
         assert!(found.is_empty(), "{replicas} replicas: {:?}", found[0]);
-        adds_up(&run.report);
+        adds_up(&run);
         let names: Vec<&str> = run.report.stages.iter().map(|stage| stage.name.as_str()).collect();
         assert_eq!(names, ["net_recv", "spread"]);
         assert_eq!(run.report.stages[1].handed, 6000);
@@ -397,7 +400,7 @@ fn drops_are_counted_where_they_happen() {
     let (run, found) = run(&program, &program, &pipeline, &[], &skewed(1000))
         .unwrap_or_else(|why| panic!("{}", why.why()));
     assert!(found.is_empty(), "{:?}", found[0]);
-    adds_up(&run.report);
+    adds_up(&run);
     let [first, second] = &run.report.stages[..] else { panic!("{:?}", run.report.stages) };
     let reason = |stage: &StageReport| {
         stage.drops.iter().map(|(text, n)| (text.clone(), *n)).collect::<Vec<_>>()
