@@ -23,7 +23,8 @@ use nicforge_planner::{assemble, cut};
 use nicforge_run::compile::{CompileError, Mode, compile_bpf};
 use nicforge_run::control;
 use nicforge_run::live::{
-    Difference, LARGEST_WINDOW, LiveOptions, LiveOutputs, LiveRun, Session, StageReport, differences,
+    Difference, LARGEST_WINDOW, LiveOptions, LiveOutputs, LiveRun, Session, StageReport,
+    differences,
 };
 use nicforge_run::netns::{LARGEST_FRAME, Sandbox};
 use nicforge_run::xdp::{LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
