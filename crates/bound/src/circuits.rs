@@ -23,7 +23,7 @@ pub type Stop = Rc<dyn Fn() -> bool>;
 /// Conflicts of a query before [`Decide::Inputs`] gives up: a few milliseconds.
 const MOST_CONFLICTS: u32 = 2000;
 
-/// What the SAT solver decides on.
+/// Decisions of the SAT solver: on which variables it makes them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Decide {
     /// Variables and loads alone; gates follow. Nearly all queries are answered at once, in about

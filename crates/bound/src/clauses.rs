@@ -42,7 +42,7 @@ pub struct Clauses {
     /// Edges no packet takes.
     pub dead: Vec<bool>,
     pub learned: u64,
-    /// How often `smallest` and `dead` have changed.
+    /// Unit clauses so far: each changes `smallest` and `dead`.
     pub units: u64,
 }
 

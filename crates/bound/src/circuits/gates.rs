@@ -8,7 +8,7 @@ use batsat::{Lit, SolverInterface, lbool};
 use super::{Circuits, Decide};
 use crate::term::Op;
 
-/// What a gate computes of its inputs, in the order that makes equal ones equal.
+/// Gate by its inputs, in the order that makes equal ones equal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Gate {
     And(Lit, Lit),
@@ -84,7 +84,7 @@ impl Circuits {
         out
     }
 
-    /// Whether at least two of three hold.
+    /// Majority of three: whether at least two hold.
     pub(super) fn majority(&mut self, mut inputs: [Lit; 3]) -> Lit {
         inputs.sort_unstable();
         let [a, b, c] = inputs;

@@ -190,7 +190,11 @@ impl DevSession {
         for output in self.loaded.drain_host()? {
             match (output, &self.sender) {
                 (Output::Send { port, frame }, Some(sender)) => {
-                    self.send_copy(sender, port as usize, &frame)?;
+                    if self.send_copy(sender, port as usize, &frame) {
+                        self.counting.copies += 1;
+                    } else {
+                        self.counting.copies_lost += 1;
+                    }
                 }
                 (output, _) => {
                     self.counting.host += 1;
@@ -201,16 +205,10 @@ impl DevSession {
         Ok(())
     }
 
-    /// Sends a copy of a packet: the kernel's program cannot send two. Ports that are not there, and
-    /// interfaces that are gone, lose it as they lose packets.
-    fn send_copy(&self, sender: &Sender, port: usize, frame: &[u8]) -> Result<(), XdpError> {
-        if port >= self.interfaces.len() || self.gone.contains(&port) {
-            return Ok(());
-        }
-        match sender.send(self.interfaces[port].0, &[frame]) {
-            Err(_) if index_of(&self.interfaces[port].1).is_err() => Ok(()),
-            sent => sent,
-        }
+    /// Sends a copy of a packet, which the kernel's program cannot: whether it went.
+    fn send_copy(&self, sender: &Sender, port: usize, frame: &[u8]) -> bool {
+        let there = port < self.interfaces.len() && !self.gone.contains(&port);
+        there && sender.send(self.interfaces[port].0, &[frame]).is_ok()
     }
 
     /// Waits, reporting, until the run ends; returns what happened since the program was attached,

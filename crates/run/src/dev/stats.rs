@@ -20,6 +20,11 @@ pub struct DevStats {
     pub refused: Vec<(String, u64)>,
     /// Records for the host side: packets, messages, DMA writes, logs.
     pub host: u64,
+    /// Copies of packets and byte strings that the process sent.
+    pub copies: u64,
+    /// Those that it could not: their port is not there, or its interface does not take them, as
+    /// frames beyond its MTU.
+    pub copies_lost: u64,
 }
 
 impl DevStats {
@@ -42,6 +47,8 @@ impl DevStats {
             drops: less(&self.drops, &before.drops),
             refused: less(&self.refused, &before.refused),
             host: self.host - before.host,
+            copies: self.copies - before.copies,
+            copies_lost: self.copies_lost - before.copies_lost,
         }
     }
 }
@@ -56,6 +63,8 @@ pub(super) struct Counting {
     /// Where runs of programs are not counted.
     received: Option<Received>,
     pub(super) host: u64,
+    pub(super) copies: u64,
+    pub(super) copies_lost: u64,
 }
 
 impl Counting {
@@ -68,6 +77,8 @@ impl Counting {
             first,
             received,
             host: 0,
+            copies: 0,
+            copies_lost: 0,
         })
     }
 
@@ -82,6 +93,7 @@ impl Counting {
         }
         now.busy_ns += count.ns - self.first.ns;
         now.host = self.host;
+        (now.copies, now.copies_lost) = (self.copies, self.copies_lost);
         for (_, text, n) in loaded.drops() {
             add(&mut now.drops, &text, n);
         }

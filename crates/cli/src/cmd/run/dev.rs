@@ -53,6 +53,7 @@ impl State {
         let dropped: u64 = stats.drops.iter().map(|drop| drop.1).sum();
         summary.forwarded = Some(stats.packets.saturating_sub(dropped + summary.host_packets));
         summary.busy = (stats.packets > 0).then(|| stats.busy_ns as f64 / stats.packets as f64);
+        summary.copies = (stats.copies, stats.copies_lost);
         summary.to_host = session.loaded().process_events();
         summary.read_tables(&self.program, &session.loaded().tables())?;
         Ok(summary)

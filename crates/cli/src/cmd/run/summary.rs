@@ -35,6 +35,8 @@ pub struct Summary {
     pub host_packets: u64,
     pub host_messages: u64,
     pub dma_writes: u64,
+    /// Copies of packets that the process sent, and those that it could not.
+    pub copies: (u64, u64),
     pub logs: u64,
     pub drops: Vec<(String, u64)>,
     pub refused: Vec<(String, u64)>,
@@ -197,6 +199,8 @@ impl Summary {
             row("packets to the host side", self.host_packets),
             row("messages to the host side", self.host_messages),
             row("DMA writes", self.dma_writes),
+            row("copies sent by the process", self.copies.0),
+            row("copies that no interface took", self.copies.1),
             row("log lines", self.logs),
         ];
         rows.extend(host.into_iter().filter(|row| row.1 > 0));
@@ -312,7 +316,8 @@ impl Summary {
             "sent": self.forwarded.is_none().then_some(&self.sent),
             "stack": self.forwarded.is_none().then_some(self.stack),
             "forwarded": self.forwarded, "unaccounted": self.unaccounted, "host_packets": self.host_packets,
-            "host_messages": self.host_messages, "dma_writes": self.dma_writes, "logs": self.logs,
+            "host_messages": self.host_messages, "dma_writes": self.dma_writes,
+            "copies": self.copies.0, "copies_lost": self.copies.1, "logs": self.logs,
             "dropped": self.drops.iter().map(|d| d.1).sum::<u64>(),
             "losses": list(&self.losses),
             "drops": list(&self.drops), "refused": list(&self.refused),
