@@ -1030,45 +1030,15 @@ struct {
     __type(value, struct nf_scratch);
 } nf_scratch SEC(".maps");
 
-/* A record with up to want bytes of the frame from off on. */
-NF_INLINE void nf_host_frame(struct xdp_md *ctx, u32 kind, u64 addr, u32 off, u32 want)
+/* A record with what was emitted, if anything, and n bytes of the frame from off on: as many as a
+ * record carries at most. */
+NF_INLINE void nf_record_frame(struct xdp_md *ctx, u32 kind, u64 addr, const u8 *staged, u32 used,
+                               u32 off, u32 n)
 {
     u32 zero = 0;
     struct nf_scratch *scratch = bpf_map_lookup_elem(&nf_scratch, &zero);
     if (!scratch)
         return;
-    u32 total = nf_whole_length(ctx);
-    u32 n = total > off ? total - off : 0;
-    if (n > want)
-        n = want;
-    if (n > NF_RECORD_BYTES)
-        n = NF_RECORD_BYTES;
-    scratch->head.kind = kind;
-    scratch->head.length = n;
-    scratch->head.addr = addr;
-    u64 last = n - 1;
-    if (n > 0) {
-        /* The verifier sees 1 to NF_RECORD_BYTES, which n is. */
-        asm volatile("%0 &= %1" : "+r"(last) : "i"(NF_RECORD_BYTES - 1));
-        if (bpf_xdp_load_bytes(ctx, off, scratch->bytes, last + 1))
-            return;
-    }
-    u64 whole = n;
-    asm volatile("%0 &= %1" : "+r"(whole) : "i"(2 * NF_RECORD_BYTES - 1));
-    bpf_ringbuf_output(&nf_host, scratch, sizeof(scratch->head) + whole, 0);
-}
-
-/* A record with a copy of the packet: what was emitted, then the frame from off on. What is longer
- * than a record is not copied. */
-NF_INLINE void nf_copy_frame(struct xdp_md *ctx, u32 kind, u64 addr, const u8 *staged, u32 used,
-                             u32 off)
-{
-    u32 zero = 0;
-    struct nf_scratch *scratch = bpf_map_lookup_elem(&nf_scratch, &zero);
-    if (!scratch)
-        return;
-    u32 total = nf_whole_length(ctx);
-    u32 n = total > off ? total - off : 0;
     u64 at = used;
 #ifdef NF_STAGING
     if (staged)
@@ -1077,13 +1047,14 @@ NF_INLINE void nf_copy_frame(struct xdp_md *ctx, u32 kind, u64 addr, const u8 *s
     (void)staged;
 #endif
     NF_PIN(at);
-    if (at > NF_STAGED_BYTES || n > NF_RECORD_BYTES)
+    if (at > NF_STAGED_BYTES)
         return;
     scratch->head.kind = kind;
     scratch->head.length = (u32)at + n;
     scratch->head.addr = addr;
     u64 last = n - 1;
     if (n > 0) {
+        /* The verifier sees 1 to NF_RECORD_BYTES, which n is. */
         asm volatile("%0 &= %1" : "+r"(last) : "i"(NF_RECORD_BYTES - 1));
         if (bpf_xdp_load_bytes(ctx, off, scratch->bytes + at, last + 1))
             return;
@@ -1091,6 +1062,29 @@ NF_INLINE void nf_copy_frame(struct xdp_md *ctx, u32 kind, u64 addr, const u8 *s
     u64 whole = at + n;
     asm volatile("%0 &= %1" : "+r"(whole) : "i"(2 * NF_RECORD_BYTES - 1));
     bpf_ringbuf_output(&nf_host, scratch, sizeof(scratch->head) + whole, 0);
+}
+
+/* A record with up to want bytes of the frame from off on. */
+NF_INLINE void nf_host_frame(struct xdp_md *ctx, u32 kind, u64 addr, u32 off, u32 want)
+{
+    u32 total = nf_whole_length(ctx);
+    u32 n = total > off ? total - off : 0;
+    if (n > want)
+        n = want;
+    if (n > NF_RECORD_BYTES)
+        n = NF_RECORD_BYTES;
+    nf_record_frame(ctx, kind, addr, 0, 0, off, n);
+}
+
+/* A record with a copy of the packet: what was emitted, then the frame from off on. What is longer
+ * than a record is not copied. */
+NF_INLINE void nf_copy_frame(struct xdp_md *ctx, u32 kind, u64 addr, const u8 *staged, u32 used,
+                             u32 off)
+{
+    u32 total = nf_whole_length(ctx);
+    u32 n = total > off ? total - off : 0;
+    if (n <= NF_RECORD_BYTES)
+        nf_record_frame(ctx, kind, addr, staged, used, off, n);
 }
 #endif
 
