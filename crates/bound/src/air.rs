@@ -127,7 +127,7 @@ impl<'p> Front<'p> {
         let (temp, now, port) = (out.slot(64), out.slot(64), out.slot(32));
         out.start = vec![
             (cursor, Expr::Const(32, 0)),
-            (end, Expr::zext(Expr::Size, 32)),
+            (end, Expr::zext(Expr::Size(0), 32)),
             (next, Expr::Const(32, 0)),
             (now, Expr::Fresh(64)),
             (port, Expr::Fresh(32)),

@@ -141,7 +141,11 @@ fn forward(effect: &Effect, graph: &Graph, known: &mut Known) {
             let value = if *bytes == 4 { loaded(address, known, graph) } else { Value::Any };
             known[slot.0 as usize] = value;
         }
-        Effect::Store { .. } | Effect::Access { .. } | Effect::Delay(_) | Effect::Returns(..) => {}
+        Effect::Store { .. }
+        | Effect::Fill(_)
+        | Effect::Access { .. }
+        | Effect::Delay(_)
+        | Effect::Returns(..) => {}
     }
 }
 
@@ -211,6 +215,7 @@ pub fn live(graph: &Graph) -> Vec<Cells> {
                     }
                 }
                 Effect::Set(..)
+                | Effect::Fill(_)
                 | Effect::Access { .. }
                 | Effect::Delay(_)
                 | Effect::Returns(..) => {}

@@ -153,7 +153,7 @@ pub fn refute(
 }
 
 fn at_most(terms: &mut Terms, size: u64) -> Term {
-    let (variable, limit) = (terms.packet_size(), terms.constant(16, size + 1));
+    let (variable, limit) = (terms.packet_size(0), terms.constant(16, size + 1));
     terms.ult(variable, limit)
 }
 
@@ -219,7 +219,7 @@ fn least_size(
         let limit = at_most(terms, middle);
         match queries.check(terms, &assemble(conditions, core, Some(limit))) {
             Outcome::Sat => {
-                let variable = terms.packet_size();
+                let variable = terms.packet_size(0);
                 let model = queries.solver.model(terms, &[variable]);
                 high = Some(model.value(terms, variable).clamp(low, middle));
             }
@@ -239,7 +239,7 @@ pub fn smallest(
     assumptions: &[Term],
     least: u64,
 ) -> (u64, Model) {
-    let variable = terms.packet_size();
+    let variable = terms.packet_size(0);
     let mut wanted = leaves(terms, assumptions);
     wanted.push(variable);
     let mut model = queries.solver.model(terms, &wanted);

@@ -103,7 +103,7 @@ impl Circuits {
             Node::Var(var) => {
                 let lits: Vec<Lit> = (0..width).map(|_| self.fresh()).collect();
                 match terms.var_info(var) {
-                    Var::Size | Var::Base(_) => self.bound(terms, term, &lits),
+                    Var::Size(_) | Var::Base(_) => self.bound(terms, term, &lits),
                     Var::Byte { region, .. } => self.read(terms, region, None, term, &lits),
                     Var::Fresh(_) => {}
                 }

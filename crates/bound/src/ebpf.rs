@@ -8,6 +8,7 @@
 
 mod context;
 pub(crate) mod helpers;
+pub(crate) mod row;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,15 +26,18 @@ use crate::naive::Walked;
 use crate::term::Op;
 
 pub use context::Layout;
+pub use row::{MOST_PACKETS, in_a_row, kept};
 
 /// Address of packet byte 0.
 pub const PACKET: u64 = 1 << 31;
+/// Bytes of a packet's memory, its headroom included.
+const PACKET_BYTES: u64 = 0x12000 + HEADROOM;
 /// The context: the packet's ends first, then what the program cannot know.
 pub const CONTEXT: u64 = 1 << 41;
 const STACK: u64 = 1 << 42;
 /// Results of helpers and hits of lookups: so many bytes an instruction.
 const OUTSIDE: u64 = 1 << 43;
-const OUTSIDE_EACH: u64 = 512;
+pub const OUTSIDE_EACH: u64 = 512;
 /// The packet after a helper changed it in ways that are not followed.
 const CHANGED: u64 = 1 << 30;
 /// Records of ring buffers: so many bytes an instruction.
@@ -78,6 +82,10 @@ struct Front<'a> {
     /// Begin or end that the packet is to have, and its other end.
     moved: [Slot; 2],
     layout: Layout,
+    /// Address of byte 0 of the packet that is handled.
+    packet: u64,
+    /// Regions of maps whose contents go from packet to packet.
+    kept: Vec<bool>,
     /// Registers 6 to 10 of each caller.
     saved: Vec<[Slot; 5]>,
     blocks: HashMap<(usize, Chain), BlockId>,
@@ -99,18 +107,17 @@ pub fn graph(program: &Program, maps: &[Map]) -> Result<Graph, EbpfError> {
 /// # Errors
 /// The first instruction, helper or map that is not supported.
 pub fn chained(program: &Program, maps: &[Map], tails: &Tails) -> Result<Graph, EbpfError> {
-    let layout = Layout::of(&program.section).map_err(|reason| EbpfError {
+    let mut front = Front::new(program, maps, tails, layout(program)?);
+    front.graph.entry = front.run()?;
+    Ok(front.graph)
+}
+
+fn layout(program: &Program) -> Result<Layout, EbpfError> {
+    Layout::of(&program.section).map_err(|reason| EbpfError {
         insn: 0,
         place: program.name.clone(),
         reason,
-    })?;
-    let mut front = Front::new(program, maps, tails, layout);
-    front.graph.entry = front.block(0, Vec::new());
-    while let Some((at, chain, id)) = front.queue.pop() {
-        let block = front.translate(at, &chain)?;
-        front.graph.blocks[id.0 as usize] = block;
-    }
-    Ok(front.graph)
+    })
 }
 
 /// Map of maps (an array or a hash map of them), or not.
@@ -124,13 +131,18 @@ pub fn presumed(program: &Program, maps: &[Map], tails: &Tails) -> Vec<&'static 
     if Layout::of(&program.section) == Ok(context::SKB) {
         list.push("packets are in one piece, as after bpf_skb_pull_data");
     }
-    // Kind 3: program array.
-    let open = |(index, map): (usize, &Map)| map.kind == Some(3) && !tails.contains_key(&index);
-    let calls = |insn: &Insn| (insn.code, insn.src, insn.imm) == (0x85, 0, 12);
-    if program.insns.iter().any(calls) && maps.iter().enumerate().any(open) {
+    if leaves(program, maps, tails) {
         list.push("a tail call ends the path: the program it calls has a bound of its own");
     }
     list
+}
+
+/// Whether a tail call may lead to a program that is not known.
+fn leaves(program: &Program, maps: &[Map], tails: &Tails) -> bool {
+    // Kind 3: program array.
+    let open = |(index, map): (usize, &Map)| map.kind == Some(3) && !tails.contains_key(&index);
+    let calls = |insn: &Insn| (insn.code, insn.src, insn.imm) == (0x85, 0, 12);
+    program.insns.iter().any(calls) && maps.iter().enumerate().any(open)
 }
 
 /// Distance between values of a map.
@@ -151,12 +163,12 @@ impl<'a> Front<'a> {
         let mut graph = Graph { walked, ..Graph::default() };
         let regs: Vec<Slot> = (0..11).map(|_| graph.slot(64)).collect();
         let temp = graph.slot(64);
-        let moved = [graph.slot(64), graph.slot(64)];
+        let moved = [graph.slot(32), graph.slot(32)];
         let saved = (0..DEEPEST).map(|_| std::array::from_fn(|_| graph.slot(64))).collect();
         graph.start =
             vec![(regs[1], word(CONTEXT)), (regs[10], word(STACK + FRAME * DEEPEST as u64))];
         // The sum, but the stack keeps bytes, and from a sum's bytes the sum does not come back.
-        let data_end = Expr::concat(Expr::Const(16, PACKET >> 16), Expr::Size);
+        let data_end = Expr::concat(Expr::Const(16, PACKET >> 16), Expr::Size(0));
         graph.bytes = vec![
             (CONTEXT + layout.data, Expr::Const(32, PACKET)),
             (CONTEXT + layout.data_end, data_end),
@@ -169,7 +181,7 @@ impl<'a> Front<'a> {
             contents,
         };
         graph.regions = vec![
-            region("packet", PACKET - HEADROOM, 0x12000 + HEADROOM, Contents::Packet),
+            region("packet", PACKET - HEADROOM, PACKET_BYTES, Contents::Packet),
             region("changed packet", CHANGED, 0x20000, Contents::Shared),
             region("stack", STACK, FRAME * DEEPEST as u64, Contents::Private),
             region("outside", OUTSIDE, 1 << 30, Contents::Shared),
@@ -220,12 +232,24 @@ impl<'a> Front<'a> {
             temp,
             moved,
             layout,
+            packet: PACKET,
+            kept: vec![false; maps.len()],
             saved,
             blocks,
             queue,
             leaders,
             copies: 0,
         }
+    }
+
+    /// Translates the program, its entry first.
+    fn run(&mut self) -> Result<BlockId, EbpfError> {
+        let entry = self.block(0, Vec::new());
+        while let Some((at, chain, id)) = self.queue.pop() {
+            let block = self.translate(at, &chain)?;
+            self.graph.blocks[id.0 as usize] = block;
+        }
+        Ok(entry)
     }
 
     fn error(&self, at: usize, reason: impl Into<String>) -> EbpfError {
@@ -404,6 +428,7 @@ impl<'a> Front<'a> {
                 let value = Expr::extract(self.reg(insn.src), 0, 8 * bytes);
                 Ok(vec![Effect::Store { address: address(insn.dst), bytes, value }])
             }
+            (class::STX, 0xc0) if self.kept.contains(&true) => self.exchange(at, insn),
             (class::STX, 0xc0) => {
                 let mut effects = Vec::new();
                 let old = if insn.imm & !1 == 0xf0 {

@@ -22,8 +22,10 @@ pub struct BlockId(pub u32);
 pub enum Expr {
     Const(u8, u64),
     Slot(Slot),
-    /// The packet's length, 16 bits.
-    Size,
+    /// A packet's length, 16 bits; there is more than one only where packets are [`in_a_row`].
+    ///
+    /// [`in_a_row`]: crate::ebpf::in_a_row
+    Size(u32),
     /// A new unknown value each time it is evaluated.
     Fresh(u8),
     /// Where memory [`Unchecked::bases`] of this index begins, 32 bits: unknown within an interval.
@@ -83,7 +85,7 @@ impl Expr {
     pub fn slots(&self, f: &mut dyn FnMut(Slot)) {
         match self {
             Expr::Slot(slot) => f(*slot),
-            Expr::Const(..) | Expr::Size | Expr::Fresh(_) | Expr::Base(_) => {}
+            Expr::Const(..) | Expr::Size(_) | Expr::Fresh(_) | Expr::Base(_) => {}
             Expr::Binary(_, a, b) | Expr::Sub(a, b) | Expr::Concat(a, b) => {
                 a.slots(f);
                 b.slots(f);
@@ -108,6 +110,8 @@ pub enum Contents {
     Private,
     /// A table nobody changes while the packet is handled: the same address reads the same value.
     Table,
+    /// Unknown at first, and then what the program writes.
+    Kept,
     /// A table others may change: every read is a new value.
     Shared,
 }
@@ -137,6 +141,9 @@ pub enum Effect {
         bytes: u8,
         value: Expr,
     },
+    /// Nobody knows how many bytes are written from this address on: only shared memory may be
+    /// there.
+    Fill(Expr),
     /// The time of an access, which depends on the memory it goes to; for unchecked programs.
     Access {
         address: Expr,
@@ -237,6 +244,8 @@ pub struct Graph {
     pub regions: Vec<Region>,
     /// Bytes of tables that never change: region, address, byte.
     pub given: Vec<(u32, u64, u8)>,
+    /// Packets after the first.
+    pub later: u32,
     pub blocks: Vec<Block>,
     pub entry: BlockId,
     /// Source line of each place, where known.

@@ -45,7 +45,7 @@ fn reads(effect: &Effect, f: &mut dyn FnMut(Slot)) {
     match effect {
         Effect::Set(_, value) => value.slots(f),
         Effect::Load { address, .. } | Effect::Access { address, .. } => address.slots(f),
-        Effect::Delay(value) | Effect::Returns(value, _) => value.slots(f),
+        Effect::Fill(value) | Effect::Delay(value) | Effect::Returns(value, _) => value.slots(f),
         Effect::Store { address, value, .. } => {
             address.slots(f);
             value.slots(f);
@@ -144,7 +144,10 @@ pub fn steering(graph: &Graph, deciding: &[bool]) -> Slots {
             _ => {}
         }
         for effect in block.steps.iter().flat_map(|step| &step.effects) {
-            if let Effect::Load { address, .. } | Effect::Store { address, .. } = effect {
+            if let Effect::Load { address, .. }
+            | Effect::Store { address, .. }
+            | Effect::Fill(address) = effect
+            {
                 mark(address, &mut set);
             }
         }

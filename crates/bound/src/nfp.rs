@@ -180,7 +180,7 @@ impl Front {
             (b[23], word(DRAM_BASE)),
         ];
         graph.bytes = vec![
-            (LOCAL + u64::from(CONTEXT_BASE), Expr::zext(Expr::Size, 32)),
+            (LOCAL + u64::from(CONTEXT_BASE), Expr::zext(Expr::Size(0), 32)),
             (LOCAL + u64::from(CONTEXT_BASE) + 8, word(PACKET_BASE)),
         ];
         let dram = if shared { Contents::Shared } else { Contents::Table };

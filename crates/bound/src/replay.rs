@@ -2,7 +2,7 @@
 
 mod ebpf_world;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use nicforge_ir::interp::{BodyOf, Interp, Tracer};
 use nicforge_ir::{HandlerId, Input, InputEvent, InstId, Program, Verified};
@@ -14,7 +14,7 @@ use crate::ebpf::{self, Tails, VALUES, VALUES_EACH};
 use crate::nfp::dram_offset;
 use crate::witness::Witness;
 
-use ebpf_world::run;
+use ebpf_world::{row, run};
 
 /// Most instructions a witness may take.
 const LIMIT: u64 = 10_000_000;
@@ -134,7 +134,65 @@ pub fn chained(
     tails: &Tails,
     witness: &Witness,
 ) -> Result<(), String> {
-    run(program, maps, tails, witness).map(|_| ())
+    run(program, maps, tails, &[], witness).map(|_| ())
+}
+
+/// The entries that arrays and variables hold before the first packet of a row, as far as the path
+/// depends on them; other bytes are as the object has them.
+pub fn entries_before(
+    program: &object::Program,
+    maps: &[Map],
+    tails: &Tails,
+    witness: &Witness,
+) -> Vec<TableEntry> {
+    let mut found: BTreeMap<(usize, u64), Vec<u8>> = BTreeMap::new();
+    let kept = ebpf::kept(program, maps, tails);
+    for (address, byte) in &witness.private {
+        let Some(at) = address.checked_sub(VALUES) else { continue };
+        let map = (at / VALUES_EACH) as usize;
+        let Some(shape) = maps.get(map).filter(|_| kept[map]) else { continue };
+        // Variables are one entry as large as their section.
+        let (stride, mut start) = match shape.kind {
+            Some(_) => (ebpf::stride(shape), Vec::new()),
+            None => (VALUES_EACH, shape.data.clone()),
+        };
+        start.resize(start.len().max(shape.value_size as usize), 0);
+        let at = at % VALUES_EACH;
+        let value = found.entry((map, at / stride)).or_insert(start);
+        if let Some(place) = value.get_mut((at % stride) as usize) {
+            *place = *byte;
+        }
+    }
+    let entry = |((map, index), value): ((usize, u64), Vec<u8>)| TableEntry {
+        map: maps[map].name.clone(),
+        key: (index as u32).to_le_bytes().to_vec(),
+        value,
+    };
+    found.into_iter().map(entry).collect()
+}
+
+/// A packet of a row, what the program returns for it and the instructions that takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InRow {
+    pub packet: Vec<u8>,
+    pub verdict: u64,
+    pub executed: u64,
+}
+
+/// Runs a witness of several packets in a row ([`crate::ebpf::in_a_row`]).
+///
+/// # Errors
+/// What differs from the claim.
+pub fn in_a_row(
+    program: &object::Program,
+    maps: &[Map],
+    tails: &Tails,
+    witness: &Witness,
+) -> Result<Vec<InRow>, String> {
+    let kept = ebpf::kept(program, maps, tails);
+    let ran = run(program, maps, tails, &kept, witness)?;
+    let both = row(witness).into_iter().zip(ran.packets);
+    Ok(both.map(|(packet, (verdict, executed))| InRow { packet, verdict, executed }).collect())
 }
 
 /// The entries that the slowest packet finds, with the keys it looks for.
@@ -146,8 +204,9 @@ pub fn contents(
     maps: &[Map],
     witness: &Witness,
 ) -> Result<Contents, String> {
-    let (lookups, verdict) = run(program, maps, &Tails::new(), witness)?;
-    let mut result = Contents { verdict, ..Contents::default() };
+    let ran = run(program, maps, &Tails::new(), &[], witness)?;
+    let lookups = ran.found;
+    let mut result = Contents { verdict: ran.packets[0].0, ..Contents::default() };
     let mut values: Vec<Option<Vec<u8>>> = vec![None; lookups.len()];
     let calls = |place: u32| {
         program.insns.get(place as usize).is_some_and(|insn| (insn.code, insn.imm) == (0x85, 1))

@@ -47,7 +47,7 @@ impl Model {
             Node::Const(value) => value,
             Node::Var(var) => match self.values.get(&term) {
                 Some(value) => *value,
-                None if matches!(terms.var_info(var), Var::Size | Var::Base(_)) => {
+                None if matches!(terms.var_info(var), Var::Size(_) | Var::Base(_)) => {
                     terms.facts(term).low
                 }
                 None => 0,

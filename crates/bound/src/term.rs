@@ -84,7 +84,7 @@ pub enum MemNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Var {
     /// Length of the packet in bytes.
-    Size,
+    Size(u32),
     /// Byte of a region's initial contents, by its address.
     Byte { region: u32, address: u64 },
     /// Where a memory begins: a number in an interval, of which addresses in that memory are sums.
@@ -239,11 +239,11 @@ impl Terms {
         self.intern(Node::Var(id), facts)
     }
 
-    /// The packet's size, 16 bits.
-    pub fn packet_size(&mut self) -> Term {
+    /// A packet's size, 16 bits.
+    pub fn packet_size(&mut self, packet: u32) -> Term {
         let (low, high) = self.size;
         let facts = Facts { low, high, ..Self::unknown(16) };
-        self.variable(Var::Size, facts)
+        self.variable(Var::Size(packet), facts)
     }
 
     /// A new unknown value.

@@ -234,7 +234,8 @@ impl Walk<'_> {
             assumed: Vec::new(),
         };
         for (index, region) in self.graph.regions.iter().enumerate() {
-            let whole = matches!(region.contents, Contents::Packet | Contents::Table);
+            let whole =
+                matches!(region.contents, Contents::Packet | Contents::Table | Contents::Kept);
             // Copies of the packet begin as the packet.
             let first =
                 self.graph.regions.iter().position(|other| other.contents == Contents::Packet);
@@ -251,7 +252,7 @@ impl Walk<'_> {
             let value = self.evaluate(&mut state, value);
             let bytes = self.terms.bits(value) / 8;
             for byte in 0..bytes {
-                let cell = self.cell(value, byte);
+                let cell = Cell { whole: value, at: byte };
                 state.cells.insert(address + u64::from(byte), cell);
             }
         }
@@ -381,14 +382,6 @@ impl Walk<'_> {
             }
         }
         Ok(())
-    }
-
-    /// A byte of a value as it is kept; where addresses are constants anyway, bytes are bytes.
-    fn cell(&mut self, whole: Term, at: u8) -> Cell {
-        match self.graph.unchecked {
-            Some(_) => Cell { whole, at },
-            None => Cell { whole: self.terms.extract(whole, 8 * at, 8), at: 0 },
-        }
     }
 
     fn exit(&mut self, from: u32) {

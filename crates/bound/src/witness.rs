@@ -50,7 +50,9 @@ pub struct Witness {
     pub spare: u64,
     /// Bytes of the packet's memory outside of it that matter: offset, byte.
     pub beyond: Vec<(i64, u8)>,
-    /// Bytes of private memory at the start that matter: the graph's address, byte.
+    /// Sizes of the packets after the first.
+    pub sizes: Vec<u64>,
+    /// Bytes of private and kept memory at the start that matter: the graph's address, byte.
     pub private: Vec<(u64, u8)>,
     /// Where memories begin, by base.
     pub bases: Vec<u64>,
@@ -82,16 +84,21 @@ pub fn witness(graph: &Graph, dag: &Dag, terms: &mut Terms, found: &Found, base:
                 if let Var::Byte { region, address } = terms.var_info(var) {
                     match graph.regions[region as usize].contents {
                         Contents::Packet => set(address, *value as u8),
-                        Contents::Private => private.push((address, *value as u8)),
+                        Contents::Private | Contents::Kept => {
+                            private.push((address, *value as u8));
+                        }
                         _ => {}
                     }
                 }
             }
             Node::Load(mem, address) => {
-                if let MemNode::Init(region) = terms.mem(mem)
-                    && is_packet(region)
-                {
-                    set(found.model.value(terms, address), *value as u8);
+                if let MemNode::Init(region) = terms.mem(mem) {
+                    let address = found.model.value(terms, address);
+                    match graph.regions[region as usize].contents {
+                        Contents::Packet => set(address, *value as u8),
+                        Contents::Kept => private.push((address, *value as u8)),
+                        _ => {}
+                    }
                 }
             }
             _ => {}
@@ -107,6 +114,7 @@ pub fn witness(graph: &Graph, dag: &Dag, terms: &mut Terms, found: &Found, base:
         work: found.work,
         spare: 0,
         beyond,
+        sizes: Vec::new(),
         private,
         bases: Vec::new(),
         start: dag.start.iter().map(|(_, term)| found.model.value(terms, *term)).collect(),
@@ -114,6 +122,10 @@ pub fn witness(graph: &Graph, dag: &Dag, terms: &mut Terms, found: &Found, base:
     for (index, base) in graph.unchecked.iter().flat_map(|unchecked| &unchecked.bases).enumerate() {
         let term = terms.base(index as u32, (base.low, base.high), base.aligned);
         result.bases.push(found.model.value(terms, term));
+    }
+    for packet in 1..=graph.later {
+        let size = terms.packet_size(packet);
+        result.sizes.push(found.model.value(terms, size));
     }
     let mut resolver = Resolver::new(dag, &found.path);
     for edge in &found.path {

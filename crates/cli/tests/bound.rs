@@ -395,3 +395,106 @@ fn timers_lower_the_bound_of_packets() {
     let bound = ["bound", "ageing.c", "--target", "bluefield2"];
     place.run(&bound).fails(1, &["timers alone may take all cycles of a core of bluefield2"]);
 }
+
+/// One packet in eight is slow; another program finds out with an atomic operation.
+const SAMPLING: &str = r#"
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, __u64);
+} count SEC(".maps");
+__u32 turn;
+static __always_inline int slow(struct xdp_md *ctx)
+{
+    unsigned char *p = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+    unsigned sum = 0;
+    if (p + 60 > end)
+        return XDP_PASS;
+    for (int i = 0; i < 60; i++)
+        sum = sum * 31 + p[i];
+    return sum == 7 ? XDP_DROP : XDP_TX;
+}
+SEC("xdp/sample") int sample(struct xdp_md *ctx)
+{
+    __u32 zero = 0;
+    __u64 *n = bpf_map_lookup_elem(&count, &zero);
+    if (!n)
+        return XDP_ABORTED;
+    *n += 1;
+    return *n & 7 ? XDP_PASS : slow(ctx);
+}
+SEC("xdp/turns") int turns(struct xdp_md *ctx)
+{
+    return __sync_fetch_and_add(&turn, 1) & 3 ? XDP_PASS : slow(ctx);
+}
+SEC("xdp/flows") int flows(struct xdp_md *ctx)
+{
+    __u32 spent[8] = {0}, key = ctx->rx_queue_index & 7;
+    spent[key] = ctx->ingress_ifindex;
+    return spent[(key + 1) & 7] ? slow(ctx) : XDP_PASS;
+}
+"#;
+
+/// Paths that cannot repeat are counted as often as they can be taken.
+#[test]
+fn packets_in_a_row_know_what_the_ones_before_left() {
+    let place = Place::new();
+    place.file("sampling.c", SAMPLING);
+    let bound = |program: &str, more: &[&str]| {
+        let first = ["bound", "sampling.c", "--target", "xdp", "--program", program];
+        place.run(&[&first[..], more].concat())
+    };
+    for (program, every) in [("sample", 8), ("turns", 4)] {
+        let alone = json(bound(program, &["--json"]).ok())["cycles"].as_f64().unwrap();
+        for count in [2, every, every + 1] {
+            let said = json(bound(program, &["--json", "--in-a-row", &count.to_string()]).ok());
+            let row = &said["in_a_row"];
+            assert_eq!(row["status"], "exact", "{program}: {row}");
+            let each = row["slowest"].as_array().unwrap().iter();
+            let each: Vec<f64> =
+                each.map(|packet| packet["instructions"].as_f64().unwrap()).collect();
+            let slow = each.iter().filter(|instructions| **instructions > 100.0).count();
+            assert_eq!(slow, 1 + usize::from(count > every), "{program}, {count}: {each:?}");
+            assert_eq!(row["cycles"].as_f64(), Some(each.iter().sum()));
+            assert!(each.contains(&alone), "{program}: {each:?} without {alone}");
+        }
+    }
+    // Alone, a packet may take all of 500 ns; eight never do.
+    bound("sample", &["--require", "10Mpps"]).fails(1, &["does not hold"]);
+    let text = bound("sample", &["--require", "10Mpps", "--in-a-row", "8"]).ok().to_string();
+    assert!(text.contains("any 8 packets in a row"), "{text}");
+    // The stack is read at an index that the packet's queue decides: never where it was written.
+    assert!(json(bound("flows", &["--json"]).ok())["cycles"].as_f64().unwrap() < 100.0);
+    bound("sample", &["--in-a-row", "8", "--require", "1G"]).fails(2, &["10Mpps"]);
+    place
+        .run(&["bound", "sampling.c", "--program", "sample", "--in-a-row", "2"])
+        .fails(2, &["--target xdp"]);
+}
+
+/// Every example that runs on xdp has a bound there.
+#[test]
+fn examples_are_bounded() {
+    let place = Place::new();
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let (mut exact, mut bounded) = (0, 0);
+    for entry in std::fs::read_dir(examples).unwrap() {
+        let folder = entry.unwrap().path();
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        // `sign` is for a target of its own.
+        if !folder.join(format!("{name}.c")).is_file() || name == "sign" {
+            continue;
+        }
+        let folder = folder.to_string_lossy().into_owned();
+        let all = ["bound", &folder, "--target", "xdp", "--all", "--timeout", "1", "--json"];
+        let said = json(place.run(&all).ok());
+        for program in said["programs"].as_array().unwrap() {
+            assert_ne!(program["status"], "refused", "{name}: {program}");
+            exact += usize::from(program["status"] == "exact");
+            bounded += 1;
+        }
+    }
+    assert!(bounded >= 20 && exact >= bounded / 2, "{exact} exact of {bounded}");
+}

@@ -295,5 +295,16 @@ fn slowest_packets_run_in_the_kernel() {
         agreed += usize::from(same && measured["more_needed"] == false);
     }
     assert!(agreed >= 7, "only {agreed} paths could be followed in the kernel");
+    // Packets in a row, where a variable decides what the kernel returns.
+    let source = "typedef unsigned u32;\nu32 turn;\n\
+        __attribute__((section(\"xdp\"), used)) int odd(void *ctx)\n\
+        {\n    turn = turn * 3 + 1;\n    if (turn & 4)\n        return 1;\n    \
+        return turn & 1 ? 2 : 3;\n}\n";
+    place.file("odd.c", source);
+    let row = ["bound", "odd.c", "--target", "xdp", "--in-a-row", "6", "--measure", "--json"];
+    let row = &json(place.run(&row).ok())["in_a_row"];
+    let claimed = row["slowest"].as_array().unwrap().iter().map(|packet| &packet["returns"]);
+    let kernel: Vec<_> = row["kernel"].as_array().unwrap().iter().collect();
+    assert_eq!((claimed.collect::<Vec<_>>(), kernel.len()), (kernel, 6));
     place.is_clean();
 }

@@ -12,9 +12,10 @@ use nicforge_isa::ebpf::{Insn, LDDW};
 use nicforge_isa::object::PSEUDO_MAP;
 
 use super::{
-    CHANGED, CONTEXT, Chain, EbpfError, Front, INDEX_BITS, OUTSIDE, OUTSIDE_EACH, PACKET, RESERVED,
+    CHANGED, CONTEXT, Chain, EbpfError, Front, INDEX_BITS, OUTSIDE, OUTSIDE_EACH, RESERVED,
     RESERVED_EACH, VALUES, VALUES_EACH, of_maps, stride, word,
 };
+use crate::analysis::HEADROOM;
 use crate::graph::{Block, BlockId, BranchCost, Cost, Effect, Expr, Next, Slot, Step};
 use crate::term::Op;
 
@@ -25,7 +26,7 @@ const PLAIN: [i32; 47] = [
     201, 208,
 ];
 /// Helpers that change what a socket buffer holds, or move it.
-const CHANGE: [i32; 11] = [9, 10, 11, 13, 18, 19, 31, 38, 43, 50, 190];
+pub const CHANGE: [i32; 11] = [9, 10, 11, 13, 18, 19, 31, 38, 43, 50, 190];
 /// Helpers that write to memory: the argument that points there, and the one that says how much.
 pub const FILL: [(i32, u8, u8); 5] = [(20, 2, 3), (26, 3, 4), (68, 3, 4), (69, 2, 3), (189, 3, 4)];
 /// Most bytes that such a helper writes here.
@@ -87,7 +88,7 @@ impl Front<'_> {
             helper if CHANGE.contains(&helper) => (self.change(&call), Next::Goto(after)),
             helper => match FILL.iter().find(|(number, ..)| *number == helper) {
                 Some((_, pointer, length)) => {
-                    (self.fill(&call, *pointer, *length)?, Next::Goto(after))
+                    (self.fill(&call, *pointer, *length), Next::Goto(after))
                 }
                 None => {
                     let reason = format!("helper {} is not supported", helper_name(helper));
@@ -151,9 +152,8 @@ impl Front<'_> {
     /// The map a call names in a register, from the last `lddw` of it before it in straight line or by
     /// analysis. What a lookup in a map of maps gives is looked into as that map.
     fn map_of_call(&self, at: usize, reg: u8) -> Result<usize, EbpfError> {
-        let states = kinds::kinds(&self.program.insns);
         let holds_maps = |map: u32| self.maps.get(map as usize).is_some_and(of_maps);
-        let mut found = match states[at].as_ref().map(|state| state.regs[usize::from(reg)]) {
+        let mut found = match self.kind(at, reg) {
             Some(Kind::Map(map)) => Some(map as usize),
             Some(Kind::Value(map)) if holds_maps(map) => Some(map as usize),
             _ => None,
@@ -244,23 +244,26 @@ impl Front<'_> {
             address: word(CONTEXT + member),
             bytes: 4,
         };
-        let by = Expr::sext(Expr::extract(self.reg(2), 0, 32), 64);
+        let by = Expr::extract(self.reg(2), 0, 32);
+        let fixed = |value: u64| Expr::Const(32, value);
         let [moved, other] = self.moved;
         let (ask, success) = self.asked(call);
         let (new, other_end) = (Expr::Slot(moved), Expr::Slot(other));
+        // Everything lies in the lower half of the address space, so 32 bits are enough.
+        let inside = both(
+            at_most(fixed(self.packet - HEADROOM), new.clone()),
+            Expr::binary(Op::Ult, new.clone(), fixed(self.packet + END)),
+        );
         let within = match helper {
             44 => both(
-                at_most(Expr::add(new.clone(), word(LEAST)), other_end),
-                at_most(word(PACKET - HEAD), new.clone()),
+                at_most(Expr::add(new.clone(), fixed(LEAST)), other_end),
+                at_most(fixed(self.packet - HEAD), new.clone()),
             ),
             54 => both(
                 at_most(new.clone(), other_end.clone()),
-                at_most(other_end, Expr::add(new.clone(), word(META))),
+                at_most(other_end, Expr::add(new.clone(), fixed(META))),
             ),
-            _ => both(
-                at_most(Expr::add(other_end, word(LEAST)), new.clone()),
-                Expr::binary(Op::Ult, new.clone(), word(PACKET + END)),
-            ),
+            _ => at_most(Expr::add(other_end, fixed(LEAST)), new.clone()),
         };
         let effects = vec![
             load(moved, moving),
@@ -271,14 +274,14 @@ impl Front<'_> {
         let store = |member: u64| Effect::Store {
             address: word(CONTEXT + member),
             bytes: 4,
-            value: Expr::extract(new.clone(), 0, 32),
+            value: new.clone(),
         };
         let mut done = vec![store(moving), self.set(0, word(0))];
         if helper == 44 {
             done.push(store(layout.data_meta));
         }
         let ways = [done, vec![self.set(0, word(FAILED))]];
-        Ok((effects, self.fork(call, both(success, within), ways)))
+        Ok((effects, self.fork(call, both(success, both(within, inside)), ways)))
     }
 
     /// A record of a ring buffer, or null.
@@ -304,42 +307,56 @@ impl Front<'_> {
         ]
     }
 
-    /// The number a register holds at a call: by analysis, or from the last instruction that wrote
-    /// it, since functions that are called are not seen by the analysis.
-    fn constant(&self, at: usize, register: u8) -> Option<u64> {
-        let insns = &self.program.insns;
-        let states = kinds::kinds(insns);
-        match states[at].as_ref().map(|state| state.regs[usize::from(register)]) {
-            Some(Kind::Number(low, high)) => return (low == high).then_some(low),
+    /// What a register holds at an instruction, by analysis.
+    fn kind(&self, at: usize, register: u8) -> Option<Kind> {
+        let states = kinds::kinds(&self.program.insns);
+        states[at].as_ref().map(|state| state.regs[usize::from(register)])
+    }
+
+    /// The interval of the number a register holds at a call: by analysis, or from the last
+    /// instruction that wrote it, since functions that are called are not seen by the analysis.
+    fn number(&self, at: usize, register: u8) -> Option<(u64, u64)> {
+        match self.kind(at, register) {
+            Some(Kind::Number(low, high)) => return Some((low, high)),
             Some(_) => return None,
             None => {}
         }
+        let insns = &self.program.insns;
         let before = (0..at).rev().take_while(|before| !self.leaders[before + 1]);
         let writer = before
             .map(|at| insns[at])
             .find(|insn| insn.dst == register && !matches!(insn.code & 7, class::ST | class::STX));
         // A move of a constant, to the whole register or its lower half.
         let moved = writer.filter(|insn| matches!(insn.code, 0xb4 | 0xb7))?;
-        u64::try_from(moved.imm).ok()
+        let value = u64::try_from(moved.imm).ok()?;
+        Some((value, value))
     }
 
-    /// Bytes from outside where a pointer says.
-    fn fill(&self, call: &Call, pointer: u8, length: u8) -> Result<Vec<Effect>, EbpfError> {
-        let bytes = self.constant(call.at, length).filter(|bytes| *bytes <= MOST_FILLED);
-        let Some(bytes) = bytes else {
-            let reason = "a helper writes a number of bytes that is not known here, or above 256";
-            return Err(self.error(call.at, reason));
-        };
+    /// Bytes from outside where a pointer says: each may be written, as far as the length goes.
+    fn fill(&self, call: &Call, pointer: u8, length: u8) -> Vec<Effect> {
         let mut effects = vec![self.result(call)];
-        for byte in 0..bytes {
+        let followed =
+            matches!(self.kind(call.at, pointer), Some(Kind::Stack(_) | Kind::Packet { .. }));
+        let length_of = self.number(call.at, length);
+        let known =
+            length_of.filter(|(low, high)| *high <= MOST_FILLED && (low == high || followed));
+        let Some((least, most)) = known else {
+            effects.push(Effect::Fill(self.reg(pointer)));
+            return effects;
+        };
+        let [old, _] = self.moved;
+        for byte in 0..most {
             let address = word(call.outside + 8 + byte);
             effects.push(Effect::Load { slot: self.temp, address, bytes: 1 });
-            effects.push(Effect::Store {
-                address: Expr::add(self.reg(pointer), word(byte)),
-                bytes: 1,
-                value: Expr::extract(Expr::Slot(self.temp), 0, 8),
-            });
+            let address = Expr::add(self.reg(pointer), word(byte));
+            let mut value = Expr::extract(Expr::Slot(self.temp), 0, 8);
+            if byte >= least {
+                effects.push(Effect::Load { slot: old, address: address.clone(), bytes: 1 });
+                let written = Expr::binary(Op::Ult, word(byte), self.reg(length));
+                value = Expr::ite(written, value, Expr::extract(Expr::Slot(old), 0, 8));
+            }
+            effects.push(Effect::Store { address, bytes: 1, value });
         }
-        Ok(effects)
+        effects
     }
 }

@@ -7,8 +7,12 @@ use nicforge_isa::ebpf::{Fault, Host, Machine, Memory, RegionId};
 use nicforge_isa::object::{self, Map, PSEUDO_VALUE};
 
 use super::{LIMIT, compare};
-use crate::ebpf::helpers::{END, FAILED, FILL, HEAD};
-use crate::ebpf::{INDEX_MASK, INNER_BYTES, Layout, Tails, of_maps};
+use crate::ebpf::helpers::{CHANGE, END, FAILED, FILL, HEAD};
+use crate::ebpf::row::packet_at;
+use crate::ebpf::{
+    INDEX_MASK, INNER_BYTES, Layout, OUTSIDE_EACH, PACKET, Tails, VALUES, VALUES_EACH, of_maps,
+    stride,
+};
 use crate::witness::{TableRead, Witness};
 
 /// The helper that leaves the program.
@@ -17,6 +21,9 @@ const TAIL_CALL: i32 = 12;
 struct Surroundings<'a> {
     maps: &'a [Map],
     tails: &'a Tails,
+    /// Maps whose contents go from packet to packet, and bytes that memory begins with.
+    kept: &'a [bool],
+    start: &'a [(u64, u8)],
     layout: Layout,
     reads: VecDeque<&'a TableRead>,
     /// Calls with two outcomes, and whether they succeed.
@@ -45,16 +52,29 @@ pub(super) struct Lookup {
 }
 
 impl Surroundings<'_> {
+    /// The memory of a map: all of its values if they are kept, else one.
     fn value(&mut self, map: usize, memory: &mut Memory) -> RegionId {
         let shape = &self.maps[map];
-        let least = if of_maps(shape) { INNER_BYTES as usize } else { 0 };
+        let whole = self.keeps(map);
+        let least = match () {
+            () if of_maps(shape) => INNER_BYTES as usize,
+            () if whole => stride(shape) as usize * shape.max_entries as usize,
+            () => 0,
+        };
         let size = shape.data.len().max(shape.value_size as usize).max(least);
-        let data = shape.data.clone();
+        let (data, start) = (&shape.data, self.start);
         *self.values[map].get_or_insert_with(|| {
-            let mut bytes = data;
+            let mut bytes = data.clone();
             bytes.resize(size, 0);
+            if whole {
+                set(&mut bytes, VALUES + map as u64 * VALUES_EACH, start);
+            }
             memory.add(bytes)
         })
+    }
+
+    fn keeps(&self, map: usize) -> bool {
+        self.kept.get(map) == Some(&true)
     }
 
     fn next_read(&mut self, pc: usize) -> Option<u64> {
@@ -95,7 +115,8 @@ impl Surroundings<'_> {
                     .or_else(|| Some(u32::from_le_bytes(key.get(..4)?.try_into().ok()?).into()));
                 let index = number.unwrap_or(0) & INDEX_MASK;
                 self.found.push(Lookup { map, index, key });
-                return Ok(self.value(map, memory).address());
+                let at = if self.keeps(map) { index * stride(&self.maps[map]) } else { 0 };
+                return Ok(self.value(map, memory).address() + at);
             }
             (131, _) => return Ok(memory.add(vec![0; (args[1] as usize).min(1 << 20)]).address()),
             (TAIL_CALL, _) => {
@@ -185,7 +206,14 @@ impl Host for Surroundings<'_> {
                 let value = self.next_read(pc).unwrap_or(0);
                 memory.store(argument(*pointer) + byte, 1, value)?;
             }
-        } else if let Some(length) = self.next_read(pc) {
+            // Claims for bytes beyond the length: results of calls begin at zero again.
+            let beyond = |read: &mut &TableRead| {
+                read.place as usize == pc && read.address % OUTSIDE_EACH > argument(*length)
+            };
+            while self.reads.pop_front_if(beyond).is_some() {}
+        } else if CHANGE.contains(&helper)
+            && let Some(length) = self.next_read(pc)
+        {
             // The packet is elsewhere, and so long.
             self.data = memory.add(vec![0; 2 * END as usize]).address();
             (self.meta, self.end) = (self.data, self.data + length);
@@ -209,66 +237,104 @@ impl Host for Surroundings<'_> {
     }
 }
 
+/// Writes the bytes that lie in a piece of memory.
+fn set(memory: &mut [u8], base: u64, bytes: &[(u64, u8)]) {
+    for (address, byte) in bytes {
+        let at = usize::try_from(address.wrapping_sub(base)).unwrap_or(usize::MAX);
+        if let Some(place) = memory.get_mut(at) {
+            *place = *byte;
+        }
+    }
+}
+
+/// The packets of a witness, the first with the bytes around it: what is claimed of later ones
+/// stands among the bytes at the start.
+pub(super) fn row(witness: &Witness) -> Vec<Vec<u8>> {
+    let later = witness.sizes.iter().zip(1..).map(|(size, index)| {
+        let mut bytes = vec![0; *size as usize];
+        set(&mut bytes, packet_at(index), &witness.private);
+        bytes
+    });
+    std::iter::once(witness.packet.clone()).chain(later).collect()
+}
+
 /// The memory around a packet, and the packet in it: a program that cannot move its ends has no
 /// room around.
-fn packet(program: &object::Program, witness: &Witness) -> Vec<u8> {
+fn room(program: &object::Program, witness: &Witness, index: u32, packet: &[u8]) -> Vec<u8> {
     let moves = program
         .insns
         .iter()
         .any(|insn| (insn.code, insn.src) == (0x85, 0) && matches!(insn.imm, 44 | 54 | 65));
-    let room = if moves { END as usize } else { witness.packet.len() };
+    let room = if moves { END as usize } else { packet.len() };
     let start = HEAD as usize;
-    let mut bytes = vec![0; start + room.max(witness.packet.len())];
-    bytes[start..start + witness.packet.len()].copy_from_slice(&witness.packet);
-    for (offset, byte) in &witness.beyond {
-        let at = usize::try_from(HEAD as i64 + offset).unwrap_or(usize::MAX);
-        if let Some(place) = bytes.get_mut(at) {
-            *place = *byte;
-        }
-    }
+    let mut bytes = vec![0; start + room.max(packet.len())];
+    let beyond = |(offset, byte): &(i64, u8)| (PACKET.wrapping_add_signed(*offset), *byte);
+    let first = witness.beyond.iter().map(beyond).collect::<Vec<_>>();
+    let around = if index == 0 { &first } else { &witness.private };
+    set(&mut bytes, packet_at(index) - HEAD, around);
+    bytes[start..start + packet.len()].copy_from_slice(packet);
     bytes
 }
 
-/// Runs a witness: the lookups that hit, and what the program returns.
+/// What came of running a witness.
+pub(super) struct Ran {
+    /// Lookups that hit.
+    pub found: Vec<Lookup>,
+    /// What the program returned and how many instructions it executed, by packet.
+    pub packets: Vec<(u64, u64)>,
+}
+
+/// Runs a witness, packet by packet; what `kept` maps hold goes from each to the next.
 pub(super) fn run(
     program: &object::Program,
     maps: &[Map],
     tails: &Tails,
+    kept: &[bool],
     witness: &Witness,
-) -> Result<(Vec<Lookup>, u64), String> {
+) -> Result<Ran, String> {
     let mut memory = Memory::default();
-    let data = memory.add(packet(program, witness)).address() + HEAD;
     let is_call =
         |place: u32| program.insns.get(place as usize).is_some_and(|insn| insn.code == 0x85);
     let outcomes = witness.branches.iter().filter(|(place, _)| is_call(*place)).copied();
     let mut host = Surroundings {
         maps,
         tails,
+        kept,
+        start: &witness.private,
         layout: Layout::of(&program.section)?,
         reads: witness.reads.iter().collect(),
         outcomes: outcomes.collect(),
         branches: Vec::new(),
         pc: 0,
         executed: 0,
-        data,
-        end: data + witness.packet.len() as u64,
-        meta: data,
+        data: 0,
+        end: 0,
+        meta: 0,
         values: vec![None; maps.len()],
         found: Vec::new(),
         left: false,
         entry: None,
     };
     let machine = Machine { program: &program.insns, limit: LIMIT };
-    let mut ran = machine.run(&mut memory, &mut host);
-    while let Some(entry) = host.entry.take() {
+    let mut ended = Vec::new();
+    for (index, packet) in row(witness).iter().enumerate() {
+        let index = index as u32;
+        host.data = memory.add(room(program, witness, index, packet)).address() + HEAD;
+        (host.end, host.meta) = (host.data + packet.len() as u64, host.data);
+        let before = host.executed;
+        let mut ran = machine.run(&mut memory, &mut host);
+        while let Some(entry) = host.entry.take() {
+            host.left = false;
+            ran = machine.run_from(entry, &mut memory, &mut host);
+        }
+        let verdict = match ran {
+            Ok(run) => run.result,
+            Err(_) if host.left => 0,
+            Err(fault) => return Err(fault.to_string()),
+        };
+        ended.push((verdict, host.executed - before));
         host.left = false;
-        ran = machine.run_from(entry, &mut memory, &mut host);
     }
-    let result = match ran {
-        Ok(run) => run.result,
-        Err(_) if host.left => 0,
-        Err(fault) => return Err(fault.to_string()),
-    };
     let claimed: Vec<(u32, bool)> =
         witness.branches.iter().filter(|(place, _)| !is_call(*place)).copied().collect();
     // A jump to the next instruction decides nothing, and is no branch of the claim.
@@ -282,5 +348,5 @@ pub(super) fn run(
             witness.work.milli / 1000
         ));
     }
-    Ok((host.found, result))
+    Ok(Ran { found: host.found, packets: ended })
 }

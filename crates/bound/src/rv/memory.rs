@@ -270,7 +270,7 @@ fn start(graph: &mut Graph, regs: &[Slot], handler: bool, around: &Surroundings)
         let value = match index {
             0 => Expr::Base(base::HANDLER),
             2 => Expr::Base(base::PACKET),
-            3 => Expr::zext(Expr::Size, 32),
+            3 => Expr::zext(Expr::Size(0), 32),
             4..=7 => scratch(index - 4),
             15 => Expr::Base(base::PACKET_L2),
             _ => {

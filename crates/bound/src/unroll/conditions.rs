@@ -82,14 +82,31 @@ pub(super) fn bounds(terms: &Terms, state: &State, term: Term) -> (u64, u64) {
     if terms.based() {
         return range(terms, state, term);
     }
+    if let Some(bounds) = state.bounds.get(&term) {
+        return *bounds;
+    }
     let facts = terms.facts(term);
-    state.bounds.get(&term).copied().unwrap_or((facts.low, facts.high))
+    match terms.node(term) {
+        TermNode::Extract(inner, 0) | TermNode::Op(Op::Zext, inner, _) => {
+            let (low, high) = bounds(terms, state, inner);
+            match high <= ones(facts.bits) {
+                true => (low.max(facts.low), high.min(facts.high)),
+                false => (facts.low, facts.high),
+            }
+        }
+        _ => (facts.low, facts.high),
+    }
 }
 
 /// Adds a condition; false if no value is left for what it is about.
 pub(super) fn assume(terms: &Terms, state: &mut State, cond: Term) -> bool {
     if terms.value(cond).is_some() {
         return true;
+    }
+    if let TermNode::Op(Op::And, a, b) = terms.node(cond)
+        && !(assume(terms, state, a) && assume(terms, state, b))
+    {
+        return false;
     }
     if let Err(at) = state.assumed.binary_search(&cond) {
         state.assumed.insert(at, cond);
@@ -189,7 +206,7 @@ fn sizes(terms: &Terms, term: Term, (low, high): (u64, u64)) -> Option<(u64, u64
     let facts = terms.facts(term);
     let (low, high) = (low.max(facts.low), high.min(facts.high));
     match terms.node(term) {
-        TermNode::Var(var) if terms.var_info(var) == Var::Size => Some((low, high)),
+        TermNode::Var(var) if terms.var_info(var) == Var::Size(0) => Some((low, high)),
         TermNode::Op(Op::Zext, inner, _) => sizes(terms, inner, (low, high)),
         TermNode::Op(Op::Concat, above, inner) => {
             let base = terms.value(above)? << terms.bits(inner);

@@ -1,6 +1,8 @@
 //! Expressions and effects of instructions on a state.
 
-use super::unchecked::{Access, Flow};
+use super::conditions::bounds;
+use super::locate::range;
+use super::unchecked::{Access, Flow, MOST_CELLS};
 use super::{Cell, Node, Read, State, UnrollError, Walk};
 use crate::graph::{Contents, Effect, Expr};
 use crate::term::{Op, Term};
@@ -20,7 +22,7 @@ impl Walk<'_> {
                     }
                 }
             }
-            Expr::Size => self.terms.packet_size(),
+            Expr::Size(packet) => self.terms.packet_size(*packet),
             Expr::Fresh(bits) => self.terms.fresh(*bits),
             Expr::Base(index) => {
                 let unchecked = self.graph.unchecked.as_ref();
@@ -90,6 +92,19 @@ impl Walk<'_> {
                 let value = self.evaluate(state, value);
                 self.store_unchecked(state, access, value, node)?;
             }
+            Effect::Fill(address) => {
+                let address = self.evaluate(state, address);
+                let region = self.region(state, address, place)?;
+                if self.graph.regions[region].contents != Contents::Shared {
+                    let name = &self.graph.regions[region].name;
+                    return Err(UnrollError::Address {
+                        place: self.graph.describe(place),
+                        detail: format!(
+                            "in {name}: a helper writes there, and how many bytes is not known"
+                        ),
+                    });
+                }
+            }
             Effect::Access { address, bytes, write } => {
                 let access =
                     Access { address: self.evaluate(state, address), bytes: *bytes, place };
@@ -105,7 +120,7 @@ impl Walk<'_> {
             }
             Effect::Load { slot, address, bytes } => {
                 let address = self.evaluate(state, address);
-                let region = self.region(address, place)?;
+                let region = self.region(state, address, place)?;
                 let value = self.load(state, address, *bytes, region, place)?;
                 let contents = self.graph.regions[region].contents;
                 if matches!(contents, Contents::Table | Contents::Shared) {
@@ -117,20 +132,21 @@ impl Walk<'_> {
             Effect::Store { address, bytes, value } => {
                 let address = self.evaluate(state, address);
                 let value = self.evaluate(state, value);
-                let region = self.region(address, place)?;
+                let region = self.region(state, address, place)?;
+                if self.graph.regions[region].contents == Contents::Private {
+                    self.store_private(state, address, *bytes, value, place)?;
+                    return Ok(Flow::On);
+                }
                 for byte in 0..*bytes {
                     let at = self.offset(address, byte.into());
                     let part = self.terms.extract(value, 8 * byte, 8);
-                    match (self.graph.regions[region].contents, state.mems[region]) {
-                        (Contents::Private, _) => {
-                            let at = self.private(at, place)?;
-                            state.cells.insert(at, Cell { whole: part, at: 0 });
-                        }
-                        (Contents::Packet, Some(mem)) => {
-                            state.mems[region] = Some(self.terms.store(mem, at, part))
-                        }
-                        // Others see it; nothing read later is taken from it.
-                        _ => {}
+                    let kept = matches!(
+                        self.graph.regions[region].contents,
+                        Contents::Packet | Contents::Kept
+                    );
+                    // Others see the rest; nothing read later is taken from it.
+                    if let Some(mem) = state.mems[region].filter(|_| kept) {
+                        state.mems[region] = Some(self.terms.store(mem, at, part));
                     }
                 }
             }
@@ -147,26 +163,17 @@ impl Walk<'_> {
         place: u32,
     ) -> Result<Term, UnrollError> {
         let contents = self.graph.regions[region].contents;
-        if contents == Contents::Shared {
-            return Ok(self.terms.fresh(8 * bytes));
+        match contents {
+            Contents::Shared => return Ok(self.terms.fresh(8 * bytes)),
+            Contents::Private => return self.load_private(state, address, bytes, place),
+            _ => {}
         }
         let mut value = None;
         for byte in 0..bytes {
             let at = self.offset(address, byte.into());
-            let part = match (contents, state.mems[region]) {
-                (Contents::Private, _) => {
-                    let at = self.private(at, place)?;
-                    match state.cells.get(&at) {
-                        Some(cell) => cell.whole,
-                        None => {
-                            let part = self.terms.fresh(8);
-                            state.cells.insert(at, Cell { whole: part, at: 0 });
-                            part
-                        }
-                    }
-                }
-                (_, Some(mem)) => self.terms.load(mem, at),
-                _ => self.terms.fresh(8),
+            let part = match state.mems[region] {
+                Some(mem) => self.terms.load(mem, at),
+                None => self.terms.fresh(8),
             };
             value = Some(match value {
                 None => part,
@@ -181,16 +188,73 @@ impl Walk<'_> {
         self.terms.binary(Op::Add, address, by)
     }
 
-    fn private(&self, address: Term, place: u32) -> Result<u64, UnrollError> {
-        self.terms.value(address).ok_or_else(|| UnrollError::Address {
+    /// The bytes of private memory that an address may be.
+    fn places(&self, state: &State, address: Term, place: u32) -> Result<Vec<u64>, UnrollError> {
+        if let Some(at) = self.terms.value(address) {
+            return Ok(vec![at]);
+        }
+        let (rest, by) = self.terms.linear(address);
+        let varies = rest.unwrap_or(address);
+        let span = range(self.terms, state, varies);
+        let list = self.candidates(varies, span, MOST_CELLS);
+        let list = list.map(|list| list.iter().map(|at| at.wrapping_add(by)).collect());
+        list.ok_or_else(|| UnrollError::Address {
             place: self.graph.describe(place),
-            detail: "in private memory (the stack) is not a constant on this way".to_string(),
+            detail: format!(
+                "in private memory (the stack) may be any of more than {MOST_CELLS} on this way"
+            ),
         })
+    }
+
+    fn load_private(
+        &mut self,
+        state: &mut State,
+        address: Term,
+        bytes: u8,
+        place: u32,
+    ) -> Result<Term, UnrollError> {
+        let mut values = Vec::new();
+        for at in self.places(state, address, place)? {
+            values.push((at, self.cells(state, at, bytes)));
+        }
+        Ok(self.choice(address, values).unwrap_or(address))
+    }
+
+    fn store_private(
+        &mut self,
+        state: &mut State,
+        address: Term,
+        bytes: u8,
+        value: Term,
+        place: u32,
+    ) -> Result<(), UnrollError> {
+        let places = self.places(state, address, place)?;
+        let only = places.len() == 1;
+        for at in places {
+            let here = self.terms.constant(self.terms.bits(address), at);
+            let hit = self.terms.eq(address, here);
+            for byte in 0..bytes {
+                let (key, new) = (at + u64::from(byte), Cell { whole: value, at: byte });
+                let cell = match state.cells.get(&key).copied() {
+                    _ if only => new,
+                    old => {
+                        let new = new.byte(self.terms);
+                        let old = match old {
+                            Some(old) => old.byte(self.terms),
+                            None => self.terms.fresh(8),
+                        };
+                        Cell { whole: self.terms.ite(hit, new, old), at: 0 }
+                    }
+                };
+                state.cells.insert(key, cell);
+            }
+        }
+        Ok(())
     }
 
     /// The region an address points into: that of its constant part, since what is added stays
     /// inside.
-    fn region(&self, address: Term, place: u32) -> Result<usize, UnrollError> {
+    fn region(&self, state: &State, address: Term, place: u32) -> Result<usize, UnrollError> {
         let (rest, base) = self.terms.linear(address);
         let find = |at: u64| {
             self.graph
@@ -202,6 +266,13 @@ impl Walk<'_> {
         let mut found = find(facts.low).filter(|region| find(facts.high) == Some(*region));
         if found.is_none() && rest.is_some() {
             found = find(base).or(find(facts.low));
+        }
+        if found.is_none()
+            && let Some(rest) = rest
+        {
+            let (low, high) = bounds(self.terms, state, rest);
+            let at = |value: u64| find(value.wrapping_add(base));
+            found = at(low).filter(|region| at(high) == Some(*region));
         }
         found.ok_or_else(|| UnrollError::Address {
             place: self.graph.describe(place),

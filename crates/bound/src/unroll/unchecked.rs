@@ -9,7 +9,7 @@ use crate::graph::{Contents, Effect, Unchecked, Wait};
 use crate::term::{Node as TermNode, Op, Term};
 
 /// Most places one access to private memory, or to given contents, may choose from.
-const MOST_CELLS: usize = 64;
+pub(super) const MOST_CELLS: usize = 64;
 const MOST_GIVEN: usize = 1024;
 
 /// What is said of addresses that are not known.
@@ -97,7 +97,12 @@ impl<'a> Walk<'a> {
     }
 
     /// The candidates of an address, if they are few.
-    fn candidates(&self, address: Term, (low, high): (u64, u64), most: usize) -> Option<Vec<u64>> {
+    pub(super) fn candidates(
+        &self,
+        address: Term,
+        (low, high): (u64, u64),
+        most: usize,
+    ) -> Option<Vec<u64>> {
         let facts = self.terms.facts(address);
         if high - low > 64 * most as u64 {
             return None;
@@ -108,10 +113,10 @@ impl<'a> Walk<'a> {
     }
 
     /// One of several values, by address.
-    fn choice(&mut self, address: Term, mut values: Vec<(u64, Term)>) -> Option<Term> {
+    pub(super) fn choice(&mut self, address: Term, mut values: Vec<(u64, Term)>) -> Option<Term> {
         let (_, mut value) = values.pop()?;
         for (at, other) in values.into_iter().rev() {
-            let at = self.terms.constant(32, at);
+            let at = self.terms.constant(self.terms.bits(address), at);
             let hit = self.terms.eq(address, at);
             value = self.terms.ite(hit, other, value);
         }
@@ -246,13 +251,15 @@ impl<'a> Walk<'a> {
     }
 
     /// Some bytes of private memory as one value; those that may have been overwritten are new.
-    fn cells(&mut self, state: &mut State, at: u64, bytes: u8) -> Term {
+    pub(super) fn cells(&mut self, state: &mut State, at: u64, bytes: u8) -> Term {
         let mut list: Vec<Cell> = Vec::new();
         for at in at..at + u64::from(bytes) {
             let known = state.cells.get(&at).copied();
             let cell = match known {
                 Some(cell) => cell,
-                None if state.lost => Cell { whole: self.terms.fresh(8), at: 0 },
+                None if state.lost || self.graph.unchecked.is_none() => {
+                    Cell { whole: self.terms.fresh(8), at: 0 }
+                }
                 None => self.at_start(at),
             };
             state.cells.insert(at, cell);
@@ -367,7 +374,7 @@ impl<'a> Walk<'a> {
             return;
         }
         match self.graph.regions[region].contents {
-            Contents::Packet => state.mems[region] = None,
+            Contents::Packet | Contents::Kept => state.mems[region] = None,
             Contents::Private => {
                 state.lost = true;
                 let (from, to) = (self.graph.regions[region].base, self.graph.regions[region].size);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, ValueEnum};
+use nicforge_bound::ebpf::MOST_PACKETS;
 use nicforge_isa::lower::{DRIVERS, Driver};
 
 use super::{Loader, seconds};
@@ -128,6 +129,11 @@ pub struct Bound {
     /// Say how many cores and NICs guarantee this rate
     #[arg(long, value_name = "25G|10Mpps", value_parser = required_rate, conflicts_with = "require")]
     pub need: Option<RequiredRate>,
+    /// Also bound any N packets in a row, for XDP and tc programs on --target xdp: what arrays and
+    /// variables hold after one packet counts for the next. --require is then about these packets,
+    /// and --pcap writes them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=i64::from(MOST_PACKETS)))]
+    pub in_a_row: Option<u32>,
     /// Write the bound over time, as CSV
     #[arg(long, value_name = "FILE")]
     pub curve: Option<PathBuf>,

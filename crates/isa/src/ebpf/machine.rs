@@ -34,7 +34,7 @@ pub trait Host {
     fn at(&mut self, _pc: usize) {}
     /// Hears of every conditional jump.
     fn branch(&mut self, _pc: usize, _taken: bool) {}
-    /// What a load gets instead of what is in memory, the context included.
+    /// What a load or an atomic operation gets instead of what is in memory, the context included.
     fn load(&mut self, _pc: usize, _size: usize) -> Option<u64> {
         None
     }
@@ -152,7 +152,10 @@ impl Machine<'_> {
                         memory.store(address, size, value)?;
                     }
                 }
-                class::STX if insn.code & 0xe0 == 0xc0 => atomic(memory, &mut r, insn, pc)?,
+                class::STX if insn.code & 0xe0 == 0xc0 => {
+                    let given = host.load(pc, width(insn.code));
+                    atomic(memory, &mut r, insn, pc, given)?;
+                }
                 class::ALU => {
                     let (a, b) = (r[dst] as u32, self.second(insn, &r) as u32);
                     r[dst] =
@@ -323,11 +326,19 @@ fn swap(value: u64, bits: i32) -> Option<u64> {
     })
 }
 
-/// Atomic read-modify-write of 32 or 64 bits; bit 0 of the immediate asks for the old value.
-fn atomic(memory: &mut Memory, r: &mut [u64; 11], insn: Insn, pc: usize) -> Result<(), Fault> {
+/// Atomic read-modify-write of 32 or 64 bits; bit 0 of the immediate asks for the old value, which
+/// may be given instead of what is in memory.
+fn atomic(
+    memory: &mut Memory,
+    r: &mut [u64; 11],
+    insn: Insn,
+    pc: usize,
+    given: Option<u64>,
+) -> Result<(), Fault> {
     let size = width(insn.code);
     let address = r[insn.dst as usize].wrapping_add(insn.off as i64 as u64);
-    let old = memory.load(address, size)?;
+    let found = memory.load(address, size)?;
+    let old = given.unwrap_or(found);
     let operand = r[insn.src as usize];
     let new = match insn.imm & !1 {
         0x00 => old.wrapping_add(operand),

@@ -20,6 +20,7 @@ use super::error::XdpError;
 use super::load::{self, Loaded};
 use super::test_run::{LARGEST_TEST_FRAME, SMALLEST_FRAME, run_once};
 use crate::compile::{Mode, compile_bpf};
+use crate::pin::Pinned;
 
 /// Turns each program gets.
 pub const ROUNDS: u32 = 15;
@@ -80,6 +81,42 @@ pub fn bench_object(
     let harness = load_harness(includes, &["nf_empty"])?;
     let empty =
         harness.progs().find(|prog| prog.name() == "nf_empty").ok_or_else(harness_contract)?;
+    let mut costs = Vec::with_capacity(frames.len());
+    each_frame(object, name, entries, frames, |program, frame| {
+        costs.push(time_frame(program, empty.as_fd(), frame, repeat)?);
+        Ok(())
+    })?;
+    Ok(costs)
+}
+
+/// What a program of any BPF object returns for frames one after the other, on one core, with
+/// `entries` in its tables at first.
+///
+/// # Errors
+/// As [`bench_object`].
+pub fn verdicts_in_order(
+    object: &[u8],
+    name: &str,
+    entries: &[(&str, &[u8], &[u8])],
+    frames: &[Vec<u8>],
+) -> Result<Vec<u32>, XdpError> {
+    let _pinned = Pinned::to_this_cpu();
+    let mut verdicts = Vec::with_capacity(frames.len());
+    each_frame(object, name, entries, frames, |program, frame| {
+        verdicts.push(run_once(program, frame, None, 1)?.verdict);
+        Ok(())
+    })?;
+    Ok(verdicts)
+}
+
+/// Loads an object, fills its tables and hands each frame to `run` with the program.
+fn each_frame(
+    object: &[u8],
+    name: &str,
+    entries: &[(&str, &[u8], &[u8])],
+    frames: &[Vec<u8>],
+    mut run: impl FnMut(BorrowedFd, &[u8]) -> Result<(), XdpError>,
+) -> Result<(), XdpError> {
     let loaded = load::load(load::open(object)?)?;
     let program = loaded.progs().find(|prog| prog.name() == name);
     let program =
@@ -87,15 +124,14 @@ pub fn bench_object(
     for (map, key, value) in entries {
         install(&loaded, map, key, value)?;
     }
-    let mut costs = Vec::with_capacity(frames.len());
     for frame in frames {
         if !(SMALLEST_FRAME..=LARGEST_TEST_FRAME).contains(&frame.len()) {
             let (smallest, largest) = (SMALLEST_FRAME, LARGEST_TEST_FRAME);
             return Err(XdpError::FrameLength { length: frame.len(), smallest, largest });
         }
-        costs.push(time_frame(program.as_fd(), empty.as_fd(), frame, repeat)?);
+        run(program.as_fd(), frame)?;
     }
-    Ok(costs)
+    Ok(())
 }
 
 fn install(
@@ -106,7 +142,10 @@ fn install(
 ) -> Result<(), XdpError> {
     let fail =
         |reason: String| XdpError::Contract(format!("map `{name}` cannot be filled: {reason}"));
-    let map = loaded.maps().find(|map| map.name() == name);
+    // Variables of a section: the loader puts the object's name in front.
+    let section = |map: &str| name.starts_with('.') && map.ends_with(name);
+    let map =
+        loaded.maps().find(|map| map.name() == name || map.name().to_str().is_some_and(section));
     let map = map.ok_or_else(|| fail("it is not in the object".to_string()))?;
     let done = if map.map_type().is_percpu() {
         let cpus = libbpf_rs::num_possible_cpus().map_err(|e| fail(e.to_string()))?;

@@ -7,6 +7,7 @@ pub(crate) mod load;
 mod measure;
 mod need;
 mod report;
+mod row;
 mod suppose;
 
 use std::fs::File;
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nicforge_bound::analysis::{self, Options, PathReport, Report};
+use nicforge_bound::graph::Graph;
 use nicforge_bound::method::{Method, Step};
 use nicforge_bound::naive;
 use nicforge_bound::search::{By, Machine};
@@ -31,6 +33,7 @@ use load::Subject;
 
 /// Prints the guarantee; fails if a required rate does not hold.
 pub fn run(args: Bound) -> Result<(), Failure> {
+    row::check(&args)?;
     if args.all {
         return every::run(&args);
     }
@@ -59,21 +62,34 @@ pub fn run(args: Bound) -> Result<(), Failure> {
         Some(rate) => Some(need::find(&args, &subject, &options, rate)?),
         None => None,
     };
+    let row = match args.in_a_row {
+        Some(packets) => Some(row::find(&args, &subject, &options, packets)?),
+        None => None,
+    };
     if let Some(file) = &args.pcap {
-        write_pcap(file, &result)?;
+        let packets = match &row {
+            Some(row) => row.packets.iter().map(|each| each.packet.clone()).collect(),
+            None => slowest_packets(&result),
+        };
+        write_pcap(file, packets)?;
     }
     let slowest = result.records.iter().find_map(|record| record.slowest.as_ref());
     let measured = match slowest.filter(|_| args.measure) {
         Some(path) => Some(measure::run(&subject, path)?),
         None => None,
     };
-    let view = report::View { args: &args, subject: &subject, report: &result, measured, needed };
+    let decided = match &row {
+        Some(row) => row.fulfilled,
+        None => result.records[0].fulfilled,
+    };
+    let view =
+        report::View { args: &args, subject: &subject, report: &result, measured, needed, row };
     if args.json {
         outln!("{:#}", view.json());
     } else {
         out::text(&view.text());
     }
-    match result.records[0].fulfilled {
+    match decided {
         Some(false) => Err(Failure::rendered(
             "error: the required rate does not hold: the packet above is slower".to_string(),
         )),
@@ -127,8 +143,12 @@ fn options(args: &Bound, subject: &Subject) -> Result<Options, Failure> {
     Ok(Options {
         machine,
         sizes: (smallest, args.mtu),
-        by: if args.require.is_some() { by[..1].to_vec() } else { by.to_vec() },
-        required: args.require.map(RequiredRate::slowness),
+        by: if args.require.is_some() && args.in_a_row.is_none() {
+            by[..1].to_vec()
+        } else {
+            by.to_vec()
+        },
+        required: args.require.filter(|_| args.in_a_row.is_none()).map(RequiredRate::slowness),
         top: args.top,
         all: args.all_paths,
         unroll: args.unroll,
@@ -160,9 +180,17 @@ fn analyse(
     options: &Options,
     heard: Option<&Mutex<Curve>>,
 ) -> Result<Report, Failure> {
+    analyse_graph(args, subject.graph.clone(), options, heard)
+}
+
+fn analyse_graph(
+    args: &Bound,
+    graph: Graph,
+    options: &Options,
+    heard: Option<&Mutex<Curve>>,
+) -> Result<Report, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let over = AtomicBool::new(false);
-    let graph = subject.graph.clone();
     let mut tell = |by, bound| {
         if let Some(heard) = heard {
             heard.lock().unwrap_or_else(PoisonError::into_inner).hear(by, bound);
@@ -215,16 +243,23 @@ fn blocks(text: &str) -> Result<Vec<Step>, Failure> {
 }
 
 /// The slowest packets, the one of the first record first.
-fn write_pcap(file: &std::path::Path, report: &Report) -> Result<(), Failure> {
-    let fail = |e: std::io::Error| Failure::user(format!("{}: {e}", file.display()));
-    let mut frames: Vec<pcap::Frame> = Vec::new();
+fn slowest_packets(report: &Report) -> Vec<Vec<u8>> {
+    let mut packets: Vec<Vec<u8>> = Vec::new();
     for path in paths(report) {
-        let data = path.witness.packet.clone();
-        if frames.iter().all(|frame| frame.data != data) {
-            let original_length = data.len() as u32;
-            frames.push(pcap::Frame { time_ns: frames.len() as u64, data, original_length });
+        if !packets.contains(&path.witness.packet) {
+            packets.push(path.witness.packet.clone());
         }
     }
+    packets
+}
+
+fn write_pcap(file: &std::path::Path, packets: Vec<Vec<u8>>) -> Result<(), Failure> {
+    let fail = |e: std::io::Error| Failure::user(format!("{}: {e}", file.display()));
+    let frame = |(at, data): (usize, Vec<u8>)| {
+        let original_length = data.len() as u32;
+        pcap::Frame { time_ns: at as u64, data, original_length }
+    };
+    let frames: Vec<pcap::Frame> = packets.into_iter().enumerate().map(frame).collect();
     let mut writer = BufWriter::new(File::create(file).map_err(fail)?);
     pcap::write(&mut writer, &frames).map_err(fail)
 }

@@ -13,6 +13,7 @@ use super::load::Subject;
 use super::measure::Measured;
 use super::need::Needed;
 use super::rate;
+use super::row::Row;
 use crate::args::{Bound, RequiredRate};
 use crate::text::{si, table};
 
@@ -23,6 +24,7 @@ pub struct View<'a> {
     pub report: &'a Report,
     pub measured: Option<Measured>,
     pub needed: Option<Needed>,
+    pub row: Option<Row>,
 }
 
 /// The first line: what is bounded, on what.
@@ -57,7 +59,7 @@ pub fn name(by: By) -> &'static str {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -230,6 +232,9 @@ impl View<'_> {
                 "exact": needed.exact,
             });
         }
+        if let Some(row) = &self.row {
+            value["in_a_row"] = row.json();
+        }
         if let Some(measured) = &self.measured {
             value["measured"] = measured.json();
         }
@@ -265,6 +270,9 @@ impl View<'_> {
             text.push_str("  the time was over before more was proved (--timeout)\n");
         }
         self.needed_text(&mut text);
+        if let Some(row) = &self.row {
+            text.push_str(&row.text());
+        }
         if let Some(margin) = self.subject.margin {
             let _ = writeln!(
                 text,
