@@ -1,12 +1,14 @@
-//! The bars for policies: the best of ours against the published one on the same traces.
+//! The bars for policies: the best of ours against the published ones on the same traces, and what
+//! they take at constant rates.
 
 use nicforge_balance::director::meter::Mode;
 use nicforge_balance::policy::gate::Gate;
+use nicforge_balance::policy::published::{Constants, Published};
 use nicforge_balance::policy::{Fixed, Policy};
 use nicforge_balance::profile::{Profile, built_in};
-use nicforge_balance::sim::limit::largest_within;
+use nicforge_balance::sim::limit::{largest_within, nic_p99_us};
 use nicforge_balance::sim::{Director, Report, Scenario, System, simulate};
-use nicforge_balance::traffic::{Law, Trace, published, workloads};
+use nicforge_balance::traffic::{Law, Trace, constant, published, workloads};
 
 fn run(profile: &Profile, trace: &Trace, system: System, policy: &mut dyn Policy) -> Report {
     simulate(&Scenario { profile, trace, system, seed: 1, exact: false }, policy)
@@ -52,4 +54,57 @@ fn for_nat() {
 #[test]
 fn for_count() {
     our_best_policy_beats_the_published_one("count");
+}
+
+/// A constant rate of `seconds`, one bin each.
+fn steady(gbps: f64, seconds: usize) -> Trace {
+    Trace { bin_ns: 1e9, gbps: vec![gbps; seconds], ..constant(gbps, 1.0) }
+}
+
+fn algorithm_1(profile: &Profile) -> Published {
+    Published::new(Constants::paper(100e9, profile.nic.ring), 0.0)
+}
+
+#[test]
+fn up_to_nine_tenths_of_the_threshold_policies_take_what_the_nic_takes() {
+    for name in ["nat", "rem"] {
+        let profile = built_in(name).unwrap().unwrap();
+        let knee = profile.published_threshold_gbps();
+        for part in [0.15, 0.5, 0.9] {
+            let trace = steady(part * knee, 3);
+            let mut paper = algorithm_1(&profile);
+            let paper = run(&profile, &trace, System::Balanced(Director::default()), &mut paper);
+            let alone = run(&profile, &trace, System::NicOnly, &mut algorithm_1(&profile));
+            let gate = ours(&profile, &trace, nic_p99_us(&profile, 0.9 * knee, 1));
+            for report in [paper, gate] {
+                // After the first second, in which Algorithm 1 learns.
+                let over = report.bins[2].watts / alone.bins[2].watts - 1.0;
+                assert!(over.abs() <= 0.02, "{name} at {part} of {knee}: {:?}", report.bins);
+            }
+        }
+    }
+}
+
+/// The published code's scripts set 504,300 bytes per 100 us for NAT, 40.3 Gbit/s of frames.
+#[test]
+fn algorithm_1_finds_the_threshold_that_the_public_scripts_set() {
+    let profile = built_in("nat").unwrap().unwrap();
+    let system = System::Balanced(Director::default());
+    let report = run(&profile, &steady(60.0, 3), system, &mut algorithm_1(&profile));
+    assert!((report.bins[2].threshold_gbps / 40.3 - 1.0).abs() < 0.02, "{:?}", report.bins);
+}
+
+/// Above the threshold the host's cores sleep in a part of every window (HAL, Fig. 9: 24 to 11 %
+/// saved of NAT's power).
+#[test]
+fn the_host_s_power_follows_its_load() {
+    let profile = built_in("nat").unwrap().unwrap();
+    let saved = |gbps: f64| {
+        let system = System::Balanced(Director::default());
+        let hal = run(&profile, &steady(gbps, 2), system, &mut algorithm_1(&profile));
+        let host = profile.power.idle_watts + profile.power.host_watts;
+        1.0 - hal.bins[1].watts / host
+    };
+    let (most, least) = (saved(50.0), saved(100.0));
+    assert!((most - 0.24).abs() < 0.06 && (least - 0.11).abs() < 0.06, "{most} {least}");
 }

@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn a_function_that_returns_has_its_threshold_at_once() {
-        let make = |_| Published::new(Constants::artifact(100e9), 1e9);
+        let make = |_| Published::new(Constants::artifact(100e9, 1024), 1e9);
         let mut policy = Remembering::new(make);
         let seen =
             |function, nic_done| Observation { function, nic_done, ..Observation::default() };

@@ -2,9 +2,9 @@
 //!
 //! A queue is known by the time at which its server will be free (Lindley's recursion): a packet
 //! that comes at t waits max(0, free - t), is lost if that is more than the queue holds, and makes
-//! the server busy for its service time. Receive-side scaling is a random queue. A side that may
-//! sleep does so when nothing has been busy for `idle_ns`, and the packet that wakes it waits
-//! `wake_ns`.
+//! the server busy for its service time. Receive-side scaling is a random queue. On a side that may
+//! sleep every core does so by itself, when its queue has been empty for `idle_ns`; the packet that
+//! wakes it waits `wake_ns`.
 
 use crate::profile::Side;
 use crate::rng::Rng;
@@ -35,8 +35,10 @@ pub struct Station {
     longest_wait_ns: f64,
     base_ns: f64,
     sleep: Option<Sleep>,
-    /// End of the last busy time of any queue.
-    busy_until: f64,
+    /// Up to when the sleep of a core is in `slept`.
+    counted: Vec<f64>,
+    /// Time that cores slept, ns, all together.
+    slept: f64,
 }
 
 /// What became of a packet.
@@ -74,7 +76,8 @@ impl Station {
             longest_wait_ns: f64::from(side.ring) * mean_ns,
             base_ns: side.base_us * 1000.0 + extra_ns,
             sleep,
-            busy_until: 0.0,
+            counted: vec![0.0; queues],
+            slept: 0.0,
         }
     }
 
@@ -103,12 +106,8 @@ impl Station {
     /// A packet at `now`. Of every queue the first packet after a random time in each millisecond
     /// is a sample.
     pub fn packet(&mut self, now: f64, rng: &mut Rng) -> Fate {
-        if let Some(sleep) = self.sleep
-            && now - self.busy_until > sleep.idle_ns
-        {
-            self.free.fill(now + sleep.wake_ns);
-        }
         let queue = rng.below(self.free.len() as u32) as usize;
+        self.wake(queue, now);
         let wait = (self.free[queue] - now).max(0.0);
         if wait > self.longest_wait_ns {
             return Fate::Lost;
@@ -116,7 +115,6 @@ impl Station {
         let service = self.service(rng);
         let end = now + wait + service;
         self.free[queue] = end;
-        self.busy_until = self.busy_until.max(end);
         let sample = now >= self.sample[queue];
         if sample {
             let next = (now / self.sample_every).floor() + 1.0 + self.sample_rng.unit();
@@ -125,20 +123,37 @@ impl Station {
         Fate::Served { ns: self.base_ns + wait + service, sample }
     }
 
-    /// Keeps it awake, or wakes it now.
-    pub fn stay_awake(&mut self, now: f64) {
-        if let Some(sleep) = self.sleep {
-            if now - self.busy_until > sleep.idle_ns {
-                self.free.fill(now + sleep.wake_ns);
-            }
-            self.busy_until = self.busy_until.max(now);
+    /// Wakes a core if it sleeps.
+    fn wake(&mut self, queue: usize, now: f64) {
+        let Some(sleep) = self.sleep else { return };
+        let since = self.free[queue] + sleep.idle_ns;
+        if now > since {
+            self.slept += now - since.max(self.counted[queue]);
+            self.free[queue] = now + sleep.wake_ns;
         }
     }
 
-    /// Time asleep between two times, ns, if nothing came in between. A side that cannot sleep
-    /// never does.
-    pub fn asleep(&self, from: f64, to: f64) -> f64 {
-        self.sleep.map_or(0.0, |sleep| (to - from.max(self.busy_until + sleep.idle_ns)).max(0.0))
+    /// Keeps all cores awake, or wakes them now.
+    pub fn stay_awake(&mut self, now: f64) {
+        for queue in 0..self.free.len() {
+            self.wake(queue, now);
+            self.free[queue] = self.free[queue].max(now);
+        }
+    }
+
+    /// Mean time that a core slept since this was asked last, ns. A side that cannot sleep never
+    /// does.
+    pub fn slept(&mut self, now: f64) -> f64 {
+        if let Some(sleep) = self.sleep {
+            for (free, counted) in self.free.iter().zip(&mut self.counted) {
+                let since = counted.max(free + sleep.idle_ns);
+                if now > since {
+                    self.slept += now - since;
+                    *counted = now;
+                }
+            }
+        }
+        std::mem::take(&mut self.slept) / self.free.len() as f64
     }
 
     /// Packets in the fullest queue.
@@ -185,10 +200,24 @@ mod tests {
         let sleep = Sleep { idle_ns: 1e6, wake_ns: 20e3 };
         let mut station = Station::new(&side(0.0), 12_000.0, 1.0, 0.0, Some(sleep));
         let mut rng = Rng::new(1);
-        assert_eq!(station.asleep(0.0, 5e6), 4e6);
-        let Fate::Served { ns, .. } = station.packet(5e6, &mut rng) else { panic!() };
-        assert_eq!(ns, 21e3);
-        let Fate::Served { ns, .. } = station.packet(5.5e6, &mut rng) else { panic!() };
-        assert_eq!(ns, 1e3);
+        assert_eq!(station.slept(5e6), 4e6);
+        let Fate::Served { ns, .. } = station.packet(6e6, &mut rng) else { panic!() };
+        assert_eq!((ns, station.slept(6e6)), (21e3, 1e6));
+        let Fate::Served { ns, .. } = station.packet(6.5e6, &mut rng) else { panic!() };
+        assert_eq!((ns, station.slept(7e6)), (1e3, 0.0));
+        station.stay_awake(8e6);
+        assert!((station.slept(10e6) - (499e3 + 980e3)).abs() < 2.0);
+    }
+
+    #[test]
+    fn cores_sleep_one_by_one() {
+        let sleep = Sleep { idle_ns: 10e3, wake_ns: 0.0 };
+        let two = Side { queues: 2, ..side(0.0) };
+        let mut station = Station::new(&two, 12_000.0, 1.0, 0.0, Some(sleep));
+        let mut rng = Rng::new(1);
+        station.slept(1e6);
+        // One packet keeps one of two cores awake for its service of 2 us and 10 us more.
+        station.packet(1e6, &mut rng);
+        assert_eq!(station.slept(2e6), (1e6 + 1e6 - 12e3) / 2.0);
     }
 }

@@ -82,7 +82,7 @@ fn aggregation_is_within_one_per_cent_of_exact() {
 fn the_published_policy_needs_seconds_and_ours_does_not() {
     let profile = nat();
     let trace = Trace { gbps: vec![80.0; 8], bin_ns: 1e9, ..constant(80.0, 1.0) };
-    let mut published = Published::artifact(LINE_GBPS * 1e9);
+    let mut published = Published::artifact(LINE_GBPS * 1e9, profile.nic.ring);
     let theirs =
         run(&profile, &trace, System::Balanced(Director::default()), &mut published, false);
     assert!(

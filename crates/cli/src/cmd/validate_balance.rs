@@ -1,31 +1,33 @@
 //! `nicforge validate balance`: the published figures of HAL (ISCA'24) beside those of the
 //! simulator.
 //!
-//! Table V is simulated cell by cell, with the traces by the paper's text (*stated*) and by the law
-//! that fits its averages (*effective*). The published p99 is over time (one sample a millisecond
-//! and queue); p99 over packets is shown beside it. Capacities, rings and host power of the
-//! profiles come from some of the cells, which are marked calibrated. Then come what the text
-//! states about rate sweeps, the software balancer and coherent sharing, and how many cells reach
-//! the goals that are realistic for such a model.
+//! HAL is its Algorithm 1 with the constants of its public code; the constant threshold that the
+//! code's scripts set is called fixed. Table V is simulated cell by cell, with the traces by the
+//! paper's text (*stated*) and by the law that fits its averages (*effective*). The published p99
+//! is over time (one sample a millisecond and queue); p99 over packets is shown beside it.
+//! Capacities, rings and host power of the profiles come from some of the cells, which are marked
+//! calibrated. Then come what the text states about rate sweeps, the software balancer and coherent
+//! sharing, all ten functions, and how many cells reach the goals for such a model.
+
+mod functions;
+mod sweeps;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nicforge_balance::director::meter::Mode;
-use nicforge_balance::policy::Fixed;
+use nicforge_balance::policy::{Fixed, Policy};
 use nicforge_balance::profile::{Profile, Side, built_in};
 use nicforge_balance::sim::{Director, Report, Scenario, System, simulate};
-use nicforge_balance::traffic::{self, Law, Trace, constant, published};
+use nicforge_balance::traffic::{self, LINE_GBPS, Law, Trace, constant, published};
 
+use super::balance::policies::algorithm_1;
 use super::validate::{Row, records};
 use crate::context::Failure;
 
 const TABLE_V: &str = include_str!("../../../../docs/validation/hal_table5.csv");
-const TABLE_II: &str = include_str!("../../../../docs/validation/hal_table2.csv");
 /// What the paper calls the base of its power figures, W.
 const BASE_WATTS: f64 = 200.0;
-/// A share of packets lost that counts as dropping.
-const DROPS: f64 = 1e-3;
 
 /// Published and simulated figures of NIC, host and HAL in one line of Table V.
 struct Line {
@@ -34,15 +36,69 @@ struct Line {
     effective: bool,
     /// Maxima, averages (Gbit/s), p99 (us), power (W): NIC, host, HAL each.
     published: [[f64; 3]; 4],
-    ours: [Report; 3],
+    /// And with the fixed threshold.
+    ours: [Report; 4],
 }
 
-const SYSTEMS: [&str; 3] = ["NIC", "host", "HAL"];
+/// What is compared; the first three are published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Setup {
+    Nic,
+    Host,
+    Hal,
+    Fixed,
+}
 
+const SETUPS: [Setup; 4] = [Setup::Nic, Setup::Host, Setup::Hal, Setup::Fixed];
+
+impl Setup {
+    fn name(self) -> &'static str {
+        match self {
+            Setup::Nic => "NIC",
+            Setup::Host => "host",
+            Setup::Hal => "HAL",
+            Setup::Fixed => "fixed",
+        }
+    }
+
+    fn run(self, profile: &Profile, trace: &Trace) -> Report {
+        let both = System::Balanced(Director::default());
+        match self {
+            Setup::Nic => run(profile, trace, System::NicOnly),
+            Setup::Host => run(profile, trace, System::HostOnly),
+            Setup::Fixed => run(profile, trace, both),
+            Setup::Hal => play(profile, trace, both, &mut algorithm_1(profile, LINE_GBPS * 1e9)),
+        }
+    }
+}
+
+fn play(profile: &Profile, trace: &Trace, system: System, policy: &mut dyn Policy) -> Report {
+    simulate(&Scenario { profile, trace, system, seed: 1, exact: false }, policy)
+}
+
+/// With the fixed threshold, if the system has one.
 fn run(profile: &Profile, trace: &Trace, system: System) -> Report {
     let threshold = profile.published_threshold_gbps() * 1e9;
-    let mut policy = Fixed { threshold, mode: Mode::Window };
-    simulate(&Scenario { profile, trace, system, seed: 1, exact: false }, &mut policy)
+    play(profile, trace, system, &mut Fixed { threshold, mode: Mode::Window })
+}
+
+/// What `work` makes of every item, in order, on as many threads as there are processors.
+fn parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    let one = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else { break };
+            let result = work(item);
+            done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((at, result));
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(one))));
+    let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 fn profile_of(name: &str) -> Result<Profile, Failure> {
@@ -58,15 +114,15 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
     for line in &lines {
         cells(line, &mut rows);
     }
-    sweeps(&mut rows)?;
+    sweeps::rows(&mut rows)?;
     software(&mut rows)?;
     sharing(&mut rows)?;
-    objectives(&mut rows)?;
+    functions::rows(&mut rows)?;
     goals(&lines, &mut rows);
     Ok(rows)
 }
 
-/// Simulates Table V, on as many threads as there are processors.
+/// Simulates Table V.
 fn table_v() -> Result<Vec<Line>, Failure> {
     let mut jobs = Vec::new();
     for law in [Law::Effective, Law::Stated] {
@@ -83,31 +139,17 @@ fn table_v() -> Result<Vec<Line>, Failure> {
             jobs.push((fields[1].to_string(), workload, law, table, profile_of(fields[1])?));
         }
     }
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Line)>> = Mutex::new(Vec::new());
-    let work = || {
-        while let Some((function, workload, law, published_table, profile)) =
-            jobs.get(next.fetch_add(1, Ordering::Relaxed))
-        {
-            let at = jobs.iter().position(|job| std::ptr::eq(&job.4, profile)).unwrap_or(0);
-            let Some(trace) = published(workload, *law, traffic::SECONDS, 1) else { continue };
-            let ours = [System::NicOnly, System::HostOnly, System::Balanced(Director::default())]
-                .map(|system| run(profile, &trace, system));
-            let line = Line {
-                function: function.clone(),
-                workload,
-                effective: *law == Law::Effective,
-                published: *published_table,
-                ours,
-            };
-            done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((at, line));
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-    done.sort_by_key(|(at, _)| *at);
-    Ok(done.into_iter().map(|(_, line)| line).collect())
+    let lines = parallel(&jobs, |(function, workload, law, published_table, profile)| {
+        let trace = published(workload, *law, traffic::SECONDS, 1)?;
+        Some(Line {
+            function: function.clone(),
+            workload,
+            effective: *law == Law::Effective,
+            published: *published_table,
+            ours: SETUPS.map(|setup| setup.run(profile, &trace)),
+        })
+    });
+    Ok(lines.into_iter().flatten().collect())
 }
 
 /// Share of the host's power that a total means.
@@ -118,74 +160,28 @@ fn awake(watts: f64, host: f64) -> f64 {
 fn cells(line: &Line, rows: &mut Vec<Row>) {
     let law = if line.effective { "effective" } else { "stated" };
     let [maxima, averages, p99s, watts] = line.published;
-    for (at, (system, ours)) in SYSTEMS.iter().zip(&line.ours).enumerate() {
-        let mut push = |metric, published, ours, calibrated| {
-            let case = format!("{} ({law}) {} {system}", line.workload, line.function);
+    let host = &line.ours[1];
+    for (at, (setup, ours)) in SETUPS.iter().zip(&line.ours).enumerate() {
+        let mut push = |metric, published: Option<&f64>, ours, calibrated| {
+            let case = format!("{} ({law}) {} {}", line.workload, line.function, setup.name());
+            let published = published.copied().unwrap_or(f64::NAN);
             rows.push(Row { source: "HAL Table V", case, metric, published, ours, calibrated });
         };
         let side = at < 2;
-        push("max Gbit/s", maxima[at], ours.max_gbps, side);
-        push("average Gbit/s", averages[at], ours.average_gbps, false);
-        push("p99 over time, us", p99s[at], ours.time_p99_us, side && line.workload == "hadoop");
-        push("p99 over packets, us", f64::NAN, ours.packet_p99_us, false);
-        push("power, W", watts[at], ours.watts, at == 1);
-        if at == 2 {
-            let host = &line.ours[1];
-            push("share awake", awake(watts[2], watts[1]), awake(ours.watts, host.watts), false);
+        if *setup != Setup::Fixed {
+            push("max Gbit/s", maxima.get(at), ours.max_gbps, side);
+            push("average Gbit/s", averages.get(at), ours.average_gbps, false);
+        }
+        let ring = side && line.workload == "hadoop";
+        push("p99 over time, us", p99s.get(at), ours.time_p99_us, ring);
+        push("p99 over packets, us", None, ours.packet_p99_us, false);
+        push("power, W", watts.get(at), ours.watts, *setup == Setup::Host);
+        if !side {
+            let published = watts.get(at).map(|total| awake(*total, watts[1]));
+            let ours = awake(ours.watts, host.watts);
+            push("share awake", published.as_ref(), ours, false);
         }
     }
-}
-
-/// Statements about rate sweeps of NAT and REM (Fig. 9 and its text).
-fn sweeps(rows: &mut Vec<Row>) -> Result<(), Failure> {
-    let claims = [("NAT", 41.0, 120.0), ("REM", 30.0, 56.0)];
-    for (name, knee, ratio_at_80) in claims {
-        let profile = profile_of(name)?;
-        let mut push = |case: String, metric, published, ours, calibrated| {
-            rows.push(Row {
-                source: "HAL Fig. 9 and text",
-                case,
-                metric,
-                published,
-                ours,
-                calibrated,
-            });
-        };
-        let at = |gbps: f64, system| run(&profile, &constant(gbps, 0.2), system);
-        let both = System::Balanced(Director::default());
-        let first_loss = (1..=100)
-            .map(f64::from)
-            .find(|gbps| at(*gbps, System::NicOnly).lost > DROPS)
-            .unwrap_or(f64::NAN);
-        push(format!("{name} NIC"), "drops from, Gbit/s", knee, first_loss, name == "NAT");
-        let ratio =
-            at(80.0, System::NicOnly).packet_p99_us / at(80.0, System::HostOnly).packet_p99_us;
-        push(format!("{name} NIC at 80 Gbit/s"), "p99 over the host's", ratio_at_80, ratio, false);
-        let ratio =
-            at(0.7 * knee, both).packet_p99_us / at(0.7 * knee, System::NicOnly).packet_p99_us;
-        push(format!("{name} HAL below the knee"), "p99 over the NIC's", 1.03, ratio, false);
-        for gbps in [20.0, 40.0, 60.0, 80.0, 100.0] {
-            let [nic, host, hal] =
-                [System::NicOnly, System::HostOnly, both].map(|system| at(gbps, system));
-            for (system, report) in SYSTEMS.iter().zip([&nic, &host, &hal]) {
-                let case = format!("{name} {system} at {gbps} Gbit/s");
-                push(case.clone(), "served Gbit/s", f64::NAN, report.average_gbps, false);
-                push(case.clone(), "p99 over packets, us", f64::NAN, report.packet_p99_us, false);
-                push(case, "power, W", f64::NAN, report.watts, false);
-            }
-            if gbps == 100.0 && name == "REM" {
-                let ratio = host.packet_p99_us / hal.host_p99_us.unwrap_or(f64::NAN);
-                push(
-                    format!("{name} host alone at 100 Gbit/s"),
-                    "p99 over HAL's host",
-                    3.1,
-                    ratio,
-                    false,
-                );
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The software balancer (Fig. 5): 532-byte packets, 80 Gbit/s offered.
@@ -251,29 +247,6 @@ fn sharing(rows: &mut Vec<Row>) -> Result<(), Failure> {
             let case = format!("{name}, coherent state");
             rows.push(Row { source: "HAL text", case, metric, published, ours, calibrated: false });
         }
-    }
-    Ok(())
-}
-
-/// Table II: the NIC's throughput at the latency objective, for functions with a profile.
-fn objectives(rows: &mut Vec<Row>) -> Result<(), Failure> {
-    for fields in records(TABLE_II) {
-        let (Ok(published), Some(Ok(profile))) = (fields[1].parse(), built_in(fields[0])) else {
-            continue;
-        };
-        // The objective is where p99 begins to rise: ours is three times the p99 at a tenth of the
-        // capacity.
-        let idle = nicforge_balance::sim::limit::nic_p99_us(&profile, 0.1 * profile.nic.gbps, 1);
-        let ours = nicforge_balance::sim::limit::largest_within(&profile, 3.0 * idle, 0.999, 1)
-            .unwrap_or(f64::NAN);
-        rows.push(Row {
-            source: "HAL Table II",
-            case: profile.function.clone(),
-            metric: "NIC Gbit/s within objective",
-            published,
-            ours,
-            calibrated: false,
-        });
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 mod chart;
 mod demo;
 mod plan;
-mod policies;
+pub(crate) mod policies;
 mod profile;
 mod profiles;
 mod program;

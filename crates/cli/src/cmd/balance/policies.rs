@@ -9,7 +9,7 @@ use nicforge_balance::policy::objective::Objective;
 use nicforge_balance::policy::published::{Constants, Published};
 use nicforge_balance::policy::{Fixed, Policy};
 use nicforge_balance::profile::Profile;
-use nicforge_balance::sim::limit::largest_within;
+use nicforge_balance::sim::limit::{largest_within, nic_p99_us};
 use nicforge_balance::traffic::LINE_GBPS;
 
 use crate::context::Failure;
@@ -75,8 +75,8 @@ pub fn make(
             let threshold = profile.published_threshold_gbps() * 1e9;
             Box::new(Fixed { threshold, mode: Mode::Window })
         }
-        PolicyName::Published => Box::new(Published::artifact(line)),
-        PolicyName::Paper => Box::new(Published::new(Constants::paper(line), 0.0)),
+        PolicyName::Published => Box::new(Published::artifact(line, profile.nic.ring)),
+        PolicyName::Paper => Box::new(algorithm_1(profile, line)),
         PolicyName::Headroom => Box::new(Headroom::new(nic, 0.1, profile.nic.ring / 2)),
         PolicyName::Objective => {
             let (bits, queues) = (f64::from(profile.packet_bytes) * 8.0, profile.nic.queues);
@@ -88,6 +88,17 @@ pub fn make(
             Box::new(Gate::new(nic, host, limit, objective_us * 1e3))
         }
     })
+}
+
+/// HAL's Algorithm 1 as printed with the public constants; it begins with nothing for the NIC.
+pub fn algorithm_1(profile: &Profile, line: f64) -> Published {
+    Published::new(Constants::paper(line, profile.nic.ring), 0.0)
+}
+
+/// The p99 that is wanted if nobody says, us: what the NIC alone has at nine tenths of the
+/// published threshold.
+pub fn usual_objective_us(profile: &Profile, seed: u64) -> f64 {
+    nic_p99_us(profile, 0.9 * profile.published_threshold_gbps(), seed)
 }
 
 /// The largest rate for the NIC alone with its p99 within the objective, Gbit/s.
