@@ -322,3 +322,82 @@ fn handlers_that_print_are_optimised_at_link_time() {
             .ok();
     }
 }
+
+/// A handler that fails in an inline function of a header, at two lines.
+const FAILS: &str = "#include <handler.h>
+__handler__ void x_ph(handler_args_t *args)
+{
+    if (args->hpu_gid & 1)
+        amo_add((volatile int32_t *)0x40, 1);
+    else
+        *(volatile int *)(0x80 + 4 * args->hpu_gid) = 1;
+}
+void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **mem)
+{ volatile handler_fn all[] = {NULL, x_ph, NULL}; *hh = all[0]; *ph = all[1]; *th = all[2]; *mem = 0; }
+";
+
+#[test]
+fn faults_are_grouped_by_the_users_lines() {
+    let place = Place::new();
+    place.file("bad.c", FAILS);
+    let flags = ["-p", "6", "--", "-Wno-stringop-overflow"];
+    let ran = place.run(&[&["spin", "sim", "bad.c"][..], &flags].concat());
+    let at = |line: &str| ran.ok().matches(line).count();
+    assert_eq!((at("bad.c:5 (x_ph+"), at("bad.c:7 (x_ph+"), at("pspin.h")), (1, 1, 0), "{ran:?}");
+    assert_eq!(at("    4 times: payload handler, first in cycle "), 1, "{ran:?}");
+    assert_eq!(at("    2 times: payload handler, first in cycle "), 1, "{ran:?}");
+    let native = place.run(&[&["spin", "sim", "bad.c", "--engine", "native"][..], &flags].concat());
+    assert!(native.ok().contains("bad.c:5 (x_ph"), "{native:?}");
+    let ran = place.run(&[&["spin", "sim", "bad.c", "--json"][..], &flags].concat());
+    let mistakes = &json(ran.ok())["mistakes"];
+    assert_eq!(
+        (&mistakes[0]["times"], &mistakes[1]["times"]),
+        (&4.into(), &2.into()),
+        "{mistakes}"
+    );
+}
+
+/// Commands for packet programs know handlers, and do with them what can be done.
+#[test]
+fn commands_for_packet_programs_recognise_handlers() {
+    let place = Place::new();
+    let echo = spin_example("icmp_echo");
+    let checked = place.run(&["check", &echo]);
+    assert!(checked.ok().contains("icmp_echo.c: sPIN handlers for fpspin: "), "{checked:?}");
+    let ping = spin_example("pspin/ping_pong");
+    let checked = place.run(&["check", &ping]);
+    assert!(checked.ok().contains("ping_pong.c: sPIN handlers for pspin: "), "{checked:?}");
+    place.run(&["check", &echo, "--target", "xdp"]).fails(1, &["not on xdp: "]);
+
+    place.file("typo.c", FAILS.replace("hpu_gid)", "hpu_gib)"));
+    place.run(&["check", "typo.c"]).fails(1, &["error[NF0902]", "typo.c:7", "no member named"]);
+    let found = json(&place.run(&["check", "typo.c", "--json"]).out);
+    let first = &found["diagnostics"][0];
+    assert_eq!((&found["ok"], &first["primary"]["line"]), (&Value::from(false), &Value::from(7)));
+    // The compiler says this of a line of the header.
+    let wrong = "uint32_t n; GET_IP_UDP_PLD(args->task->pkt_mem, 5, n);";
+    let text = FAILS.replace("    if", &format!("    {wrong}\n    if"));
+    place.file("bad.c", format!("#include <packets.h>\n{text}"));
+    let checked = place.run(&["check", "bad.c"]);
+    checked.fails(1, &["bad.c:5:", "lvalue required"]);
+    assert!(!checked.err.contains("spin/include"), "{checked:?}");
+    place.file("bad.c", FAILS);
+    place.file(
+        "far.c",
+        FAILS
+            .replace("amo_add((", "elsewhere((")
+            .replace("__handler__", "void elsewhere(volatile int32_t *, int);\n__handler__"),
+    );
+    place.run(&["check", "far.c"]).fails(1, &["far.c:6:", "undefined reference to `elsewhere'"]);
+
+    let sim = "Type:\n  nicforge spin sim bad.c --machine pspin -- -DX=1";
+    for command in ["plan", "report", "sim", "trace"] {
+        place.run(&[command, "bad.c", "-D", "X=1"]).fails(2, &["bad.c: these are sPIN", sim]);
+    }
+    place.run(&["build", &echo]).fails(2, &["Type:\n  nicforge spin build ", "--machine fpspin"]);
+    place.run(&["run", "bad.c", "--pcap", "x.pcap"]).fails(2, &["--machine pspin --pcap x.pcap"]);
+    place.run(&["bound", "bad.c"]).fails(2, &["Type:\n  nicforge bound bad.c --target pspin"]);
+    let bound = place.run(&["bound", &ping, "--target", "pspin", "--json"]);
+    assert_eq!(json(bound.ok())["status"], "exact");
+    place.is_clean();
+}

@@ -320,6 +320,7 @@ impl Nic {
             cause,
             pc,
             symbol,
+            line: None,
         }));
     }
 

@@ -1,7 +1,9 @@
 //! `nicforge spin`: sPIN handlers, from C to a NIC of RISC-V handler units.
 
-mod build;
+pub mod build;
+pub mod check;
 pub mod datapath;
+pub mod handlers;
 mod machine;
 mod rules;
 mod run;
