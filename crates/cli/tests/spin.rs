@@ -395,6 +395,9 @@ fn commands_for_packet_programs_recognise_handlers() {
         place.run(&[command, "bad.c", "-D", "X=1"]).fails(2, &["bad.c: these are sPIN", sim]);
     }
     place.run(&["build", &echo]).fails(2, &["Type:\n  nicforge spin build ", "--machine fpspin"]);
+    place
+        .run(&["verify", "bad.c"])
+        .fails(2, &["Type:\n  nicforge spin verify bad.c --machine pspin"]);
     place.run(&["run", "bad.c", "--pcap", "x.pcap"]).fails(2, &["--machine pspin --pcap x.pcap"]);
     place.run(&["bound", "bad.c"]).fails(2, &["Type:\n  nicforge bound bad.c --target pspin"]);
     let bound = place.run(&["bound", &ping, "--target", "pspin", "--json"]);

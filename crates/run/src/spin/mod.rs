@@ -1,6 +1,7 @@
 //! sPIN handlers: C becomes images for RISC-V handler units, which run on the NIC of
 //! `nicforge-spin`. Planned programs become such images, too, or those of cores behind a scheduler.
 
+pub mod agree;
 mod build;
 pub mod datapath;
 mod image;

@@ -59,15 +59,17 @@ pub fn instead(words: &[OsString]) -> Option<Failure> {
     let handlers = rest.iter().find_map(|word| at(Path::new(word)))?;
     let capture = value(rest, "--pcap").map(|file| format!(" --pcap {file}"));
     let simulate = || ("spin sim", capture.clone().unwrap_or_default());
+    let verify = || ("spin verify", capture.clone().unwrap_or_default());
     let (why, (form, more)) = match command {
         "build" => ("this is for programs with nicforge.h", ("spin build", String::new())),
         "run" if capture.is_none() => {
             let tap = " --tap spin0 --address 10.9.0.1/24";
             ("this is for programs with nicforge.h", ("spin run", tap.to_string()))
         }
-        "run" | "sim" | "trace" | "reload" | "kit" | "verify" => {
+        "run" | "sim" | "trace" | "reload" | "kit" => {
             ("this is for programs with nicforge.h", simulate())
         }
+        "verify" => ("this is for programs with nicforge.h", verify()),
         "plan" | "explain" => ("a sPIN NIC runs them as they are, without a plan", simulate()),
         "report" => ("a sPIN NIC runs them as they are, without plans to compare", simulate()),
         _ => return None,
