@@ -236,7 +236,11 @@ int main(int argc, char **argv)
     pspinsim_cb_set_pkt_out(out);
     pspinsim_cb_set_pcie_slv_read(read_host);
     pspinsim_cb_set_pkt_feedback(done);
+    pspinsim_set_fmq_prio(argc > 7 ? 300 : 0, 3);
     gdriver_run();
+    uint8_t over = 0;
+    pspinsim_run_tick(&over);
+    assert(over == 1);
     gdriver_fini();
     printf("frames %d, fed back %d\n", frames, fed_back);
     return 0;
@@ -264,6 +268,12 @@ int main(int argc, char **argv)
         "the same each time"
     );
     assert_eq!(in_app("./sim_copy", &["-m", "x"]).code(), 3);
+    in_app("./sim_copy", &["-m", "2", "-p", "5", "-s", "200", "-d", "9"])
+        .fails(1, &["pspinsim_set_fmq_prio: 300 is no context; there are 0 to 255"]);
+    // Host programs' makefiles build the library first.
+    common::finish(place.prepare("touch", &["sdk/fpspin/slmp.c"])).ok();
+    let built = common::finish(place.prepare("make", &["-C", "sdk/fpspin", "libfpspin.a"]));
+    assert!(built.ok().contains("-c slmp.c"), "{built:?}");
     place.is_clean();
 }
 
@@ -403,4 +413,42 @@ fn commands_for_packet_programs_recognise_handlers() {
     let bound = place.run(&["bound", &ping, "--target", "pspin", "--json"]);
     assert_eq!(json(bound.ok())["status"], "exact");
     place.is_clean();
+}
+
+/// Counts in a variable beside the context's memory, and writes to any address of the host.
+const REACHES: &str = "#include <handler.h>
+#include <spin_dma.h>
+volatile uint32_t count __attribute__((section(\".l2_handler_data\"))) = 5;
+__handler__ void x_ph(handler_args_t *args)
+{
+    task_t *task = args->task;
+    spin_cmd_t command;
+    uint32_t now = amo_add((volatile int32_t *)&count, 1) + 1;
+    uint64_t host = (uint64_t)task->host_mem_high << 32 | task->host_mem_low;
+    spin_write_to_host(FAR ? 0xdeadbeef : host + 8 * now, now, &command);
+    spin_cmd_wait(command);
+}
+void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **mem)
+{ volatile handler_fn all[] = {NULL, x_ph, NULL}; *hh = all[0]; *ph = all[1]; *th = all[2]; *mem = 0; }
+";
+
+#[test]
+fn memory_reaches_as_far_as_pspins_or_strictly_as_far_as_the_contexts() {
+    let place = Place::new();
+    place.file("r.c", REACHES);
+    let expected = "--expect-host=48=06000000000000000700000000000000";
+    for machine in ["pspin", "fpspin"] {
+        let all = ["spin", "verify", "r.c", "-p", "2", "--machine", machine, expected];
+        let ran = place.run(&[&all[..], &["--", "-DFAR=0"]].concat());
+        assert!(ran.ok().contains("no differences"), "{ran:?}");
+    }
+    let far = |rules: &[&str]| {
+        let all =
+            [&["spin", "sim", "r.c", "-p", "2", "--json"], rules, &["--", "-DFAR=1"]].concat();
+        json(place.run(&all).ok())["commands_refused"].as_u64()
+    };
+    assert_eq!(far(&["--machine", "pspin"]), Some(0));
+    assert_eq!(far(&["--machine", "pspin", "--memory", "strict"]), Some(2));
+    assert_eq!(far(&["--machine", "fpspin"]), Some(2));
+    assert_eq!(far(&["--machine", "fpspin", "--memory", "pspin"]), Some(0));
 }

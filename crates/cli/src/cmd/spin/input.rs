@@ -9,7 +9,7 @@ use nicforge_run::pcap;
 use nicforge_run::spin::{Api, Load, Traffic, generate, handlers_of, read_trace};
 use nicforge_spin::machine::Machine;
 use nicforge_spin::matching::Ruleset;
-use nicforge_spin::nic::{Arrival, Handlers};
+use nicforge_spin::nic::{Arrival, Handlers, MemoryRules};
 
 use super::rules;
 use crate::context::Failure;
@@ -20,6 +20,15 @@ enum TrafficArg {
     Icmp,
     Udp,
     Slmp,
+}
+
+/// Whose rules say which memory a handler may touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum MemoryArg {
+    /// The context's own, to the byte, on the NIC and on the host
+    Strict,
+    /// Pages of 4 KiB around it, and any address on the host
+    Pspin,
 }
 
 /// Packets and handlers.
@@ -66,6 +75,9 @@ pub struct Input {
     /// What the handlers' memory holds at the beginning: tables and the like
     #[arg(long, value_name = "FILE")]
     handler_memory: Option<PathBuf>,
+    /// Which memory a handler may touch [default: pspin where the headers are PsPIN's, else strict]
+    #[arg(long, value_enum, value_name = "RULES")]
+    memory: Option<MemoryArg>,
     /// A host program answers handlers' requests after so many cycles
     #[arg(long, value_name = "CYCLES")]
     pub answer_after: Option<u64>,
@@ -106,6 +118,14 @@ impl Input {
             )));
         }
         Ok(handlers)
+    }
+
+    /// Which memory a handler may touch.
+    pub fn memory_rules(&self, api: Api) -> MemoryRules {
+        match (self.memory, api) {
+            (Some(MemoryArg::Pspin), _) | (None, Api::Pspin) => MemoryRules::Pspin,
+            (Some(MemoryArg::Strict), _) | (None, Api::Fpspin) => MemoryRules::Strict,
+        }
     }
 
     /// What the handlers' memory holds.

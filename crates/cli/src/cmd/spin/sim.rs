@@ -102,6 +102,7 @@ pub fn run(args: Sim) -> Result<(), Failure> {
             compat: Compat { bugs: args.bugs },
             full: if args.wait { Full::Wait } else { Full::Drop },
             watchdog: args.input.watchdog(),
+            memory: args.input.memory_rules(layout.api),
             ..Options::default()
         },
         host: match (args.input.answer_after, args.host_work) {

@@ -93,6 +93,7 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         options: Options {
             full: Full::Wait,
             watchdog: args.input.watchdog(),
+            memory: args.input.memory_rules(layout.api),
             ..Options::default()
         },
         host: args.input.answer_after.map_or(HostProgram::Absent, HostProgram::After),
