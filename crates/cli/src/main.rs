@@ -22,6 +22,11 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    let words: Vec<std::ffi::OsString> = std::env::args_os().skip(1).collect();
+    if let Some(failure) = cmd::spin::handlers::instead(&words) {
+        eprintln!("{}", failure.message);
+        return ExitCode::from(failure.code);
+    }
     let args = args::Args::parse();
     // Output into a closed pipe unwinds, so that everything that was made is removed; see `out`.
     let result = catch_unwind(AssertUnwindSafe(|| {

@@ -236,7 +236,11 @@ int main(int argc, char **argv)
     pspinsim_cb_set_pkt_out(out);
     pspinsim_cb_set_pcie_slv_read(read_host);
     pspinsim_cb_set_pkt_feedback(done);
+    pspinsim_set_fmq_prio(argc > 7 ? 300 : 0, 3);
     gdriver_run();
+    uint8_t over = 0;
+    pspinsim_run_tick(&over);
+    assert(over == 1);
     gdriver_fini();
     printf("frames %d, fed back %d\n", frames, fed_back);
     return 0;
@@ -264,6 +268,12 @@ int main(int argc, char **argv)
         "the same each time"
     );
     assert_eq!(in_app("./sim_copy", &["-m", "x"]).code(), 3);
+    in_app("./sim_copy", &["-m", "2", "-p", "5", "-s", "200", "-d", "9"])
+        .fails(1, &["pspinsim_set_fmq_prio: 300 is no context; there are 0 to 255"]);
+    // Host programs' makefiles build the library first.
+    common::finish(place.prepare("touch", &["sdk/fpspin/slmp.c"])).ok();
+    let built = common::finish(place.prepare("make", &["-C", "sdk/fpspin", "libfpspin.a"]));
+    assert!(built.ok().contains("-c slmp.c"), "{built:?}");
     place.is_clean();
 }
 
@@ -321,4 +331,124 @@ fn handlers_that_print_are_optimised_at_link_time() {
             .run(&["spin", "build", "say.c", "-o", "say.elf", "--machine", machine, "--", "-flto"])
             .ok();
     }
+}
+
+/// A handler that fails in an inline function of a header, at two lines.
+const FAILS: &str = "#include <handler.h>
+__handler__ void x_ph(handler_args_t *args)
+{
+    if (args->hpu_gid & 1)
+        amo_add((volatile int32_t *)0x40, 1);
+    else
+        *(volatile int *)(0x80 + 4 * args->hpu_gid) = 1;
+}
+void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **mem)
+{ volatile handler_fn all[] = {NULL, x_ph, NULL}; *hh = all[0]; *ph = all[1]; *th = all[2]; *mem = 0; }
+";
+
+#[test]
+fn faults_are_grouped_by_the_users_lines() {
+    let place = Place::new();
+    place.file("bad.c", FAILS);
+    let flags = ["-p", "6", "--", "-Wno-stringop-overflow"];
+    let ran = place.run(&[&["spin", "sim", "bad.c"][..], &flags].concat());
+    let at = |line: &str| ran.ok().matches(line).count();
+    assert_eq!((at("bad.c:5 (x_ph+"), at("bad.c:7 (x_ph+"), at("pspin.h")), (1, 1, 0), "{ran:?}");
+    assert_eq!(at("    4 times: payload handler, first in cycle "), 1, "{ran:?}");
+    assert_eq!(at("    2 times: payload handler, first in cycle "), 1, "{ran:?}");
+    let native = place.run(&[&["spin", "sim", "bad.c", "--engine", "native"][..], &flags].concat());
+    assert!(native.ok().contains("bad.c:5 (x_ph"), "{native:?}");
+    let ran = place.run(&[&["spin", "sim", "bad.c", "--json"][..], &flags].concat());
+    let mistakes = &json(ran.ok())["mistakes"];
+    assert_eq!(
+        (&mistakes[0]["times"], &mistakes[1]["times"]),
+        (&4.into(), &2.into()),
+        "{mistakes}"
+    );
+}
+
+/// Commands for packet programs know handlers, and do with them what can be done.
+#[test]
+fn commands_for_packet_programs_recognise_handlers() {
+    let place = Place::new();
+    let echo = spin_example("icmp_echo");
+    let checked = place.run(&["check", &echo]);
+    assert!(checked.ok().contains("icmp_echo.c: sPIN handlers for fpspin: "), "{checked:?}");
+    let ping = spin_example("pspin/ping_pong");
+    let checked = place.run(&["check", &ping]);
+    assert!(checked.ok().contains("ping_pong.c: sPIN handlers for pspin: "), "{checked:?}");
+    place.run(&["check", &echo, "--target", "xdp"]).fails(1, &["not on xdp: "]);
+
+    place.file("typo.c", FAILS.replace("hpu_gid)", "hpu_gib)"));
+    place.run(&["check", "typo.c"]).fails(1, &["error[NF0902]", "typo.c:7", "no member named"]);
+    let found = json(&place.run(&["check", "typo.c", "--json"]).out);
+    let first = &found["diagnostics"][0];
+    assert_eq!((&found["ok"], &first["primary"]["line"]), (&Value::from(false), &Value::from(7)));
+    // The compiler says this of a line of the header.
+    let wrong = "uint32_t n; GET_IP_UDP_PLD(args->task->pkt_mem, 5, n);";
+    let text = FAILS.replace("    if", &format!("    {wrong}\n    if"));
+    place.file("bad.c", format!("#include <packets.h>\n{text}"));
+    let checked = place.run(&["check", "bad.c"]);
+    checked.fails(1, &["bad.c:5:", "lvalue required"]);
+    assert!(!checked.err.contains("spin/include"), "{checked:?}");
+    place.file("bad.c", FAILS);
+    place.file(
+        "far.c",
+        FAILS
+            .replace("amo_add((", "elsewhere((")
+            .replace("__handler__", "void elsewhere(volatile int32_t *, int);\n__handler__"),
+    );
+    place.run(&["check", "far.c"]).fails(1, &["far.c:6:", "undefined reference to `elsewhere'"]);
+
+    let sim = "Type:\n  nicforge spin sim bad.c --machine pspin -- -DX=1";
+    for command in ["plan", "report", "sim", "trace"] {
+        place.run(&[command, "bad.c", "-D", "X=1"]).fails(2, &["bad.c: these are sPIN", sim]);
+    }
+    place.run(&["build", &echo]).fails(2, &["Type:\n  nicforge spin build ", "--machine fpspin"]);
+    place
+        .run(&["verify", "bad.c"])
+        .fails(2, &["Type:\n  nicforge spin verify bad.c --machine pspin"]);
+    place.run(&["run", "bad.c", "--pcap", "x.pcap"]).fails(2, &["--machine pspin --pcap x.pcap"]);
+    place.run(&["bound", "bad.c"]).fails(2, &["Type:\n  nicforge bound bad.c --target pspin"]);
+    let bound = place.run(&["bound", &ping, "--target", "pspin", "--json"]);
+    assert_eq!(json(bound.ok())["status"], "exact");
+    place.is_clean();
+}
+
+/// Counts in a variable beside the context's memory, and writes to any address of the host.
+const REACHES: &str = "#include <handler.h>
+#include <spin_dma.h>
+volatile uint32_t count __attribute__((section(\".l2_handler_data\"))) = 5;
+__handler__ void x_ph(handler_args_t *args)
+{
+    task_t *task = args->task;
+    spin_cmd_t command;
+    uint32_t now = amo_add((volatile int32_t *)&count, 1) + 1;
+    uint64_t host = (uint64_t)task->host_mem_high << 32 | task->host_mem_low;
+    spin_write_to_host(FAR ? 0xdeadbeef : host + 8 * now, now, &command);
+    spin_cmd_wait(command);
+}
+void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **mem)
+{ volatile handler_fn all[] = {NULL, x_ph, NULL}; *hh = all[0]; *ph = all[1]; *th = all[2]; *mem = 0; }
+";
+
+#[test]
+fn memory_reaches_as_far_as_pspins_or_strictly_as_far_as_the_contexts() {
+    let place = Place::new();
+    place.file("r.c", REACHES);
+    let expected = "--expect-host=48=06000000000000000700000000000000";
+    for machine in ["pspin", "fpspin"] {
+        let all = ["spin", "verify", "r.c", "-p", "2", "--machine", machine, expected];
+        let ran = place.run(&[&all[..], &["--", "-DFAR=0"]].concat());
+        assert!(ran.ok().contains("no differences"), "{ran:?}");
+    }
+    let far = |rules: &[&str]| {
+        let all =
+            [&["spin", "sim", "r.c", "-p", "2", "--json"], rules, &["--", "-DFAR=1"]].concat();
+        json(place.run(&all).ok())["commands_refused"].as_u64()
+    };
+    assert_eq!(far(&["--machine", "pspin"]), Some(0));
+    assert_eq!(far(&["--machine", "pspin", "--memory", "strict"]), Some(2));
+    assert_eq!(far(&["--machine", "fpspin"]), Some(2));
+    assert_eq!(far(&["--machine", "fpspin", "--memory", "pspin"]), Some(0));
 }

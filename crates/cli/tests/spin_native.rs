@@ -6,58 +6,19 @@ mod common;
 use common::{Place, example};
 use serde_json::Value;
 
-fn simulate(place: &Place, file: &str, engine: &str, arguments: &[&str]) -> Value {
-    let out = format!("{engine}.pcap");
-    let mut all = vec![
-        "spin", "sim", file, "-m", "3", "-p", "6", "--engine", engine, "--json", "--out", &out,
-    ];
-    all.extend(arguments);
-    let ran = place.run(&all);
-    serde_json::from_str(ran.ok()).unwrap_or_else(|e| panic!("{e}: {ran:?}"))
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
-/// Frames of a capture, in an order of their own: units end in another one.
-fn frames(place: &Place, engine: &str) -> Vec<Vec<u8>> {
-    let bytes = std::fs::read(place.path().join(format!("{engine}.pcap"))).unwrap();
-    let (mut rest, mut frames) = (&bytes[24..], Vec::new());
-    while !rest.is_empty() {
-        let length = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
-        frames.push(rest[16..16 + length].to_vec());
-        rest = &rest[16 + length..];
-    }
-    frames.sort();
-    frames
-}
-
-fn same(place: &Place, name: &str, arguments: &[&str]) -> usize {
+/// Runs everywhere and compares; how many frames left.
+fn same(place: &Place, name: &str, arguments: &[&str]) -> u64 {
     let file = example(&format!("spin/{name}.c"));
-    let (iss, native) =
-        (simulate(place, &file, "iss", arguments), simulate(place, &file, "native", arguments));
-    let names = [
-        "handled",
-        "sent",
-        "to_host",
-        "dropped",
-        "abandoned",
-        "host_written_bytes",
-        "host_read_bytes",
-        "commands",
-        "commands_refused",
-        "faults",
-        "output",
-    ];
-    for part in names {
-        assert_eq!(iss[part], native[part], "{name}: {part}");
-    }
-    let counted = |all: &Value| -> Vec<(Value, Value)> {
-        let counters = all["counters"].as_array().unwrap();
-        counters.iter().map(|one| (one["counter"].clone(), one["count"].clone())).collect()
-    };
-    assert_eq!(counted(&iss), counted(&native), "{name}");
-    assert_eq!((&native["speed"], native.get("latency")), (&Value::from("functional"), None));
-    let frames = frames(place, "iss");
-    assert_eq!(frames, self::frames(place, "native"), "{name}");
-    frames.len()
+    let all = ["spin", "verify", &file, "-m", "3", "-p", "6", "--json"];
+    let ran = place.run(&[&all[..], arguments].concat());
+    let json = json(&ran.out);
+    assert_eq!(json["differences"], Value::Array(Vec::new()), "{name}: {ran:?}");
+    assert!(json["handlers"].as_u64() >= Some(18), "{name}: {ran:?}");
+    json["sent"].as_u64().unwrap()
 }
 
 #[test]
@@ -82,6 +43,66 @@ fn every_example_does_the_same_on_both_engines() {
     assert_eq!(same(&place, "udp_echo", &host), 18, "handlers wait for the host");
     same(&place, "slmp_receive", &["--traffic", "slmp", "--answer-after", "500"]);
     same(&place, "datatypes", &["--traffic", "slmp", "--answer-after", "500"]);
+    let file = example("spin/udp_echo.c");
+    let ran = json(place.run(&["spin", "sim", &file, "--engine", "native", "--json"]).ok());
+    assert_eq!((&ran["speed"], ran.get("latency")), (&Value::from("functional"), None));
+}
+
+/// Writes a number that depends on the packet, one that depends on the machine if asked, and one
+/// that depends on who comes last.
+const WRITES: &str = "#include <handler.h>
+#include <spin_dma.h>
+#ifdef __x86_64__
+#define HERE 1
+#else
+#define HERE 0
+#endif
+__handler__ void x_ph(handler_args_t *args)
+{
+    task_t *task = args->task;
+    uint64_t host = (uint64_t)task->host_mem_high << 32 | task->host_mem_low;
+    spin_cmd_t command;
+    uint32_t message = task->flow_id;
+    uint64_t value = 0x1122334455667788 + DIFFERS * HERE;
+    spin_write_to_host(host + 64 + 8 * message, value, &command);
+    spin_cmd_wait(command);
+    spin_write_to_host(host, task->pkt_mem_size + LAST * args->hpu_gid, &command);
+    spin_cmd_wait(command);
+}
+void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **mem)
+{ volatile handler_fn all[] = {NULL, x_ph, NULL}; *hh = all[0]; *ph = all[1]; *th = all[2]; *mem = 0; }
+";
+
+#[test]
+fn differences_between_machines_and_from_what_is_expected_are_found() {
+    let place = Place::new();
+    place.file("w.c", WRITES);
+    let verify = |differs: &str, last: &str, expected: &[&str]| {
+        let (differs, last) = (format!("-DDIFFERS={differs}"), format!("-DLAST={last}"));
+        let all = ["spin", "verify", "w.c", "-p", "9", "-s", "200"];
+        place.run(&[&all[..], expected, &["--", &differs, &last]].concat())
+    };
+    let ran =
+        verify("0", "0", &["--expect-host", "0x40=8877665544332211", "--expect-host", "0=c8"]);
+    assert!(ran.ok().contains("compared iss, native: 9 handlers"), "{ran:?}");
+    assert!(ran.out.ends_with("no differences; 2 expected hold\n"), "{ran:?}");
+    verify("1", "0", &[]).fails(1, &["1 differences"]);
+    let ran = verify("1", "0", &[]);
+    assert!(
+        ran.out.contains("native: host memory, offset 0x40, 1 bytes: 89 instead of 88"),
+        "{ran:?}"
+    );
+    let ran = verify("0", "1", &[]);
+    assert!(ran.ok().contains("depends on when packets come: 1 bytes of host memory"), "{ran:?}");
+    place.file("want", [0x88, 0x77, 0]);
+    let ran = verify("0", "0", &["--expect-host", "64=@want"]);
+    ran.fails(1, &["2 differences"]);
+    for machine in ["iss", "native"] {
+        let text = format!("{machine}: host memory, offset 0x42: 66 instead of the 00 expected");
+        assert!(ran.out.contains(&text), "{ran:?}");
+    }
+    verify("0", "0", &["--expect-host", "64=123"]).fails(2, &["not an even number"]);
+    place.is_clean();
 }
 
 fn handlers(body: &str) -> String {
@@ -98,8 +119,8 @@ fn handlers(body: &str) -> String {
 fn native_handlers_that_fail_are_explained_with_their_line_and_the_rest_goes_on() {
     let place = Place::new();
     let cases = [
-        ("    *(volatile int *)0 = 1;", "/bad.c:9): at 0x0: nothing can be written there"),
-        ("    for (;;) __asm__ volatile(\"\");", "/bad.c:9): still running after 1"),
+        ("    *(volatile int *)0 = 1;", "bad.c:9 (x_ph): at 0x0: nothing can be written there"),
+        ("    for (;;) __asm__ volatile(\"\");", "bad.c:9 (x_ph): still running after 1"),
         ("    volatile futex_t lock = 1; futex_lock(&lock);", "still running after 1"),
         ("    deep(20000);", ": below the handler's stack"),
         (
@@ -111,7 +132,7 @@ fn native_handlers_that_fail_are_explained_with_their_line_and_the_rest_goes_on(
             "    assert(task->pkt_mem_size == 3);",
             ": a breakpoint, as abort and failed assertions have",
         ),
-        ("    __asm__ volatile(\"ud2\");", "/bad.c:9): at 0x"),
+        ("    __asm__ volatile(\"ud2\");", "bad.c:9 (x_ph): at 0x"),
     ];
     for (body, text) in cases {
         place.file("bad.c", handlers(body));
@@ -124,7 +145,7 @@ fn native_handlers_that_fail_are_explained_with_their_line_and_the_rest_goes_on(
     // The same of interpreted units.
     place.file("bad.c", handlers("    *(volatile int *)0 = 1;"));
     let ran = place.run(&["spin", "sim", "bad.c", "-p", "1", "--", "-O1"]);
-    assert!(ran.ok().contains("/bad.c:9): StoreFault at 0x0"), "{ran:?}");
+    assert!(ran.ok().contains("bad.c:9 (x_ph+"), "{ran:?}");
 }
 
 #[test]

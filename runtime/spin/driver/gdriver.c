@@ -153,6 +153,10 @@ int gdriver_add_ectx(const char *hfile, const char *hh, const char *ph, const ch
                      fill_packet_fun_t fill_cb, void *l2_img, size_t l2_img_size,
                      void *matching_ctx, size_t matching_ctx_size)
 {
+    if (known > 0 && contexts[0].ec.handler_mem_size > HANDLER_MEM_EACH) {
+        fprintf(stderr, "gdriver: the first context has all handler memory\n");
+        return GDRIVER_ERR;
+    }
     if (known == CONTEXTS || matching_ctx_size > GDRIVER_MATCHING_CTX_MAXSIZE ||
         (!hh && !ph && !th))
         return GDRIVER_ERR;
@@ -172,7 +176,10 @@ int gdriver_add_ectx(const char *hfile, const char *hh, const char *ph, const ch
     ec->th_addr = addresses[2];
     ec->th_size = (mem_size_t)sizes[2];
     if (l2_img) {
-        assert(l2_img_size <= HANDLER_MEM_EACH);
+        // A table that needs the memory of all contexts leaves none for others.
+        if (l2_img_size > HANDLER_MEM_EACH && known == 0)
+            ec->handler_mem_size = CONTEXTS * HANDLER_MEM_EACH;
+        assert(l2_img_size <= ec->handler_mem_size);
         spin_nicmem_write(ec->handler_mem_addr, l2_img, l2_img_size, NULL);
     }
     if (matching_ctx)

@@ -290,6 +290,11 @@ int pspinsim_packet_eos(void)
     return SPIN_SUCCESS;
 }
 
+void pspinsim_set_fmq_prio(uint32_t fmq_idx, uint8_t prio)
+{
+    request(NF_SIM_PRIORITY, fmq_idx, prio, NULL, 0);
+}
+
 int pspinsim_packet_trace_read(const char *pkt_file_path, const char *data_file_path)
 {
     FILE *packets = fopen(pkt_file_path, "r"), *data = fopen(data_file_path, "rb");

@@ -18,6 +18,7 @@ enum nf_sim_kind {
     NF_SIM_READ,      // value: address << 32 | bytes; tag
     NF_SIM_CONTINUE,  // data: for NF_SIM_HOST_READ
     NF_SIM_STOP,      // answered by NF_SIM_DONE with statistics as text
+    NF_SIM_PRIORITY,  // value: context, in the order of first packets; tag: priority
     // Events.
     NF_SIM_OUT = 64,   // data: the frame
     NF_SIM_FEEDBACK,   // tag: the packet's; data: three times, ps

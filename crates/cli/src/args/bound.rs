@@ -65,7 +65,7 @@ pub enum BoundEmit {
 pub struct Bound {
     /// eBPF object (.o), XDP source in C, NFP listing, or a Nicforge program (.c, .air or folder),
     /// which becomes an XDP program; with the name of a target, a Nicforge program on its units or,
-    /// on pspin and fpspin, RISC-V handlers (ELF)
+    /// on pspin and fpspin, RISC-V handlers (.c or ELF)
     pub file: PathBuf,
     /// Further argument for clang, such as -DHASHES=10
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]

@@ -61,7 +61,10 @@ pub fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Run(args) if module::is(&args.source.program) => {
             module::run("run", &args.source.program)
         }
-        Command::Check(args) => check::run(args),
+        Command::Check(args) => match spin::handlers::at(&args.source.program) {
+            Some(handlers) => spin::check::run(&handlers, &args),
+            None => check::run(args),
+        },
         Command::Bound(args) => bound::run(args),
         Command::Build(args) => build::run(args),
         Command::Run(args) => run::run(args),

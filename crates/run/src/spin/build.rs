@@ -13,6 +13,7 @@ use nicforge_spin::machine::{Machine, NotSpin, map};
 use nicforge_target::Target;
 
 use super::native::NativeImage;
+use super::said::{self, Said};
 use crate::fault::Fault;
 use crate::temp::{self, Folder};
 use crate::tools;
@@ -208,6 +209,7 @@ pub fn build(runtime: &Path, options: &ImageOptions) -> Result<Built, BuildError
     let out = work.path().join("image.elf");
     let mut compile = gcc();
     compile.args(FLAGS).arg("-O3").arg(format!("-DNB_CLUSTERS={}", options.layout.clusters));
+    compile.arg(prefix_map(&spin));
     compile
         .arg("-I")
         .arg(spin.join("include"))
@@ -232,6 +234,41 @@ pub fn build(runtime: &Path, options: &ImageOptions) -> Result<Built, BuildError
     let elf = std::fs::read(&out).map_err(|source| BuildError::Io { path: out, source })?;
     let image = riscv::parse(&elf)?;
     Ok(Built { elf, image, warnings: messages })
+}
+
+/// Compiles handlers as [`build`] does: the image, if there is one, and what was said about the
+/// user's files.
+///
+/// # Errors
+/// See [`BuildError`], but for what the compiler and the linker say.
+pub fn check(
+    runtime: &Path,
+    options: &ImageOptions,
+) -> Result<(Option<Built>, Vec<Said>), BuildError> {
+    let library = picolibc()?;
+    let said = |printed: &str| said::said(printed, &[runtime, &library, Path::new(OURS)]);
+    match build(runtime, options) {
+        Ok(built) => {
+            let found = said(&built.warnings);
+            Ok((Some(built), found))
+        }
+        Err(BuildError::Refused(printed)) => {
+            let mut found = said(&printed);
+            if !found.iter().any(|said| said.error) {
+                found.push(Said { error: true, message: printed, place: None });
+            }
+            Ok((None, found))
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// What debugging information calls the folder of our headers and runtime.
+pub(super) const OURS: &str = "/nicforge";
+
+/// Gives our files that name, wherever they are unpacked.
+fn prefix_map(spin: &Path) -> String {
+    format!("-ffile-prefix-map={}={OURS}", spin.display())
 }
 
 /// Sizes for linker scripts.
@@ -280,6 +317,7 @@ pub fn build_native(
     let out = work.path().join("native.elf");
     let mut compile = gcc();
     compile.args(NATIVE_FLAGS).arg("-O3").arg(format!("-DNB_CLUSTERS={}", options.layout.clusters));
+    compile.arg(prefix_map(&spin));
     compile
         .arg("-I")
         .arg(spin.join("include"))

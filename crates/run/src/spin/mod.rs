@@ -1,6 +1,7 @@
 //! sPIN handlers: C becomes images for RISC-V handler units, which run on the NIC of
 //! `nicforge-spin`. Planned programs become such images, too, or those of cores behind a scheduler.
 
+pub mod agree;
 mod build;
 pub mod datapath;
 mod image;
@@ -10,6 +11,7 @@ mod native;
 mod nic;
 mod panic;
 mod program;
+mod said;
 mod serve;
 mod simulate;
 mod steer;
@@ -19,11 +21,13 @@ mod traffic;
 mod verify;
 
 pub use build::{
-    Api, BuildError, Built, ImageOptions, Layout, NoLayout, build, build_native, join, native_of,
+    Api, BuildError, Built, ImageOptions, Layout, NoLayout, build, build_native, check, join,
+    native_of,
 };
 pub use lines::Lines;
 pub use native::{Native, NativeError, NativeImage};
 pub use program::{CoresError, CoresProgram, CoresRun, LONGEST, takes};
+pub use said::{Place, Said};
 pub use serve::{ServeError, serve};
 pub use simulate::{
     Freed, HOST, HostProgram, Simulated, Simulation, handlers_of, simulate, simulate_on,

@@ -41,6 +41,17 @@ pub enum Handler {
     Completion,
 }
 
+impl Handler {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Handler::Header => "header handler",
+            Handler::Payload => "payload handler",
+            Handler::Completion => "completion handler",
+        }
+    }
+}
+
 /// A handler to run on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {

@@ -8,7 +8,7 @@ use super::driver::Command;
 use super::memories::Place;
 use super::out::{CommandRefused, FaultCause, Out};
 use super::world::NO_MEMORY;
-use super::{Event, Nic};
+use super::{Event, MemoryRules, Nic};
 use crate::machine::{Machine, map};
 
 /// What a command does when it is done.
@@ -224,9 +224,10 @@ impl Nic {
         let address = u64::from(high) << 32 | u64::from(low);
         let region = self.tenants[context].host;
         let offset = address.wrapping_sub(region.address);
+        let anywhere = self.options.memory == MemoryRules::Pspin;
         let inside = offset <= u64::from(region.bytes)
             && u64::from(bytes) <= u64::from(region.bytes) - offset;
-        if inside { Ok(address) } else { Err(CommandRefused::Host { address, bytes }) }
+        if inside || anywhere { Ok(address) } else { Err(CommandRefused::Host { address, bytes }) }
     }
 
     /// What a command is to do, if it may.

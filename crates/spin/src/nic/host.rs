@@ -18,6 +18,13 @@ pub struct SparseMemory {
     pages: BTreeMap<u64, Box<[u8]>>,
 }
 
+impl SparseMemory {
+    /// Pages that were written, with their addresses.
+    pub fn pages(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.pages.iter().map(|(page, bytes)| (page * PAGE, &**bytes))
+    }
+}
+
 /// Splits a range where pages end: page, offset in it, and which bytes.
 fn pieces(
     address: u64,

@@ -90,6 +90,7 @@ pub(crate) struct Space {
     /// End of what the image loads into handler memory before the part shared with the host, and in
     /// that part.
     pub image_end: u32,
+    pub shared_start: u32,
     pub shared_end: u32,
     /// What it has in clusters, without stacks.
     pub cluster_data: Vec<Range<u32>>,
@@ -113,6 +114,7 @@ impl Space {
             runtime: vec![vec![0; map::L1_PACKETS as usize]; machine.clusters],
             constants: Vec::new(),
             image_end: 0,
+            shared_start: machine.handler_data,
             shared_end: machine.handler_data,
             cluster_data: Vec::new(),
         };

@@ -47,7 +47,9 @@ pub use engine::{Backing, BootError, Engine, Stacks};
 pub use host::{HostMemory, SparseMemory};
 pub use iss::{Iss, SLICE};
 pub use memories::ImageError;
-pub use options::{Arrival, Compat, Context, Full, Handlers, HostRegion, NicError, Options, Until};
+pub use options::{
+    Arrival, Compat, Context, Full, Handlers, HostRegion, MemoryRules, NicError, Options, Until,
+};
 pub use out::{CommandRefused, Dropped, Fault, FaultCause, Out, Record, Stats, Times};
 pub use world::World;
 

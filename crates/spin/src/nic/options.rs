@@ -30,10 +30,20 @@ pub enum Full {
     Wait,
 }
 
+/// How far the memory reaches that a handler may touch. Stacks are guarded either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryRules {
+    /// Its own packet and the context's memories, to the byte, and the context's memory on the host.
+    Strict,
+    /// As PsPIN: pages of 4 KiB around them, and any address on the host.
+    Pspin,
+}
+
 /// How a NIC is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     pub compat: Compat,
+    pub memory: MemoryRules,
     pub full: Full,
     /// Cycles after which a handler is stopped, for contexts that do not say; `None` never does.
     pub watchdog: Option<u64>,
@@ -50,6 +60,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             compat: Compat::default(),
+            memory: MemoryRules::Strict,
             full: Full::Drop,
             watchdog: Some(4_000_000),
             end_timeout: None,

@@ -103,6 +103,41 @@ pub struct Fault {
     pub pc: u32,
     /// Function and offset, where the image has symbols: `ping_ph+0x12`.
     pub symbol: Option<String>,
+    /// Line of the user's source, where somebody has looked it up: `ping.c:12`.
+    pub line: Option<String>,
+}
+
+impl Fault {
+    /// Where it happened, as people look for it: the line, or else the address.
+    pub fn place(&self) -> String {
+        let at = self.line.clone().unwrap_or_else(|| format!("pc {:#010x}", self.pc));
+        match &self.symbol {
+            Some(symbol) => format!("{at} ({symbol})"),
+            None => at,
+        }
+    }
+
+    /// Whether two are one mistake: the same kind of handler fails at the same place for the same
+    /// reason.
+    pub fn is_like(&self, other: &Fault) -> bool {
+        let reason = |fault: &Fault| match fault.cause {
+            FaultCause::Handler(Failure::Trap(Trap { cause, reason, .. })) => Some((cause, reason)),
+            _ => None,
+        };
+        let kind = |fault: &Fault| match &fault.cause {
+            FaultCause::Handler(failure) => (0, std::mem::discriminant(failure), None),
+            FaultCause::Command(refused) => {
+                (1, std::mem::discriminant(&Failure::Exit), Some(std::mem::discriminant(refused)))
+            }
+        };
+        let at = match (&self.line, &other.line) {
+            (Some(line), Some(others)) => line == others,
+            _ => self.pc == other.pc,
+        };
+        at && self.handler == other.handler
+            && kind(self) == kind(other)
+            && reason(self) == reason(other)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,50 +166,57 @@ pub enum CommandRefused {
 
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let handler = match self.handler {
-            Handler::Header => "header handler",
-            Handler::Payload => "payload handler",
-            Handler::Completion => "completion handler",
-        };
         write!(
             f,
-            "cycle {}: {handler} of context {}, message {:#x}, ",
-            self.time, self.context, self.message
+            "cycle {}: {} of context {}, message {:#x}, HPU {}, pc {:#010x}",
+            self.time,
+            self.handler.name(),
+            self.context,
+            self.message,
+            self.hpu,
+            self.pc
         )?;
-        write!(f, "HPU {}, pc {:#010x}", self.hpu, self.pc)?;
-        if let Some(symbol) = &self.symbol {
-            write!(f, " ({symbol})")?;
+        match (&self.symbol, &self.line) {
+            (Some(symbol), Some(line)) => write!(f, " ({symbol}, {line})")?,
+            (Some(only), None) | (None, Some(only)) => write!(f, " ({only})")?,
+            (None, None) => {}
         }
-        match &self.cause {
+        write!(f, ": {}", self.cause)
+    }
+}
+
+impl std::fmt::Display for FaultCause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
             FaultCause::Handler(Failure::Trap(Trap { value, reason, cause, .. })) => {
-                write!(f, ": {cause:?} at {value:#x}: {reason}; the handler was ended")
+                write!(f, "{cause:?} at {value:#x}: {reason}; the handler was ended")
             }
             FaultCause::Handler(Failure::Watchdog(limit)) => {
                 write!(
                     f,
-                    ": still running after {limit} cycles; it was ended (raise the context's watchdog if it needs more)"
+                    "still running after {limit} cycles; it was ended (raise the context's watchdog if it needs more)"
                 )
             }
             FaultCause::Handler(Failure::Reported(code)) => {
-                write!(f, ": its runtime reported error {code:#x}; the handler was ended")
+                write!(f, "its runtime reported error {code:#x}; the handler was ended")
             }
             FaultCause::Handler(Failure::Exit) => {
                 write!(
                     f,
-                    ": it asked for the program's end, as failed assertions do; the handler was ended"
+                    "it asked for the program's end, as failed assertions do; the handler was ended"
                 )
             }
             FaultCause::Handler(Failure::Late { milliseconds }) => {
                 write!(
                     f,
-                    ": still running after {milliseconds} ms; it was ended (raise the context's watchdog if it needs more)"
+                    "still running after {milliseconds} ms; it was ended (raise the context's watchdog if it needs more)"
                 )
             }
             FaultCause::Handler(Failure::Refused { address, reason, .. }) => {
-                write!(f, ": at {address:#x}: {reason}; the handler was ended")
+                write!(f, "at {address:#x}: {reason}; the handler was ended")
             }
             FaultCause::Command(refused) => {
-                write!(f, ": command refused, the handler goes on: {refused}")
+                write!(f, "command refused, the handler goes on: {refused}")
             }
         }
     }

@@ -7,7 +7,7 @@ use super::driver::{Ask, Assigned, Failure, Request};
 use super::engine::Stacks;
 use super::out::{Fault, FaultCause, Out, Record, Times};
 use super::windows::{Windows, pages};
-use super::{Event, Nic};
+use super::{Event, MemoryRules, Nic};
 use crate::machine::{Machine, map};
 use crate::memory::Ring;
 use crate::messages::Task;
@@ -237,7 +237,8 @@ impl Nic {
             watchdog: tenant.watchdog,
         };
         let bugs = self.options.compat.bugs;
-        let around = |range: std::ops::Range<u32>| if bugs { pages(range) } else { range };
+        let paged = bugs || self.options.memory == MemoryRules::Pspin;
+        let around = |range: std::ops::Range<u32>| if paged { pages(range) } else { range };
         let packet = flight.task.address - machine.packets_at();
         let stacks = self.world.memories.stacks.unwrap_or(Stacks::HARDWARE);
         let windows = Windows {
@@ -320,6 +321,7 @@ impl Nic {
             cause,
             pc,
             symbol,
+            line: None,
         }));
     }
 

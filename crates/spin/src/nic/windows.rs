@@ -61,7 +61,8 @@ impl Windows {
             Place::Packet { at } if inside(&self.packet, at, size) => Ok(()),
             Place::Packet { .. } => Err("not this handler's packet"),
             Place::Handler { at } => {
-                if inside(&self.handler, at, size) {
+                let shared = space.shared_start..space.shared_end;
+                if inside(&self.handler, at, size) || inside(&shared, at, size) {
                     return Ok(());
                 }
                 if !inside(&(0..space.image_end), at, size) {

@@ -19,11 +19,13 @@ use nicforge_isa::nfp::{self as isa, Insn};
 use nicforge_isa::object::{self, Map, Program, riscv};
 use nicforge_lift::Chain;
 use nicforge_run::compile;
+use nicforge_run::spin::Layout;
 use nicforge_target::Target;
 
 use super::suppose;
 use crate::args::{Bound, BoundTarget, Loader, Source};
 use crate::cmd::matrix;
+use crate::cmd::spin::{build, handlers};
 use crate::context::{Failure, Runtime};
 use crate::{out, program};
 
@@ -130,7 +132,14 @@ pub fn load(args: &Bound) -> Result<Subject, Failure> {
             object::is_elf(start) && start.get(18..20) != Some(&object::MACHINE.to_le_bytes())
         };
         if start.is_ok_and(|start| handlers(&start)) {
-            return from_handlers(args, &target);
+            let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
+            return from_handlers(args, &target, &bytes);
+        }
+        if let Some(handlers) = handlers::at(path) {
+            let flags: Vec<String> = args.define.iter().map(|d| format!("-D{d}")).collect();
+            let layout = Layout::of(&target).map_err(|e| Failure::usage(e.to_string()))?;
+            let built = build::image(&[handlers.path], layout, &flags)?;
+            return from_handlers(args, &target, &built.elf);
         }
         return from_program(args, &target);
     }
@@ -138,6 +147,13 @@ pub fn load(args: &Bound) -> Result<Subject, Failure> {
         return Err(Failure::usage(
             "--entry is for RISC-V handlers: --target pspin or fpspin".to_string(),
         ));
+    }
+    if let Some(handlers) = handlers::at(path) {
+        return Err(Failure::usage(format!(
+            "{file}: sPIN handlers run on targets pspin and fpspin. Type:\n  nicforge bound {file} --target {}",
+            handlers.machine(),
+            file = path.display()
+        )));
     }
     if let Some(bytes) = object(args)? {
         return from_object(args, &bytes, args.program.as_deref());
@@ -201,7 +217,7 @@ fn generated(args: &Bound) -> Result<Vec<u8>, Failure> {
 }
 
 /// Handlers in an RV32 ELF file, on all cores of a target.
-fn from_handlers(args: &Bound, target: &Target) -> Result<Subject, Failure> {
+fn from_handlers(args: &Bound, target: &Target, bytes: &[u8]) -> Result<Subject, Failure> {
     let fail = |message: String| Failure::user(format!("{}: {message}", args.file.display()));
     if args.program.is_some() {
         return Err(Failure::usage(
@@ -211,8 +227,7 @@ fn from_handlers(args: &Bound, target: &Target) -> Result<Subject, Failure> {
     let around = rv::Surroundings::of(target, args.mtu).map_err(|reason| {
         Failure::usage(format!("{reason}; RISC-V handlers run on pspin and fpspin"))
     })?;
-    let bytes = std::fs::read(&args.file).map_err(|e| fail(e.to_string()))?;
-    let image = riscv::parse(&bytes).map_err(|e| fail(e.to_string()))?;
+    let image = riscv::parse(bytes).map_err(|e| fail(e.to_string()))?;
     let entry = rv::entry(&image, args.entry.as_deref()).map_err(fail)?;
     let program = rv::Program::new(image, entry).map_err(|e| fail(e.to_string()))?;
     let graph = rv::graph(&program, &around).map_err(|e| fail(e.to_string()))?;

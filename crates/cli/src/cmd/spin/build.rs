@@ -93,7 +93,7 @@ pub fn native(file: &Path, layout: Layout, flags: &[String]) -> Result<NativeIma
 }
 
 /// Sizes and handlers of an image, in words.
-fn contents(image: &Image) -> String {
+pub fn contents(image: &Image) -> String {
     let bytes = |executable: bool| -> u32 {
         let of = image.sections.iter().filter(|section| section.executable == executable);
         of.filter(|section| !section.bytes.is_empty()).map(|section| section.size).sum()

@@ -1,7 +1,10 @@
 //! `nicforge spin`: sPIN handlers, from C to a NIC of RISC-V handler units.
 
-mod build;
+pub mod build;
+pub mod check;
 pub mod datapath;
+pub mod handlers;
+mod input;
 mod machine;
 mod rules;
 mod run;
@@ -9,6 +12,7 @@ mod sdk;
 mod serve;
 mod sim;
 mod table;
+mod verify;
 
 use clap::{Args, Subcommand};
 pub use machine::published;
@@ -28,6 +32,9 @@ enum Action {
     Build(build::Build),
     /// Run handlers on a simulated NIC and report cycles, latency, throughput and what units did
     Sim(sim::Sim),
+    /// Run handlers on interpreted units, on this computer and in hardware, and compare what leaves,
+    /// host memory and what handlers do
+    Verify(verify::Verify),
     /// Run handlers as a NIC on a TAP interface: real packets, programs on the host
     Run(run::Run),
     /// What drivers for PsPIN's simulator start
@@ -42,6 +49,7 @@ pub fn run(args: Spin) -> Result<(), Failure> {
     match args.action {
         Action::Build(args) => build::run(args),
         Action::Sim(args) => sim::run(args),
+        Action::Verify(args) => verify::run(args),
         Action::Run(args) => run::run(args),
         Action::Serve => serve::run(),
         Action::Sdk(args) => sdk::run(args),

@@ -7,18 +7,13 @@ use nicforge_isa::object::riscv::{self, Image};
 use nicforge_run::Fault;
 use nicforge_run::pcap;
 use nicforge_run::spin::datapath::Rtl;
-use nicforge_run::spin::{
-    Api, HostProgram, Layout, Lines, Load, Native, Simulation, Traffic, generate, handlers_of,
-    read_trace, simulate_on,
-};
-use nicforge_spin::machine::Machine;
-use nicforge_spin::nic::{
-    Arrival, Compat, Engine, Full, Handlers, Iss, Nic, NicError, Options, SparseMemory,
-};
+use nicforge_run::spin::{HostProgram, Layout, Lines, Native, Simulation, simulate_on};
+use nicforge_spin::nic::{Compat, Engine, Full, Iss, Nic, NicError, Options, SparseMemory};
 
 use super::build::{self, EngineArg};
+use super::input::Input;
 use super::machine::{self, Chosen};
-use super::{datapath, rules, table};
+use super::{datapath, table};
 use crate::context::Failure;
 
 /// What matches, stores and schedules packets.
@@ -28,14 +23,6 @@ pub enum DatapathArg {
     Software,
     /// The modules of rtl/spin, simulated cycle by cycle by Verilator
     Rtl,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum TrafficArg {
-    Pspin,
-    Icmp,
-    Udp,
-    Slmp,
 }
 
 /// `nicforge spin sim`.
@@ -57,51 +44,8 @@ pub struct Sim {
     /// Let the hardware's streams wait at random, the same way for the same number
     #[arg(long, default_value_t = 0, value_name = "N", requires = "datapath")]
     stalls: u64,
-    /// Packets of each message
-    #[arg(short = 'p', long, default_value_t = 32, value_name = "N")]
-    packets: u32,
-    /// Bytes of a packet, all headers included
-    #[arg(short = 's', long, default_value_t = 1024, value_name = "BYTES")]
-    size: usize,
-    /// Messages
-    #[arg(short = 'm', long, default_value_t = 1, value_name = "N")]
-    messages: u32,
-    /// Cycles between packets
-    #[arg(short = 'd', long, default_value_t = 20, value_name = "CYCLES")]
-    packet_delay: u64,
-    /// Cycles between messages
-    #[arg(short = 'l', long, default_value_t = 40, value_name = "CYCLES")]
-    message_delay: u64,
-    /// What packets are [default: what the machine's handlers take: pspin, or udp]
-    #[arg(long, value_enum)]
-    traffic: Option<TrafficArg>,
-    /// Take packets and times from a capture
-    #[arg(long, value_name = "FILE")]
-    pcap: Option<PathBuf>,
-    /// Take packets, messages and gaps from a trace as PsPIN's drivers replay
-    #[arg(long, value_name = "FILE", conflicts_with = "pcap")]
-    trace: Option<PathBuf>,
-    /// Packets that are for handlers: all, ipv4, icmp, udp[:PORT], tcp[:PORT], slmp [default: all
-    /// of a capture; made-up packets come with their message, with --datapath rtl as --traffic
-    /// says]
-    #[arg(long = "match", value_name = "RULE")]
-    matching: Option<String>,
-    /// Handlers by name [default: the functions that end in _hh, _ph, _th]
-    #[arg(long, value_name = "NAME")]
-    hh: Option<String>,
-    #[arg(long, value_name = "NAME")]
-    ph: Option<String>,
-    #[arg(long, value_name = "NAME")]
-    th: Option<String>,
-    /// Cycles after which a handler is ended; 0: never
-    #[arg(long, default_value_t = 4_000_000, value_name = "CYCLES")]
-    watchdog: u64,
-    /// What the handlers' memory holds at the beginning: tables and the like
-    #[arg(long, value_name = "FILE")]
-    handler_memory: Option<PathBuf>,
-    /// A host program answers handlers' requests after so many cycles
-    #[arg(long, value_name = "CYCLES")]
-    answer_after: Option<u64>,
+    #[command(flatten)]
+    input: Input,
     /// A host program works for so many cycles between two looks for requests; shows what share of
     /// its time it has for that
     #[arg(long, value_name = "CYCLES", conflicts_with = "answer_after")]
@@ -131,20 +75,6 @@ pub struct Sim {
     flags: Vec<String>,
 }
 
-impl Sim {
-    /// Which packets are for handlers, where they do not come with their message.
-    fn matching(&self) -> &str {
-        match (&self.matching, self.traffic, self.pcap.is_some() || self.trace.is_some()) {
-            (Some(rule), ..) => rule,
-            (None, _, true) => "all",
-            (None, Some(TrafficArg::Icmp), _) => "icmp",
-            (None, Some(TrafficArg::Slmp), _) => "slmp",
-            (None, Some(TrafficArg::Udp) | None, _) => "udp",
-            (None, Some(TrafficArg::Pspin), _) => "all",
-        }
-    }
-}
-
 /// Simulates and reports.
 pub fn run(args: Sim) -> Result<(), Failure> {
     if args.timeline.is_some() && args.engine == EngineArg::Native {
@@ -159,40 +89,23 @@ pub fn run(args: Sim) -> Result<(), Failure> {
         Some(native) => (native.image.clone(), Lines::new(&native.elf)),
         None => load(&args.file, layout, &args.flags)?,
     };
-    let found = handlers_of(&image);
-    let handlers = Handlers {
-        header: args.hh.clone().or(found.header),
-        payload: args.ph.clone().or(found.payload),
-        completion: args.th.clone().or(found.completion),
-    };
-    if handlers == Handlers::default() {
-        return Err(Failure::user(format!(
-            "{}: no function's name ends in _hh, _ph or _th; name the handlers with --hh, --ph, --th",
-            args.file.display()
-        )));
-    }
-    let memory = match &args.handler_memory {
-        Some(path) => {
-            std::fs::read(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?
-        }
-        None => Vec::new(),
-    };
-    let (mut arrivals, what) = arrivals(&args, layout.api, &machine)?;
-    if args.matching.is_some() || args.datapath == DatapathArg::Rtl {
-        arrivals.iter_mut().for_each(|arrival| arrival.matched = None);
-    }
+    let handlers = args.input.handlers(&args.file, &image)?;
+    let memory = args.input.memory()?;
+    let rules = args.datapath == DatapathArg::Rtl;
+    let (arrivals, what) = args.input.arrivals(layout.api, &machine, rules)?;
     let simulation = Simulation {
         machine: &machine,
         image: &image,
         handlers,
-        ruleset: Some(rules::parse(args.matching()).map_err(Failure::usage)?),
+        ruleset: Some(args.input.ruleset()?),
         options: Options {
             compat: Compat { bugs: args.bugs },
             full: if args.wait { Full::Wait } else { Full::Drop },
-            watchdog: (args.watchdog > 0).then_some(args.watchdog),
+            watchdog: args.input.watchdog(),
+            memory: args.input.memory_rules(layout.api),
             ..Options::default()
         },
-        host: match (args.answer_after, args.host_work) {
+        host: match (args.input.answer_after, args.host_work) {
             (Some(delay), _) => HostProgram::After(delay),
             (None, Some(work)) => {
                 HostProgram::Works { work, look: args.host_look, answer: args.host_answer }
@@ -271,54 +184,4 @@ pub fn load(file: &Path, layout: Layout, flags: &[String]) -> Result<(Image, Lin
 /// An image does not suit the machine.
 pub fn refused(file: &Path, error: &NicError) -> Failure {
     Failure::user(format!("{}: {error}", file.display()))
-}
-
-/// The frames, and what they are in words.
-fn arrivals(args: &Sim, api: Api, machine: &Machine) -> Result<(Vec<Arrival>, String), Failure> {
-    let traffic = match (args.traffic, api) {
-        (Some(TrafficArg::Pspin), _) | (None, Api::Pspin) => Traffic::Pspin,
-        (Some(TrafficArg::Icmp), _) => Traffic::Icmp,
-        (Some(TrafficArg::Udp), _) | (None, Api::Fpspin) => Traffic::Udp,
-        (Some(TrafficArg::Slmp), _) => Traffic::Slmp,
-    };
-    if let Some(path) = &args.trace {
-        let fail = |e: String| Failure::user(format!("{}: {e}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
-        let arrivals = read_trace(&text, traffic).map_err(|e| fail(e.to_string()))?;
-        let what = format!("{} packets of {}", arrivals.len(), path.display());
-        return Ok((arrivals, what));
-    }
-    if let Some(path) = &args.pcap {
-        let frames = pcap::read(path).map_err(|e| Failure::of(e.fault(), e))?;
-        let began = frames.first().map_or(0, |frame| frame.time_ns);
-        let what = format!("{} frames of {}", frames.len(), path.display());
-        let arrival = |(at, frame): (usize, pcap::Frame)| Arrival {
-            time: (frame.time_ns.saturating_sub(began) as f64 / machine.cycle_ns()) as u64,
-            frame: frame.data,
-            user: at as u64,
-            ..Arrival::default()
-        };
-        return Ok((frames.into_iter().enumerate().map(arrival).collect(), what));
-    }
-    let least = traffic.least();
-    if args.size < least || args.size > 65_535 {
-        return Err(Failure::usage(format!(
-            "--size {}: such packets have {least} to 65535 bytes",
-            args.size
-        )));
-    }
-    let load = Load {
-        traffic,
-        messages: args.messages,
-        packets: args.packets,
-        bytes: args.size,
-        packet_delay: args.packet_delay,
-        message_delay: args.message_delay,
-    };
-    let messages = if args.messages == 1 { "message" } else { "messages" };
-    let what = format!(
-        "{} {messages} of {} packets, {} bytes each",
-        args.messages, args.packets, args.size
-    );
-    Ok((generate(&load), what))
 }

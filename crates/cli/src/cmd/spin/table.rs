@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use nicforge_run::spin::{Simulated, throughput};
 use nicforge_spin::machine::Machine;
 use nicforge_spin::messages::Handler;
-use nicforge_spin::nic::{Record, Times};
+use nicforge_spin::nic::{Fault, Record, Times};
 use serde_json::{Value, json};
 
 /// Least, middle and most of some cycles.
@@ -78,6 +78,18 @@ fn gbit(rate: Option<f64>) -> String {
     rate.map_or_else(String::new, |rate| format!(", {:.1} Gbit/s", rate / 1e9))
 }
 
+/// Faults by what is wrong where, each group with the first in front.
+fn grouped(faults: &[Fault]) -> Vec<Vec<&Fault>> {
+    let mut groups: Vec<Vec<&Fault>> = Vec::new();
+    for fault in faults {
+        match groups.iter_mut().find(|group| group[0].is_like(fault)) {
+            Some(group) => group.push(fault),
+            None => groups.push(vec![fault]),
+        }
+    }
+    groups
+}
+
 /// The table.
 pub fn text(
     simulated: &Simulated,
@@ -107,8 +119,20 @@ fn write_text(
     for (hpu, line) in &simulated.printed {
         writeln!(out, "[{}.{}] {line}", hpu / machine.cores, hpu % machine.cores)?;
     }
-    for fault in &simulated.faults {
-        writeln!(out, "{fault}")?;
+    for group in grouped(&simulated.faults) {
+        let first = group[0];
+        let unit = format!("{}.{}", first.hpu / machine.cores, first.hpu % machine.cores);
+        writeln!(out, "{}: {}", first.place(), first.cause)?;
+        writeln!(
+            out,
+            "    {} time{}: {}, first in cycle {} on unit {unit}, message {:#x}, pc {:#010x}",
+            group.len(),
+            if group.len() == 1 { "" } else { "s" },
+            first.handler.name(),
+            first.time,
+            first.message,
+            first.pc
+        )?;
     }
     writeln!(
         out,
@@ -279,6 +303,13 @@ fn all(simulated: &Simulated, machine: &Machine) -> Value {
         })).collect::<Vec<_>>(),
         "busy": stats.busy,
         "faults": simulated.faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "mistakes": grouped(&simulated.faults).iter().map(|group| json!({
+            "line": group[0].line,
+            "symbol": group[0].symbol,
+            "handler": name_of(group[0].handler),
+            "cause": group[0].cause.to_string(),
+            "times": group.len(),
+        })).collect::<Vec<_>>(),
         "output": simulated.printed.iter().map(|(unit, text)| json!({ "unit": unit, "text": text })).collect::<Vec<_>>(),
     })
 }

@@ -8,14 +8,15 @@
 
 mod wire;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
 use std::os::unix::net::UnixStream;
 
 use nicforge_isa::object::riscv::{self, Image};
 use nicforge_spin::machine::Machine;
 use nicforge_spin::matching::Matched;
 use nicforge_spin::nic::{
-    Arrival, Context, Full, Handlers, HostRegion, Nic, NicError, Options, Out, Until,
+    Arrival, Context, Full, Handlers, HostRegion, MemoryRules, Nic, NicError, Options, Out, Until,
 };
 
 use super::throughput;
@@ -24,6 +25,8 @@ use wire::{Driver, Message, kind, long, wanted, word};
 /// Bytes of a packet's description and of its context in front of the packet.
 const PACKET: usize = 16;
 const CONTEXT: usize = 72;
+/// Contexts that may be given priorities.
+const MOST_PRIORITIES: usize = 256;
 /// Cycles between looks at what came out.
 const SLICE: u64 = 64;
 
@@ -53,6 +56,8 @@ struct Server {
     machine: Option<Machine>,
     image: Option<Image>,
     contexts: Vec<Named>,
+    /// By context, in the order in which packets name them.
+    priorities: BTreeMap<usize, u8>,
     nic: Option<Nic>,
     /// Packets that came before the NIC was there, and other requests.
     waiting: VecDeque<Message>,
@@ -74,6 +79,7 @@ pub fn serve(stream: UnixStream) -> Result<(), ServeError> {
         machine: None,
         image: None,
         contexts: Vec::new(),
+        priorities: BTreeMap::new(),
         nic: None,
         waiting: VecDeque::new(),
         next: 0,
@@ -133,6 +139,21 @@ impl Server {
     fn request(&mut self, message: Message) -> Result<(), ServeError> {
         match message.kind {
             kind::END => self.ended = true,
+            kind::PRIORITY => {
+                let context = message.value as usize;
+                if context >= MOST_PRIORITIES {
+                    return Err(ServeError::Driver(format!(
+                        "pspinsim_set_fmq_prio: {context} is no context; there are 0 to {}",
+                        MOST_PRIORITIES - 1
+                    )));
+                }
+                if self.nic.is_some() {
+                    return Err(ServeError::Driver(
+                        "pspinsim_set_fmq_prio comes before the run begins".to_string(),
+                    ));
+                }
+                self.priorities.insert(context, message.tag as u8);
+            }
             kind::PACKET | kind::WRITE | kind::READ => {
                 if message.kind == kind::PACKET {
                     let named = message.data.get(PACKET..PACKET + CONTEXT);
@@ -163,10 +184,15 @@ impl Server {
         let missing = |what: &str| ServeError::Protocol(format!("no {what} before the run"));
         let machine = self.machine.as_ref().ok_or_else(|| missing("machine"))?;
         let image = self.image.as_ref().ok_or_else(|| missing("image"))?;
-        let options = Options { full: Full::Wait, ..Options::default() };
+        let memory = MemoryRules::Pspin;
+        let options = Options { full: Full::Wait, memory, ..Options::default() };
         let mut nic = Nic::new(machine, options, Box::new(self.driver.clone()));
         for (number, named) in self.contexts.iter().enumerate() {
-            nic.add_context(context(image, named, number)?)?;
+            let mut context = context(image, named, number)?;
+            // As OSMOSIS counts: priority 0 has one share.
+            let priority = self.priorities.get(&number).copied().unwrap_or_default();
+            context.weight = NonZeroU32::MIN.saturating_add(priority.into());
+            nic.add_context(context)?;
         }
         self.next = nic.now();
         self.nic = Some(nic);

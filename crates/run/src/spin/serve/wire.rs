@@ -18,6 +18,7 @@ pub mod kind {
     pub const READ: u32 = 7;
     pub const CONTINUE: u32 = 8;
     pub const STOP: u32 = 9;
+    pub const PRIORITY: u32 = 10;
     pub const OUT: u32 = 64;
     pub const FEEDBACK: u32 = 65;
     pub const HOST_WRITE: u32 = 66;
