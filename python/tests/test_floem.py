@@ -297,10 +297,8 @@ def test_a_c_program_calls_it(tmp_path):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("f = Identity(configure=[Pointer(Int)])", "values of type `T*`"),
-        ("queue.queue_default('q', 8, 2, 2)", "queues of user structs and entries by address"),
-        ("net.FromNet()", "packets as addresses"),
         ("undefined", "NameError: name 'undefined' is not defined"),
+        ("create_probe('p', Int, 2, 'f')", "create_probe"),
     ],
 )
 def test_what_is_missing_is_said(tmp_path, line, reason):

@@ -1,4 +1,4 @@
-"""`python -m nicforge.floem check|run|survey FILE…`, and `plan FILE --target TARGET`."""
+"""`python -m nicforge.floem check|run|survey [--frames CAPTURE] FILE…`, `plan FILE --target TARGET`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,21 @@ from nicforge.flow import FlowError
 
 from . import calls, load
 from .lower import Lower
+from .memory import Memory
 from .model import Unsupported
 
 
-def attempt(path: str, command: str, arguments: list[str]) -> tuple[str, str]:
+def _lowered(module, request, folder: pathlib.Path, name: str):
+    """A program of values, or else one with addresses."""
+    try:
+        return Lower(module, request, folder).program(name)
+    except (Unsupported, FlowError):
+        return Memory(module, request, folder).program(name)
+
+
+def attempt(path: str, command: str, arguments: list[str], frames=None) -> tuple[str, str]:
     """A verdict on a module, and the reason for what is not right."""
-    verdict = "not accepted"
+    verdict, note = "not accepted", ""
     try:
         module = load.run(path)
         if not module.requests:
@@ -30,18 +39,21 @@ def attempt(path: str, command: str, arguments: list[str]) -> tuple[str, str]:
                 with tempfile.TemporaryDirectory(prefix="nicforge-floem-") as made:
                     folder = pathlib.Path(made)
                     name = f"{module.path.stem}_{number}" if number else module.path.stem
-                    lowered = Lower(module, request, folder).program(name)
-                    if lowered.ticks and len(lowered.ticks) < len(lowered.functions):
-                        raise Unsupported("a segment that runs by itself beside functions")
+                    lowered = _lowered(module, request, folder, name)
+                    calls.build(lowered)
                     lowered.program.check()
                     verdict = "accepted"
                     if command == "plan":
                         print(lowered.program.tool().run("plan", *arguments), end="")
                     if command in ("check", "plan"):
                         continue
-                    printed = calls.run(lowered, request, folder)
+                    printed, sent = calls.run(lowered, request, folder, frames)
                     if command == "run":
                         print(" ".join(printed))
+                    if frames and any(
+                        "floem_from_net" in (e.c or "") for e in module.world.elements
+                    ):
+                        note = f"packets sent: {sent}"
                     if request.expected is None:
                         verdict = "ran"
                     elif printed == request.expected:
@@ -53,7 +65,7 @@ def attempt(path: str, command: str, arguments: list[str]) -> tuple[str, str]:
                         )
         finally:
             os.chdir(before)
-        return verdict, ""
+        return verdict, note
     except (Unsupported, FlowError) as error:
         return verdict, str(error)
     except Exception as error:  # What the module itself raises.
@@ -61,9 +73,16 @@ def attempt(path: str, command: str, arguments: list[str]) -> tuple[str, str]:
 
 
 def main(words: list[str]) -> int:
+    frames = None
+    if words[1:2] == ["--frames"]:
+        frames, words = (words[2:3] or [""])[0], [words[0], *words[3:]]
+        if not pathlib.Path(frames).is_file():
+            print(f"--frames {frames}: there is no such capture", file=sys.stderr)
+            return 2
     if len(words) < 2 or words[0] not in ("check", "run", "survey", "plan"):
         print(
-            "usage: python -m nicforge.floem check|run|survey FILE…, plan FILE --target TARGET",
+            "usage: python -m nicforge.floem check|run|survey [--frames CAPTURE] FILE…, plan FILE"
+            " --target TARGET",
             file=sys.stderr,
         )
         return 2
@@ -71,9 +90,9 @@ def main(words: list[str]) -> int:
     counts: Counter = Counter()
     status = 0
     for path in paths:
-        verdict, why = attempt(path, words[0], arguments)
+        verdict, why = attempt(path, words[0], arguments, frames)
         counts[verdict] += 1
-        status |= verdict in ("wrong", "not accepted") or bool(why)
+        status |= verdict in ("wrong", "not accepted") or (verdict == "accepted" and bool(why))
         print(f"{path}: {verdict}{': ' + why if why else ''}")
     if words[0] == "survey":
         print(", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))

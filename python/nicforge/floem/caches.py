@@ -12,7 +12,8 @@ import dataclasses
 
 from nicforge import flow
 
-from .model import Element, Field, Input, Int, Output, State, Unsupported, type_name
+from . import model
+from .model import Element, Field, Input, Int, Output, State, type_name
 
 #: Entries of a cache: Floem's buckets, of one entry each.
 ENTRIES = 1 << 15
@@ -28,6 +29,8 @@ class Held:
     values: list[str]
     back: bool
     state: tuple[str, list[str]] | None
+    #: Names of the lengths of key and last value in the state, where these are of any size.
+    lengths: tuple[str, str] | None = None
     table: flow.Table | None = None
     value: flow.Struct | None = None
 
@@ -40,6 +43,17 @@ class Held:
                 f"{self.name}_held", "hash", type_of(self.key), self.value, ENTRIES
             )
         return self.table
+
+    @property
+    def ports(self) -> tuple[list[str], list[str]]:
+        """What ports carry of a key, and of a key with its values."""
+        key = [self.key, Int] if self.lengths else [self.key]
+        return key, [*key, *([Int] if self.lengths else []), *self.values]
+
+    @property
+    def plain(self) -> bool:
+        """Whether tables can hold it: no addresses, nothing of any size."""
+        return not self.lengths and not any("*" in name for name in [self.key, *self.values])
 
     @property
     def names(self) -> tuple[str, list[str]]:
@@ -57,8 +71,8 @@ class Edge(Element):
 
     def configure(self):
         held = self.held
-        every = [] if held.state is not None else [held.key, *held.values]
-        types = every[:1] if self.get and self.start else every
+        key, values = held.ports
+        types = [] if held.state is not None else key if self.get and self.start else values
         self.inp, self.out = Input(*types), Output(*types)
 
 
@@ -82,11 +96,31 @@ class CacheState(State):
     hash = Field("uint32_t")
 
 
-def _checked(key, values, var_size):
-    names = [type_name(ty) for ty in [key, *values]]
-    if var_size or any("*" in name or "[" in name for name in names):
-        raise Unsupported("caches of addresses")
-    return names
+def _converters(held: Held, ported: tuple) -> list[type]:
+    """Classes of elements that take key, or key and values, from ports to the state and back."""
+    made = []
+    for name, types, fields, to in (
+        ("Key2State", *ported[0], True),
+        ("KV2State", *ported[1], True),
+        ("State2Key", *ported[0], False),
+        ("State2KV", *ported[1], False),
+    ):
+
+        def configure(self, types=types, to=to):
+            self.inp, self.out = Input(*(types if to else [])), Output(*([] if to else types))
+
+        def impl(self, types=types, fields=fields, to=to):
+            own = ", ".join(f"{ty} floem_{one}" for ty, one in zip(types, fields, strict=True))
+            put = " ".join(f"state->{one} = floem_{one};" for one in fields)
+            give = ", ".join(f"state->{one}" for one in fields)
+            self.run_c(
+                f"({own}) = inp(); {put} output {{ out(); }}"
+                if to
+                else f"output {{ out({give}); }}"
+            )
+
+        made.append(type(name, (Element,), {"configure": configure, "impl": impl}))
+    return made
 
 
 def smart_cache(
@@ -99,10 +133,29 @@ def smart_cache(
     write_policy="write_through",
     write_miss="",
 ):
-    """Classes of the four ends, the state, and converters that are not there."""
-    names = _checked(key, values, var_size)
-    held = Held(name, names[0], names[1:], write_policy == "write_back", None)
-    return (*_classes(held), type("CacheState", (CacheState,), {}), None, None, None, None)
+    """Classes of the four ends, of the state, and of converters."""
+    key, values = type_name(key), [type_name(value) for value in values]
+    lengths = ("keylen", "vallen") if var_size else None
+    held = Held(name, key, values, write_policy == "write_back", None, lengths)
+    model.world.caches.append(held)
+    fields = {"key": Field(key, size="state->keylen" if var_size else None)}
+    if var_size:
+        fields |= {"keylen": Field(Int), "vallen": Field(Int)}
+    for at, ty in enumerate(values):
+        last = var_size and at == len(values) - 1
+        size = "state->vallen" if last else f"sizeof({ty[:-1]})" if ty.endswith("*") else None
+        fields[f"val{at}"] = Field(ty, size=size)
+    for at, field in fields.items():
+        field.name = at
+    names = [f"val{at}" for at in range(len(values))]
+    each = ["key", "keylen"] if var_size else ["key"]
+    every = [*each, *(["vallen"] if var_size else []), *names]
+    state = type("CacheState", (CacheState,), fields if var_size else {})
+    return (
+        *_classes(held),
+        state,
+        *_converters(held, ((held.ports[0], each), (held.ports[1], every))),
+    )
 
 
 def smart_cache_with_state(
@@ -116,14 +169,16 @@ def smart_cache_with_state(
     write_miss="",
 ):
     """Classes of the four ends and of the state, whose fields hold key and values."""
-    names = _checked(key[0], [value[0] for value in values], var_size)
+    names = [type_name(key[0]), *(type_name(value[0]) for value in values)]
     held = Held(
         name,
         names[0],
         names[1:],
         write_policy == "write_back",
         (key[1], [value[1] for value in values]),
+        (key[2], values[-1][2]) if var_size else None,
     )
+    model.world.caches.append(held)
     return (*_classes(held), type("CacheState", (CacheState,), {}))
 
 

@@ -1,4 +1,4 @@
-"""Elements that come with Floem, and names of those that are not lowered."""
+"""Elements and modules that come with Floem."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import types
 
 from . import caches, model
 from .caches import smart_cache, smart_cache_with_state
-from .model import Double, Element, Float, Input, Int, Output, SizeT, Uintptr, Unsupported
+from .entries import q_buffer, q_entry, queue_custom, queue_default
+from .model import Double, Element, Float, Input, Int, Output, SizeT, Uintptr
+from .net import HTON, FromNet, FromNetFree, NetAlloc, ToNet
 from .queues import smart_queue
 
 
@@ -56,39 +58,26 @@ class PrintNum(Element):
         self.run_c(f'printf("{form}\\n", inp());')
 
 
-class _Missing(types.ModuleType):
-    """A module of which everything says that it is missing."""
-
-    def __init__(self, name, reason, **there):
-        super().__init__(name)
-        self.reason = reason
-        vars(self).update(there)
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-
-        def missing(*arguments, **words):
-            raise Unsupported(self.reason)
-
-        return missing
-
-
-queue = _Missing(
-    "floem.queue",
-    "queues of user structs and entries by address (queue_custom, queue_default)",
-    q_buffer="q_buffer",
+queue = types.ModuleType("floem.queue")
+vars(queue).update(
+    queue_custom=queue_custom, queue_default=queue_default, q_buffer=q_buffer, q_entry=q_entry
 )
 queue_smart = types.ModuleType("floem.queue_smart")
 queue_smart.smart_queue = smart_queue
 cache_smart = types.ModuleType("floem.cache_smart")
 vars(cache_smart).update(smart_cache=smart_cache, smart_cache_with_state=smart_cache_with_state)
-net = _Missing("floem.net", "packets as addresses (FromNet, ToNet)")
-FromNet, FromNetFree, ToNet, NetAlloc, HTON = (
-    getattr(net, name) for name in ("FromNet", "FromNetFree", "ToNet", "NetAlloc", "HTON")
+net = types.ModuleType("floem.net")
+vars(net).update(
+    FromNet=FromNet, FromNetFree=FromNetFree, NetAlloc=NetAlloc, ToNet=ToNet, HTON=HTON
 )
 target = types.ModuleType("floem.target")
-vars(target).update(CPU="cpu", CAVIUM="cavium", is_dpdk_proc=lambda process: False)
+vars(target).update(
+    CPU="CPU",
+    HOST="CPU",
+    CAVIUM="CAVIUM",
+    dpdk="dpdk",
+    is_dpdk_proc=lambda process: process == "dpdk",
+)
 
 
 class Cache:

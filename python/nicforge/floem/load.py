@@ -22,16 +22,17 @@ from .model import Unsupported
 
 @dataclasses.dataclass
 class Request:
-    """What a module asked its compiler for. expected: what is printed; main: a C file that has
-    `main`."""
+    """What a module asked its compiler for. expected: what is printed; mains: C files that have
+    `main`, with their arguments; headers: names under which C includes the module's functions."""
 
     mode: str
     testing: str
     include: str
     expected: list[str] | None
-    main: str | None
-    header: str | None
+    mains: list[tuple[str, tuple]]
+    headers: list[str]
     depend: list[str]
+    init: str
 
 
 @dataclasses.dataclass
@@ -74,11 +75,13 @@ def _compiler(module: Module, compilers: list):
             self._header, self._made = None, False
             compilers.append(self)
 
-        def _request(self, expected=None, main=None):
+        def _request(self, expected=None, mains=()):
             if not self._made:
                 self._made = True
                 for flow in self.flows:
                     flow()
+            world = module.world
+            headers = [self._header, *(getattr(s, "process", None) for s in world.segments)]
             depend = (
                 self.depend
                 if isinstance(self.depend, list)
@@ -89,16 +92,17 @@ def _compiler(module: Module, compilers: list):
                 if expected is None
                 else [word for each in expected for word in str(each).split()]
             )
-            include = f"{self.include}\n{self.include_h}"
+            include = f"{self.include_h or ''}\n{self.include or ''}"
             module.requests.append(
                 Request(
                     self.desugar_mode,
-                    self.testing,
+                    self.testing or "",
                     include,
                     tokens,
-                    main,
-                    self._header,
+                    list(mains),
+                    [name for name in dict.fromkeys(headers) if name],
                     list(depend),
+                    self.init or "",
                 )
             )
 
@@ -107,7 +111,7 @@ def _compiler(module: Module, compilers: list):
 
         generate_code = generate_code_and_compile = generate_code_and_run
 
-        def generate_code_as_header(self, name="floem"):
+        def generate_code_as_header(self, name="tmp"):
             self._header = name
 
         def only_header(self):
@@ -118,9 +122,8 @@ def _compiler(module: Module, compilers: list):
 
         def compile_and_run(self, names):
             names = names if isinstance(names, list) else [names]
-            if len(names) > 1 or not isinstance(names[0], str):
-                raise Unsupported("several processes, or a process with arguments")
-            self._request(None, names[0])
+            mains = [(name, ()) if isinstance(name, str) else (name[0], name[1:]) for name in names]
+            self._request(None, mains)
 
         def generate_graph(self, *arguments, **words):
             pass
@@ -140,6 +143,10 @@ def _as_floem(names: dict):
         vars(made[f"floem.{name}"]).update(names)
     for name in ("queue", "queue_smart", "cache_smart", "net", "target"):
         made[f"floem.{name}"] = names[name]
+    # Modules from before there was a package have them by their own names.
+    for name in ("dsl", "compiler", "library", *names):
+        if f"floem.{name}" in made:
+            made[name] = made[f"floem.{name}"]
     package.library = made["floem.library"]
     before = {name: sys.modules.get(name) for name in made}
     sys.modules.update(made)
@@ -167,7 +174,8 @@ def run(path: str) -> Module:
     library_ = types.ModuleType("floem.library")
     vars(library_).update(names)
     names["library"] = library_
-    folder, before = os.getcwd(), list(sys.path)
+    folder, before, words = os.getcwd(), list(sys.path), sys.argv
+    sys.argv = [str(file)]
     os.chdir(file.parent)
     sys.path.insert(0, str(file.parent))
     try:
@@ -177,5 +185,5 @@ def run(path: str) -> Module:
                 compiler.only_header()
     finally:
         os.chdir(folder)
-        sys.path[:] = before
+        sys.path[:], sys.argv = before, words
     return module

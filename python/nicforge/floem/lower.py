@@ -1,9 +1,8 @@
 """Flow programs (nicforge.flow) of what a module made.
 
-Functions of C that run elements become messages: one struct says which function is called and with
-what, one what it returns. Elements stay elements. A body that prints, includes headers or has
-memory of its own is opaque C; what it prints goes to a file with a mark in front of every call, so
-that it can be told which call printed it.
+A message of the host lets the program take one step: it asks what the module's C waits for, which is
+a function or a segment, runs those elements, and gives back what they return (runtime.c). Elements
+stay elements. A body that prints, includes headers or has memory of its own is opaque C.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ import re
 
 from nicforge import flow
 
-from . import caches, model, queues
+from . import caches, calls, model, queues
 from .body import convert, fires
 from .model import Api, Element, Input, Output, Port, Unsupported, active, ports
 
 #: Arguments of a function at most.
-ARGUMENTS = 6
+ARGUMENTS = 15
 #: Calls of one output in one run of an element that calls it several times.
 SEVERAL = 64
 
@@ -36,10 +35,7 @@ _TYPES = {
     **{f"int{bits}_t": getattr(flow, f"i{bits}") for bits in (8, 16, 32, 64)},
 }
 
-Call = flow.Struct(
-    "call", function=flow.u32, number=flow.u32, **{f"a{at}": flow.i64 for at in range(ARGUMENTS)}
-)
-Answer = flow.Struct("answer", function=flow.u32, number=flow.u32, value=flow.i64)
+Step = flow.Struct("step", number=flow.u32)
 
 
 def type_of(name: str):
@@ -67,17 +63,20 @@ class Function:
 class Lowered:
     program: flow.Program
     functions: list[Function]
-    #: Names of functions that stand for segments which run by themselves.
-    ticks: list[str]
-    #: C of the elements' header, and of the file with what they share.
-    header: str
-    shared: str
+    #: Numbers of functions that stand for segments which run by themselves, and their cores.
+    ticks: list[tuple[int, int]]
+    lower: Lower
 
 
 class Lower:
+    """Lowers a module whose values are integers, and whose states are fields of these."""
+
+    #: Words in front of a port's own values.
+    ahead = 0
+
     def __init__(self, module, request, folder):
         self.world, self.request, self.folder = module.world, request, folder
-        self.elements = [e for e in self.world.elements if active(e.modes, request.mode)]
+        self.elements = [e for e in self.world.elements if active(e.of_modes, request.mode)]
         self.edges = [e for e in self.world.edges if active(e.modes, request.mode)]
         #: Elements that return what comes from ports.
         self.returning: dict[Port, flow.Element] = {}
@@ -87,7 +86,7 @@ class Lower:
         #: Elements that put packets into queues, by the inputs they stand for.
         self.puts: dict[Port, flow.Element] = {}
         #: Functions that nobody's C calls: segments that run by themselves.
-        self.ticks: list[str] = []
+        self.ticks: list[tuple[int, int]] = []
         self.made: dict[Element, flow.Element] = {}
         self.states: dict[type, type] = {}
         self.instances: dict[model.State, str] = {}
@@ -101,20 +100,27 @@ class Lower:
         functions = [self._function(number, api) for number, api in enumerate(apis)]
         for function, api in zip(functions, apis, strict=True):
             self._returns(function, api)
-        source, dispatch = flow.FromHost(Call), self._dispatch(functions)
+        source, dispatch = flow.FromHost(Step), self._dispatch(functions)
         source >> dispatch
         for function in functions:
             enter = self._enter(function)
             dispatch.outputs[f"call_{function.number}"] >> enter
             for at, (start, types) in enumerate(function.starts):
-                out = enter.outputs[f"start_{at}"]
-                ends = (
-                    self._behind(start)
-                    if isinstance(start, Port) and not isinstance(start.owner, Element)
-                    else [start]
-                )
-                self._wire(out, ends, types)
-        return Lowered(flow.Program(name, source), functions, self.ticks, self.header, self.shared)
+                self._start(enter.outputs[f"start_{at}"], start, types)
+        return Lowered(flow.Program(name, source), functions, self.ticks, self)
+
+    def _start(self, made, start, types: list[str]) -> None:
+        """Connects what a call begins with."""
+        inside = not isinstance(start, Port) or isinstance(start.owner, Element)
+        self._wire(made, [start] if inside else self._behind(start), types)
+
+    def _types(self, types: list[str]) -> list:
+        """What a port of types carries."""
+        return [type_of(ty) for ty in types]
+
+    def _word(self, ty: str, word: str) -> str:
+        """A value that comes as a word, in C."""
+        return f"({ty}){word}"
 
     def _others(self, apis: list[Api]) -> list[Api]:
         """Functions that nobody declared: segments that run by themselves are run by who calls, and
@@ -131,7 +137,7 @@ class Lower:
                 self._given_by(segment)
                 continue
             made.append(Api(f"segment_{segment.name}", None, None, segment=segment))
-            self.ticks.append(made[-1].name)
+            self.ticks.append((len(apis) + len(made) - 1, 0))
         if not apis and not made:
             alone = [e for e in self.elements if not ports(e, Input) and not ports(e, Output)]
             made += [Api(e.name, [], None, elements=[e]) for e in alone]
@@ -159,9 +165,9 @@ class Lower:
     def _before(self, port: Port) -> list[Port]:
         return [edge.source for edge in self.edges if edge.to is port]
 
-    def _wire(self, made, ends: list, types: list[str]) -> None:
+    def _wire(self, made, ends: list, types: list[str], source: Port | None = None) -> None:
         """Connects an output to elements' inputs and to returns, through what drops values that an
-        input does not take."""
+        input does not take. source: the output in the module."""
         connected = False
         for end in ends:
             if isinstance(end, Port) and not isinstance(end.owner, Element):
@@ -175,29 +181,28 @@ class Lower:
             entry = target.inputs[end.name] if target.inputs else target
             connected = True
             if types and not takes:
-                values = {f"v{at}": type_of(ty) for at, ty in enumerate(types)}
-                dropped = _element("Dropped", flow.In(**values), {"out": flow.Out()})
-                dropped.body = "out();"
+                values = {f"v{at}": ty for at, ty in enumerate(self._types(types))}
+                kept = list(values)[: self.ahead]
+                out = flow.Out(*self._types([]))
+                dropped = _element("Dropped", flow.In(**values), {"out": out})
+                dropped.body = f"out({', '.join(kept)});"
                 between = dropped()
                 made >> between
                 between.outputs["out"] >> entry
             else:
                 made >> entry
         if not connected:
-            made >> flow.Discard(*map(type_of, types))
+            made >> flow.Discard(*self._types(types))
 
     # -- functions ---------------------------------------------------------------------------------
 
     def _function(self, number: int, api: Api) -> Function:
         if api.segment is not None:
             order = list(api.segment.args_order())
-            # A function of no declared types takes what is behind it.
-            takes = [
-                port.types or next((end.types for end in self._behind(port)), []) for port in order
-            ]
+            takes = [self._taken(port) for port in order]
             starts = list(zip(order, takes, strict=True))
             arguments = [ty for types in takes for ty in types]
-            own = [e for e in self.elements if e.segment is api.segment]
+            own = [e for e in self.elements if e.of_segment is api.segment]
             outs = ports(api.segment, Output)
             outs = [port for port in outs if port is not api.segment.core_id]
             returns = outs[0].types[0] if outs else None
@@ -225,10 +230,15 @@ class Lower:
             type_of(ty)
         return Function(api.name, number, arguments, returns, api.default, starts)
 
+    def _taken(self, port: Port) -> list[str]:
+        """What a function takes: what the element takes that is behind its port."""
+        ends = [end for end in self._behind(port) if isinstance(end.owner, Element)]
+        return ends[0].types if ends else port.types
+
     def _inside(self, each) -> list[Element]:
         if isinstance(each, Element):
             return [each] if each in self.elements else []
-        return [e for e in self.elements if any(of is each for of, _ in e.modes)]
+        return [e for e in self.elements if any(of is each for of, _ in e.of_modes)]
 
     def _reached(self, port: Port) -> bool:
         return any(
@@ -253,30 +263,32 @@ class Lower:
         return any(source not in own for source in sources(port))
 
     def _dispatch(self, functions: list[Function]):
-        outs, lines = {}, ["floem_call();", "switch (call.function) {"]
+        outs, lines = {}, ["struct floem_frame floem;", "floem_next(&floem);"]
+        lines.append("switch (floem.function) {")
         for function in functions:
-            outs[f"call_{function.number}"] = flow.Out(*map(type_of, function.arguments))
-            values = ", ".join(f"({ty})call.a{at}" for at, ty in enumerate(function.arguments))
-            lines.append(f"case {function.number}: call_{function.number}({values}); break;")
-        made = _element("Dispatch", flow.In(call=Call), outs)
-        made.body, made.includes, made.has, made.opaque = (
-            "\n".join([*lines, "}"]),
-            self._includes(),
-            self._has(),
-            True,
-        )
+            outs[f"call_{function.number}"] = flow.Out(*self._types(function.arguments))
+            values = ["floem.at"][: self.ahead]
+            words = enumerate(function.arguments)
+            values += [self._word(ty, f"floem.in[{at}]") for at, ty in words]
+            lines.append(
+                f"case {function.number}: call_{function.number}({', '.join(values)}); break;"
+            )
+        made = _element("Dispatch", flow.In(step=Step), outs)
+        made.body, made.opaque, made.looked_at = "\n".join([*lines, "}"]), True, True
+        made.includes, made.has = self._includes(), self._has()
         return made()
 
     def _enter(self, function: Function) -> flow.Element:
         """The fork of a function: everything that a call starts."""
-        values = {f"a{at}": type_of(ty) for at, ty in enumerate(function.arguments)}
+        values = {f"a{at}": ty for at, ty in enumerate(self._types(function.arguments))}
         outs = {
-            f"start_{at}": flow.Out(*map(type_of, types))
+            f"start_{at}": flow.Out(*self._types(types))
             for at, (_, types) in enumerate(function.starts)
         }
         made, given, lines = _element(f"Enter{function.number}", flow.In(**values), outs), 0, []
         for at, (_, types) in enumerate(function.starts):
-            lines.append(f"start_{at}({', '.join(f'a{given + n}' for n in range(len(types)))});")
+            own = [*range(self.ahead), *(self.ahead + given + n for n in range(len(types)))]
+            lines.append(f"start_{at}({', '.join(f'a{n}' for n in own)});")
             given += len(types)
         made.body = "\n".join(lines)
         return made()
@@ -284,9 +296,11 @@ class Lower:
     def _returns(self, function: Function, api: Api) -> None:
         if function.returns is None:
             return
-        made = _element("Return", flow.In(value=type_of(function.returns)), {})
-        made.body = f"struct answer answer = {{{function.number}, 1, value}};\nnf_host_msg(answer);"
-        made.structs = (Answer,)
+        values = {f"v{at}": ty for at, ty in enumerate(self._types([function.returns]))}
+        made = _element("Return", flow.In(**values), {})
+        made.body = f"floem_answer((uint64_t)v{self.ahead});"
+        made.opaque = made.looked_at = True
+        made.includes, made.has = self._includes(), self._has()
         if api.segment is not None:
             ends = [port for port in ports(api.segment, Output) if port is not api.segment.core_id]
         else:
@@ -306,7 +320,7 @@ class Lower:
                 if port in self.returning:
                     out >> self.returning[port]
                 else:
-                    self._wire(out, self._behind(port), port.types)
+                    self._wire(out, self._behind(port), port.types, port)
         return self.made[element]
 
     def _put(self, element: queues.Enqueue, end: Port) -> flow.Element:
@@ -334,6 +348,8 @@ class Lower:
 
     def _edge(self, element: caches.Edge, made: type) -> flow.Element:
         """An end of a cache's region. From a start, `near` goes to what is behind the end."""
+        if not element.held.plain:
+            raise Unsupported("caches of addresses")
         made.tables = (element.held.made(type_of),)
         if element.held.state is not None:
             made.state = self._state_of(element)
@@ -345,7 +361,7 @@ class Lower:
             ends = [
                 e
                 for e in alike
-                if e.get == element.get and not e.start and e.segment is element.segment
+                if e.get == element.get and not e.start and e.of_segment is element.of_segment
             ]
             if len(ends) != 1:
                 raise Unsupported("a cache whose region does not end where it starts")
@@ -358,13 +374,11 @@ class Lower:
         return self.made[element]
 
     def _state_of(self, element: Element) -> type:
-        if element.flow is None or element.flow.state is None:
+        if element.of_flow is None or element.of_flow.state is None:
             raise Unsupported("a state that no flow has")
-        return self._state(element.flow.state.state)
+        return self._state(element.of_flow.state.state)
 
     def _make(self, element: Element) -> flow.Element:
-        if element.special is not None:
-            raise Unsupported("elements of the library that the compiler knows")
         inputs, outputs = ports(element, Input), ports(element, Output)
         values = {port: [f"{port.name}_{at}" for at in range(len(port.types))] for port in inputs}
         self.number += 1
@@ -446,12 +460,14 @@ class Lower:
             variables.append(f"extern struct {name} {name}_{at};")
             first = ", ".join(f".{n} = {value}" for n, value in instance.at_first.items())
             defined.append(f"struct {name} {name}_{at} = {{ {first} }};")
-        for name, size in self.world.regions:
+        for name, size, begin in self.world.regions:
+            if begin:
+                raise Unsupported("a region that C fills at first")
             variables.append(f"extern unsigned char {name}[{size}];")
             defined.append(f"unsigned char {name}[{size}] __attribute__((aligned(64)));")
         self.header = "\n".join([_HEADER, *structs, *variables, self._own_c(), ""])
-        self.shared = "\n".join(['#include "floem_elements.h"', *defined, _SHARED])
         (self.folder / "floem_elements.h").write_text(self.header)
+        self.shared = "\n".join(['#include "floem_elements.h"', *defined, ""])
         (self.folder / "floem_shared.c").write_text(self.shared)
 
     def _own_c(self) -> str:
@@ -479,11 +495,7 @@ class Lower:
         return (f'"{self.folder / "floem_elements.h"}"',)
 
     def _has(self) -> tuple[str, ...]:
-        beside = [pathlib.Path.cwd() / f"{name}.c" for name in self.request.depend]
-        return (
-            str(self.folder / "floem_shared.c"),
-            *(str(file) for file in beside if file.is_file()),
-        )
+        return (str(self.folder / "floem_shared.c"), *map(str, calls.objects(self)))
 
 
 def _element(name: str, inp, outs: dict) -> type:
@@ -498,22 +510,7 @@ _HEADER = """#pragma once
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "floem_frame.h"
 FILE *floem_out(void);
-void floem_call(void);
 #define printf(...) fprintf(floem_out(), __VA_ARGS__)
-"""
-
-_SHARED = """
-FILE *floem_out(void)
-{
-    static FILE *file;
-    if (!file) {
-        file = fopen(getenv("FLOEM_OUT"), "a");
-        if (!file)
-            abort();
-        setvbuf(file, NULL, _IONBF, 0);
-    }
-    return file;
-}
-void floem_call(void) { fputc(30, floem_out()); }
 """

@@ -18,6 +18,7 @@ class Edge:
     source: Port
     to: Port
     modes: tuple
+    segment: Segment | None
 
 
 class World:
@@ -28,12 +29,26 @@ class World:
         self.edges: list[Edge] = []
         self.apis: list[Api] = []
         self.segments: list[Segment] = []
-        self.regions: list[tuple[str, int]] = []
+        #: Name, bytes, and C that is run at first.
+        self.regions: list[tuple[str, int, str | None]] = []
+        #: Queues of entries by address: name, entries, and instances.
+        self.queues: list[tuple[str, int, int]] = []
+        #: Caches, as they were asked for.
+        self.caches: list = []
+        #: Classes of states, and states of elements, as they were made.
+        self.kinds: list[type] = []
+        self.instances: list[State] = []
+        #: Elements and what runs after them.
+        self.orders: list[tuple[Element, Element]] = []
         self.composites: list[Composite] = []
         #: Graphs of composites that are being made, outermost first.
         self.modes: list[tuple[Composite, str]] = []
         self.flow: Flow | None = None
         self.segment: Segment | None = None
+
+    def kind(self, name) -> type | None:
+        """The class of states of a name."""
+        return next((kind for kind in self.kinds if kind.__name__ == type_name(name)), None)
 
 
 world = World()
@@ -138,7 +153,7 @@ def connect(source, to):
     """`source >> to`; gives back `to`."""
     begin = source if isinstance(source, Port) else only(source, Output)
     end = to if isinstance(to, Port) else only(to, Input)
-    world.edges.append(Edge(begin, end, tuple(world.modes)))
+    world.edges.append(Edge(begin, end, tuple(world.modes), world.segment))
     return to
 
 
@@ -168,11 +183,14 @@ class State:
     """A struct: of each packet (PerPacket), or of elements, with first values (`A(init=[0])`)."""
 
     def __init__(self, name=None, init=(), declare=None, instance=None, packed=True):
-        self.declare = True if declare is None else declare
+        self.declare, self.packed = True if declare is None else declare, packed
         self.name, self.at_first = name, {}
-        self._making = True
+        if instance is not False:
+            world.instances.append(self)
         self.init(*init)
-        self._making = False
+
+    def __init_subclass__(cls):
+        world.kinds.append(cls)
 
     def init(self, *values):
         pass
@@ -202,8 +220,12 @@ class Persistent:
         self.state = state
 
 
+def define_state(kind):
+    """States are known where they are used."""
+
+
 def MemoryRegion(name, size, init=None):
-    world.regions.append((name, size))
+    world.regions.append((name, size, init))
 
 
 # -- elements --------------------------------------------------------------------------------------
@@ -213,15 +235,12 @@ class Element:
     def __init__(self, name=None, states=(), configure=(), create=True, force=False):
         self.name = name or type(self).__name__
         self.special, self.c, self.cavium = None, None, None
-        self.modes, self.flow, self.segment = tuple(world.modes), world.flow, world.segment
+        self.of_modes, self.of_flow = tuple(world.modes), world.flow
+        self.of_segment = world.segment
         self.configure(*configure)
         name_ports(self)
-        self.bound = {}
-        before = dict(vars(self))
         self.states(*states)
-        self.bound = {
-            n: v for n, v in vars(self).items() if isinstance(v, State) and before.get(n) is not v
-        }
+        self.bound = {n: v for n, v in vars(self).items() if isinstance(v, State)}
         self.impl()
         if hasattr(self, "impl_cavium"):
             kept, self.c = self.c, None
@@ -266,8 +285,8 @@ class Collection:
         self.composite = composite
 
     def _of(self, mode):
-        inside = [e for e in world.elements if any(of is self.composite for of, _ in e.modes)]
-        return [e for e in inside if active(e.modes, mode)]
+        inside = [e for e in world.elements if any(of is self.composite for of, _ in e.of_modes)]
+        return [e for e in inside if active(e.of_modes, mode)]
 
     @property
     def spec(self):
@@ -335,7 +354,9 @@ class Api:
     def run(self, *elements):
         self.elements = list(elements)
 
-    run_order = run
+    def run_order(self, *elements):
+        self.run(*elements)
+        run_order(*elements)
 
 
 def APIThread(name, arguments, returns, default=None):
@@ -349,17 +370,18 @@ def APIThread(name, arguments, returns, default=None):
 
 class InternalThread:
     def __init__(self, name):
-        self.name = name
+        self.name, self.cores, self.elements = name, [0], []
+        self.modes = tuple(world.modes)
         world.segments.append(self)
 
-    def run(self, *elements):
-        self.elements = list(elements)
-
-    run_order = run
+    run, run_order = Api.run, Api.run_order
 
 
 def run_order(*order):
-    raise Unsupported("run_order between elements")
+    """Each of the elements runs after those before it; a list is any of them."""
+    rows = [each if isinstance(each, list) else [each] for each in order]
+    for before, row in zip(rows, rows[1:], strict=False):
+        world.orders += [(one, other) for one in before for other in row]
 
 
 class Segment:
@@ -373,6 +395,7 @@ class Segment:
         self.core_id = Output("int")
         self.configure(*words.get("configure", ()))
         name_ports(self)
+        self.modes = tuple(world.modes)
         world.segments.append(self)
         before, world.segment = world.segment, self
         self.impl()

@@ -11,6 +11,7 @@ import dataclasses
 
 from nicforge import flow
 
+from . import model
 from .model import Element, Input, Int, Output, Unsupported
 
 
@@ -23,6 +24,9 @@ class Smart:
     instances: int
     channels: int
     output: bool
+    #: Channels that make who enqueues wait, and whether who dequeues waits.
+    blocking: list[bool]
+    waits: bool
     tables: tuple = ()
     entry: flow.Struct | None = None
 
@@ -92,7 +96,9 @@ def smart_queue(
     enq_output=False,
 ):
     """Classes of elements that enqueue, dequeue and clean."""
-    queue = Smart(name, size, insts, channels, bool(enq_output))
+    blocking = enq_blocking if isinstance(enq_blocking, list) else [enq_blocking] * channels
+    queue = Smart(name, size, insts, channels, bool(enq_output), blocking, bool(deq_blocking))
+    model.world.queues.append((f"floem_queue_{name}", size, insts))
     kinds = [type(kind.__name__, (kind,), {"smart": queue}) for kind in (Enqueue, Dequeue, Clean)]
     return kinds[0], kinds[1], kinds[2] if clean else None
 

@@ -181,6 +181,8 @@ class Element:
     features: tuple[str, ...] = ()
     #: An opaque body's promise that it has no state of its own, so that several threads may run it.
     pure: bool = False
+    #: Whether an opaque body is written by this package, and has nothing that clang has to find.
+    looked_at: bool = False
     #: How often in one run an opaque body may call each output that has no packet.
     calls: int = 1
     #: Of a cache's elements: the cache, "start" or "end" of a region, and the outputs that lead

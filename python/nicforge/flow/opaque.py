@@ -248,6 +248,8 @@ def look(program: Program, element: Element, target: str, reason: str) -> Opaque
             "let elements in front of it look up, and elements behind it write",
         )
     function = name_of(program, element, target)
+    if element.looked_at:
+        return Opaque(element, target, function, reason, [])
     tool = Tool(function, write(function, element, target))
     report = tool.opaque(f"{function}_body")
     source = tool.source
