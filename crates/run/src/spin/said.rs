@@ -44,12 +44,14 @@ pub fn said(printed: &str, ours: &[&Path]) -> Vec<Said> {
             before = place(way).map(|(place, _)| place).filter(users).or(before);
             continue;
         }
-        let Some((at, rest)) = split(line) else { continue };
-        let at = at.filter(users);
+        let Some((named, rest)) = split(line) else { continue };
+        // What is said of a line of ours is about the user's that leads to it.
+        let led = before.clone().filter(|_| named.is_some());
+        let at = named.filter(users);
         match rest.split_once(": ").unwrap_or(("", rest)) {
             (kind @ ("error" | "fatal error" | "warning"), message) => {
                 in_header = at.is_none();
-                push(&mut list, kind != "warning", message, at.or(before.clone()));
+                push(&mut list, kind != "warning", message, at.or(led));
             }
             // Nearer than the line that includes the header.
             ("note", note) if in_header && note.starts_with("in expansion") && at.is_some() => {
