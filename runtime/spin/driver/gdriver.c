@@ -179,7 +179,11 @@ int gdriver_add_ectx(const char *hfile, const char *hh, const char *ph, const ch
         // A table that needs the memory of all contexts leaves none for others.
         if (l2_img_size > HANDLER_MEM_EACH && known == 0)
             ec->handler_mem_size = CONTEXTS * HANDLER_MEM_EACH;
-        assert(l2_img_size <= ec->handler_mem_size);
+        if (l2_img_size > ec->handler_mem_size) {
+            fprintf(stderr, "gdriver: %zu bytes for handlers, and there is room for %zu\n",
+                    l2_img_size, (size_t)ec->handler_mem_size);
+            return GDRIVER_ERR;
+        }
         spin_nicmem_write(ec->handler_mem_addr, l2_img, l2_img_size, NULL);
     }
     if (matching_ctx)
