@@ -62,7 +62,6 @@ pub struct Witness {
 
 /// Makes the witness of a path. `base` is the address of packet byte 0.
 pub fn witness(graph: &Graph, dag: &Dag, terms: &mut Terms, found: &Found, base: u64) -> Witness {
-    let is_packet = |region: u32| graph.regions[region as usize].contents == Contents::Packet;
     let size = found.size as usize;
     let (mut packet, mut mask, mut beyond) = (vec![0u8; size], vec![0u8; size], Vec::new());
     let mut private = Vec::new();
@@ -74,8 +73,10 @@ pub fn witness(graph: &Graph, dag: &Dag, terms: &mut Terms, found: &Found, base:
         }
     };
     for (region, address, byte) in terms.given() {
-        if is_packet(region) {
-            set(address, byte);
+        match graph.regions[region as usize].contents {
+            Contents::Packet => set(address, byte),
+            Contents::Kept => private.push((address, byte)),
+            _ => {}
         }
     }
     for (term, value) in &found.model.values {

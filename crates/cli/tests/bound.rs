@@ -462,6 +462,12 @@ fn packets_in_a_row_know_what_the_ones_before_left() {
             assert!(each.contains(&alone), "{program}: {each:?} without {alone}");
         }
     }
+    // What is supposed of a packet is supposed of each.
+    let row = ["--json", "--in-a-row", "3", "--what-if", "17=5"];
+    let said = json(bound("sample", &row).ok());
+    for packet in said["in_a_row"]["slowest"].as_array().unwrap() {
+        assert_eq!(&packet["packet"].as_str().unwrap()[34..36], "05", "{said}");
+    }
     // Alone, a packet may take all of 500 ns; eight never do.
     bound("sample", &["--require", "10Mpps"]).fails(1, &["does not hold"]);
     let text = bound("sample", &["--require", "10Mpps", "--in-a-row", "8"]).ok().to_string();

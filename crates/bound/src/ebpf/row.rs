@@ -82,7 +82,7 @@ fn updated(program: &Program, map: usize) -> bool {
 }
 
 /// Translates a program as that many packets in a row, with those behind it that its tail calls
-/// lead to.
+/// lead to. Every packet has the bytes `given`: offset, byte.
 ///
 /// # Errors
 /// The first instruction, helper or map that is not supported.
@@ -91,10 +91,11 @@ pub fn in_a_row(
     maps: &[Map],
     tails: &Tails,
     packets: u32,
+    given: &[(u64, u8)],
 ) -> Result<Graph, EbpfError> {
     let mut front = Front::new(program, maps, tails, layout(program)?);
     front.kept = kept(program, maps, tails);
-    front.keep(packets);
+    front.keep(packets, given);
     front.graph.later = packets - 1;
     let mut begin = 0;
     front.graph.entry = front.run()?;
@@ -120,7 +121,7 @@ pub fn in_a_row(
 impl Front<'_> {
     /// Makes room for packets, and memory of the maps that are kept. The rest of the context may be
     /// different for each packet.
-    fn keep(&mut self, packets: u32) {
+    fn keep(&mut self, packets: u32, given: &[(u64, u8)]) {
         for region in &mut self.graph.regions {
             if region.base >= CONTEXT && region.base < STACK && region.contents == Contents::Table {
                 region.contents = Contents::Shared;
@@ -129,6 +130,12 @@ impl Front<'_> {
             if map.is_some_and(|map| self.kept.get(map) == Some(&true)) {
                 region.contents = Contents::Kept;
             }
+        }
+        let first = self.graph.regions.len() as u32;
+        for index in 1..packets {
+            let byte =
+                |(offset, byte): &(u64, u8)| (first + index - 1, packet_at(index) + offset, *byte);
+            self.graph.given.extend(given.iter().map(byte));
         }
         self.graph.regions.extend((1..packets).map(|index| Region {
             name: format!("packet {}", index + 1),

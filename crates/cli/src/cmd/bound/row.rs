@@ -60,7 +60,7 @@ pub fn find(
         return Err(Failure::usage("--in-a-row is for XDP and tc programs".to_string()));
     };
     let fail = |message: String| Failure::user(format!("{}: {message}", args.file.display()));
-    let graph = ebpf::in_a_row(program, maps, &subject.tails, count);
+    let graph = ebpf::in_a_row(program, maps, &subject.tails, count, &options.given);
     let mut graph = graph.map_err(|e| fail(e.to_string()))?;
     graph.lines = subject.graph.lines.clone();
     let required = args.require.map(RequiredRate::slowness);
