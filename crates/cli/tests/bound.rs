@@ -79,6 +79,8 @@ SEC("xdp/jump") int jump(struct xdp_md *ctx)
     return verdict;
 }
 SEC("xdp/odd") int odd(struct xdp_md *ctx) { return nobody(); }
+extern int far(struct xdp_md *ctx) __attribute__((section(".ksyms")));
+SEC("xdp/kernel") int kernel(struct xdp_md *ctx) { return far(ctx); }
 SEC("xdp/pass") int pass(struct xdp_md *ctx) { return 2; }
 "#;
 
@@ -94,12 +96,14 @@ fn every_program_has_a_bound_or_a_reason() {
         .iter()
         .map(|row| (row["program"].as_str().unwrap(), row["status"].as_str().unwrap()))
         .collect();
-    assert_eq!(rows, [("jump", "exact"), ("odd", "refused"), ("pass", "exact")], "{said}");
+    let want = [("jump", "exact"), ("odd", "refused"), ("kernel", "refused"), ("pass", "exact")];
+    assert_eq!(rows, want, "{said}");
     let text = place.run(&all).ok().to_string();
     assert!(text.contains("helper number 9999 is not supported"), "{text}");
+    assert!(text.contains("several.c:13: kernel functions are not supported"), "{text}");
     place
         .run(&["bound", "several.c", "--target", "xdp"])
-        .fails(1, &["choose one with --program, or --all: jump, odd, pass"]);
+        .fails(1, &["choose one with --program, or --all: jump, odd, kernel, pass"]);
     place.run(&["bound", "several.c", "--all", "--need", "1G"]).fails(2, &["--need"]);
 }
 

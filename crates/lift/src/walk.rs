@@ -209,8 +209,7 @@ impl<'a> Lifter<'a> {
                         }
                     }
                 },
-                // Nobody filled in what the linker leaves to the kernel.
-                CALL if insn.src == 1 && insn.imm != -1 => at = enter(at, insn, &mut state)?,
+                CALL if insn.src == 1 => at = enter(at, insn, &mut state)?,
                 CALL => return refuse("calls a function of the kernel (kfunc)"),
                 _ if jumps(insn) => at = target(self.insns, at).unwrap_or(usize::MAX),
                 code if matches!(code & 7, class::JMP | class::JMP32) => {

@@ -152,6 +152,8 @@ pub enum ObjectError {
 pub const PSEUDO_MAP: u8 = 1;
 pub const PSEUDO_VALUE: u8 = 2;
 const PSEUDO_CALL: u8 = 1;
+/// Source of a call of a function of the kernel, whose number the loader fills in.
+const KERNEL_CALL: u8 = 2;
 const RELOCATE_ADDRESS: u32 = 1;
 const RELOCATE_CALL: u32 = 10;
 /// Most instructions of a program, as in the kernel.
@@ -513,6 +515,7 @@ fn link(
                     insn.src = PSEUDO_VALUE;
                     insn.imm = *map as i32;
                 }
+                Some(Reference::Unknown) if insn.code == 0x85 => insn.src = KERNEL_CALL,
                 Some(Reference::Unknown) if insn.code == ebpf::LDDW => {
                     let at = line.as_ref().map_or(String::new(), |line: &Line| {
                         format!(" ({}:{})", line.file, line.line)
