@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-/// Where the tail begins with 256 layers, and the area of each.
+/// The ziggurat of 256 layers: where its tail begins, and the area of each layer.
 const TAIL: f64 = 7.697_117_470_131_05;
 const AREA: f64 = 3.949_659_822_581_572e-3;
 

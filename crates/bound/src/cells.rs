@@ -257,7 +257,8 @@ pub fn live(graph: &Graph) -> Vec<Cells> {
 /// all of them.
 fn names_other_region(address: &Expr, private: &dyn Fn(u64) -> bool) -> bool {
     match address {
-        Expr::Const(_, value) => *value >= 1 << 40 && !private(*value),
+        // Small negative numbers are offsets.
+        Expr::Const(_, value) => *value as i64 >= 1 << 40 && !private(*value),
         Expr::Binary(Op::Add, a, b) => {
             names_other_region(a, private) || names_other_region(b, private)
         }

@@ -137,7 +137,7 @@ pub fn presumed(program: &Program, maps: &[Map], tails: &Tails) -> Vec<&'static 
     list
 }
 
-/// Whether a tail call may lead to a program that is not known.
+/// Tail calls that may leave for a program that is not known: whether there are any.
 fn leaves(program: &Program, maps: &[Map], tails: &Tails) -> bool {
     // Kind 3: program array.
     let open = |(index, map): (usize, &Map)| map.kind == Some(3) && !tails.contains_key(&index);

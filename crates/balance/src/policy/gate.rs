@@ -78,7 +78,7 @@ impl Gate {
         self.limit
     }
 
-    /// What the NIC gets while the host is awake.
+    /// The NIC's share while the host is awake.
     fn shared(&self) -> Decision {
         let part = self.mean * self.nic / (self.nic + self.host);
         // A piece of T·W bits at rate R builds a queue of (R - C) T W / R bits, C a second.

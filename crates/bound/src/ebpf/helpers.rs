@@ -307,7 +307,7 @@ impl Front<'_> {
         ]
     }
 
-    /// What a register holds at an instruction, by analysis.
+    /// The kind of value that a register holds at an instruction, by analysis.
     fn kind(&self, at: usize, register: u8) -> Option<Kind> {
         let states = kinds::kinds(&self.program.insns);
         states[at].as_ref().map(|state| state.regs[usize::from(register)])

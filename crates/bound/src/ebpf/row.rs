@@ -39,8 +39,8 @@ pub fn packet_at(index: u32) -> u64 {
     PACKET + PACKETS_EACH * u64::from(index)
 }
 
-/// Whether reads of maps see what was written before. A program that a tail call leads to and that
-/// is not known may write any of them.
+/// Maps of which reads see what was written before. A program that a tail call leads to and that is
+/// not known may write any of them.
 pub fn kept(program: &Program, maps: &[Map], tails: &Tails) -> Vec<bool> {
     let leaves = leaves(program, maps, tails);
     let inner = maps.iter().any(of_maps);
@@ -60,8 +60,8 @@ pub fn kept(program: &Program, maps: &[Map], tails: &Tails) -> Vec<bool> {
     maps.iter().enumerate().map(of).collect()
 }
 
-/// Whether a helper may write entries of a map: it takes this one or one that is not known, or
-/// bytes of its values.
+/// An update of a map by a helper, or whether there may be one: it takes this map or one that is not
+/// known, or bytes of its values.
 fn updated(program: &Program, map: usize) -> bool {
     let states = kinds(&program.insns);
     program.insns.iter().zip(&states).any(|(insn, state)| {

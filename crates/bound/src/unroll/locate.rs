@@ -59,17 +59,16 @@ fn range_below(terms: &Terms, state: &State, term: Term, depth: u32) -> (u64, u6
             let ((a, b), (c, d)) = (inner(x), inner(y));
             // x - y - 1
             let least = known_difference(terms, state, x, y).max(a.saturating_sub(d));
-            (least > 0).then(|| (least - 1, b.saturating_sub(c + 1)))
+            (least > 0).then(|| (least - 1, b.saturating_sub(c.saturating_add(1))))
         }
         TermNode::Op(Op::Add, a, b) => {
             let ((a, b), (c, d)) = (inner(a), inner(b));
-            let (low, high) = (a + c, b.checked_add(d));
-            match high {
-                Some(high) if high <= mask => Some((low, high)),
-                // All values wrap.
-                Some(high) if low > mask && high - low <= mask && high <= 2 * mask + 1 => {
-                    Some((low & mask, high & mask)).filter(|(low, high)| low <= high)
-                }
+            let (low, high) = (u128::from(a) + u128::from(c), u128::from(b) + u128::from(d));
+            let (wide, one) = (u128::from(mask), u128::from(mask) + 1);
+            // None wraps, or all do.
+            match (high <= wide, low > wide) {
+                (true, _) => Some((low as u64, high as u64)),
+                (_, true) => Some(((low - one) as u64, (high - one) as u64)),
                 _ => None,
             }
         }
@@ -123,7 +122,7 @@ fn difference(terms: &Terms, a: Term, b: Term) -> Option<(Term, Term)> {
 /// that holds.
 fn known_difference(terms: &Terms, state: &State, x: Term, y: Term) -> u64 {
     let above = |term: Term| match terms.linear(term) {
-        (Some(rest), by) if rest == y => Some(by),
+        (Some(rest), by) if rest == y => Some(by).filter(|by| *by < u64::MAX),
         _ => None,
     };
     // The sum must not wrap for the difference to be one.

@@ -90,9 +90,11 @@ pub fn run(args: Bound) -> Result<(), Failure> {
         out::text(&view.text());
     }
     match decided {
-        Some(false) => Err(Failure::rendered(
-            "error: the required rate does not hold: the packet above is slower".to_string(),
-        )),
+        Some(false) => Err(Failure::rendered(format!(
+            "error: the required rate does not hold: the {} above {} slower",
+            if args.in_a_row.is_some() { "packets" } else { "packet" },
+            if args.in_a_row.is_some() { "are" } else { "is" },
+        ))),
         None if args.require.is_some() => Err(Failure::rendered(
             "error: the required rate was neither proved nor refuted in the time there was; raise --timeout"
                 .to_string(),
@@ -133,6 +135,8 @@ fn options(args: &Bound, subject: &Subject) -> Result<Options, Failure> {
     if packets || rate.is_none() && args.by == BoundBy::PacketRate {
         by.reverse();
     }
+    // With packets in a row it is about them.
+    let required = args.require.filter(|_| args.in_a_row.is_none());
     let smallest = suppositions.size.unwrap_or(60);
     if smallest > args.mtu {
         return Err(Failure::usage(format!(
@@ -143,12 +147,8 @@ fn options(args: &Bound, subject: &Subject) -> Result<Options, Failure> {
     Ok(Options {
         machine,
         sizes: (smallest, args.mtu),
-        by: if args.require.is_some() && args.in_a_row.is_none() {
-            by[..1].to_vec()
-        } else {
-            by.to_vec()
-        },
-        required: args.require.filter(|_| args.in_a_row.is_none()).map(RequiredRate::slowness),
+        by: if required.is_some() { by[..1].to_vec() } else { by.to_vec() },
+        required: required.map(RequiredRate::slowness),
         top: args.top,
         all: args.all_paths,
         unroll: args.unroll,

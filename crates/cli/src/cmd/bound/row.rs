@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::load::Subject;
 use super::report::hex;
-use crate::args::{Bound, BoundTarget, RequiredRate};
+use crate::args::{Bound, BoundTarget, Loader, RequiredRate};
 use crate::context::Failure;
 use crate::text::si;
 
@@ -25,9 +25,9 @@ pub struct Row {
     /// Packets a second.
     rate: f64,
     pub fulfilled: Option<bool>,
-    /// None if the time was over before any were found.
+    /// Packets and what they take; none if the time was over before any were found.
     pub packets: Vec<InRow>,
-    /// What the kernel returned for each, if it was asked and what it returned is known.
+    /// Verdicts of the kernel, if it was asked.
     kernel: Option<Vec<u32>>,
     seconds: f64,
 }
@@ -38,7 +38,10 @@ pub fn check(args: &Bound) -> Result<(), Failure> {
     let refused = match () {
         () if args.in_a_row.is_none() => return Ok(()),
         () if args.target != BoundTarget::Xdp => {
-            "--in-a-row is for XDP and tc programs: give --target xdp"
+            "--in-a-row is for XDP and tc programs on one core: give --target xdp"
+        }
+        () if args.cores.is_some_and(|cores| cores > 1) => {
+            "--in-a-row holds for the packets of one core: leave out --cores"
         }
         () if args.all || args.need.is_some() => {
             "--in-a-row bounds one program, and is not for --all or --need"
@@ -87,7 +90,7 @@ pub fn find(
         None => Vec::new(),
     };
     let kernel = match &record.slowest {
-        Some(path) if args.measure => Some(in_the_kernel(subject, &packets, path)?),
+        Some(path) if args.measure => Some(in_the_kernel(args, subject, &packets, path)?),
         _ => None,
     };
     Ok(Row {
@@ -104,8 +107,9 @@ pub fn find(
 }
 
 /// Runs the packets in the kernel, whose verdicts must be those of the path. Where it also depends
-/// on entries of other maps or on helpers, they may differ.
+/// on entries of other maps, on helpers or on what a loader sets, they may differ.
 fn in_the_kernel(
+    args: &Bound,
     subject: &Subject,
     packets: &[InRow],
     path: &PathReport,
@@ -117,8 +121,10 @@ fn in_the_kernel(
     let frames: Vec<Vec<u8>> = packets.iter().map(|each| each.packet.clone()).collect();
     let said = verdicts_in_order(&subject.object, &program.name, &entries, &frames)
         .map_err(|e| Failure::of(e.fault(), e))?;
+    // The loader's choices are the analysis's, and not the object's.
+    let loaded = args.loader == Loader::default();
     let differs = packets.iter().zip(&said).position(|(each, said)| each.verdict as u32 != *said);
-    match differs.filter(|_| path.witness.reads.is_empty()) {
+    match differs.filter(|_| loaded && path.witness.reads.is_empty()) {
         Some(at) => Err(Failure::user(format!(
             "internal error: the kernel decides {} for packet {} of the row, its path ends in {}",
             said[at],
