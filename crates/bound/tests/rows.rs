@@ -18,6 +18,8 @@ use nicforge_util::Random;
 /// Entries of the array, and bytes of each and of the variables.
 const ENTRIES: u64 = 4;
 const BYTES: u64 = 16;
+/// Bytes of a packet's memory: in front of it, the packet and behind it.
+const ROOM: u64 = 1024;
 
 fn insn(code: u8, dst: u8, src: u8, off: i16, imm: i32) -> Insn {
     Insn { code, dst, src, off, imm }
@@ -54,6 +56,7 @@ fn program(random: &mut Random) -> Program {
         insn(0x71, 8, 6, 3, 0),
         insn(0x7a, 10, 0, -16, 0), // the stack begins as zero
         insn(0x7a, 10, 0, -8, 0),
+        insn(0x7b, 10, 1, -32, 0), // the context
     ];
     code.extend(lddw(9, PSEUDO_VALUE, 1));
     let mut leaving = vec![4];
@@ -62,7 +65,7 @@ fn program(random: &mut Random) -> Program {
         let width = random.pick(&[0u8, 0x08, 0x10, 0x18]); // 4, 2, 1, 8 bytes
         let bytes = [4, 2, 1, 8][usize::from(width >> 3)];
         let off = (random.below(BYTES / bytes) * bytes) as i16;
-        match random.below(12) {
+        match random.below(14) {
             0 => code.push(insn(0x71, a, 6, random.below(32) as i16, 0)),
             1 => {
                 let op = random.pick(&[0x07u8, 0x47, 0x57, 0xa7, 0x77]);
@@ -112,6 +115,38 @@ fn program(random: &mut Random) -> Program {
                 }
             }
             10 => {
+                // Bytes of the packet to the stack, as many as a value says.
+                code.push(insn(0xbf, 4, a, 0, 0));
+                code.push(insn(0x57, 4, 0, 0, random.pick(&[3, 7])));
+                code.extend([
+                    insn(0x79, 1, 10, -32, 0),
+                    insn(0xb7, 2, 0, 0, 0),
+                    insn(0xbf, 3, 10, 0, 0),
+                    insn(0x07, 3, 0, 0, -16),
+                    insn(0x85, 0, 0, 0, 189),
+                    insn(0x71, b, 10, -16 + random.below(8) as i16, 0),
+                ]);
+            }
+            11 => {
+                // The packet's head or end moves; where it is then has to be asked.
+                let helper = random.pick(&[44, 65]);
+                code.push(insn(0xbf, 2, a, 0, 0));
+                code.push(insn(0x57, 2, 0, 0, random.pick(&[0, 4, 31])));
+                code.push(insn(0x07, 2, 0, 0, random.pick(&[-8, 0])));
+                code.extend([insn(0x79, 1, 10, -32, 0), insn(0x85, 0, 0, 0, helper)]);
+                leaving.push(code.len());
+                code.push(insn(0x55, 0, 0, 0, 0));
+                code.extend([
+                    insn(0x79, 1, 10, -32, 0),
+                    insn(0x61, 6, 1, 0, 0),
+                    insn(0x61, 2, 1, 4, 0),
+                    insn(0xbf, 3, 6, 0, 0),
+                    insn(0x07, 3, 0, 0, 32),
+                ]);
+                leaving.push(code.len());
+                code.push(insn(0x2d, 3, 2, 0, 0));
+            }
+            12 => {
                 // A turn in every few is longer.
                 let more = 5 + random.below(40) as i16;
                 code.extend(lddw(1, PSEUDO_VALUE, 1));
@@ -163,6 +198,8 @@ struct World<'a> {
     random: &'a mut Random,
     array: RegionId,
     variables: RegionId,
+    /// Where the packet's memory begins, and the packet in it.
+    room: u64,
     data: u64,
     end: u64,
     executed: u64,
@@ -178,8 +215,26 @@ impl Host for World<'_> {
     }
 
     fn call(&mut self, memory: &mut Memory, helper: i32, args: [u64; 5]) -> Result<u64, Fault> {
-        if helper != 1 {
-            return Ok(self.random.next());
+        let by = i64::from(args[1] as i32);
+        match helper {
+            44 | 65 => {
+                let (mut data, mut end) = (self.data, self.end);
+                let moved = if helper == 44 { &mut data } else { &mut end };
+                *moved = moved.wrapping_add_signed(by);
+                if data < self.room || data + 14 > end || end > self.room + ROOM {
+                    return Ok(-22i64 as u64);
+                }
+                (self.data, self.end) = (data, end);
+                return Ok(0);
+            }
+            189 => {
+                for at in 0..args[3] {
+                    memory.store(args[2] + at, 1, self.random.next() & 0xff)?;
+                }
+                return Ok(self.random.next() & 1);
+            }
+            7 => return Ok(self.random.next()),
+            _ => {}
         }
         let key = memory.load(args[1], 4)?;
         Ok(if key < ENTRIES { self.array.address() + key * BYTES } else { 0 })
@@ -201,9 +256,10 @@ fn executed(program: &Program, packets: u32, random: &mut Random) -> u64 {
     let mut total = 0;
     for _ in 0..packets {
         let size = 60 + random.below(40);
-        let packet = bytes(random, size);
-        let data = memory.add(packet).address();
-        let mut world = World { random, array, variables, data, end: data + size, executed: 0 };
+        let room = memory.add(bytes(random, ROOM)).address();
+        let data = room + 256;
+        let end = data + size;
+        let mut world = World { random, array, variables, room, data, end, executed: 0 };
         let machine = isa::Machine { program: &program.insns, limit: 10_000 };
         machine.run(&mut memory, &mut world).unwrap();
         total += world.executed;

@@ -77,11 +77,18 @@ impl Surroundings<'_> {
         self.kept.get(map) == Some(&true)
     }
 
-    fn next_read(&mut self, pc: usize) -> Option<u64> {
-        let read = self.reads.pop_front_if(|read| read.place as usize == pc)?;
+    /// What the next read is claimed to give, if it is this instruction's and fits.
+    fn next_read(&mut self, pc: usize, fits: impl Fn(&TableRead) -> bool) -> Option<u64> {
+        let read = self.reads.pop_front_if(|read| read.place as usize == pc && fits(read))?;
         let mut bytes = [0u8; 8];
         bytes[..read.bytes.len()].copy_from_slice(&read.bytes);
         Some(u64::from_le_bytes(bytes))
+    }
+
+    /// What a call is claimed to give: 0 is its result, and the rest is in order from 8 on. Claims
+    /// that nothing depends on are not made.
+    fn given(&mut self, pc: usize, at: u64) -> Option<u64> {
+        self.next_read(pc, |read| read.address % OUTSIDE_EACH == at)
     }
 
     /// The map that a number names, or in whose values an address is.
@@ -187,7 +194,11 @@ impl Host for Surroundings<'_> {
 
     fn call(&mut self, memory: &mut Memory, helper: i32, args: [u64; 5]) -> Result<u64, Fault> {
         let pc = self.pc;
-        let result = self.next_read(pc);
+        let result = match helper {
+            // The key may come from memory whose contents are claimed.
+            1 => self.next_read(pc, |_| true),
+            _ => self.given(pc, 0),
+        };
         if helper == TAIL_CALL
             && let Some(slots) = self.map(args[1]).and_then(|map| self.tails.get(&map))
         {
@@ -203,16 +214,16 @@ impl Host for Surroundings<'_> {
         if let Some((_, pointer, length)) = FILL.iter().find(|(number, ..)| *number == helper) {
             let argument = |n: u8| args[usize::from(n) - 1];
             for byte in 0..argument(*length) {
-                let value = self.next_read(pc).unwrap_or(0);
+                let value = self.given(pc, 8 + byte).unwrap_or(0);
                 memory.store(argument(*pointer) + byte, 1, value)?;
             }
-            // Claims for bytes beyond the length: results of calls begin at zero again.
-            let beyond = |read: &mut &TableRead| {
-                read.place as usize == pc && read.address % OUTSIDE_EACH > argument(*length)
-            };
-            while self.reads.pop_front_if(beyond).is_some() {}
+            // Bytes beyond the length are claimed, too.
+            let most = OUTSIDE_EACH - 8;
+            for byte in argument(*length)..most {
+                self.given(pc, 8 + byte);
+            }
         } else if CHANGE.contains(&helper)
-            && let Some(length) = self.next_read(pc)
+            && let Some(length) = self.given(pc, 8)
         {
             // The packet is elsewhere, and so long.
             self.data = memory.add(vec![0; 2 * END as usize]).address();
@@ -233,7 +244,7 @@ impl Host for Surroundings<'_> {
     fn load(&mut self, pc: usize, size: usize) -> Option<u64> {
         let mask = if size == 8 { u64::MAX } else { (1 << (8 * size)) - 1 };
         // Constant data has one content, which the memory holds.
-        self.next_read(pc).map(|value| value & mask)
+        self.next_read(pc, |_| true).map(|value| value & mask)
     }
 }
 
