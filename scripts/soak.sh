@@ -75,6 +75,10 @@ NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release
 as_root env "PATH=$PATH" cargo test --release -p nicforge-run --test spin_datapath -- --ignored \
     --nocapture
 
+# Random eBPF programs: random packets in a row beside the bound.
+NICFORGE_RANDOM_ROWS=$NICFORGE_RANDOM_PROGRAMS NICFORGE_RANDOM_SEED=${SOAK_SEED:-$RANDOM} \
+    cargo test --release -p nicforge-bound --test rows -- --nocapture
+
 # Objects, instructions and listings with random damage, by a plain loop that needs no cargo-fuzz.
 export NICFORGE_FUZZ_SECONDS=${SOAK_FUZZ_SECONDS:-600} NICFORGE_FUZZ_SEED=${SOAK_SEED:-$RANDOM}
 cargo test --release -p nicforge-bound --test garbage -- --nocapture

@@ -122,7 +122,7 @@ pub struct Bound {
     /// Most iterations of a loop, where the analysis finds no bound itself
     #[arg(long, value_name = "N")]
     pub unroll: Option<u32>,
-    /// Give the best valid bound after this many seconds (default: 60; with --all, 8 a program).
+    /// Give the best valid bound after this many seconds (default: 60; with --all, 7 a program).
     /// The first bound is there within a second, whatever the limit
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub timeout: Option<Duration>,

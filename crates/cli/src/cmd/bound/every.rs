@@ -14,7 +14,7 @@ use crate::text::{si, table};
 use crate::{interrupt, out};
 
 /// Most time of one program, if no other is given; with reading and translating it ends in ten.
-const TIMEOUT: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(7);
 
 /// A program, its result and the seconds it took.
 struct Row {
