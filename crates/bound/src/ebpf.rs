@@ -437,7 +437,8 @@ impl<'a> Front<'a> {
                     (insn.imm & 1 != 0).then_some(insn.src)
                 };
                 // The stored value is whatever it is; nobody else may see it before this packet is
-                // done.
+                // done. Sums that are followed make `path_explosion` ask the solver ten times as
+                // often.
                 effects.push(Effect::Store {
                     address: address(insn.dst),
                     bytes,
