@@ -18,6 +18,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 # Jobs that take minutes go first, so that none of them is what all wait for at the end.
@@ -59,7 +60,6 @@ def kill(process, out):
             os.kill(int(pid), signal.SIGKILL)
         except ProcessLookupError:
             pass
-    process.wait()
 
 
 class Job:
@@ -67,7 +67,8 @@ class Job:
 
     def __init__(self, name, folder, command):
         self.name, self.folder, self.command = name, folder, command
-        self.seconds, self.passed, self.failed, self.skipped, self.ok = 0.0, 0, 0, 0, False
+        self.seconds, self.cpu, self.ok = 0.0, 0.0, False
+        self.passed, self.failed, self.skipped = 0, 0, 0
 
     def run(self, logs):
         start = time.monotonic()
@@ -82,11 +83,15 @@ class Job:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-            try:
-                process.wait(timeout=LIMIT)
-            except subprocess.TimeoutExpired:
-                kill(process, out)
+            late = threading.Timer(LIMIT, kill, (process, out))
+            late.start()
+            # Of what the job started, only what it waited for is counted.
+            _, status, used = os.wait4(process.pid, 0)
+            late.cancel()
+            late.join()
+            process.returncode = os.waitstatus_to_exitcode(status)
         self.seconds = time.monotonic() - start
+        self.cpu = used.ru_utime + used.ru_stime
         text = log.read_text(errors="replace")
         for passed, failed, ignored in RUST.findall(text):
             self.passed, self.failed = self.passed + int(passed), self.failed + int(failed)
@@ -145,10 +150,10 @@ def main():
             print(f"{'ok' if job.ok else 'FAILED':6} {job.name}: {job.seconds:.0f} s", flush=True)
             if not job.ok:
                 print(text[-20000:], flush=True)
-    print(f"\n{'step':34} {'seconds':>8} {'passed':>7} {'skipped':>8}")
+    print(f"\n{'step':34} {'seconds':>8} {'CPU':>7} {'passed':>7} {'skipped':>8}")
     for job in sorted(jobs, key=lambda job: -job.seconds):
         print(
-            f"{job.name:34} {job.seconds:8.1f} {job.passed:7} {job.skipped:8}"
+            f"{job.name:34} {job.seconds:8.1f} {job.cpu:7.1f} {job.passed:7} {job.skipped:8}"
             + ("" if job.ok else "  FAILED")
         )
     total = [sum(getattr(job, what) for job in jobs) for what in ("passed", "failed", "skipped")]

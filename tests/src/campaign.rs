@@ -12,8 +12,8 @@ use nicforge_run::units;
 
 use crate::oracle::{self, Source};
 use crate::programs::{Generated, entries, events, generate};
-use crate::root;
 use crate::targets::{Case, Verdict, ahead, judge};
+use crate::{root, threads};
 
 /// Events that each program is run on.
 pub const EVENTS: usize = 100;
@@ -296,10 +296,6 @@ impl Campaign {
         });
         units::forget();
     }
-}
-
-fn threads() -> usize {
-    std::thread::available_parallelism().map_or(2, usize::from)
 }
 
 /// Does something with each, as many at a time as there are CPUs; the results in order.

@@ -22,6 +22,11 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// How many things are done at a time.
+pub fn threads() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from)
+}
+
 /// A program of `tests/internal_events`.
 ///
 /// # Panics
