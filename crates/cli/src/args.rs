@@ -420,16 +420,19 @@ pub enum Suite {
     Originals,
     /// XDP programs of the objects below a folder (--from), beside the kernel
     Lift,
+    /// Predicted rates of the programs below a folder (--from) on all targets, beside simulated,
+    /// counted and measured ones
+    Predict,
 }
 
 #[derive(ClapArgs)]
 pub struct Validate {
     pub suite: Suite,
-    /// Suites originals and lift: the folder to look for programs in
+    /// Suites originals, lift and predict: the folder to look for programs in
     #[arg(long, value_name = "FOLDER",
-        required_if_eq_any([("suite", "originals"), ("suite", "lift")]))]
+        required_if_eq_any([("suite", "originals"), ("suite", "lift"), ("suite", "predict")]))]
     pub from: Option<PathBuf>,
-    /// Suites originals and lift: these targets instead of all
+    /// Suites originals, lift and predict: these targets instead of all
     #[arg(long, requires = "from", value_name = "TARGET,…", value_delimiter = ',')]
     pub targets: Vec<String>,
     /// Suite fpga: run yosys on all examples again (an hour) and print

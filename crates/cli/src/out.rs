@@ -5,7 +5,7 @@
 //! message; so output goes through here, where a closed pipe unwinds silently up to `main`.
 
 use std::fmt::Arguments;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 
 /// What a closed pipe unwinds with.
 pub struct Closed;
@@ -31,6 +31,14 @@ pub fn text(text: &str) {
 /// Prints text as it is to standard error.
 pub fn notes(text: &str) {
     err(format_args!("{text}"));
+}
+
+/// Says on a terminal how much of a long command is done, on one line that later ones overwrite.
+pub fn progress(done: usize, all: usize) {
+    if std::io::stderr().is_terminal() {
+        let end = if done == all { '\n' } else { '\r' };
+        err(format_args!("{done} of {all}{end}"));
+    }
 }
 
 /// Writes bytes to standard output, and all of them before it returns.

@@ -212,7 +212,7 @@ impl<'a> Engine<'a> {
             self.now = at;
             if warming && at >= warm {
                 warming = false;
-                self.stats.start(at);
+                self.stats.start(at, self.in_flight());
             }
             if frame_first {
                 if let Some((_, arrival)) = pending {

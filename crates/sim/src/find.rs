@@ -2,7 +2,8 @@
 //!
 //! Bisection of the offered rate until the interval is within a share of its upper end: RFC 2544's
 //! throughput test with a loss that is small instead of none, since a simulated start or a burst
-//! may cost a few packets at any rate.
+//! may cost a few packets at any rate. A simulation is too short to fill deep queues, so packets
+//! that pile up in them count too.
 
 use crate::report::Report;
 use crate::workload::Rate;
@@ -11,6 +12,13 @@ use crate::workload::Rate;
 pub const LOSS: f64 = 0.001;
 /// The interval at the end, as a share of the rate.
 pub const WITHIN: f64 = 0.005;
+
+/// Whether a rate can last: hardly anything is lost, and queues grow by no more than `within` of what
+/// was offered, and what chance makes of that many packets.
+fn lasts(report: &Report, loss: f64, within: f64) -> bool {
+    let offered = report.offered.pps * (report.seconds - report.warm_up_seconds);
+    report.loss < loss && report.piled_up <= within + 1.0 / offered.max(1.0).sqrt()
+}
 
 /// The greatest rate at or below `most` with a loss below `loss`, and its report; nothing if no
 /// rate tried was so slow. `run` simulates one rate.
@@ -29,19 +37,19 @@ pub fn max<E>(
     };
     let (Rate::Wire(top) | Rate::Frames(top)) = most;
     let report = run(most)?;
-    if report.loss < loss {
+    if lasts(&report, loss, within) {
         return Ok(Some((most, report)));
     }
     // What came out under overload is near what can come out without.
     let mut best = None;
     let (mut low, mut high) = (0.0, top);
-    let mut next = top * (1.0 - report.loss).max(0.01);
+    let mut next = top * (1.0 - report.loss - report.piled_up).max(0.01);
     while high - low > within * high {
         let report = run(at(next))?;
         if report.interrupted {
             break;
         }
-        if report.loss < loss {
+        if lasts(&report, loss, within) {
             low = next;
             best = Some((at(next), report));
         } else {

@@ -25,6 +25,9 @@ pub struct Report {
     pub delivered: Flow,
     /// Share of the offered packets that queues lost, after the warm-up.
     pub loss: f64,
+    /// Packets under way at the end beyond those at the end of the warm-up, as a share of the
+    /// offered ones: queues that grow will lose packets later.
+    pub piled_up: f64,
     pub latency: Option<Latency>,
     pub stages: Vec<StageLoad>,
     pub groups: Vec<GroupLoad>,
@@ -243,6 +246,11 @@ impl Report {
             offered: Flow { pps: offered, bps: 8.0 * per(&|c| c.offered_bytes) },
             delivered: Flow { pps: delivered, bps: 8.0 * per(&|c| c.sent_bytes) },
             loss: if offered > 0.0 { lost / (offered * seconds) } else { 0.0 },
+            piled_up: if offered > 0.0 {
+                in_flight.saturating_sub(stats.started_with) as f64 / (offered * seconds)
+            } else {
+                0.0
+            },
             latency,
             stages,
             groups,

@@ -89,6 +89,8 @@ pub struct Stats {
     /// Events of the simulation.
     pub events: u64,
     pub started: u64,
+    /// Packets that were under way then.
+    pub started_with: u64,
     pub ended: u64,
     pub interrupted: bool,
 }
@@ -106,13 +108,14 @@ impl Stats {
             host_link_ps: [0.0; 2],
             events: 0,
             started: 0,
+            started_with: 0,
             ended: 0,
             interrupted: false,
         }
     }
 
-    /// The warm-up is over.
-    pub fn start(&mut self, now: u64) {
+    /// The warm-up is over; so many packets are under way.
+    pub fn start(&mut self, now: u64, under_way: u64) {
         self.before = self.counts.clone();
         self.latency = Histogram::default();
         for stage in &mut self.stages {
@@ -123,7 +126,7 @@ impl Stats {
         }
         self.servers.fill(ServerStats::default());
         self.host_link_ps = [0.0; 2];
-        self.started = now;
+        (self.started, self.started_with) = (now, under_way);
     }
 
     /// Nothing happens any more.

@@ -9,7 +9,7 @@ use nicforge_target::quantity::{BitRate, Rate as PerSecond, Time};
 use nicforge_target::{AcceleratedOp, Accelerator, OpCosts, Target};
 
 use crate::workload::{Rate, Replay, Spec, Synthetic, Templates, Timed, parse};
-use crate::{InterpHandlers, Options, Report};
+use crate::{InterpHandlers, Options, Report, find};
 
 const ECHO: &str = "
 program echo
@@ -241,6 +241,29 @@ fn a_server_saturates_at_clock_over_cycles() {
     let three = vec![("net_recv", 3, Steering::RoundRobin)];
     let report = simulate(ECHO, &target, &three, "", "", 40e6);
     near(report.delivered.pps, 3.0 * 3e9 / 300.0, 0.005);
+}
+
+/// A run so short that the queue never fills loses nothing above what the unit can do.
+#[test]
+fn the_greatest_rate_is_not_what_a_deep_queue_takes_in() {
+    let target = target("dpdk", 300.0);
+    let at = |rate| match rate {
+        Rate::Frames(rate) => Ok::<_, ()>(simulate_for(
+            ECHO,
+            &target,
+            &one(),
+            "",
+            "",
+            rate,
+            2000.0,
+            Options::default(),
+        )),
+        Rate::Wire(_) => Err(()),
+    };
+    assert_eq!(at(Rate::Frames(12e6)).unwrap().loss, 0.0, "the queue is deep enough to hide it");
+    let (rate, _) = find::max(Rate::Frames(15e6), find::LOSS, find::WITHIN, at).unwrap().unwrap();
+    let Rate::Frames(found) = rate else { panic!("{rate}") };
+    near(found, 3e9 / 300.0, 0.05);
 }
 
 /// Hardware that is no pipe of a packet a cycle: the plan knows how far apart events come, of all

@@ -195,7 +195,7 @@ impl Sim {
             planning: planning.clone(),
             plan: None,
             rate: None,
-            workload: format!("size={},flows={}", plan.frame_bytes, planning.flows),
+            workload: Sim::workload(planning.frame, planning.flows),
             replay: false,
             rates: None,
             duration,
@@ -206,6 +206,12 @@ impl Sim {
             interpreted: false,
             json: false,
         }
+    }
+
+    /// Frames of one size, as far as programs' captures have some that can be made so long, in so
+    /// many flows.
+    pub fn workload(frame: u32, flows: u32) -> String {
+        format!("size={frame},flows={flows}")
     }
 }
 

@@ -121,6 +121,18 @@ pub trait Backend: Sync {
         None
     }
 
+    /// Packets per second that the generated code of a plan makes, by the cycles that simulated
+    /// cores of the target count on the program's packets; without such cores nothing.
+    fn counted(
+        &self,
+        _target: &Target,
+        _loaded: &Loaded,
+        _plan: &Plan,
+        _inputs: &Inputs,
+    ) -> Option<Result<f64, Failure>> {
+        None
+    }
+
     /// What this machine has against a program that lacks nothing of the target.
     fn refused(&self, _target: &Target, _loaded: &Loaded, _runtime: &Runtime) -> Option<Refused> {
         None

@@ -2,11 +2,12 @@
 //! the same.
 
 use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
+use nicforge_plan::Plan;
 use nicforge_run::dpdk::{Difference, DpdkRun};
 use nicforge_target::{Generator, Target};
 
 use super::{Backend, Case};
-use crate::args::{Build, Run};
+use crate::args::{Build, Inputs, Run};
 use crate::cmd::pipelines::{self, Job};
 use crate::cmd::tune::Bench;
 use crate::cmd::{run, verify_dpdk};
@@ -62,6 +63,17 @@ pub trait Pipelined: Sync {
         false
     }
 
+    /// As [`Backend::counted`].
+    fn counted(
+        &self,
+        _target: &Target,
+        _loaded: &Loaded,
+        _plan: &Plan,
+        _inputs: &Inputs,
+    ) -> Option<Result<f64, Failure>> {
+        None
+    }
+
     /// Runs on ports, if it has such here.
     fn ports(&self) -> Option<OnPorts> {
         None
@@ -112,6 +124,16 @@ impl<T: Pipelined> Backend for T {
             Some(ports) => ports(target, args, loaded),
             None => run::dpdk::run(self, target, args, loaded),
         }
+    }
+
+    fn counted(
+        &self,
+        target: &Target,
+        loaded: &Loaded,
+        plan: &Plan,
+        inputs: &Inputs,
+    ) -> Option<Result<f64, Failure>> {
+        Pipelined::counted(self, target, loaded, plan, inputs)
     }
 
     fn verify(&self, target: &Target, case: Case) -> Result<(), Failure> {

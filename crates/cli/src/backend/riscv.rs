@@ -2,16 +2,20 @@
 //! behind a scheduler.
 
 use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
+use nicforge_plan::Plan;
+use nicforge_planner::instance;
 use nicforge_run::dpdk::{Difference, DpdkRun};
 use nicforge_run::spin::{self, CoresProgram, LONGEST};
-use nicforge_target::{Generator, LinkKind, Scope, Target};
+use nicforge_target::{Generator, LinkKind, Scope, Target, Traffic};
 
 use super::first;
 use super::pipelined::Pipelined;
-use crate::args::{Build, Emit};
+use crate::args::{Build, Emit, Inputs};
 use crate::cmd::build;
 use crate::cmd::pipelines::{self, Job};
 use crate::context::Failure;
+use crate::events;
+use crate::program::{self, Loaded};
 
 pub struct Riscv;
 
@@ -19,6 +23,31 @@ pub struct Riscv;
 fn cores(job: &Job, target: &Target) -> Result<CoresProgram, Failure> {
     CoresProgram::new(&job.program, &job.pipeline, &job.placement(), target)
         .map_err(|e| pipelines::bare_failure(&job.program, e))
+}
+
+/// The rate of the slowest stage, if its cores share its work evenly: an event costs what the cores
+/// took for all events of the capture. The ports bound it.
+fn counted(target: &Target, loaded: &Loaded, plan: &Plan, inputs: &Inputs) -> Result<f64, Failure> {
+    let events: Vec<InputEvent> = events::captures(inputs, &loaded.program, &loaded.path)?
+        .into_iter()
+        .filter(spin::takes)
+        .collect();
+    let entries = events::tables(inputs, &loaded.program, &loaded.path)?;
+    let source = program::to_plan(&loaded.program, target)?;
+    let job = pipelines::of_plan(plan.clone(), &source, false)?;
+    let ran = cores(&job, target)?.run(&events, &entries);
+    let run = ran.map_err(|e| pipelines::bare_failure(&job.program, e))?.run;
+    let traffic = Traffic { frame_bytes: plan.frame_bytes, ..Traffic::default() };
+    let mut rate = instance::line_rate(target, job.program.ports, traffic);
+    for (number, stage) in job.pipeline.stages.iter().enumerate() {
+        let workers = run.stats.workers.iter().filter(|worker| worker.stage == Some(number));
+        let cycles: u64 = workers.map(|worker| worker.cycles).sum();
+        if cycles > 0 {
+            let each = cycles as f64 / events.len() as f64;
+            rate = rate.min(f64::from(stage.replicas) * first(target).clock.value / each);
+        }
+    }
+    Ok(rate)
 }
 
 impl Pipelined for Riscv {
@@ -80,5 +109,15 @@ impl Pipelined for Riscv {
 
     fn counts_cycles(&self) -> bool {
         true
+    }
+
+    fn counted(
+        &self,
+        target: &Target,
+        loaded: &Loaded,
+        plan: &Plan,
+        inputs: &Inputs,
+    ) -> Option<Result<f64, Failure>> {
+        Some(counted(target, loaded, plan, inputs))
     }
 }

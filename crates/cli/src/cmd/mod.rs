@@ -42,6 +42,7 @@ mod validate_flow_load;
 mod validate_flow_sim;
 mod validate_fpga;
 mod validate_lift;
+mod validate_predict;
 mod validate_search;
 mod validate_spin;
 pub mod verify;

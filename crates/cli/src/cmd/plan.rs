@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nicforge_ir::{Program, Side, Verified};
+use nicforge_ir::{Entry, InputEvent, Program, Side, TableId, Verified};
 use nicforge_plan::{self as plans, Edge, Objective, Plan, Replication, Steering};
 use nicforge_planner::instance::Config;
 use nicforge_planner::mapping::Goal;
@@ -247,9 +247,20 @@ pub fn profile(loaded: &mut Loaded, planning: &Planning, inputs: &Inputs) -> Res
     if planning.profile {
         let events = events::captures(inputs, &loaded.program, &loaded.path)?;
         let entries = events::tables(inputs, &loaded.program, &loaded.path)?;
-        let profiled = profile::measured(&loaded.program, &entries, &[], &events);
-        loaded.profiled = Some(profiled.map_err(|e| Failure::user(format!("--profile: {e}")))?);
+        profile_on(loaded, &entries, &[], &events)?;
     }
+    Ok(())
+}
+
+/// Measures branch frequencies on events, after others that do not count.
+pub fn profile_on(
+    loaded: &mut Loaded,
+    entries: &[(TableId, Entry)],
+    before: &[InputEvent],
+    events: &[InputEvent],
+) -> Result<(), Failure> {
+    let profiled = profile::measured(&loaded.program, entries, before, events);
+    loaded.profiled = Some(profiled.map_err(|e| Failure::user(format!("--profile: {e}")))?);
     Ok(())
 }
 

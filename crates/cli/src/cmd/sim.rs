@@ -1,18 +1,18 @@
 //! `nicforge sim`: a planned program under simulated traffic.
 
-use nicforge_ir::{Entry, InputEvent, Interp, Program, TableBackend, TableId, Verified};
+use nicforge_ir::{Entry, Input, InputEvent, Interp, Program, TableBackend, TableId, Verified};
 use nicforge_plan::Plan;
 use nicforge_planner::assemble;
 use nicforge_run::sim::Compiled;
 use nicforge_sim::workload::{
     self, Rate, Replay, Sizes, Spec, Synthetic, Templates, Ticking, Timed,
 };
-use nicforge_sim::{InterpHandlers, Options, Report, find};
+use nicforge_sim::{InterpHandlers, Options, Report, Workload as _, find};
 use nicforge_target::Target;
 use serde_json::{Value, json};
 
 use super::{matrix, plan, sim_print};
-use crate::args;
+use crate::args::{self, Planning};
 use crate::context::{Failure, Runtime};
 use crate::{events, interrupt, out, program};
 
@@ -126,6 +126,51 @@ pub fn greatest(
     let most = simulation.rate;
     let found = find::max(most, find::LOSS, find::WITHIN, |rate| simulation.run(rate))?;
     Ok(found.map(|(_, report)| report.offered.pps))
+}
+
+/// Events of the traffic that [`greatest`] offers at the ports' rate, and the mean size of their
+/// frames. As many again come first, so that flows have begun.
+pub fn traffic(
+    planning: &Planning,
+    target: &Target,
+    loaded: &program::Loaded,
+    inputs: &args::Inputs,
+    count: usize,
+) -> Result<Traffic, Failure> {
+    let program = &loaded.program;
+    let entries = events::tables(inputs, program, &loaded.path)?;
+    let capture = events::captures(inputs, program, &loaded.path).unwrap_or_default();
+    let spec = workload::parse(&args::Sim::workload(planning.frame, planning.flows));
+    let spec = spec.map_err(Failure::usage)?;
+    let templates = workload::accepted(program, &entries, &capture, planning.frame, spec.tcp);
+    let rate = Rate::Wire(target.ports.rate.value);
+    let made = Synthetic::new(spec, rate, templates, target.ports.overhead_bytes, u64::MAX);
+    let mut ticking = Ticking::new(program, made);
+    let mut events = Vec::with_capacity(2 * count);
+    while events.len() < 2 * count {
+        let Some(arrival) = ticking.next() else { break };
+        let input = match arrival.timer {
+            Some(event) => Input::Tick { timer: program.events[event].name.clone() },
+            None => Input::Net { port: arrival.port, frame: ticking.frame().to_vec() },
+        };
+        events.push(InputEvent { time_ns: arrival.time_ns, seed: arrival.seed, input });
+    }
+    let events_after = events.split_off(events.len() / 2);
+    let frames = events_after.iter().filter_map(|event| match &event.input {
+        Input::Net { frame, .. } => Some(frame.len()),
+        Input::Host { .. } | Input::Tick { .. } => None,
+    });
+    let (count, bytes) = frames.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
+    let mean = bytes.checked_div(count).map_or(planning.frame, |mean| mean as u32);
+    Ok(Traffic { before: events, events: events_after, entries, frame_bytes: mean })
+}
+
+/// What a simulated port offers.
+pub struct Traffic {
+    pub before: Vec<InputEvent>,
+    pub events: Vec<InputEvent>,
+    pub entries: Vec<(TableId, Entry)>,
+    pub frame_bytes: u32,
 }
 
 /// What runs handlers.

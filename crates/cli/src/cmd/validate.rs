@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::{
     originals, validate_alkali, validate_balance, validate_flow, validate_fpga, validate_lift,
-    validate_spin,
+    validate_predict, validate_spin,
 };
 use crate::args::{Suite, Validate};
 use crate::cmd::bound;
@@ -67,6 +67,9 @@ pub fn run(args: Validate) -> Result<(), Failure> {
     if let (Suite::Lift, Some(from)) = (args.suite, &args.from) {
         return validate_lift::run(from, &args);
     }
+    if let (Suite::Predict, Some(from)) = (args.suite, &args.from) {
+        return validate_predict::run(from, &args);
+    }
     let rows = match args.suite {
         Suite::Nfp => nfp()?,
         Suite::Alkali => validate_alkali::rows()?,
@@ -75,7 +78,7 @@ pub fn run(args: Validate) -> Result<(), Failure> {
         Suite::Flow => validate_flow::rows()?,
         Suite::Fpga => validate_fpga::rows()?,
         Suite::SpinRtl => datapath::rows()?,
-        Suite::Originals | Suite::Lift => {
+        Suite::Originals | Suite::Lift | Suite::Predict => {
             return Err(Failure::usage("name the folder of programs with --from"));
         }
     };
@@ -89,6 +92,7 @@ pub fn run(args: Validate) -> Result<(), Failure> {
         Suite::SpinRtl => "spin-rtl",
         Suite::Originals => "originals",
         Suite::Lift => "lift",
+        Suite::Predict => "predict",
     };
     if args.json {
         let list: Vec<_> = rows

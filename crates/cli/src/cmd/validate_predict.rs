@@ -1,0 +1,245 @@
+//! `nicforge validate predict`: what plans promise beside what the simulator finds, what simulated
+//! cores count on the generated code, and what this machine measures.
+//!
+//! The prediction is the cost model's for the traffic that the simulator offers (its sizes, and how
+//! often each branch is taken), before anything of the plan was run. The simulator shares
+//! its costs, so it judges queues and sharing; cores and kernel judge the costs themselves.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use nicforge_target::Target;
+use serde_json::{Value, json};
+
+use super::{matrix, plan, sim};
+use crate::args::{self, Inputs, Planning, Source, Validate};
+use crate::backend;
+use crate::context::{Failure, Runtime};
+use crate::program;
+use crate::text::table;
+use crate::{interrupt, out};
+
+/// Simulated time of each run that looks for the greatest rate, in seconds.
+const SIMULATED: f64 = 0.5e-3;
+/// Events of the simulator's traffic that branch frequencies are taken from.
+const PROFILED: usize = 4096;
+/// Errors that the summary counts cells within.
+const WITHIN: [f64; 2] = [0.10, 0.25];
+
+/// A rate, or why there is none; nothing where the target has no such judge here.
+type Rate = Option<Result<f64, String>>;
+
+/// One program on one target; all rates in packets per second.
+struct Cell {
+    program: String,
+    target: String,
+    /// With what decides it.
+    predicted: Result<(f64, String), String>,
+    simulated: Rate,
+    counted: Rate,
+    measured: Rate,
+}
+
+/// A judge's rate in a cell.
+type Judge = fn(&Cell) -> &Rate;
+
+/// Judges, by their column.
+const JUDGES: [(&str, Judge); 3] = [
+    ("simulated", |cell| &cell.simulated),
+    ("counted", |cell| &cell.counted),
+    ("measured", |cell| &cell.measured),
+];
+
+/// Prints the rates of all programs of a folder on all targets, or on those that are named.
+///
+/// # Errors
+/// No program in the folder, or none that has a plan.
+pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
+    let mut programs = Vec::new();
+    collect(from, &mut programs).map_err(|e| Failure::user(format!("{}: {e}", from.display())))?;
+    programs.sort();
+    let names = match &args.targets[..] {
+        [] => nicforge_target::load::names().into_iter().map(str::to_string).collect(),
+        given => given.to_vec(),
+    };
+    let targets: Vec<Target> =
+        names.iter().map(|name| matrix::find(name)).collect::<Result<_, _>>()?;
+    let runtime = Runtime::unpack()?;
+    interrupt::stop_in_order();
+    let pairs: Vec<(&PathBuf, &Target)> =
+        programs.iter().flat_map(|path| targets.iter().map(move |target| (path, target))).collect();
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some((path, target)) = pairs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if interrupt::stopped() {
+                        break;
+                    }
+                    let cell = cell(path, target, &runtime);
+                    let mut done = done.lock().expect("no thread crashed");
+                    done.insert((*path, &target.name), cell);
+                    out::progress(done.len(), pairs.len());
+                }
+            });
+        }
+    });
+    let cells: Vec<Cell> = done.into_inner().expect("no thread crashed").into_values().collect();
+    if cells.iter().all(|cell| cell.predicted.is_err()) && !interrupt::stopped() {
+        return Err(Failure::user(format!(
+            "no program of {} has a plan; name a folder of Nicforge's programs, such as examples",
+            from.display()
+        )));
+    }
+    print(&cells, args.json);
+    Ok(())
+}
+
+/// Programs with a capture beside them.
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() && !path.is_symlink() {
+            collect(&path, found)?;
+        } else if path.extension().is_some_and(|e| e == "c")
+            && path.with_file_name("traffic.pcap").is_file()
+        {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn cell(path: &Path, target: &Target, runtime: &Runtime) -> Cell {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let mut cell = Cell {
+        program: name,
+        target: target.name.clone(),
+        predicted: Err(String::new()),
+        simulated: None,
+        counted: None,
+        measured: None,
+    };
+    let said = |failure: Failure| first_line(failure.reason());
+    let source = Source { program: path.to_path_buf(), ..Source::default() };
+    let inputs = Inputs::default();
+    let planning = Planning::default();
+    let found = program::load(&source.on(target), runtime).and_then(|mut loaded| {
+        let traffic = sim::traffic(&planning, target, &loaded, &inputs, PROFILED)?;
+        plan::profile_on(&mut loaded, &traffic.entries, &traffic.before, &traffic.events)?;
+        let planning = Planning { frame: traffic.frame_bytes, ..planning.clone() };
+        plan::find(&loaded, target, &planning).map(|(plan, _)| (loaded, plan))
+    });
+    let (loaded, plan) = match found {
+        Ok(found) => found,
+        Err(failure) => {
+            cell.predicted = Err(said(failure));
+            return cell;
+        }
+    };
+    cell.predicted = Ok((plan.predicted.rate_pps, plan.predicted.limit.clone()));
+    let run = args::Sim::of_plan(&source, &inputs, &planning, &plan, SIMULATED);
+    let lossy = || "every rate loses packets".to_string();
+    let simulated = sim::greatest(&run, target, &plan, &loaded).map_err(said);
+    cell.simulated = Some(simulated.and_then(|rate| rate.ok_or_else(lossy)));
+    if let Ok(backend) = backend::of(target) {
+        cell.counted =
+            backend.counted(target, &loaded, &plan, &inputs).map(|found| found.map_err(said));
+        let measured = backend.measured(target, &loaded, &inputs);
+        let none = || "no frames to measure on".to_string();
+        cell.measured =
+            measured.map(|found| found.map_err(said).and_then(|rate| rate.ok_or_else(none)));
+    }
+    cell
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_string()
+}
+
+/// A judge's rate over the predicted one.
+fn ratio(cell: &Cell, judge: Judge) -> Option<f64> {
+    match (&cell.predicted, judge(cell)) {
+        (Ok((predicted, _)), Some(Ok(rate))) => Some(rate / predicted),
+        _ => None,
+    }
+}
+
+/// Cells that a judge compared, and how many of them agree within each error.
+fn agreement(cells: &[Cell], judge: Judge) -> (usize, [usize; WITHIN.len()]) {
+    let ratios: Vec<f64> = cells.iter().filter_map(|cell| ratio(cell, judge)).collect();
+    // Both ways alike: half the rate is as far off as twice the rate.
+    let off = |ratio: f64| ratio.max(1.0 / ratio) - 1.0;
+    let within = WITHIN.map(|most| ratios.iter().filter(|ratio| off(**ratio) <= most).count());
+    (ratios.len(), within)
+}
+
+fn print(cells: &[Cell], as_json: bool) {
+    if as_json {
+        let rate = |rate: &Rate| match rate {
+            Some(Ok(pps)) => json!(pps),
+            Some(Err(why)) => json!({ "none": why }),
+            None => Value::Null,
+        };
+        let list: Vec<Value> = cells
+            .iter()
+            .map(|cell| {
+                json!({
+                    "program": cell.program, "target": cell.target,
+                    "predicted_pps": cell.predicted.as_ref().ok().map(|(pps, _)| pps),
+                    "limit": cell.predicted.as_ref().ok().map(|(_, limit)| limit),
+                    "no_plan": cell.predicted.as_ref().err(),
+                    "simulated_pps": rate(&cell.simulated),
+                    "counted_pps": rate(&cell.counted),
+                    "measured_pps": rate(&cell.measured),
+                })
+            })
+            .collect();
+        outln!("{:#}", json!({ "schema": "nicforge/predict", "version": 1, "cells": list }));
+        return;
+    }
+    let mpps = |pps: f64| format!("{:.2}", pps / 1e6);
+    let mut shown = Vec::new();
+    let mut reasons = Vec::new();
+    for cell in cells {
+        let (predicted, limit) = match &cell.predicted {
+            Ok((pps, limit)) => (mpps(*pps), limit.clone()),
+            Err(why) => ("-".to_string(), why.clone()),
+        };
+        let mut row = vec![cell.program.clone(), cell.target.clone(), predicted];
+        for (name, judge) in JUDGES {
+            row.push(match (judge(cell), ratio(cell, judge)) {
+                (Some(Ok(pps)), Some(ratio)) => format!("{} ({ratio:.2})", mpps(*pps)),
+                (Some(Err(why)), _) => {
+                    reasons.push(format!("{} on {}, {name}: {why}", cell.program, cell.target));
+                    "none".to_string()
+                }
+                _ => "-".to_string(),
+            });
+        }
+        row.push(limit);
+        shown.push(row);
+    }
+    let head = ["program", "target", "predicted", "simulated", "counted", "measured", "limited by"];
+    out::text(&table(&head, &shown));
+    reasons.iter().for_each(|reason| outln!("{reason}"));
+    outln!(
+        "\nMpackets/s; in brackets over the predicted rate. Counted: cycles of the generated code"
+    );
+    outln!(
+        "on simulated cores. Measured: one CPU of this machine, where the target is this machine."
+    );
+    for (name, judge) in JUDGES {
+        let (compared, within) = agreement(cells, judge);
+        if compared > 0 {
+            let within: Vec<String> = WITHIN
+                .iter()
+                .zip(within)
+                .map(|(most, count)| format!("{count} within {:.0} %", 100.0 * most))
+                .collect();
+            outln!("{name}: of {compared} cells {}", within.join(", "));
+        }
+    }
+}
