@@ -1,5 +1,7 @@
 //! Loads and stores by kind of pointer.
 
+use std::collections::BTreeSet;
+
 use nicforge_ir::{BinOp, CmpOp, ConstArray, Op, Type, ValueId};
 
 use crate::error::{Halt, refuse};
@@ -15,11 +17,16 @@ const MOST_PLACES: u64 = 64;
 enum Room {
     Frame(usize),
     Front,
+    Record(u32),
 }
 
 fn room(state: &mut State, room: Room) -> Result<&mut Memory, Halt> {
     match room {
         Room::Front => Ok(&mut state.front.memory),
+        Room::Record(record) => match state.records.get_mut(&record) {
+            Some(record) => Ok(&mut record.memory),
+            None => refuse("uses a record that was given away"),
+        },
         Room::Frame(frame) => match state.frames.get_mut(frame) {
             Some(frame) => Ok(&mut frame.memory),
             None => refuse("uses the stack of a function that ended"),
@@ -45,6 +52,9 @@ impl Lifter<'_> {
             Abs::Stack { frame, place } => {
                 self.load_room(state, Room::Frame(frame), place.plus(off), bytes)
             }
+            Abs::Record { record, place } => {
+                self.load_room(state, Room::Record(record), place.plus(off), bytes)
+            }
             Abs::Value { lookup, place } => {
                 self.load_entry(state, lookup, place.plus(off), bytes).map(Abs::Num)
             }
@@ -67,6 +77,9 @@ impl Lifter<'_> {
         match pointer {
             Abs::Stack { frame, place } => {
                 self.store_room(state, Room::Frame(frame), place.plus(off), bytes, value)
+            }
+            Abs::Record { record, place } => {
+                self.store_room(state, Room::Record(record), place.plus(off), bytes, value)
             }
             Abs::Packet { place, epoch } => {
                 alive(state, epoch)?;
@@ -194,7 +207,18 @@ impl Lifter<'_> {
             return Ok(());
         }
         if place.var.is_some() && (front > place.off || place.off < 0) {
-            return refuse("writes at a varying place of headers that were put in front");
+            let Some(places) = place.var.and_then(|var| Some((var, self.places(var)?))) else {
+                return refuse("writes at a varying place of headers that were put in front");
+            };
+            let (var, places) = places;
+            for (at, known) in places {
+                let here = Place::at(place.off.wrapping_add(at as i64));
+                let old = self.load_packet(state, here, bytes)?;
+                let same = self.compare(CmpOp::Eq, false, var, known, 64);
+                let new = self.select(same, num, old);
+                self.store_packet(state, here, bytes, new)?;
+            }
+            return Ok(());
         }
         let off = self.offset(state, place)?;
         let value = self.value(num, 8 * bytes);
@@ -276,11 +300,47 @@ impl Lifter<'_> {
 
     /// Every number that a varying part may be, if there are few.
     pub fn places(&self, var: Num) -> Option<Vec<(u64, Num)>> {
+        if let Some(few) = var.id.and_then(|id| self.choice(id, 0)) {
+            let inside = few.into_iter().filter(|at| (var.lo..=var.hi).contains(at));
+            return Some(inside.map(|at| (at, Num::known(at))).collect());
+        }
         let stride = self.stride(var).max(1);
         let first = var.lo.checked_next_multiple_of(stride)?;
         let count = (var.hi.saturating_sub(first)) / stride + 1;
         let one = |nth| (first + nth * stride, Num::known(first + nth * stride));
         (count <= MOST_PLACES).then(|| (0..count).map(one).collect())
+    }
+
+    /// The numbers that a value is one of, where ways or conditions choose among known ones.
+    fn choice(&self, id: ValueId, depth: u32) -> Option<BTreeSet<u64>> {
+        if depth > 8 || self.body.ty(id).is_signed() {
+            return None;
+        }
+        let most = crate::emit::low(self.body.ty(id).bits()?.into());
+        let of = |id: &ValueId| self.choice(*id, depth + 1);
+        let both = |a: BTreeSet<u64>, b: BTreeSet<u64>| a.union(&b).copied().collect();
+        let found: BTreeSet<u64> = match self.body.def_op(id)? {
+            Op::Int(value) => BTreeSet::from([*value]),
+            Op::Cast(inner) => of(inner)?.into_iter().map(|value| value & most).collect(),
+            Op::Select { then, other, .. } => both(of(then)?, of(other)?),
+            Op::If { then, other, .. } => {
+                let nicforge_ir::ValueDef::Result(_, nth) = self.body.values[id].def else {
+                    return None;
+                };
+                let ways = [*then, *other].into_iter();
+                let yielded: Vec<ValueId> =
+                    ways.filter_map(|region| self.yielded(region, nth)).collect();
+                let each = yielded.iter().map(of).collect::<Option<Vec<_>>>()?;
+                each.into_iter().reduce(both)?
+            }
+            Op::Bin(BinOp::Add, a, b) => {
+                let (a, b) = (of(a)?, of(b)?);
+                let sums = a.iter().flat_map(|x| b.iter().map(|y| x.wrapping_add(*y) & most));
+                sums.collect()
+            }
+            _ => return None,
+        };
+        (found.len() as u64 <= MOST_PLACES).then_some(found)
     }
 
     /// What a number is a multiple of.

@@ -151,6 +151,8 @@ pub enum ObjectError {
 /// Source of `lddw`: a map's address, and the address of a value in it.
 pub const PSEUDO_MAP: u8 = 1;
 pub const PSEUDO_VALUE: u8 = 2;
+/// The immediate is where a function is, as in a call.
+pub const PSEUDO_FUNCTION: u8 = 4;
 const PSEUDO_CALL: u8 = 1;
 /// Source of a call of a function of the kernel, whose number the loader fills in.
 const KERNEL_CALL: u8 = 2;
@@ -173,6 +175,7 @@ enum Reference {
     Map(usize),
     Value(usize, i64),
     Call(SectionIndex, u64),
+    Function(SectionIndex, u64),
     Unknown,
 }
 
@@ -405,10 +408,19 @@ fn reference(
         RELOCATE_ADDRESS => match (places.get(&(section, symbol.address())), data.get(&section)) {
             (Some(map), _) => Reference::Map(*map),
             (_, Some(map)) => Reference::Value(*map, symbol.address() as i64 + i64::from(insn.imm)),
+            // The function's address in its section is in the symbol or, of a section's symbol, in
+            // the immediate.
+            _ if insn.code == ebpf::LDDW && is_code(elf, section) => {
+                Reference::Function(section, symbol.address().wrapping_add_signed(insn.imm.into()))
+            }
             _ => Reference::Unknown,
         },
         _ => Reference::Unknown,
     }
+}
+
+fn is_code(elf: &Elf, section: SectionIndex) -> bool {
+    elf.section_by_index(section).is_ok_and(|found| found.kind() == object::SectionKind::Text)
 }
 
 fn find_programs(
@@ -504,6 +516,11 @@ fn link(
             match from.references.get(&(first + offset)) {
                 Some(Reference::Call(to, at)) => {
                     insn.src = PSEUDO_CALL;
+                    calls.push((base + offset, (*to, *at)));
+                    wanted.push((*to, *at));
+                }
+                Some(Reference::Function(to, at)) => {
+                    insn.src = PSEUDO_FUNCTION;
                     calls.push((base + offset, (*to, *at)));
                     wanted.push((*to, *at));
                 }
