@@ -37,7 +37,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         assert!(ran.out.contains(&format!("xdp {matches}")), "{ran:?}");
     }
     // Messages to the host are compared byte for byte, too.
-    ["tails", "callbacks", "ports"].into_iter().for_each(|name| object(&place, name));
+    ["tails", "callbacks", "ports", "data"].into_iter().for_each(|name| object(&place, name));
     for (program, tables) in [
         ("tails.o:xdp/trailer", 1),
         ("tails.o:xdp/either", 1),
@@ -46,6 +46,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("callbacks.o:xdp/cells", 2),
         ("callbacks.o:xdp/records", 0),
         ("ports.o:xdp/others", 0),
+        ("data.o", 1),
     ] {
         let ran = place.run(&["verify", program, "--target", "dpdk"]);
         let matches = format!("matches the reference: 400 of 400 events, {tables} of {tables}");

@@ -87,6 +87,9 @@ pub struct Lifted {
     pub maps: Vec<String>,
     /// Device hash maps that became arrays of slots: keys of 4 bytes lie in front of their values.
     pub listed: Vec<String>,
+    /// Global data that is written and not zero at first, by its section: tables hold the exclusive
+    /// or with it.
+    pub first: Vec<(String, Vec<u8>)>,
     /// Entries of every map of the object, by name.
     pub sizes: Vec<(String, u32)>,
     /// Functions in slots of program arrays, by the array's name.
@@ -250,6 +253,9 @@ fn one(
         }
         let listed = (0..object.maps.len()).filter(|map| lifter.is_listed(*map));
         let listed = listed.map(|map| object.maps[map].name.clone()).collect();
+        let named = |map: usize| (object.maps[map].name.clone(), object.maps[map].data.clone());
+        let first = (0..object.maps.len()).filter(|map| lifter.is_written(*map));
+        let first = first.map(named).collect();
         let Lifter { mut program, mut body, tables, .. } = lifter;
         body.compact();
         let mut maps: Vec<_> = tables.iter().map(|(map, known)| (known.table, *map)).collect();
@@ -273,6 +279,7 @@ fn one(
             source: source.clone(),
             maps,
             listed,
+            first,
             sizes,
             tail_calls: chain.names.clone(),
             data: data.to_vec(),

@@ -352,7 +352,7 @@ impl Lifter<'_> {
         amount: Num,
     ) -> Result<bool, Halt> {
         let found = self.entry(state, id)?;
-        if place.var.is_some() {
+        if place.var.is_some() || self.is_written(found.map) {
             return Ok(false);
         }
         let node = self.table(found.map)?.value;

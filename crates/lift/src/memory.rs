@@ -56,7 +56,9 @@ impl Lifter<'_> {
                 self.load_room(state, Room::Record(record), place.plus(off), bytes)
             }
             Abs::Value { lookup, place } => {
-                self.load_entry(state, lookup, place.plus(off), bytes).map(Abs::Num)
+                let place = place.plus(off);
+                let found = self.load_entry(state, lookup, place, bytes)?;
+                self.over_first(lookup, place, bytes, found).map(Abs::Num)
             }
             Abs::Constant { map, place } => {
                 self.load_constant(map, place.plus(off), bytes).map(Abs::Num)
@@ -87,15 +89,39 @@ impl Lifter<'_> {
                 self.store_packet(state, place.plus(off), bytes, num)
             }
             Abs::Value { lookup, place } => {
-                let num = self.cut(value, bytes)?;
-                self.store_entry(state, lookup, place.plus(off), bytes, num)
+                let (num, place) = (self.cut(value, bytes)?, place.plus(off));
+                let num = self.over_first(lookup, place, bytes, num)?;
+                self.store_entry(state, lookup, place, bytes, num)
             }
-            Abs::Constant { map, .. } => {
+            Abs::Constant { map, .. } if self.object.maps[map].constant => {
                 let name = self.map_name(map);
-                refuse(format!("writes global data that is not zero at first (`{name}`)"))
+                refuse(format!("writes constant data (`{name}`)"))
             }
+            // From the start, then.
+            Abs::Constant { map, .. } => Err(Halt::Split(self.data_name(map))),
             other => refuse(format!("writes through {}", other.kind())),
         }
+    }
+
+    /// Whether the program writes global data that is not zero at first. Tables are, so its table
+    /// holds what is different: every number by exclusive or with what was there.
+    pub fn is_written(&self, map: usize) -> bool {
+        self.apart.contains(&self.data_name(map))
+    }
+
+    /// Names global data among places where ways are kept apart, behind those of maps.
+    fn data_name(&self, map: usize) -> usize {
+        self.labels() + self.object.maps.len() + map
+    }
+
+    /// A number of a map value as its table has it, or as the program does.
+    fn over_first(&mut self, lookup: u32, place: Place, bytes: u32, num: Num) -> Result<Num, Halt> {
+        let map = (u32::MAX - lookup) as usize;
+        if map >= self.object.maps.len() || !self.is_written(map) {
+            return Ok(num);
+        }
+        let first = self.load_constant(map, place, bytes)?;
+        Ok(self.binary(BinOp::Xor, num, first, 8 * bytes))
     }
 
     /// Members of `struct xdp_md`.

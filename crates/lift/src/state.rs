@@ -180,6 +180,7 @@ impl State {
             Abs::Packet { place, .. }
             | Abs::Stack { place, .. }
             | Abs::Value { place, .. }
+            | Abs::Record { place, .. }
             | Abs::Constant { place, .. } => {
                 if let Some(num) = &mut place.var {
                     one(num);

@@ -288,13 +288,13 @@ impl<'a> Lifter<'a> {
                 };
                 let place = Place::at(high.into());
                 // What loaders initialise and programs leave alone is constant too.
-                if map.constant || map.data.iter().any(|byte| *byte != 0) {
+                if map.constant || !self.is_written(index) && !map.is_zero() {
                     Abs::Constant { map: index, place }
                 } else {
                     Abs::Value { lookup: global(index), place }
                 }
             }
-            _ => return refuse("loads an address that only the kernel knows"),
+            _ => return refuse("loads an address that only the kernel knows (an extern symbol)"),
         })
     }
 

@@ -69,6 +69,21 @@ impl Subject {
         ))
     }
 
+    /// Global data as the program has it, which the table holds as what is different.
+    fn since_first(&self, name: &str, list: &mut Contents) {
+        let Some((_, first)) = self.lifted.first.iter().find(|(own, _)| own == name) else {
+            return;
+        };
+        let mut value = first.clone();
+        if let Some((_, changed)) = list.first() {
+            value.iter_mut().zip(changed).for_each(|(byte, by)| *byte ^= by);
+        }
+        list.clear();
+        if value.iter().any(|byte| *byte != 0) {
+            list.push((vec![0; 4], value));
+        }
+    }
+
     /// An interpreter that sees another time and other random numbers, if the program asks for any.
     fn other_clock(&self, entries: &[(TableId, Entry)]) -> Result<Option<Interp<'_>>, Failure> {
         let asks = |inst: &nicforge_ir::Inst| inst.op.reads_clock() || inst.op.draws();
@@ -143,8 +158,10 @@ impl Subject {
             let Some(mut got) = kernel.entries(name).map_err(of)? else { continue };
             result.tables += 1;
             let mut want = contents(&interp, table)?;
+            self.since_first(name, &mut want);
             if let Some(other) = &other {
-                let other = contents(other, table)?;
+                let mut other = contents(other, table)?;
+                self.since_first(name, &mut other);
                 blank(&mut got, &want, &other);
                 let own = want.clone();
                 blank(&mut want, &own, &other);

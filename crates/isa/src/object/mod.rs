@@ -61,6 +61,11 @@ pub struct Shapes {
 }
 
 impl Map {
+    /// Whether global data is zero at first, or the map has none.
+    pub fn is_zero(&self) -> bool {
+        self.data.iter().all(|byte| *byte == 0)
+    }
+
     /// Takes a map with a value per CPU, or one that evicts, for the plain hash map or array.
     pub fn make_plain(&mut self) {
         // Hash map: per CPU, with eviction, both. Array: per CPU.
@@ -151,6 +156,8 @@ pub enum ObjectError {
 /// Source of `lddw`: a map's address, and the address of a value in it.
 pub const PSEUDO_MAP: u8 = 1;
 pub const PSEUDO_VALUE: u8 = 2;
+/// The address of something that the kernel has, or that nobody knows.
+pub const PSEUDO_KERNEL: u8 = 3;
 /// The immediate is where a function is, as in a call.
 pub const PSEUDO_FUNCTION: u8 = 4;
 const PSEUDO_CALL: u8 = 1;
@@ -533,15 +540,7 @@ fn link(
                     insn.imm = *map as i32;
                 }
                 Some(Reference::Unknown) if insn.code == 0x85 => insn.src = KERNEL_CALL,
-                Some(Reference::Unknown) if insn.code == ebpf::LDDW => {
-                    let at = line.as_ref().map_or(String::new(), |line: &Line| {
-                        format!(" ({}:{})", line.file, line.line)
-                    });
-                    return Err(fail(format!(
-                        "instruction {} refers to a symbol that is no map, no global data and no function{at}",
-                        first + offset
-                    )));
-                }
+                Some(Reference::Unknown) if insn.code == ebpf::LDDW => insn.src = PSEUDO_KERNEL,
                 _ => {}
             }
             if offset > 0
