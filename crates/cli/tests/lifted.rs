@@ -152,7 +152,9 @@ fn redirects_to_all_ports_of_a_device_map() {
             let run = ["run", program, "--target", target, "--tables", tables];
             let ran = place.run(&[&run[..], &["--pcap", "in.pcap", "--json"]].concat());
             let said: serde_json::Value = serde_json::from_str(ran.ok()).expect("JSON");
-            assert_eq!(said["sent"], serde_json::json!(sent), "{program} {target}: {ran:?}");
+            // Ports that nothing left by are not always shown.
+            let port = |at: usize| said["sent"][at].as_u64().unwrap_or(0);
+            assert_eq!([0, 1, 2, 3].map(port), sent, "{program} {target}: {ran:?}");
             assert_eq!(said["stack"], stack, "{program} {target}: {ran:?}");
         }
     }
