@@ -36,7 +36,7 @@ fn includes() -> Vec<PathBuf> {
 /// What differs, or `None`. A program that XDP cannot express (a byte string sent to the network)
 /// counts as equal and is counted in `skipped`.
 fn difference(list: &[u32], seed: u64, skipped: &AtomicU64) -> Option<String> {
-    let program = generate_from(list, Options::PORTABLE);
+    let program = generate_from(list, Options::GROWING);
     let compiled = match PassManager::new().run_default(program.clone()) {
         Ok(compiled) => compiled,
         Err(error) => return Some(error.to_string()),
@@ -119,7 +119,7 @@ fn check(seed: u64, skipped: &AtomicU64) {
     }
     let small = shrink(&list, |list| difference(list, seed, skipped).is_some());
     let what = difference(&small, seed, skipped).unwrap_or_default();
-    let program = generate_from(&small, Options::PORTABLE);
+    let program = generate_from(&small, Options::GROWING);
     panic!(
         "seed {seed}: {what}\n\nfor this program:\n{}",
         print(&program, PrintOptions::default())

@@ -46,6 +46,10 @@
 #define NF_IN_FLIGHT 1024
 #endif
 #define NF_ROOM 256
+/* And behind it, for what programs append. */
+#ifndef NF_TAIL_ROOM
+#define NF_TAIL_ROOM 0
+#endif
 
 struct rte_ring *nf_rings[NF_WORKERS + 1][NF_WORKERS + 1];
 #if NF_LOCKS
@@ -863,7 +867,7 @@ int main(int argc, char **argv)
     u32 longest = nf_frame > 2048 ? nf_frame : 2048;
     for (u32 t = 0; t < nf_table_count; t++)
         longest = RTE_MAX(longest, nf_table_specs[t].buf_capacity);
-    u32 data_room = RTE_PKTMBUF_HEADROOM + NF_ROOM + longest;
+    u32 data_room = RTE_PKTMBUF_HEADROOM + NF_ROOM + longest + NF_TAIL_ROOM;
     u32 private = (u32)RTE_ALIGN(sizeof(struct nf_carried), RTE_MBUF_PRIV_ALIGN);
     nf_pool = rte_pktmbuf_pool_create("nf_packets", NF_POOL, 256, (u16) private,
                                       (u16)(data_room > UINT16_MAX ? UINT16_MAX : data_room),

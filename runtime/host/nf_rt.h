@@ -410,6 +410,24 @@ NF_INLINE u8 *nf_grow(struct nf_packet *pkt, u8 *data, u8 **end, u32 n)
     return pkt->head;
 }
 
+/* Appends n zero bytes to the frame; gives its start, which moves where there is no room behind
+ * the frame, or NULL. */
+NF_INLINE u8 *nf_extend(struct nf_packet *pkt, u8 *data, u8 **end, u32 n)
+{
+    if ((u64)(pkt->tail - *end) < n) {
+        u8 *start = nf_grow(pkt, data, end, n);
+        if (!start)
+            return NULL;
+        u64 length = (u64)(*end - start - n);
+        __builtin_memmove(start, start + n, length);
+        *end = start + length;
+        data = start;
+    }
+    __builtin_memset(*end, 0, n);
+    *end += n;
+    return data;
+}
+
 /* Emitted headers wait in NF_STAGED_BYTES bytes where paths that emit differently meet. The
  * generator made that the most any path emits, unless that is more than a frame may have. */
 NF_INLINE void nf_stage(u8 *staged, u32 *used, const void *bytes, u32 size)

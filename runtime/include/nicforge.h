@@ -50,8 +50,12 @@ bool nf_strip(nf_pkt pkt, uint32_t len);
 /* Cuts the unread rest to its first len bytes; false (and no change) if it is shorter. */
 bool nf_trim(nf_pkt pkt, uint32_t len);
 
+/* Lengthens the unread rest by len zero bytes; false (and no change) if the frame would have more
+ * than 65535. */
+bool nf_extend(nf_pkt pkt, uint32_t len);
+
 /* Forgets what was emitted and moves the cursor back to the first byte: the frame as it came, but
- * for what nf_store changed and nf_trim cut off. */
+ * for what nf_store changed, nf_trim cut off and nf_extend appended. */
 void nf_reset(nf_pkt pkt);
 
 /* Bytes of the unread rest. */

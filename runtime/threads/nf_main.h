@@ -18,6 +18,10 @@
 #endif
 /* In front of a frame, for headers. */
 #define NF_ROOM 256
+/* And behind it, for what programs append. */
+#ifndef NF_TAIL_ROOM
+#define NF_TAIL_ROOM 0
+#endif
 
 static struct nf_worker *nf_workers[NF_WORKERS + 1];
 static u64 nf_sent[NF_MAX_PORTS], nf_to_stack, nf_to_host_count, nf_no_port, nf_received,
@@ -62,7 +66,8 @@ static bool nf_make_workers(void)
 /* Contexts with room for frames of at most longest bytes. */
 static bool nf_make_contexts(u32 longest)
 {
-    u32 room = NF_ROOM + longest, at = (u32)((sizeof(struct nf_context) + 63) & ~63u);
+    u32 room = NF_ROOM + longest + NF_TAIL_ROOM,
+        at = (u32)((sizeof(struct nf_context) + 63) & ~63u);
     if (!nf_make_rings(NF_WORKERS, NF_RING_ENTRIES) || !nf_make_records(NF_CONTEXTS, at + room))
         return false;
     for (u32 i = 0; i < NF_CONTEXTS; i++) {

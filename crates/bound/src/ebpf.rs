@@ -16,7 +16,7 @@ use nicforge_isa::ebpf::insn::{SOURCE_REGISTER, class, width};
 use nicforge_isa::ebpf::kinds::{self, Kind};
 use nicforge_isa::ebpf::{Insn, LDDW};
 
-use nicforge_isa::object::{Map, PSEUDO_MAP, PSEUDO_VALUE, Program};
+use nicforge_isa::object::{Map, PSEUDO_FUNCTION, PSEUDO_MAP, PSEUDO_VALUE, Program};
 
 use crate::analysis::HEADROOM;
 use crate::graph::{
@@ -401,7 +401,8 @@ impl<'a> Front<'a> {
             // Only helpers look at a map's address: its number tells them.
             PSEUDO_MAP => MAP_POINTER + map as u64,
             PSEUDO_VALUE => VALUES + map as u64 * VALUES_EACH + u64::from(high),
-            _ => return Err(self.error(at, "a function's address (callbacks) is not supported")),
+            PSEUDO_FUNCTION => return Err(self.error(at, "callbacks are not supported")),
+            _ => return Err(self.error(at, "an address that only the kernel knows")),
         };
         Ok(self.set(insn.dst, word(value)))
     }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Place, can_load};
+use common::{Place, can_load, capture};
 use nicforge_run::compile::compile_xdp;
 
 fn object(place: &Place, name: &str) {
@@ -35,6 +35,23 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         let matches = format!("matches the reference: 400 of 400 events, {tables} of {tables}");
         assert!(ran.ok().contains(&format!("the object in the kernel {matches}")), "{ran:?}");
         assert!(ran.out.contains(&format!("xdp {matches}")), "{ran:?}");
+    }
+    // Messages to the host are compared byte for byte, too.
+    ["tails", "callbacks", "ports", "data"].into_iter().for_each(|name| object(&place, name));
+    for (program, tables) in [
+        ("tails.o:xdp/trailer", 1),
+        ("tails.o:xdp/either", 1),
+        ("tails.o:xdp/limits", 1),
+        ("callbacks.o:xdp/trips", 1),
+        ("callbacks.o:xdp/cells", 2),
+        ("callbacks.o:xdp/records", 0),
+        ("ports.o:xdp/others", 0),
+        ("data.o", 1),
+    ] {
+        let ran = place.run(&["verify", program, "--target", "dpdk"]);
+        let matches = format!("matches the reference: 400 of 400 events, {tables} of {tables}");
+        assert!(ran.ok().contains(&format!("the object in the kernel {matches}")), "{ran:?}");
+        assert!(ran.out.contains("dpdk (net_recv"), "{ran:?}");
     }
     // What the test run does not take is compared on the target only.
     let ran = place.run(&["verify", "loader.o:alone"]);
@@ -97,6 +114,49 @@ fn loaders_decide_chains_constants_and_sizes() {
         let ran = place.run(&ran);
         let matches = "the object in the kernel matches the reference: 400 of 400 events, 1 of 1";
         assert!(ran.ok().contains(matches), "{ran:?}");
+    }
+    place.is_clean();
+}
+
+/// What goes to all ports in a device map goes to each of them once, whatever the map's kind, but
+/// to the one it came by only if the program says so.
+#[test]
+fn redirects_to_all_ports_of_a_device_map() {
+    let place = Place::new();
+    object(&place, "ports");
+    let table = |name: &str, rows: &[(u32, String)]| {
+        let row =
+            |(key, value): &(u32, String)| format!("[[{name}]]\nkey = {key}\nvalue = {value}\n");
+        rows.iter().map(row).collect::<String>()
+    };
+    let plain = |at: u32, ifindex: u32| (at, ifindex.to_string());
+    let slot = |at: u32, key: u32, ifindex: u32| {
+        (at, format!("{{ at_0 = {key}, at_4 = {ifindex}, at_8 = 0 }}"))
+    };
+    place.file("numbered.toml", table("numbered", &[plain(0, 3), plain(2, 1), plain(3, 2)]));
+    place.file("named.toml", table("named", &[slot(0, 7, 2), slot(2, 9, 1), slot(3, 1, 4)]));
+    let frame = |first: u8, last: u8| {
+        let mut frame = vec![0; 60];
+        (frame[0], frame[5]) = (first, last);
+        frame
+    };
+    place.file("in.pcap", capture(&[frame(1, 0), frame(0, 9), frame(0, 8)]));
+    for (program, tables, sent, stack) in [
+        ("ports.o:xdp/all", "numbered.toml", [3, 3, 3, 0], 0),
+        ("ports.o:xdp/others", "named.toml", [1, 1, 0, 1], 1),
+    ] {
+        for target in ["interp", "dpdk", "xdp"] {
+            if target == "xdp" && !can_load() {
+                continue;
+            }
+            let run = ["run", program, "--target", target, "--tables", tables];
+            let ran = place.run(&[&run[..], &["--pcap", "in.pcap", "--json"]].concat());
+            let said: serde_json::Value = serde_json::from_str(ran.ok()).expect("JSON");
+            // Ports that nothing left by are not always shown.
+            let port = |at: usize| said["sent"][at].as_u64().unwrap_or(0);
+            assert_eq!([0, 1, 2, 3].map(port), sent, "{program} {target}: {ran:?}");
+            assert_eq!(said["stack"], stack, "{program} {target}: {ran:?}");
+        }
     }
     place.is_clean();
 }

@@ -99,11 +99,11 @@ impl<'a> FnLower<'_, 'a, '_> {
             "nf_load" => self.load(node, args),
             "nf_emit" => self.emit(args).map(|()| None),
             "nf_store" => self.store(args),
-            "nf_strip" | "nf_trim" => self.packet_and_int(args).map(|(pkt, len)| {
-                self.ok(if name == "nf_strip" {
-                    Op::Skip { pkt, len }
-                } else {
-                    Op::Trim { pkt, len }
+            "nf_strip" | "nf_trim" | "nf_extend" => self.packet_and_int(args).map(|(pkt, len)| {
+                self.ok(match name {
+                    "nf_strip" => Op::Skip { pkt, len },
+                    "nf_trim" => Op::Trim { pkt, len },
+                    _ => Op::Extend { pkt, len },
                 })
             }),
             "nf_reset" => self.packet(&args[0]).map(|pkt| {

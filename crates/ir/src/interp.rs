@@ -11,6 +11,8 @@
 //!   what it has no room for.
 //! * Indices and shift amounts are read as unsigned, so a negative index is beyond the end.
 //! * `trim` shortens the frame for good: `reset` does not bring the bytes back.
+//! * `extend` lengthens it for good, too: what `reset` brings back counts in its limit of 65535
+//!   bytes.
 //! * An `emit` that would make the packet longer than 65535 bytes does nothing.
 //! * `dma_write` copies the first `len` bytes of the unread rest, all of it if it is shorter.
 //! * A packet handed on by an internal event keeps its cursor and what was emitted.

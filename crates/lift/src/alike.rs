@@ -8,12 +8,15 @@ use crate::value::{Abs, Num};
 pub fn differ(a: &State, b: &State, kinds: Option<u16>) -> bool {
     let targets = match (a.redirect, b.redirect) {
         (Some(Target::Port(_)), Some(Target::Port(_))) => false,
+        (Some(Target::Ports { map: m, .. }), Some(Target::Ports { map: n, .. })) => m != n,
         (Some(x), Some(y)) => x != y,
         _ => false,
     };
     targets
         || a.front.bytes != b.front.bytes
         || a.metadata != b.metadata
+        || a.skipped != b.skipped
+        || !a.records.keys().eq(b.records.keys())
         || a.epoch != b.epoch
         || a.tail_calls != b.tail_calls
         || a.frames.len() != b.frames.len()
@@ -28,6 +31,7 @@ fn alike(a: &State, b: &State, live: u16) -> bool {
         (Abs::Num(_), Abs::Num(_)) => true,
         (Abs::Packet { epoch: e, .. }, Abs::Packet { epoch: f, .. }) => e == f,
         (Abs::Stack { frame: f, .. }, Abs::Stack { frame: g, .. }) => f == g,
+        (Abs::Record { record: r, .. }, Abs::Record { record: s, .. }) => r == s,
         (Abs::Constant { map: m, .. }, Abs::Constant { map: n, .. }) => m == n,
         (Abs::Value { lookup: l, .. }, Abs::Value { lookup: m, .. }) => {
             let map = |state: &State, id| state.lookups.get(id).map(|found| found.map);
@@ -47,6 +51,7 @@ fn alike(a: &State, b: &State, live: u16) -> bool {
     let regs = a.regs.iter().zip(&b.regs).enumerate();
     regs.filter(|(at, _)| live >> at & 1 != 0).all(|(_, (x, y))| same(x, y))
         && memory(&a.front.memory, &b.front.memory)
+        && a.records.values().zip(b.records.values()).all(|(x, y)| memory(&x.memory, &y.memory))
         && a.frames.iter().zip(&b.frames).all(|(x, y)| {
             memory(&x.memory, &y.memory) && x.saved.iter().zip(&y.saved).all(|(x, y)| same(x, y))
         })

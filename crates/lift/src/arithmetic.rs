@@ -114,6 +114,7 @@ impl Lifter<'_> {
             Abs::Packet { place, epoch } => Abs::Packet { place: shift(place), epoch },
             Abs::Stack { frame, place } => Abs::Stack { frame, place: shift(place) },
             Abs::Value { lookup, place } => Abs::Value { lookup, place: shift(place) },
+            Abs::Record { record, place } => Abs::Record { record, place: shift(place) },
             Abs::Constant { map, place } => Abs::Constant { map, place: shift(place) },
             Abs::Context(off) if by.id.is_none() => {
                 let by = by.lo as i64;
@@ -153,6 +154,14 @@ impl Lifter<'_> {
                     Some(by) => Ok(Num::known(by as u64)),
                     None => refuse("subtracts stack pointers"),
                 }
+            }
+            // Both from before the packet's ends moved.
+            (Abs::Packet { place: p, epoch: e }, Abs::Packet { place: q, epoch: f }) if e == f => {
+                let [x, y] = [p, q].map(|place| {
+                    let off = Num::known(place.off as u64);
+                    place.var.map_or(off, |var| self.add(var, off))
+                });
+                Ok(self.sub(x, y))
             }
             _ => {
                 let (x, y) = (self.position(state, a)?, self.position(state, b)?);

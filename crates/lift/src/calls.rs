@@ -2,12 +2,10 @@
 
 use nicforge_ir::{BinOp, CmpOp, Op, Type};
 use nicforge_isa::ebpf::helper_name;
-use nicforge_isa::object::map_type_name;
 
 use crate::emit::Cond;
 use crate::error::{Halt, refuse};
 use crate::helpers::number as n;
-use crate::maps::kind;
 use crate::memory::halves;
 use crate::state::{First, State, Target};
 use crate::value::{Abs, Num, Place};
@@ -25,6 +23,9 @@ const EACCES: u64 = -13i64 as u64;
 /// Bytes of metadata that every kernel grants.
 const MOST_METADATA: i64 = 32;
 pub const XDP_REDIRECT: u64 = 4;
+/// Where the kernel's data behind a frame begins, from the first byte of a frame as it came: no
+/// packet grows beyond. Pages have 4096 bytes, of which 256 are in front and 320 behind.
+const HARD_END: u64 = 4096 - 256 - 320;
 
 impl Lifter<'_> {
     /// A helper call: registers afterwards, or two ways if the program asks whether it failed.
@@ -62,7 +63,7 @@ impl Lifter<'_> {
                 state.redirect = Some(Target::Port(self.port(port)));
                 Abs::known(XDP_REDIRECT)
             }
-            n::REDIRECT_MAP => Abs::Num(self.redirect_map(state, args)?),
+            n::REDIRECT_MAP => return self.redirect_map(state, args),
             n::PROBE_READ | n::PROBE_READ_KERNEL => {
                 self.copy(state, args[2], args[0], args[1])?;
                 Abs::known(0)
@@ -72,6 +73,11 @@ impl Lifter<'_> {
                 Abs::Num(self.packet_bytes(state, args, helper == n::LOAD_BYTES)?)
             }
             n::PERF_EVENT_OUTPUT | n::RINGBUF_OUTPUT => self.message(state, helper, args)?,
+            n::RINGBUF_RESERVE => self.reserve(state, args)?,
+            n::RINGBUF_SUBMIT | n::RINGBUF_DISCARD => {
+                self.give_record(state, args[0], helper == n::RINGBUF_SUBMIT)?
+            }
+            n::ENTRIES => self.entries(args[0])?,
             n::FIB_LOOKUP => return self.fib_lookup(state, args),
             n::ADJUST_HEAD => return self.adjust_head(state, args[1]),
             n::ADJUST_TAIL => return self.adjust_tail(state, args[1]),
@@ -82,7 +88,7 @@ impl Lifter<'_> {
         Ok(None)
     }
 
-    fn map(&self, abs: Abs, helper: &str) -> Result<usize, Halt> {
+    pub fn map(&self, abs: Abs, helper: &str) -> Result<usize, Halt> {
         match self.read(abs)? {
             Abs::Map(map) => Ok(map),
             other => refuse(format!("{helper} with {} for a map", other.kind())),
@@ -92,35 +98,6 @@ impl Lifter<'_> {
     /// The port that an interface index means.
     pub fn port(&mut self, ifindex: Num) -> Num {
         self.binary(BinOp::Sub, ifindex, Num::known(1), 32)
-    }
-
-    fn redirect_map(&mut self, state: &mut State, args: [Abs; 5]) -> Result<Num, Halt> {
-        let map = self.map(args[0], "bpf_redirect_map")?;
-        let flags = self.num(args[2])?;
-        if flags.hi > 3 {
-            return refuse("bpf_redirect_map with flags besides a verdict");
-        }
-        let key = self.cut(args[1], 4)?;
-        let known = self.table(map)?;
-        let (table, ty) = (known.table, self.program.tables[known.table].value);
-        let key = self.value(key, 32);
-        let (hit, value) = self.build().push2(Op::Lookup { table, key }, Type::BOOL, ty);
-        let target = match self.map_kind(map) {
-            kind::DEVMAP | kind::DEVMAP_HASH => {
-                let first = known.value.leaves(0, 4, None).unwrap_or_default();
-                let [leaf] = &first[..] else { return refuse("a device map without ports") };
-                let ifindex = self.part(value, leaf, None);
-                Target::Port(self.port(ifindex))
-            }
-            kind::CPUMAP => Target::Stack,
-            kind::XSKMAP => Target::Host,
-            other => {
-                let ty = map_type_name(other);
-                return refuse(format!("bpf_redirect_map with a map of type {ty}"));
-            }
-        };
-        state.redirect = Some(target);
-        Ok(self.select(Cond::Value(hit), Num::known(XDP_REDIRECT), flags))
     }
 
     /// A number of bytes that is known, and not too large.
@@ -233,6 +210,7 @@ impl Lifter<'_> {
         if by <= 0 {
             let room = state.front.bytes + state.metadata - by <= HEADROOM;
             if room {
+                self.leave_end(state);
                 self.shift_front(state, -by)?;
                 state.front.bytes -= by;
                 state.at_least -= by;
@@ -261,6 +239,7 @@ impl Lifter<'_> {
         if bytes > MOST_METADATA {
             return refuse(format!("{bytes} bytes of metadata, for which kernels differ"));
         }
+        self.leave_end(state);
         state.metadata = bytes;
         state.epoch += 1;
         Ok(Num::known(0))
@@ -268,13 +247,80 @@ impl Lifter<'_> {
 
     fn adjust_tail(&mut self, state: &mut State, by: Abs) -> Result<Option<Fork>, Halt> {
         let by = self.cut(by, 4)?;
-        match by.constant().map(|by| i64::from(by as u32 as i32)) {
-            Some(by) if by <= 0 => {
-                let fits = self.fits(state, SHORTEST - by);
-                self.may_fail(state, fits, First::Shorten(-by))
+        let by = self.extend(by, 32, 64);
+        let shrinks = match by.constant() {
+            Some(by) => (by as i64) < 0,
+            None => true,
+        };
+        if shrinks && state.front.bytes > SHORTEST {
+            return refuse("shortens a packet behind headers that were put in front");
+        }
+        let fits = match by.constant().map(|by| by as i64) {
+            Some(by) if by <= 0 => self.fits(state, SHORTEST - by),
+            _ => self.new_end_fits(state, by),
+        };
+        self.may_fail(state, fits, First::Resize(by))
+    }
+
+    /// Whether a packet that is longer, or shorter, by a signed number of bytes is one.
+    fn new_end_fits(&mut self, state: &State, by: Num) -> Cond {
+        let len = self.packet_len(state);
+        let new = self.add(len, by);
+        let start = state.skipped - state.front.bytes;
+        let most = Num::known(HARD_END.wrapping_sub(start as u64));
+        let short = Num::known(SHORTEST as u64);
+        let enough = self.compare(CmpOp::Ge, true, new, short, 64);
+        let few = self.compare(CmpOp::Le, true, new, most, 64);
+        self.both(enough, few)
+    }
+
+    pub fn both(&mut self, a: Cond, b: Cond) -> Cond {
+        match (a, b) {
+            (Cond::Known(false), _) | (_, Cond::Known(false)) => Cond::Known(false),
+            (Cond::Known(true), other) | (other, Cond::Known(true)) => other,
+            (Cond::Value(a), Cond::Value(b)) => {
+                Cond::Value(self.push1(Op::Bin(BinOp::And, a, b), Type::BOOL))
             }
-            Some(_) => refuse("bpf_xdp_adjust_tail makes the packet longer"),
-            None => refuse("bpf_xdp_adjust_tail by a number that varies"),
+        }
+    }
+
+    /// Gives the packet its new end, for which there is room.
+    fn resize(&mut self, by: Num) {
+        let shrinks = self.compare(CmpOp::Lt, true, by, Num::known(0), 64);
+        let outside = self.at;
+        let cond = match shrinks {
+            Cond::Known(shrinks) => {
+                return self.resize_so(by, shrinks);
+            }
+            Cond::Value(cond) => cond,
+        };
+        let (then, other) = (self.build().new_block(), self.build().new_block());
+        self.build().push0(Op::If { cond, likely: None, then, other });
+        for (region, shrinks) in [(then, true), (other, false)] {
+            self.at = region;
+            self.resize_so(by, shrinks);
+            self.build().push0(Op::Yield(Vec::new()));
+        }
+        self.at = outside;
+    }
+
+    fn resize_so(&mut self, by: Num, shrinks: bool) {
+        let pkt = self.pkt;
+        if shrinks {
+            let len = self.push1(Op::Len { pkt }, Type::U32);
+            let len = match by.constant() {
+                Some(by) => {
+                    let off = Num::known(by.wrapping_neg());
+                    self.binary(BinOp::Sub, Num::of(len, 32), off, 32)
+                }
+                None => self.binary(BinOp::Add, Num::of(len, 32), by, 32),
+            };
+            let len = self.value(len, 32);
+            self.push1(Op::Trim { pkt, len }, Type::BOOL);
+        } else if by != Num::known(0) {
+            let len = self.truncate(by, 32);
+            let len = self.value(len, 32);
+            self.push1(Op::Extend { pkt, len }, Type::BOOL);
         }
     }
 
@@ -301,6 +347,7 @@ impl Lifter<'_> {
     /// Moves one of the packet's ends, for which there is room.
     pub fn change_ends(&mut self, state: &mut State, first: First) -> Result<(), Halt> {
         let pkt = self.pkt;
+        self.leave_end(state);
         match first {
             First::Behead(by) => {
                 state.at_least = state.at_least.max(by + SHORTEST);
@@ -314,6 +361,7 @@ impl Lifter<'_> {
                 }
                 let off = by - state.front.bytes;
                 if off > 0 {
+                    state.skipped += off;
                     let len = self.build().int(off as u64, Type::U32);
                     self.push1(Op::Skip { pkt, len }, Type::BOOL);
                 }
@@ -321,20 +369,31 @@ impl Lifter<'_> {
                 state.front.bytes = (state.front.bytes - by).max(0);
                 state.at_least -= by;
             }
-            First::Shorten(by) => {
-                let len = self.push1(Op::Len { pkt }, Type::U32);
-                let len = self.binary(BinOp::Sub, Num::of(len, 32), Num::known(by as u64), 32);
-                if state.front.bytes > SHORTEST {
-                    return refuse("shortens a packet behind headers that were put in front");
-                }
-                let len = self.value(len, 32);
-                self.push1(Op::Trim { pkt, len }, Type::BOOL);
-                state.at_least = (state.at_least - by).max(SHORTEST);
+            First::Resize(by) => {
+                self.resize(by);
+                let by = by.constant().map_or(i64::MIN, |by| by as i64);
+                state.at_least = state.at_least.saturating_add(by).max(SHORTEST);
             }
         }
         state.epoch += 1;
         self.version += 1;
         Ok(())
+    }
+
+    /// What held the packet's end from now on says where that was: distances from old pointers to
+    /// it are still asked for.
+    fn leave_end(&mut self, state: &mut State) {
+        if !state.holds_end() {
+            return;
+        }
+        let (len, now) = (self.packet_len(state), state.epoch);
+        state.each(&mut |abs| match *abs {
+            Abs::PacketEnd { off, epoch } if epoch == now => {
+                let place = Place { off, var: Some(len) };
+                *abs = Abs::Packet { place, epoch };
+            }
+            _ => {}
+        });
     }
 
     /// Moves what is known of bytes in front. Metadata stays in front of the packet, over whatever

@@ -15,6 +15,8 @@ use crate::loops::Loops;
 /// `exit`, and a call of a helper or function.
 pub const EXIT: u8 = 0x95;
 pub const CALL: u8 = 0x85;
+/// A call of the function in a register, whose immediate here is how many arguments it has.
+pub const CALL_REGISTER: u8 = 0x8d;
 
 /// What is known of every instruction before the walk.
 pub struct Flow {
@@ -33,7 +35,7 @@ pub struct Flow {
 pub fn target(insns: &[Insn], at: usize) -> Option<usize> {
     let insn = insns[at];
     let by = match insn.code {
-        EXIT | CALL => return None,
+        EXIT | CALL | CALL_REGISTER => return None,
         0x06 => i64::from(insn.imm),
         code if matches!(code & 7, class::JMP | class::JMP32) => i64::from(insn.off),
         _ => return None,
@@ -268,6 +270,7 @@ fn touched(insn: Insn, callee: u16) -> (u16, u16) {
             0x05 | 0x06 => (0, 0),
             CALL if insn.src == 0 => (helpers::reads(insn.imm), 0x3f),
             CALL => (callee & 0x3e, 0x3f),
+            CALL_REGISTER => (dst | ((1 << (insn.imm.clamp(0, 5) + 1)) - 2), 0x3f),
             _ => (dst | second, 0),
         },
     }

@@ -24,10 +24,17 @@ pub mod number {
     pub const PROBE_READ_KERNEL: i32 = 113;
     pub const KTIME_GET_BOOT_NS: i32 = 125;
     pub const RINGBUF_OUTPUT: i32 = 130;
+    pub const RINGBUF_RESERVE: i32 = 131;
+    pub const RINGBUF_SUBMIT: i32 = 132;
+    pub const RINGBUF_DISCARD: i32 = 133;
     pub const KTIME_GET_COARSE_NS: i32 = 160;
+    pub const FOR_EACH_MAP_ELEM: i32 = 164;
+    pub const LOOP: i32 = 181;
     pub const GET_BUFF_LEN: i32 = 188;
     pub const LOAD_BYTES: i32 = 189;
     pub const STORE_BYTES: i32 = 190;
+    /// Of no kernel: entries of a map.
+    pub const ENTRIES: i32 = -1000;
 }
 
 /// Registers that a helper reads, a bit each; all five of those that are not known.
@@ -36,10 +43,15 @@ pub fn reads(helper: i32) -> u16 {
     let arguments = match helper {
         n::KTIME_GET_NS | n::PRANDOM | n::PROCESSOR | n::KTIME_GET_BOOT_NS => 0,
         n::KTIME_GET_COARSE_NS => 0,
-        n::SPIN_LOCK | n::SPIN_UNLOCK | n::GET_BUFF_LEN => 1,
+        n::SPIN_LOCK | n::SPIN_UNLOCK | n::GET_BUFF_LEN | n::ENTRIES => 1,
+        n::RINGBUF_SUBMIT | n::RINGBUF_DISCARD => 2,
         n::MAP_LOOKUP | n::MAP_DELETE | n::REDIRECT => 2,
         n::ADJUST_HEAD | n::ADJUST_META | n::ADJUST_TAIL => 2,
-        n::REDIRECT_MAP | n::PROBE_READ | n::PROBE_READ_KERNEL | n::TAIL_CALL => 3,
+        n::RINGBUF_RESERVE
+        | n::REDIRECT_MAP
+        | n::PROBE_READ
+        | n::PROBE_READ_KERNEL
+        | n::TAIL_CALL => 3,
         n::MAP_UPDATE | n::FIB_LOOKUP | n::RINGBUF_OUTPUT | n::LOAD_BYTES | n::STORE_BYTES => 4,
         _ => 5,
     };

@@ -10,8 +10,8 @@ use crate::emit::Cond;
 use crate::error::{Halt, refuse};
 use crate::helpers::number as n;
 use crate::layout::{Node, divide};
-use crate::state::State;
-use crate::value::{Abs, Num};
+use crate::state::{Memory, Record, State};
+use crate::value::{Abs, Num, Place};
 use crate::walk::{Fork, Lifter};
 
 /// Bytes of `struct bpf_fib_lookup`, and where its members are.
@@ -31,6 +31,8 @@ const AF_INET6: u64 = 10;
 /// What a look-up without an answer returns (`BPF_FIB_LKUP_RET_NOT_FWDED`).
 const NOT_FORWARDED: u64 = 4;
 
+/// Name of the struct of messages with bytes of the packet behind them.
+pub const SAMPLE: &str = "sample";
 /// Bytes of the packet in a message at most.
 pub const MOST_SAMPLED: u32 = 256;
 
@@ -56,6 +58,42 @@ impl Lifter<'_> {
             (args[3], args[4], (upper != Num::known(0)).then_some(upper))
         };
         let (data, size) = (self.read(data)?, self.size(size)?);
+        self.send_message(state, &name, (data, size), packet)?;
+        Ok(Abs::known(0))
+    }
+
+    /// `bpf_ringbuf_reserve`: memory that nobody else knows. There is always room for it.
+    pub fn reserve(&mut self, state: &mut State, args: [Abs; 5]) -> Result<Abs, Halt> {
+        let bytes = self.size(args[1])?;
+        let record = self.fresh();
+        state.records.insert(record, Record { bytes, memory: Memory::default() });
+        Ok(Abs::Record { record, place: Place::at(0) })
+    }
+
+    /// `bpf_ringbuf_submit` and `bpf_ringbuf_discard`.
+    pub fn give_record(&mut self, state: &mut State, given: Abs, sent: bool) -> Result<Abs, Halt> {
+        let name = if sent { "bpf_ringbuf_submit" } else { "bpf_ringbuf_discard" };
+        let Abs::Record { record, place: Place { off: 0, var: None } } = self.read(given)? else {
+            return refuse(format!("{name} without the start of a reserved record"));
+        };
+        let Some(bytes) = state.records.get(&record).map(|record| record.bytes) else {
+            return refuse(format!("{name} with a record that was given away"));
+        };
+        if sent {
+            self.send_message(state, name, (given, bytes), None)?;
+        }
+        state.records.remove(&record);
+        Ok(Abs::Unusable("the result of giving a record away"))
+    }
+
+    /// Sends bytes of memory, with so many bytes of the packet behind them.
+    fn send_message(
+        &mut self,
+        state: &mut State,
+        name: &str,
+        (data, size): (Abs, u32),
+        packet: Option<Num>,
+    ) -> Result<(), Halt> {
         if size == 0 {
             return refuse(format!("{name} without bytes"));
         }
@@ -88,7 +126,7 @@ impl Lifter<'_> {
             })
         });
         self.build().push0(Op::Generate { event, args: vec![value] });
-        Ok(Abs::known(0))
+        Ok(())
     }
 
     /// A message and the first `count` bytes of the packet, [`MOST_SAMPLED`] at most; zeros follow.
@@ -102,7 +140,7 @@ impl Lifter<'_> {
             return refuse("sends bytes of a packet with headers that were put in front");
         }
         let bytes = self.program.array_of(Type::U8, MOST_SAMPLED);
-        let known = self.program.structs.iter().find(|(_, def)| def.name == "sample");
+        let known = self.program.structs.iter().find(|(_, def)| def.name == SAMPLE);
         let ty = match known {
             Some((id, _)) => Type::Struct(id),
             None => {
@@ -113,7 +151,7 @@ impl Lifter<'_> {
                     big_endian: false,
                 };
                 let fields = vec![field("head", self.body.ty(head)), field("packet", bytes)];
-                let def = StructDef { name: "sample".to_string(), packed: true, fields };
+                let def = StructDef { name: SAMPLE.to_string(), packed: true, fields };
                 Type::Struct(self.program.add_struct(def))
             }
         };

@@ -311,6 +311,11 @@ impl Meeting<'_, '_> {
             (Abs::Stack { frame: f, place: p }, Abs::Stack { frame: g, place: q }) if f == g => {
                 self.place(p, q).map_or(mixed, |place| Abs::Stack { frame: f, place })
             }
+            (Abs::Record { record: r, place: p }, Abs::Record { record: s, place: q })
+                if r == s =>
+            {
+                self.place(p, q).map_or(mixed, |place| Abs::Record { record: r, place })
+            }
             (Abs::Constant { map: m, place: p }, Abs::Constant { map: n, place: q }) if m == n => {
                 self.place(p, q).map_or(mixed, |place| Abs::Constant { map: m, place })
             }
@@ -344,6 +349,7 @@ impl Meeting<'_, '_> {
             Abs::Packet { place: at, epoch } => Abs::Packet { place: place(at), epoch },
             Abs::Stack { frame, place: at } => Abs::Stack { frame, place: place(at) },
             Abs::Constant { map, place: at } => Abs::Constant { map, place: place(at) },
+            Abs::Record { record, place: at } => Abs::Record { record, place: place(at) },
             Abs::Value { lookup, place: at } => {
                 let place = place(at);
                 let both = self.sides.iter().all(|side| side.contains_key(&lookup));
@@ -472,9 +478,22 @@ impl Meeting<'_, '_> {
             }
         }
         joined.front.memory = self.memory(&a.front.memory, &b.front.memory, Abs::known(0));
+        for (id, record) in &mut joined.records {
+            let [x, y] = [&a, &b].map(|state| &state.records[id].memory);
+            record.memory = self.memory(x, y, Abs::Nothing);
+        }
         joined.at_least = a.at_least.min(b.at_least);
         joined.redirect = match (a.redirect, b.redirect) {
             (Some(Target::Port(x)), Some(Target::Port(y))) => Some(Target::Port(self.number(x, y))),
+            (Some(Target::Ports { map, others: x }), Some(Target::Ports { others: y, .. })) => {
+                Some(Target::Ports { map, others: self.number(x, y) })
+            }
+            (Some(Target::Ports { map, others }), None) => {
+                Some(Target::Ports { map, others: self.number(others, Num::known(0)) })
+            }
+            (None, Some(Target::Ports { map, others })) => {
+                Some(Target::Ports { map, others: self.number(Num::known(0), others) })
+            }
             (x, None) if x.is_none() => None,
             // Whoever was not redirected says so by its verdict.
             (Some(Target::Port(x)), None) => Some(Target::Port(self.number(x, Num::known(0)))),
@@ -515,6 +534,7 @@ impl Meeting<'_, '_> {
             Abs::Packet { place, .. }
             | Abs::Stack { place, .. }
             | Abs::Constant { place, .. }
+            | Abs::Record { place, .. }
             | Abs::Value { place, .. } => {
                 place.var = place.var.map(|var| self.unread_number(var, first));
                 if let Abs::Value { lookup, .. } = abs {
@@ -523,9 +543,13 @@ impl Meeting<'_, '_> {
             }
             _ => {}
         });
-        if let Some(Target::Port(port)) = state.redirect {
-            state.redirect = Some(Target::Port(self.unread_number(port, first)));
-        }
+        state.redirect = match state.redirect {
+            Some(Target::Port(port)) => Some(Target::Port(self.unread_number(port, first))),
+            Some(Target::Ports { map, others }) => {
+                Some(Target::Ports { map, others: self.unread_number(others, first) })
+            }
+            other => other,
+        };
         state.lookups.retain(|id, found| found.dirty || used.contains(id));
         for found in state.lookups.values_mut() {
             found.key = self.carried_value(found.key, first);

@@ -14,8 +14,10 @@
 mod alike;
 mod arithmetic;
 mod bytes;
+mod callbacks;
 mod calls;
 mod chain;
+mod devices;
 mod emit;
 mod error;
 mod flow;
@@ -40,6 +42,7 @@ use nicforge_isa::object::{self, Object};
 
 pub use chain::Chain;
 pub use error::LiftError;
+pub use host::SAMPLE;
 pub use nicforge_isa::object::is_elf;
 pub use packets::packets;
 
@@ -82,6 +85,11 @@ pub struct Lifted {
     pub source: object::Program,
     /// Names of the maps that tables stand for, in the tables' order.
     pub maps: Vec<String>,
+    /// Device hash maps that became arrays of slots: keys of 4 bytes lie in front of their values.
+    pub listed: Vec<String>,
+    /// Global data that is written and not zero at first, by its section: tables hold the exclusive
+    /// or with it.
+    pub first: Vec<(String, Vec<u8>)>,
     /// Entries of every map of the object, by name.
     pub sizes: Vec<(String, u32)>,
     /// Functions in slots of program arrays, by the array's name.
@@ -206,7 +214,8 @@ fn one(
     options: &Options,
     (data, filled): (&[(String, Vec<u8>)], &[String]),
 ) -> Result<Lifted, LiftError> {
-    let chain = Chain::of(object, chosen, &options.tail_calls, filled)?;
+    let mut chain = Chain::of(object, chosen, &options.tail_calls, filled)?;
+    callbacks::write_out(&mut chain.program);
     let source = &chain.program;
     let name = &source.name;
     if !is_xdp(&source.section) {
@@ -242,6 +251,11 @@ fn one(
                 return Err(refused(name, &lines.describe(here), &reason));
             }
         }
+        let listed = (0..object.maps.len()).filter(|map| lifter.is_listed(*map));
+        let listed = listed.map(|map| object.maps[map].name.clone()).collect();
+        let named = |map: usize| (object.maps[map].name.clone(), object.maps[map].data.clone());
+        let first = (0..object.maps.len()).filter(|map| lifter.is_written(*map));
+        let first = first.map(named).collect();
         let Lifter { mut program, mut body, tables, .. } = lifter;
         body.compact();
         let mut maps: Vec<_> = tables.iter().map(|(map, known)| (known.table, *map)).collect();
@@ -264,6 +278,8 @@ fn one(
             function: name.clone(),
             source: source.clone(),
             maps,
+            listed,
+            first,
             sizes,
             tail_calls: chain.names.clone(),
             data: data.to_vec(),

@@ -81,6 +81,8 @@ impl Lifter<'_> {
             }
             return refuse(format!("map `{}` is of type {ty}, which is no table", map.name));
         };
+        let listed = self.is_listed(index);
+        let (kind, slot) = if listed { (TableKind::Array, 4) } else { (kind, 0) };
         let skipped = if kind == TableKind::Lpm { PREFIX } else { 0 };
         let key_size = map.key_size.saturating_sub(skipped);
         let sizes = [key_size, map.value_size];
@@ -90,7 +92,7 @@ impl Lifter<'_> {
         let shapes = self.object.shapes.get(index);
         let name = identifier(map.name.trim_start_matches('.'));
         let key_shape = shapes.and_then(|s| s.key.as_ref()).filter(|_| skipped == 0);
-        let value_shape = shapes.and_then(|s| s.value.as_ref());
+        let value_shape = shapes.and_then(|s| s.value.as_ref()).filter(|_| !listed);
         let program = &mut self.program;
         let (key, key_node) = if kind == TableKind::Array {
             (Type::U32, Node::Int(4))
@@ -98,7 +100,7 @@ impl Lifter<'_> {
             divide(program, &format!("{name}_key"), key_size, key_shape)
         };
         let (value, value_node) =
-            divide(program, &format!("{name}_value"), map.value_size, value_shape);
+            divide(program, &format!("{name}_value"), slot + map.value_size, value_shape);
         let table = program.tables.push(Table {
             name,
             kind,
@@ -350,7 +352,7 @@ impl Lifter<'_> {
         amount: Num,
     ) -> Result<bool, Halt> {
         let found = self.entry(state, id)?;
-        if place.var.is_some() {
+        if place.var.is_some() || self.is_written(found.map) {
             return Ok(false);
         }
         let node = self.table(found.map)?.value;

@@ -1,5 +1,7 @@
 //! Loads and stores by kind of pointer.
 
+use std::collections::BTreeSet;
+
 use nicforge_ir::{BinOp, CmpOp, ConstArray, Op, Type, ValueId};
 
 use crate::error::{Halt, refuse};
@@ -15,11 +17,16 @@ const MOST_PLACES: u64 = 64;
 enum Room {
     Frame(usize),
     Front,
+    Record(u32),
 }
 
 fn room(state: &mut State, room: Room) -> Result<&mut Memory, Halt> {
     match room {
         Room::Front => Ok(&mut state.front.memory),
+        Room::Record(record) => match state.records.get_mut(&record) {
+            Some(record) => Ok(&mut record.memory),
+            None => refuse("uses a record that was given away"),
+        },
         Room::Frame(frame) => match state.frames.get_mut(frame) {
             Some(frame) => Ok(&mut frame.memory),
             None => refuse("uses the stack of a function that ended"),
@@ -45,8 +52,13 @@ impl Lifter<'_> {
             Abs::Stack { frame, place } => {
                 self.load_room(state, Room::Frame(frame), place.plus(off), bytes)
             }
+            Abs::Record { record, place } => {
+                self.load_room(state, Room::Record(record), place.plus(off), bytes)
+            }
             Abs::Value { lookup, place } => {
-                self.load_entry(state, lookup, place.plus(off), bytes).map(Abs::Num)
+                let place = place.plus(off);
+                let found = self.load_entry(state, lookup, place, bytes)?;
+                self.over_first(lookup, place, bytes, found).map(Abs::Num)
             }
             Abs::Constant { map, place } => {
                 self.load_constant(map, place.plus(off), bytes).map(Abs::Num)
@@ -68,21 +80,48 @@ impl Lifter<'_> {
             Abs::Stack { frame, place } => {
                 self.store_room(state, Room::Frame(frame), place.plus(off), bytes, value)
             }
+            Abs::Record { record, place } => {
+                self.store_room(state, Room::Record(record), place.plus(off), bytes, value)
+            }
             Abs::Packet { place, epoch } => {
                 alive(state, epoch)?;
                 let num = self.cut(value, bytes)?;
                 self.store_packet(state, place.plus(off), bytes, num)
             }
             Abs::Value { lookup, place } => {
-                let num = self.cut(value, bytes)?;
-                self.store_entry(state, lookup, place.plus(off), bytes, num)
+                let (num, place) = (self.cut(value, bytes)?, place.plus(off));
+                let num = self.over_first(lookup, place, bytes, num)?;
+                self.store_entry(state, lookup, place, bytes, num)
             }
-            Abs::Constant { map, .. } => {
+            Abs::Constant { map, .. } if self.object.maps[map].constant => {
                 let name = self.map_name(map);
-                refuse(format!("writes global data that is not zero at first (`{name}`)"))
+                refuse(format!("writes constant data (`{name}`)"))
             }
+            // From the start, then.
+            Abs::Constant { map, .. } => Err(Halt::Split(self.data_name(map))),
             other => refuse(format!("writes through {}", other.kind())),
         }
+    }
+
+    /// Whether the program writes global data that is not zero at first. Tables are, so its table
+    /// holds what is different: every number by exclusive or with what was there.
+    pub fn is_written(&self, map: usize) -> bool {
+        self.apart.contains(&self.data_name(map))
+    }
+
+    /// Names global data among places where ways are kept apart, behind those of maps.
+    fn data_name(&self, map: usize) -> usize {
+        self.labels() + self.object.maps.len() + map
+    }
+
+    /// A number of a map value as its table has it, or as the program does.
+    fn over_first(&mut self, lookup: u32, place: Place, bytes: u32, num: Num) -> Result<Num, Halt> {
+        let map = (u32::MAX - lookup) as usize;
+        if map >= self.object.maps.len() || !self.is_written(map) {
+            return Ok(num);
+        }
+        let first = self.load_constant(map, place, bytes)?;
+        Ok(self.binary(BinOp::Xor, num, first, 8 * bytes))
     }
 
     /// Members of `struct xdp_md`.
@@ -194,7 +233,18 @@ impl Lifter<'_> {
             return Ok(());
         }
         if place.var.is_some() && (front > place.off || place.off < 0) {
-            return refuse("writes at a varying place of headers that were put in front");
+            let Some(places) = place.var.and_then(|var| Some((var, self.places(var)?))) else {
+                return refuse("writes at a varying place of headers that were put in front");
+            };
+            let (var, places) = places;
+            for (at, known) in places {
+                let here = Place::at(place.off.wrapping_add(at as i64));
+                let old = self.load_packet(state, here, bytes)?;
+                let same = self.compare(CmpOp::Eq, false, var, known, 64);
+                let new = self.select(same, num, old);
+                self.store_packet(state, here, bytes, new)?;
+            }
+            return Ok(());
         }
         let off = self.offset(state, place)?;
         let value = self.value(num, 8 * bytes);
@@ -276,11 +326,47 @@ impl Lifter<'_> {
 
     /// Every number that a varying part may be, if there are few.
     pub fn places(&self, var: Num) -> Option<Vec<(u64, Num)>> {
+        if let Some(few) = var.id.and_then(|id| self.choice(id, 0)) {
+            let inside = few.into_iter().filter(|at| (var.lo..=var.hi).contains(at));
+            return Some(inside.map(|at| (at, Num::known(at))).collect());
+        }
         let stride = self.stride(var).max(1);
         let first = var.lo.checked_next_multiple_of(stride)?;
         let count = (var.hi.saturating_sub(first)) / stride + 1;
         let one = |nth| (first + nth * stride, Num::known(first + nth * stride));
         (count <= MOST_PLACES).then(|| (0..count).map(one).collect())
+    }
+
+    /// The numbers that a value is one of, where ways or conditions choose among known ones.
+    fn choice(&self, id: ValueId, depth: u32) -> Option<BTreeSet<u64>> {
+        if depth > 8 || self.body.ty(id).is_signed() {
+            return None;
+        }
+        let most = crate::emit::low(self.body.ty(id).bits()?.into());
+        let of = |id: &ValueId| self.choice(*id, depth + 1);
+        let both = |a: BTreeSet<u64>, b: BTreeSet<u64>| a.union(&b).copied().collect();
+        let found: BTreeSet<u64> = match self.body.def_op(id)? {
+            Op::Int(value) => BTreeSet::from([*value]),
+            Op::Cast(inner) => of(inner)?.into_iter().map(|value| value & most).collect(),
+            Op::Select { then, other, .. } => both(of(then)?, of(other)?),
+            Op::If { then, other, .. } => {
+                let nicforge_ir::ValueDef::Result(_, nth) = self.body.values[id].def else {
+                    return None;
+                };
+                let ways = [*then, *other].into_iter();
+                let yielded: Vec<ValueId> =
+                    ways.filter_map(|region| self.yielded(region, nth)).collect();
+                let each = yielded.iter().map(of).collect::<Option<Vec<_>>>()?;
+                each.into_iter().reduce(both)?
+            }
+            Op::Bin(BinOp::Add, a, b) => {
+                let (a, b) = (of(a)?, of(b)?);
+                let sums = a.iter().flat_map(|x| b.iter().map(|y| x.wrapping_add(*y) & most));
+                sums.collect()
+            }
+            _ => return None,
+        };
+        (found.len() as u64 <= MOST_PLACES).then_some(found)
     }
 
     /// What a number is a multiple of.

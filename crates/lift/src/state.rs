@@ -53,10 +53,22 @@ pub struct Lookup {
     pub stale: bool,
 }
 
+/// A record of a ring buffer that was reserved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    pub bytes: u32,
+    pub memory: Memory,
+}
+
 /// Where a redirected packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     Port(Num),
+    /// To every port in a device map; if `others` is not 0, but for the one it came by.
+    Ports {
+        map: usize,
+        others: Num,
+    },
     /// To the host side: another processor, or a socket.
     Stack,
     Host,
@@ -75,12 +87,15 @@ pub struct State {
     pub regs: [Abs; 11],
     pub frames: Vec<Frame>,
     pub lookups: BTreeMap<u32, Lookup>,
+    pub records: BTreeMap<u32, Record>,
     pub redirect: Option<Target>,
     /// Bytes the packet has at least, with those in front.
     pub at_least: i64,
     pub front: Front,
     /// Bytes of metadata in front of the packet, at negative places of `front`.
     pub metadata: i64,
+    /// Bytes of the frame, as it came, in front of the unread rest.
+    pub skipped: i64,
     /// How often the packet's ends moved.
     pub epoch: u32,
     /// Tail calls so far.
@@ -94,8 +109,8 @@ pub struct State {
 pub enum First {
     /// Bytes taken off the front.
     Behead(i64),
-    /// Bytes taken off the end.
-    Shorten(i64),
+    /// So many bytes more at the end, or fewer: a signed number of 32 bits.
+    Resize(Num),
 }
 
 impl State {
@@ -109,10 +124,12 @@ impl State {
             regs,
             frames: vec![frame],
             lookups: BTreeMap::new(),
+            records: BTreeMap::new(),
             redirect: None,
             at_least: 0,
             front: Front::default(),
             metadata: 0,
+            skipped: 0,
             epoch: 0,
             tail_calls: 0,
             first: None,
@@ -133,6 +150,18 @@ impl State {
             frame.memory.slots.values_mut().for_each(|(_, abs)| visit(abs));
         }
         self.front.memory.slots.values_mut().for_each(|(_, abs)| visit(abs));
+        for record in self.records.values_mut() {
+            record.memory.slots.values_mut().for_each(|(_, abs)| visit(abs));
+        }
+    }
+
+    /// Whether somebody still holds the packet's end.
+    pub fn holds_end(&mut self) -> bool {
+        let (now, mut found) = (self.epoch, false);
+        self.each(&mut |abs| {
+            found |= matches!(abs, Abs::PacketEnd { epoch, .. } if *epoch == now);
+        });
+        found
     }
 
     /// Narrows what is known of a value of αIR, wherever it is.
@@ -151,6 +180,7 @@ impl State {
             Abs::Packet { place, .. }
             | Abs::Stack { place, .. }
             | Abs::Value { place, .. }
+            | Abs::Record { place, .. }
             | Abs::Constant { place, .. } => {
                 if let Some(num) = &mut place.var {
                     one(num);

@@ -78,6 +78,13 @@ pub enum Abs {
         frame: usize,
         place: Place,
     },
+    /// Into a record of a ring buffer that was reserved and not given away yet.
+    Record {
+        record: u32,
+        place: Place,
+    },
+    /// A function of the program, by its first instruction.
+    Function(usize),
     /// A map itself.
     Map(usize),
     /// Into a value that lookup number `lookup` found, or null if it found nothing.
@@ -108,6 +115,8 @@ impl Abs {
             Abs::Packet { .. } => "a packet pointer",
             Abs::PacketEnd { .. } => "the packet's end",
             Abs::Stack { .. } => "a stack pointer",
+            Abs::Record { .. } => "a reserved record",
+            Abs::Function(_) => "a function",
             Abs::Map(_) => "a map",
             Abs::Value { .. } => "a pointer to a map value",
             Abs::Constant { .. } => "a pointer to constant data",

@@ -15,7 +15,7 @@ use crate::walk::Lifter;
 const XDP_ABORTED: u64 = 0;
 const XDP_DROP: u64 = 1;
 const XDP_PASS: u64 = 2;
-const XDP_TX: u64 = 3;
+pub const XDP_TX: u64 = 3;
 
 impl Lifter<'_> {
     /// Ends the handler.
@@ -58,6 +58,9 @@ impl Lifter<'_> {
                 let port = self.value(port, 32);
                 self.leave_for(state, "net_send", Some(port))?;
             }
+            (XDP_REDIRECT, Some(Target::Ports { map, others })) => {
+                self.leave_by_all(state, map, others)?;
+            }
             (XDP_REDIRECT, Some(Target::Stack)) => self.leave_for(state, "stack_recv", None)?,
             (XDP_REDIRECT, Some(Target::Host)) => self.leave_for(state, "host_recv", None)?,
             (other, _) => {
@@ -74,7 +77,7 @@ impl Lifter<'_> {
         Ok(())
     }
 
-    fn reason(&mut self, text: &str) -> ReasonId {
+    pub fn reason(&mut self, text: &str) -> ReasonId {
         let known = self.program.reasons.iter().find(|(_, reason)| reason.text == text);
         let known = known.map(|(id, _)| id);
         known.unwrap_or_else(|| {
@@ -96,7 +99,7 @@ impl Lifter<'_> {
     }
 
     /// Writes the headers that were put in front.
-    fn emit_front(&mut self, state: &mut State) -> Result<(), Halt> {
+    pub fn emit_front(&mut self, state: &mut State) -> Result<(), Halt> {
         let (pkt, bytes) = (self.pkt, state.front.bytes);
         let mut at = 0;
         while at < bytes {
@@ -124,13 +127,14 @@ impl Lifter<'_> {
     }
 
     /// An event that leaves.
-    fn event(&mut self, name: &str) -> EventId {
+    pub fn event(&mut self, name: &str) -> EventId {
         if let Some(known) = self.program.event_named(name) {
             return known;
         }
         let param = |name: &str, ty| Param { name: name.to_string(), ty, borrowed: false };
-        let mut params = vec![param("pkt", Type::Packet)];
-        if name == "net_send" {
+        let copies = name == "net_copy";
+        let mut params = vec![Param { borrowed: copies, ..param("pkt", Type::Packet) }];
+        if copies || name == "net_send" {
             params.push(param("port", Type::U32));
         }
         let event = Event {

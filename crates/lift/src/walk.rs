@@ -15,12 +15,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use nicforge_ir::{BlockId, Body, InstId, Op, Program, Span, TableId, ValueId};
 use nicforge_isa::ebpf::Insn;
 use nicforge_isa::ebpf::insn::{LDDW, SOURCE_REGISTER, class, width};
-use nicforge_isa::object::{Object, PSEUDO_MAP, PSEUDO_VALUE};
+use nicforge_isa::object::{Object, PSEUDO_FUNCTION, PSEUDO_MAP, PSEUDO_VALUE};
 
 use crate::chain::Chain;
 use crate::emit::{Cond, low};
 use crate::error::{Halt, refuse};
-use crate::flow::{CALL, EXIT, Flow, jumps, target};
+use crate::flow::{CALL, CALL_REGISTER, EXIT, Flow, jumps, target};
 use crate::helpers::number::TAIL_CALL;
 use crate::join::{Ends, Way};
 use crate::layout::Node;
@@ -33,8 +33,8 @@ use crate::value::{Abs, Num, Place};
 pub const MOST_STEPS: u32 = 400_000;
 /// Regions within regions at most, which bounds the thread's stack.
 pub const MOST_DEPTH: u32 = 1500;
-/// Functions within functions at most, as in the kernel.
-const MOST_FRAMES: usize = 8;
+/// Functions within functions at most: as many as in the kernel, and those that call callbacks.
+const MOST_FRAMES: usize = 16;
 
 /// Where a walk ends before the program does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -209,7 +209,13 @@ impl<'a> Lifter<'a> {
                         }
                     }
                 },
-                CALL if insn.src == 1 => at = enter(at, insn, &mut state)?,
+                CALL if insn.src == 1 => {
+                    at = enter(at, beside(at, insn.imm)?, &mut state)?;
+                }
+                CALL_REGISTER => match self.read(state.regs[usize::from(insn.dst.min(10))])? {
+                    Abs::Function(to) => at = enter(at, to, &mut state)?,
+                    other => return refuse(format!("calls {}", other.kind())),
+                },
                 CALL => return refuse("calls a function of the kernel (kfunc)"),
                 _ if jumps(insn) => at = target(self.insns, at).unwrap_or(usize::MAX),
                 code if matches!(code & 7, class::JMP | class::JMP32) => {
@@ -275,19 +281,20 @@ impl<'a> Lifter<'a> {
         Ok(match insn.src {
             0 => Abs::known(u64::from(insn.imm as u32) | u64::from(high as u32) << 32),
             PSEUDO_MAP => Abs::Map(index),
+            PSEUDO_FUNCTION => Abs::Function(beside(at, insn.imm)?),
             PSEUDO_VALUE => {
                 let Some(map) = self.object.maps.get(index) else {
                     return refuse("refers to data that is not there");
                 };
                 let place = Place::at(high.into());
                 // What loaders initialise and programs leave alone is constant too.
-                if map.constant || map.data.iter().any(|byte| *byte != 0) {
+                if map.constant || !self.is_written(index) && !map.is_zero() {
                     Abs::Constant { map: index, place }
                 } else {
                     Abs::Value { lookup: global(index), place }
                 }
             }
-            _ => return refuse("loads an address that only the kernel knows"),
+            _ => return refuse("loads an address that only the kernel knows (an extern symbol)"),
         })
     }
 
@@ -541,7 +548,13 @@ enum Next {
     Ended(Ended),
 }
 
-fn enter(at: usize, insn: Insn, state: &mut State) -> Result<usize, Halt> {
+/// The instruction that an immediate says from another one on.
+fn beside(at: usize, by: i32) -> Result<usize, Halt> {
+    usize::try_from(at as i64 + 1 + i64::from(by))
+        .map_err(|_| Halt::Refused("calls something before the program".to_string()))
+}
+
+fn enter(at: usize, to: usize, state: &mut State) -> Result<usize, Halt> {
     if state.frames.len() >= MOST_FRAMES {
         return refuse(format!("calls functions more than {MOST_FRAMES} deep"));
     }
@@ -551,8 +564,7 @@ fn enter(at: usize, insn: Insn, state: &mut State) -> Result<usize, Halt> {
     state.frames.push(Frame { back: at + 1, saved, memory: Memory::default() });
     state.regs[6..10].fill(Abs::Nothing);
     state.regs[10] = Abs::Stack { frame, place: Place::at(0) };
-    usize::try_from(at as i64 + 1 + i64::from(insn.imm))
-        .map_err(|_| Halt::Refused("calls something before the program".to_string()))
+    Ok(to)
 }
 
 /// Back to the caller: where it goes on.

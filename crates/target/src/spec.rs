@@ -427,6 +427,8 @@ pub enum Feature {
     LongLoops,
     /// Checksums over the payload.
     PayloadChecksum,
+    /// Packets that become longer at their end (`nf_extend`).
+    Extend,
     /// Functions of C files and libraries (`extern`, `--with`).
     CFunctions,
 }
@@ -484,7 +486,7 @@ pub struct OpCosts {
     /// Writing a header.
     pub emit: f64,
     pub emit_byte: f64,
-    /// `skip`, `trim`, `reset`, `len`.
+    /// `skip`, `trim`, `extend`, `reset`, `len`.
     pub cursor: f64,
     /// Instructions of a table op, without the memory's latency.
     pub table: f64,

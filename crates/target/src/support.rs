@@ -180,6 +180,7 @@ fn lacking(
         op if op.work() == Work::PacketSum => {
             need(Feature::PayloadChecksum, "checksums over the payload (nf_csum_payload)")
         }
+        Op::Extend { .. } => need(Feature::Extend, "packets that grow at their end (nf_extend)"),
         Op::Extern { name, .. } => {
             let there = on_host(target, Feature::CFunctions);
             let remedy = if there {

@@ -1,5 +1,6 @@
 //! What each op does: packets, tables, and what is not known.
 
+use nicforge_ir::verify::MAX_FRAME;
 use nicforge_ir::{InstId, Op, TableId, TableKind, Type, ValueId};
 
 use super::value::fit;
@@ -9,6 +10,9 @@ use crate::term::Op as TermOp;
 
 /// What [`super::Lowered::unknown`] calls the port a packet came in by.
 pub const PORT: &str = "the port of arrival";
+
+/// Bytes that an `extend` clears one by one at most.
+const MOST_CLEARED: u64 = 512;
 
 fn word(value: u64) -> Expr {
     Expr::Const(64, value)
@@ -82,6 +86,7 @@ impl Front<'_> {
             | Op::Store { .. }
             | Op::Skip { .. }
             | Op::Trim { .. }
+            | Op::Extend { .. }
             | Op::Reset { .. } => {
                 self.packet(id);
                 return Ok(());
@@ -203,9 +208,36 @@ impl Front<'_> {
         effects
     }
 
+    /// What is appended is zero, which is only followed where its length is known.
+    fn extend(&mut self, id: InstId, len: ValueId) {
+        let end = Expr::Slot(self.end);
+        let more = Expr::zext(self.int_as(len, 32), 64);
+        let behind = Expr::add(Expr::zext(end.clone(), 64), more);
+        let long = Expr::binary(TermOp::Ult, word(MAX_FRAME.into()), behind.clone());
+        let mut yes = Vec::new();
+        match self.body().def_op(len) {
+            Some(Op::Int(bytes)) if *bytes <= MOST_CLEARED => {
+                for at in 0..*bytes {
+                    let to = Expr::add(Expr::zext(end.clone(), 64), word(PACKET + at));
+                    yes.push(Effect::Store { address: to, bytes: 1, value: Expr::Const(8, 0) });
+                }
+            }
+            _ => self.note(id, "bytes by which the packet grew"),
+        }
+        yes.push(Effect::Set(self.end, Expr::extract(behind, 0, 32)));
+        let ok = self.body().insts[id].results[0];
+        yes.extend(self.set(ok, vec![Expr::Const(1, 1)]));
+        let no = self.set(ok, vec![Expr::Const(1, 0)]);
+        self.charged(id, Vec::new());
+        self.either(id, Expr::not(long), yes, no);
+    }
+
     /// Ops on the packet: a check against its end, then what they do.
     fn packet(&mut self, id: InstId) {
         let inst = &self.body().insts[id];
+        if let Op::Extend { len, .. } = inst.op {
+            return self.extend(id, len);
+        }
         let (cursor, end) = (Expr::Slot(self.cursor), Expr::Slot(self.end));
         let wide = |offset: Expr| Expr::zext(offset, 64);
         let size = |this: &Self, value: ValueId| this.shapes.size(this.body().ty(value)) as u64;

@@ -7,7 +7,7 @@ use nicforge_ir::{
     Entry, Input, InputEvent, Match, Output, Program, TableBackend, TableId, Verified,
 };
 use nicforge_lift::Lifted;
-use nicforge_run::xdp::{LARGEST_TEST_FRAME, Loader, Original, SMALLEST_FRAME};
+use nicforge_run::xdp::{LARGEST_TEST_FRAME, Loader, Message, Original, Ran, SMALLEST_FRAME};
 
 use super::compare::{self, Agreement};
 use crate::context::Failure;
@@ -69,6 +69,33 @@ impl Subject {
         ))
     }
 
+    /// Global data as the program has it, which the table holds as what is different.
+    fn since_first(&self, name: &str, list: &mut Contents) {
+        let Some((_, first)) = self.lifted.first.iter().find(|(own, _)| own == name) else {
+            return;
+        };
+        let mut value = first.clone();
+        if let Some((_, changed)) = list.first() {
+            value.iter_mut().zip(changed).for_each(|(byte, by)| *byte ^= by);
+        }
+        list.clear();
+        if value.iter().any(|byte| *byte != 0) {
+            list.push((vec![0; 4], value));
+        }
+    }
+
+    /// An interpreter that sees another time and other random numbers, if the program asks for any.
+    fn other_clock(&self, entries: &[(TableId, Entry)]) -> Result<Option<Interp<'_>>, Failure> {
+        let asks = |inst: &nicforge_ir::Inst| inst.op.reads_clock() || inst.op.draws();
+        let mut bodies = self.program.handlers.values().map(|handler| &handler.body);
+        if !bodies.any(|body| body.insts.values().any(asks)) {
+            return Ok(None);
+        }
+        let mut other = Interp::new(&self.program);
+        events::fill(&mut other, entries)?;
+        Ok(Some(other))
+    }
+
     /// Runs both and compares verdicts, packets and maps. Events by other ports than the first are
     /// left out: the kernel's test run knows one interface.
     pub fn judge(
@@ -85,10 +112,16 @@ impl Subject {
         let names = &self.lifted.maps;
         let name = |table: TableId| names.get(table.as_u32() as usize).map(String::as_str);
         for (table, entry) in entries {
-            if let Some(name) = name(*table) {
-                kernel.set(name, &key(entry), &entry.value).map_err(of)?;
+            let Some(name) = name(*table) else { continue };
+            match entry.value.split_at_checked(4) {
+                Some((key, value)) if self.lifted.listed.iter().any(|own| own == name) => {
+                    kernel.set(name, key, value).map_err(of)?;
+                }
+                _ => kernel.set(name, &key(entry), &entry.value).map_err(of)?,
             }
         }
+        let mut other = self.other_clock(entries)?;
+        let mut unsure = 0;
         let mut result = Agreement::default();
         for (nth, event) in events.iter().enumerate() {
             let Input::Net { port: 0, frame } = &event.input else { continue };
@@ -98,6 +131,12 @@ impl Subject {
             let got = kernel.run(frame).map_err(of)?;
             let fail = |e| Failure::user(format!("event {}: {e}", nth + 1));
             let want = interp.run(event).map_err(fail)?;
+            if let Some(other) = &mut other
+                && other.run(&at_another_time(event)).map_err(fail)? != want
+            {
+                unsure += 1;
+                continue;
+            }
             result.events += 1;
             match difference(&self.program, &want, &got) {
                 None => result.matching += 1,
@@ -107,22 +146,39 @@ impl Subject {
                 Some(_) => {}
             }
         }
+        if unsure > 0 {
+            errln!("{unsure} events were not compared: the time or random numbers decide them");
+        }
         for (table, def) in self.program.tables.iter() {
             let Some(name) = name(table) else { continue };
             if def.capacity > LARGEST_MAP {
                 errln!("map `{name}` was not compared: it has {} entries", def.capacity);
                 continue;
             }
-            let Some(got) = kernel.entries(name).map_err(of)? else { continue };
+            let Some(mut got) = kernel.entries(name).map_err(of)? else { continue };
             result.tables += 1;
-            let want = interp.dump(table).map_err(|e| Failure::user(e.to_string()))?;
-            let want: Vec<_> = want.into_iter().map(|entry| (entry.key, entry.value)).collect();
+            let mut want = contents(&interp, table)?;
+            self.since_first(name, &mut want);
+            if let Some(other) = &other {
+                let mut other = contents(other, table)?;
+                self.since_first(name, &mut other);
+                blank(&mut got, &want, &other);
+                let own = want.clone();
+                blank(&mut want, &own, &other);
+            }
             if want == got {
                 result.matching_tables += 1;
                 continue;
             }
             let other = want.iter().find(|one| !got.contains(one));
-            let other = other.map(|one| format!("lifted has {one:x?}")).or_else(|| {
+            let kernel = |key: &[u8]| {
+                let found = got.iter().find(|(own, _)| own == key);
+                found.map_or("nothing".to_string(), |(_, value)| format!("{value:x?}"))
+            };
+            let say = |one: &(Vec<u8>, Vec<u8>)| {
+                format!("lifted has {one:x?}, the kernel {}", kernel(&one.0))
+            };
+            let other = other.map(say).or_else(|| {
                 let more = got.iter().find(|one| !want.contains(one));
                 more.map(|one| format!("the kernel has {one:x?}"))
             });
@@ -130,6 +186,35 @@ impl Subject {
         }
         Ok(result)
     }
+}
+
+type Contents = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn contents(interp: &Interp, table: TableId) -> Result<Contents, Failure> {
+    let found = interp.dump(table).map_err(|e| Failure::user(e.to_string()))?;
+    Ok(found.into_iter().map(|entry| (entry.key, entry.value)).collect())
+}
+
+/// Leaves out what depends on the time or random numbers: entries that only one of two runs has,
+/// and bytes that they have otherwise.
+fn blank(list: &mut Contents, one: &Contents, other: &Contents) {
+    let find = |all: &Contents, key: &[u8]| {
+        all.iter().find(|(own, _)| own == key).map(|(_, value)| value.clone())
+    };
+    list.retain(|(key, _)| find(one, key).is_some() == find(other, key).is_some());
+    for (key, value) in list {
+        let (Some(one), Some(other)) = (find(one, key), find(other, key)) else { continue };
+        for (at, byte) in value.iter_mut().enumerate() {
+            *byte = if one.get(at) == other.get(at) { *byte } else { 0 };
+        }
+    }
+}
+
+/// The same event as if it had come later, and with other random numbers.
+fn at_another_time(event: &InputEvent) -> InputEvent {
+    // Every byte is another one than in times that are small.
+    let time_ns = 0x5a5a_5a5a_5a5a_5a5a + event.time_ns.wrapping_mul(977);
+    InputEvent { time_ns, seed: !event.seed, input: event.input.clone() }
 }
 
 /// The key as the kernel has it: LPM tries put the prefix length first.
@@ -141,7 +226,7 @@ fn key(entry: &Entry) -> Vec<u8> {
 }
 
 /// What the kernel did otherwise.
-fn difference(program: &Program, want: &[Output], got: &(u32, Vec<u8>)) -> Option<String> {
+fn difference(program: &Program, want: &[Output], got: &Ran) -> Option<String> {
     const NAMES: [&str; 5] = ["XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT"];
     let aside =
         |output: &&Output| matches!(output, Output::Log { .. } | Output::HostMessage { .. });
@@ -156,12 +241,33 @@ fn difference(program: &Program, want: &[Output], got: &(u32, Vec<u8>)) -> Optio
         Some(Output::Send { frame, .. } | Output::HostPacket { frame }) => (&[4], Some(frame)),
         Some(_) => (&[], None),
     };
-    let unknown = got.0 > 4 && verdicts.contains(&0);
-    if !verdicts.contains(&got.0) && !unknown {
-        let name = NAMES.get(got.0 as usize).copied().unwrap_or("an unknown verdict");
+    let unknown = got.verdict > 4 && verdicts.contains(&0);
+    if !verdicts.contains(&got.verdict) && !unknown {
+        let name = NAMES.get(got.verdict as usize).copied().unwrap_or("an unknown verdict");
         let list: Vec<String> = want.iter().map(|o| compare::describe(program, o)).collect();
         return Some(format!("the kernel says {name}, the lifted program {}", list.join(", ")));
     }
-    let frame = frame.filter(|frame| **frame != got.1)?;
-    Some(compare::frame_difference(frame, &got.1))
+    if let Some(frame) = frame.filter(|frame| **frame != got.frame) {
+        return Some(compare::frame_difference(frame, &got.frame));
+    }
+    got.messages.as_ref().and_then(|got| other_messages(program, want, got))
+}
+
+/// Which message to the host is not the same.
+fn other_messages(program: &Program, want: &[Output], got: &[Message]) -> Option<String> {
+    let sampled = program.structs.values().any(|def| def.name == nicforge_lift::SAMPLE);
+    let want: Vec<&Vec<u8>> = want
+        .iter()
+        .filter_map(|output| match output {
+            Output::HostMessage { bytes } => Some(bytes),
+            _ => None,
+        })
+        .collect();
+    let same = |(want, got): (&&Vec<u8>, &Message)| got.is(want, sampled);
+    if want.len() != got.len() {
+        let (want, got) = (want.len(), got.len());
+        return Some(format!("the kernel sent {got} messages, the lifted program {want}"));
+    }
+    let other = want.iter().zip(got).position(|pair| !same(pair))?;
+    Some(format!("message {other}: {:x?}, in the kernel {:x?}", want[other], got[other].bytes))
 }

@@ -6,11 +6,11 @@
 
 use std::fmt::Write;
 
+use nicforge_ir::{Body, Program, alive, row, verify::MAX_FRAME};
 use nicforge_ir::{
     CommuteOp, Direction, EventId, HandlerId, Op, Room, Side, Span, TableId, TableKind, Type,
     Verified,
 };
-use nicforge_ir::{Program, alive, row, verify::MAX_FRAME};
 
 use crate::c::LineStyle;
 use crate::c::body::Unsupported;
@@ -358,6 +358,9 @@ pub(crate) fn table_use(
     (written && users > 1, if plain || ops.len() != 1 { None } else { Some(ops[0]) })
 }
 
+/// Bytes behind the longest frame where a program appends some: as many as the kernel's page has.
+const TAIL_ROOM: u32 = 4096;
+
 /// How many events may wait for a worker, and what becomes of one more. Comparisons want
 /// everything: in them queues have the room of rings. So have queues that wait before a stage which
 /// restores order: it may want to see what comes by another way first.
@@ -484,6 +487,11 @@ pub(crate) fn constants(program: &Program, pipeline: &Pipeline, host: &HostArtif
         ("ALIVE", alive::most_alive(program).unwrap_or(0)),
     ] {
         let _ = writeln!(out, "#define NF_{name} {value}u");
+    }
+    let extends =
+        |body: &Body| body.insts.values().any(|inst| matches!(inst.op, Op::Extend { .. }));
+    if program.handlers.values().any(|handler| extends(&handler.body)) {
+        let _ = writeln!(out, "#define NF_TAIL_ROOM {TAIL_ROOM}");
     }
     out.push_str(&timers(program));
     out.push_str(

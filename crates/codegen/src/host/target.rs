@@ -412,6 +412,16 @@ impl Target for Host<'_> {
         e.line(&format!("    end -= {rest} - {keep};"));
     }
 
+    fn extend(e: &mut E<'_, Self>, ok: &str, by: &str) {
+        let no_room = e.dialect.target.no_room;
+        e.line(&format!("if ({ok})"));
+        e.line(&format!("    data = nf_extend(pkt, data, &end, (u32){by});"));
+        e.line("if (__builtin_expect(!data, 0)) {");
+        e.line(&format!("    nf_drop(env, pkt, {no_room});"));
+        e.line("    return;");
+        e.line("}");
+    }
+
     fn move_head(e: &mut E<'_, Self>, by: &str, constant: Option<i64>) {
         let no_room = e.dialect.target.no_room;
         match constant {

@@ -76,6 +76,9 @@ pub trait Target: Sized {
     /// Prints the cut of the unread rest, `rest` bytes, to `keep` bytes, if `ok`.
     fn trim(e: &mut E<'_, Self>, ok: &str, keep: &str, rest: &str);
 
+    /// Prints the append of `by` zero bytes to the frame, if `ok`.
+    fn extend(e: &mut E<'_, Self>, ok: &str, by: &str);
+
     /// Whether the frame's start may be moved before it leaves, so that it does not become too
     /// short.
     fn may_move_early(_e: &E<'_, Self>) -> bool {
@@ -275,6 +278,7 @@ fn moves_packets(body: &Body, block: BlockId) -> bool {
             Op::Extract { .. }
                 | Op::Skip { .. }
                 | Op::Trim { .. }
+                | Op::Extend { .. }
                 | Op::Emit { .. }
                 | Op::Reset { .. }
         );
@@ -310,6 +314,7 @@ impl<T: Target> Dialect for InPlace<T> {
             Op::Store { off, value, .. } => packet::store(e, inst, off, value),
             Op::Skip { len, .. } => packet::skip(e, inst, len),
             Op::Trim { len, .. } => packet::trim(e, inst, len),
+            Op::Extend { len, .. } => packet::extend(e, inst, len),
             Op::Emit { value, .. } => packet::emit(e, inst, value),
             Op::Reset { .. } => packet::reset(e),
             Op::Len { .. } => {

@@ -9,6 +9,7 @@
 //! Where paths with different offsets meet, the cursor moves into a C variable and emitted headers
 //! into a staging area; that is always right, only slower.
 
+use nicforge_ir::verify::MAX_FRAME;
 use nicforge_ir::{InstId, Op, Type, ValueId};
 
 use super::state::{Cursor, Emits, Emitted};
@@ -306,6 +307,34 @@ pub fn trim<T: Target>(e: &mut E<'_, T>, inst: InstId, len: ValueId) {
     T::trim(e, &name, &keep, &rest);
     forget(e);
     // What was there before the cut may be gone.
+    e.dialect.proves.clear();
+}
+
+/// Prints `ok = extend pkt, len`.
+pub fn extend<T: Target>(e: &mut E<'_, T>, inst: InstId, len: ValueId) {
+    let ok = e.body.insts[inst].results[0];
+    let cursor = settled(e);
+    let emitted = match &e.state.emits {
+        Emits::List(list) => Ok(list.iter().map(|item| item.size).sum::<u32>()),
+        Emits::Staged => Err("staged_len".to_string()),
+    };
+    // What was read comes back with a reset, so the frame as it lies there counts as well.
+    let more = match (&cursor, &emitted) {
+        (Ok(at), Ok(emitted)) => emitted.saturating_sub(*at).to_string(),
+        _ => {
+            let text = |known: &Result<u32, String>| {
+                known.as_ref().map_or_else(|name| format!("(u32){name}"), u32::to_string)
+            };
+            let (at, emitted) = (text(&cursor), text(&emitted));
+            format!("({emitted} > {at} ? {emitted} - {at} : 0)")
+        }
+    };
+    let by = e.operand(len);
+    let fits = format!("(u64)nf_frame_length(data, end) + {more} + (u32){by} <= {}", MAX_FRAME);
+    e.define(inst, ok, &fits);
+    let name = e.text(ok);
+    T::extend(e, &name, &by);
+    forget(e);
     e.dialect.proves.clear();
 }
 

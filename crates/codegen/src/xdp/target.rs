@@ -344,6 +344,14 @@ impl Target for Xdp<'_> {
         reload(e);
     }
 
+    /// The kernel clears what it appends.
+    fn extend(e: &mut E<'_, Self>, ok: &str, by: &str) {
+        let fail = e.dialect.target.no_room();
+        e.line(&format!("if ({ok} && bpf_xdp_adjust_tail(ctx, (int){by}))"));
+        e.line(&format!("    return {fail};"));
+        reload(e);
+    }
+
     fn move_head(e: &mut E<'_, Self>, by: &str, _constant: Option<i64>) {
         let fail = e.dialect.target.no_room();
         e.line(&format!("if (bpf_xdp_adjust_head(ctx, {by}))"));

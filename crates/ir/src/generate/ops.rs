@@ -178,7 +178,12 @@ impl Gen<'_, '_, '_> {
             }
             6 => {
                 // Not too short: a packet trimmed to almost nothing would hide what follows.
-                let len = self.b.int(20 + self.d.below(40) as u64, Type::U32);
+                let number = self.d.below(40) as u64;
+                if self.options.extend && number < 20 {
+                    let len = self.b.int(number, Type::U32);
+                    return self.push_kept(Op::Extend { pkt, len }, Type::BOOL);
+                }
+                let len = self.b.int(20 + number, Type::U32);
                 self.push_kept(Op::Trim { pkt, len }, Type::BOOL);
             }
             7 => {

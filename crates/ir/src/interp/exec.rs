@@ -287,6 +287,11 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
                 let ok = self.packet(frame, *pkt).trim(len);
                 frame.set(results[0], Val::Int(ok as u64));
             }
+            Op::Extend { pkt, len } => {
+                let len = self.u32(frame, *len);
+                let ok = self.packet(frame, *pkt).extend(len);
+                frame.set(results[0], Val::Int(ok as u64));
+            }
             Op::Emit { pkt, value } => {
                 let bytes = self.bytes(frame, *value);
                 self.packet(frame, *pkt).emit(&bytes);

@@ -52,6 +52,17 @@ impl Packet {
         enough
     }
 
+    /// Appends zeros to the rest, unless the frame would become too long: with all of its head,
+    /// which `reset` brings back, or with what was emitted.
+    pub fn extend(&mut self, len: u32) -> bool {
+        let longest = self.data.len().max(self.emitted.len() + self.rest().len());
+        let enough = longest as u64 + u64::from(len) <= u64::from(MAX_FRAME);
+        if enough {
+            self.data.resize(self.data.len() + len as usize, 0);
+        }
+        enough
+    }
+
     /// Appends to what goes before the rest, unless the frame would become too long.
     pub fn emit(&mut self, bytes: &[u8]) {
         if self.emitted.len() + bytes.len() + self.rest().len() <= MAX_FRAME as usize {

@@ -117,6 +117,18 @@ fn reset_forgets_emits_but_not_stores_and_trims() {
 }
 
 #[test]
+fn extend_appends_zeros_up_to_the_longest_frame() {
+    let body =
+        "%two: u32 = 2 %most: u32 = 65535 %v: u16 = 65535 %four: u32 = 4 %a: u1 = skip %pkt, %two
+        emit %pkt, %v %b: u1 = extend %pkt, %two %c: u1 = extend %pkt, %most
+        %d: u1 = store %pkt, %two, %v %n: u32 = len %pkt log \"{}{}{}{} {}\"(%a, %b, %c, %d, %n)";
+    assert_eq!(logs(body, &[1, 2, 3, 4]), ["1101 4"]);
+    assert_eq!(sent(body, &[1, 2, 3, 4]), [255, 255, 3, 4, 255, 255]);
+    let again = format!("{body} %e: u1 = trim %pkt, %two %f: u1 = extend %pkt, %four");
+    assert_eq!(sent(&again, &[1, 2, 3, 4]), [255, 255, 3, 4, 0, 0, 0, 0]);
+}
+
+#[test]
 fn loads_stores_and_skips_check_the_end() {
     let body = "%three: u32 = 3 %big: u32 = 4294967295 %a: u1, %x: u16 = load %pkt, %three %four: u32 = 4
         %b: u1, %y: u16 = load %pkt, %four %c: u1, %z: u16 = load %pkt, %big %d: u1 = store %pkt, %four, %x

@@ -135,6 +135,13 @@ ops! {
             len: ValueId = LENGTH,
         } "trim {pkt}, {len}" as "ok", Types(&[U1]), READS_PACKET | WRITES_PACKET, Cursor;
 
+        /// Lengthens the unread rest by `len` zero bytes: `ok: u1` (0 and no change if the frame
+        /// would become longer than any may be).
+        Extend {
+            pkt: ValueId = Packet,
+            len: ValueId = LENGTH,
+        } "extend {pkt}, {len}" as "ok", Types(&[U1]), READS_PACKET | WRITES_PACKET, Cursor;
+
         /// Appends a value's bytes to what goes before the unread rest.
         Emit {
             pkt: ValueId = Packet,

@@ -318,7 +318,10 @@ impl Lower<'_> {
                 self.immediate(low(insn.dst), offset);
                 self.map_base(insn.imm as u32, high(insn.dst))
             }
-            _ => Err("a function's address is not supported on the NFP".to_string()),
+            _ => {
+                Err("an address of a function or of the kernel is not supported on the NFP"
+                    .to_string())
+            }
         }
     }
 

@@ -61,6 +61,11 @@ pub struct Shapes {
 }
 
 impl Map {
+    /// Whether global data is zero at first, or the map has none.
+    pub fn is_zero(&self) -> bool {
+        self.data.iter().all(|byte| *byte == 0)
+    }
+
     /// Takes a map with a value per CPU, or one that evicts, for the plain hash map or array.
     pub fn make_plain(&mut self) {
         // Hash map: per CPU, with eviction, both. Array: per CPU.
@@ -151,6 +156,10 @@ pub enum ObjectError {
 /// Source of `lddw`: a map's address, and the address of a value in it.
 pub const PSEUDO_MAP: u8 = 1;
 pub const PSEUDO_VALUE: u8 = 2;
+/// The address of something that the kernel has, or that nobody knows.
+pub const PSEUDO_KERNEL: u8 = 3;
+/// The immediate is where a function is, as in a call.
+pub const PSEUDO_FUNCTION: u8 = 4;
 const PSEUDO_CALL: u8 = 1;
 /// Source of a call of a function of the kernel, whose number the loader fills in.
 const KERNEL_CALL: u8 = 2;
@@ -173,6 +182,7 @@ enum Reference {
     Map(usize),
     Value(usize, i64),
     Call(SectionIndex, u64),
+    Function(SectionIndex, u64),
     Unknown,
 }
 
@@ -405,10 +415,19 @@ fn reference(
         RELOCATE_ADDRESS => match (places.get(&(section, symbol.address())), data.get(&section)) {
             (Some(map), _) => Reference::Map(*map),
             (_, Some(map)) => Reference::Value(*map, symbol.address() as i64 + i64::from(insn.imm)),
+            // The function's address in its section is in the symbol or, of a section's symbol, in
+            // the immediate.
+            _ if insn.code == ebpf::LDDW && is_code(elf, section) => {
+                Reference::Function(section, symbol.address().wrapping_add_signed(insn.imm.into()))
+            }
             _ => Reference::Unknown,
         },
         _ => Reference::Unknown,
     }
+}
+
+fn is_code(elf: &Elf, section: SectionIndex) -> bool {
+    elf.section_by_index(section).is_ok_and(|found| found.kind() == object::SectionKind::Text)
 }
 
 fn find_programs(
@@ -507,6 +526,11 @@ fn link(
                     calls.push((base + offset, (*to, *at)));
                     wanted.push((*to, *at));
                 }
+                Some(Reference::Function(to, at)) => {
+                    insn.src = PSEUDO_FUNCTION;
+                    calls.push((base + offset, (*to, *at)));
+                    wanted.push((*to, *at));
+                }
                 Some(Reference::Map(map)) => {
                     insn.src = PSEUDO_MAP;
                     insn.imm = *map as i32;
@@ -516,15 +540,7 @@ fn link(
                     insn.imm = *map as i32;
                 }
                 Some(Reference::Unknown) if insn.code == 0x85 => insn.src = KERNEL_CALL,
-                Some(Reference::Unknown) if insn.code == ebpf::LDDW => {
-                    let at = line.as_ref().map_or(String::new(), |line: &Line| {
-                        format!(" ({}:{})", line.file, line.line)
-                    });
-                    return Err(fail(format!(
-                        "instruction {} refers to a symbol that is no map, no global data and no function{at}",
-                        first + offset
-                    )));
-                }
+                Some(Reference::Unknown) if insn.code == ebpf::LDDW => insn.src = PSEUDO_KERNEL,
                 _ => {}
             }
             if offset > 0

@@ -5,6 +5,9 @@ use nicforge_ir::{InputEvent, Output, ReasonId, TableId};
 use crate::fault::Fault;
 use crate::xdp::XdpError;
 
+/// Ports that are counted one by one; packets copied to others are no port's.
+const MOST_PORTS: usize = 256;
+
 /// Result of a live run.
 #[derive(Clone, Debug)]
 pub struct LiveRun {
@@ -144,7 +147,12 @@ impl LiveReport {
     pub(super) fn count(&mut self, output: &Output) {
         match output {
             Output::Send { port, frame } => {
-                self.sent[*port as usize] += 1;
+                // Tables may name ports that the program does not have.
+                let port = *port as usize;
+                if port < MOST_PORTS {
+                    self.sent.resize(self.sent.len().max(port + 1), 0);
+                    self.sent[port] += 1;
+                }
                 self.bytes_sent += frame.len() as u64;
             }
             Output::Stack { .. } => self.stack += 1,

@@ -8,14 +8,26 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, ProgramType, libb
 
 use super::error::XdpError;
 use super::load::{load, open};
+use super::messages::{Message, Messages};
 use super::test_run::run_once;
 use crate::pin::Pinned;
 
 /// Room for a packet that grew, in the kernel's test run.
 const LARGEST_OUT: usize = 2 * 4096;
 
+/// What a run did.
+pub struct Ran {
+    pub verdict: u32,
+    /// The frame afterwards.
+    pub frame: Vec<u8>,
+    /// What was sent to the host; none where this cannot be read.
+    pub messages: Option<Vec<Message>>,
+}
+
 /// An object of which one program can run.
 pub struct Original {
+    // Before the maps that it reads.
+    messages: Messages,
     object: Object,
     function: String,
     /// Per-CPU maps are read where the program ran.
@@ -73,7 +85,9 @@ impl Original {
         }
         let pinned = Pinned::to(0);
         let object = load(opened)?;
-        let original = Original { object, function: function.to_string(), cpu: 0, _pinned: pinned };
+        let messages = Messages::of(&object)?;
+        let function = function.to_string();
+        let original = Original { messages, object, function, cpu: 0, _pinned: pinned };
         for (map, slot, callee) in loader.tail_calls {
             let called = original.object.progs().find(|p| p.name().to_str() == Some(callee));
             let Some(called) = called else { continue };
@@ -83,11 +97,11 @@ impl Original {
         Ok(original)
     }
 
-    /// Runs the program on a frame: its verdict, and the frame afterwards.
+    /// Runs the program on a frame.
     ///
     /// # Errors
     /// The kernel does not run it.
-    pub fn run(&self, frame: &[u8]) -> Result<(u32, Vec<u8>), XdpError> {
+    pub fn run(&self, frame: &[u8]) -> Result<Ran, XdpError> {
         let own = self.object.progs().find(|p| p.name().to_str() == Some(&self.function));
         let program = own.ok_or_else(|| {
             XdpError::Contract(format!("there is no program `{}`", self.function))
@@ -96,7 +110,7 @@ impl Original {
         let run = run_once(program.as_fd(), frame, Some(&mut out), 1)?;
         out.truncate(run.length);
         out.drain(..run.metadata);
-        Ok((run.verdict, out))
+        Ok(Ran { verdict: run.verdict, frame: out, messages: self.messages.take()? })
     }
 
     fn map(&self, name: &str) -> Result<MapHandle, XdpError> {
