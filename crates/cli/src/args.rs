@@ -81,6 +81,12 @@ pub enum Command {
     ///
     /// Such as: why is this stage not replicated, why is this table there.
     Explain(Explain),
+    /// Say what this machine has of what Nicforge uses
+    ///
+    /// Compilers, libraries, simulators and what the kernel allows: where each is, which version,
+    /// what needs it, and the command that installs the rest. Exit status 3 where
+    /// even a program in the interpreter could not run, else 0.
+    Doctor(Doctor),
     /// Say what a diagnostic's code means, with examples
     ExplainError(ExplainError),
     /// Write one HTML page: source, plans and what limits them
@@ -105,6 +111,13 @@ pub enum TargetsAction {
         /// Name of a target, or a .toml file
         target: String,
     },
+}
+
+#[derive(ClapArgs)]
+pub struct Doctor {
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(ClapArgs)]

@@ -19,6 +19,7 @@ const JOBS: &[(&str, &[&str])] = &[
     ("Plan and predict", &["sim", "bound", "explain", "sweep", "validate"]),
     ("While it runs", &["table", "metrics", "reload"]),
     ("Hosts, sPIN, boards", &["balance", "spin", "kit"]),
+    ("This machine", &["doctor"]),
 ];
 
 /// Reads the command line.

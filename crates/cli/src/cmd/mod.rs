@@ -7,6 +7,7 @@ mod bound;
 pub mod build;
 mod check;
 mod compare;
+mod doctor;
 mod explain;
 mod explain_error;
 pub mod fpga;
@@ -89,6 +90,7 @@ pub fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Spin(args) => spin::run(args),
         Command::Sweep(args) => sweep::run(&args),
         Command::Balance(args) => balance::run(args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Explain(args) => explain::run(args),
         Command::ExplainError(args) => explain_error::run(&args),
         Command::Report(args) => report::run(args),
