@@ -13,7 +13,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 pub use bound::*;
 pub use plan::*;
 pub use running::*;
-pub use screen::{list, parse};
+pub use screen::{command, list, parse, plain};
 
 #[derive(Parser)]
 #[command(
@@ -87,6 +87,12 @@ pub enum Command {
     /// what needs it, and the command that installs the rest. Exit status 3 where
     /// even a program in the interpreter could not run, else 0.
     Doctor(Doctor),
+    /// Print what completes commands in a shell
+    ///
+    /// Such as: nicforge completions bash > /etc/bash_completion.d/nicforge
+    Completions(Completions),
+    /// Write pages for man, one for each command
+    Man(Manual),
     /// Say what a diagnostic's code means, with examples
     ExplainError(ExplainError),
     /// Write one HTML page: source, plans and what limits them
@@ -118,6 +124,19 @@ pub struct Doctor {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Completions {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(ClapArgs)]
+pub struct Manual {
+    /// Where to write them
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
 }
 
 #[derive(ClapArgs)]

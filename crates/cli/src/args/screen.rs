@@ -19,7 +19,7 @@ const JOBS: &[(&str, &[&str])] = &[
     ("Plan and predict", &["sim", "bound", "explain", "sweep", "validate"]),
     ("While it runs", &["table", "metrics", "reload"]),
     ("Hosts, sPIN, boards", &["balance", "spin", "kit"]),
-    ("This machine", &["doctor"]),
+    ("This machine", &["doctor", "completions", "man"]),
 ];
 
 /// Reads the command line.
@@ -34,6 +34,11 @@ pub fn command() -> Command {
     let command = Args::command();
     let template = screen(&command);
     command.help_template(template)
+}
+
+/// The whole command line with clap's own form of help, for pages of `man`.
+pub fn plain() -> Command {
+    Args::command()
 }
 
 /// Every command with what it is for, by job.

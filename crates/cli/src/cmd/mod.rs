@@ -26,6 +26,7 @@ pub mod rates;
 mod reload;
 mod report;
 pub mod run;
+mod shell;
 mod sim;
 mod sim_print;
 pub mod spin;
@@ -90,6 +91,11 @@ pub fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Spin(args) => spin::run(args),
         Command::Sweep(args) => sweep::run(&args),
         Command::Balance(args) => balance::run(args),
+        Command::Completions(args) => {
+            shell::completions(&args);
+            Ok(())
+        }
+        Command::Man(args) => shell::manual(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Explain(args) => explain::run(args),
         Command::ExplainError(args) => explain_error::run(&args),
