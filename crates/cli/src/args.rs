@@ -1,6 +1,7 @@
 //! The command line.
 
 mod bound;
+mod installed;
 mod plan;
 mod running;
 mod screen;
@@ -150,6 +151,7 @@ pub struct ExplainError {
 pub struct Source {
     /// C source, an XDP object (FILE.o or FILE.o:SECTION), .air text, or a folder with a source of
     /// the same name
+    #[arg(value_parser = installed::program())]
     pub program: PathBuf,
     /// Of an XDP object with several programs: the one that is meant, by function or section
     #[arg(long = "program", value_name = "NAME")]
@@ -324,7 +326,7 @@ pub struct Build {
 #[derive(ClapArgs)]
 pub struct SourceOrList {
     /// C source (or .air text), or a folder with a source of the same name
-    #[arg(required_unless_present = "list_passes")]
+    #[arg(required_unless_present = "list_passes", value_parser = installed::program())]
     pub program: Option<PathBuf>,
     /// Of an XDP object with several programs: the one that is meant, by function or section
     #[arg(long = "program", value_name = "NAME")]
