@@ -3,9 +3,10 @@
 # make test   everything CI runs
 # make soak   the long runs: fuzzing and thousands of random programs
 # make mutants  how many small mistakes the tests of a crate find (needs cargo-mutants)
+# make dist   a wheel in dist/ with the command, examples and man pages: pip install dist/nicforge-*.whl
 # All install what they need on a Debian 12 machine (as root or with sudo); the second time takes seconds.
 
-.PHONY: demo check test mutants soak bench bootstrap build clean
+.PHONY: dist demo check test mutants soak bench bootstrap build clean
 
 build:
 	@scripts/bootstrap.sh --build
@@ -13,6 +14,10 @@ build:
 
 bootstrap:
 	@scripts/bootstrap.sh
+
+dist: build
+	@. scripts/env.sh && NICFORGE_BINARY=target/release/nicforge python3 -m pip -q wheel --no-deps -w dist .
+	@ls dist/nicforge-*.whl
 
 demo: build
 	@. scripts/env.sh && as_root target/release/nicforge run examples/nf_chain/nf_chain.c --target xdp

@@ -1,8 +1,10 @@
 //! The command line.
 
 mod bound;
+mod installed;
 mod plan;
 mod running;
+mod screen;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,17 +14,22 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 pub use bound::*;
 pub use plan::*;
 pub use running::*;
+pub use screen::{command, list, parse, plain};
 
 #[derive(Parser)]
 #[command(
     name = "nicforge",
     version,
     about = "Write a packet program once; run it on any NIC",
-    max_term_width = 110
+    max_term_width = 110,
+    arg_required_else_help = true
 )]
 pub struct Args {
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
+    /// Print every command with what it is for
+    #[arg(long, exclusive = true)]
+    pub list: bool,
 }
 
 #[derive(Subcommand)]
@@ -35,12 +42,15 @@ pub enum Command {
     Run(Run),
     /// Compare a target with the interpreter, packet by packet
     Verify(Verify),
-    /// Write programs for a target, packets, expected outputs and a runner, for tests where the NIC
-    /// is
+    /// Write what tests of a target need where the NIC is
+    ///
+    /// A folder with programs for the target, packets, expected outputs and a runner.
     Kit(Kit),
-    /// Show every step one packet takes through a program, on source lines
+    /// Show every step one packet takes through a program
+    ///
+    /// Operation by operation, on source lines, with the values that were read and written.
     Trace(Trace),
-    /// Guarantee a worst-case rate of a compiled program, with the packet that causes it
+    /// Guarantee a worst-case rate, with the packet that causes it
     Bound(Bound),
     /// Compare models with published measurements
     Validate(Validate),
@@ -54,20 +64,41 @@ pub enum Command {
     New(New),
     /// List the targets there are, or show one's specification
     Targets(Targets),
-    /// Find the pipeline, replicas and memories that suit a program on a target
+    /// Find the pipeline, replicas and memories for a target
     Plan(Plan),
-    /// Simulate a planned program on a NIC: rates, latency, queues, power
+    /// Simulate a plan on a NIC: rates, latency, queues, power
     Sim(Sim),
-    /// Build and run sPIN handlers: C on RISC-V handler units of a NIC
+    /// Build and run sPIN handlers: C on RISC-V units of a NIC
     Spin(crate::cmd::spin::Spin),
-    /// Run a command over every combination of values: targets, programs, workloads, policies; a
-    /// table and a plot
+    /// Run a command over every combination of values
+    ///
+    /// Values may be targets, programs, workloads, policies; what comes out is a table and a plot.
     Sweep(crate::cmd::sweep::Sweep),
-    /// Share load between a NIC and a host that sleeps when it can: simulate, plan, profile, run
+    /// Share load between a NIC and a host that sleeps when it can
+    ///
+    /// Simulate, plan, profile and run it.
     Balance(crate::cmd::balance::Balance),
-    /// Answer questions about a plan: why is this stage not replicated, why is this table there
+    /// Answer questions about a plan
+    ///
+    /// Such as: why is this stage not replicated, why is this table there.
     Explain(Explain),
-    /// Write one HTML page with source, plans and what limits them, target by target
+    /// Say what this machine has of what Nicforge uses
+    ///
+    /// Compilers, libraries, simulators and what the kernel allows: where each is, which version,
+    /// what needs it, and the command that installs the rest. Exit status 3 where
+    /// even a program in the interpreter could not run, else 0.
+    Doctor(Doctor),
+    /// Print what completes commands in a shell
+    ///
+    /// Such as: nicforge completions bash > /etc/bash_completion.d/nicforge
+    Completions(Completions),
+    /// Write pages for man, one for each command
+    Man(Manual),
+    /// Say what a diagnostic's code means, with examples
+    ExplainError(ExplainError),
+    /// Write one HTML page: source, plans and what limits them
+    ///
+    /// For all targets side by side.
     Report(Report),
 }
 
@@ -89,11 +120,38 @@ pub enum TargetsAction {
     },
 }
 
+#[derive(ClapArgs)]
+pub struct Doctor {
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Completions {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(ClapArgs)]
+pub struct Manual {
+    /// Where to write them
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+}
+
+#[derive(ClapArgs)]
+pub struct ExplainError {
+    /// The code, such as NF0023; without one all codes are listed
+    pub code: Option<String>,
+}
+
 /// A program and how to compile it.
 #[derive(Clone, Default, ClapArgs)]
 pub struct Source {
     /// C source, an XDP object (FILE.o or FILE.o:SECTION), .air text, or a folder with a source of
     /// the same name
+    #[arg(value_parser = installed::program())]
     pub program: PathBuf,
     /// Of an XDP object with several programs: the one that is meant, by function or section
     #[arg(long = "program", value_name = "NAME")]
@@ -268,7 +326,7 @@ pub struct Build {
 #[derive(ClapArgs)]
 pub struct SourceOrList {
     /// C source (or .air text), or a folder with a source of the same name
-    #[arg(required_unless_present = "list_passes")]
+    #[arg(required_unless_present = "list_passes", value_parser = installed::program())]
     pub program: Option<PathBuf>,
     /// Of an XDP object with several programs: the one that is meant, by function or section
     #[arg(long = "program", value_name = "NAME")]

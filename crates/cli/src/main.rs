@@ -10,16 +10,16 @@ mod args;
 mod backend;
 mod by_target;
 mod cmd;
+mod codes;
 mod context;
 mod events;
 mod interrupt;
 mod program;
 mod text;
 
+use std::io::IsTerminal;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
-
-use clap::Parser;
 
 fn main() -> ExitCode {
     let words: Vec<std::ffi::OsString> = std::env::args_os().skip(1).collect();
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         eprintln!("{}", failure.message);
         return ExitCode::from(failure.code);
     }
-    let args = args::Args::parse();
+    let args = args::parse();
     // Output into a closed pipe unwinds, so that everything that was made is removed; see `out`.
     let result = catch_unwind(AssertUnwindSafe(|| {
         let result = interrupt::catch().and_then(|()| cmd::dispatch(args));
@@ -38,6 +38,7 @@ fn main() -> ExitCode {
             }
             if !failure.message.is_empty() {
                 errln!("{}", failure.message.trim_end());
+                explain(&failure.message);
             }
             failure.code
         })
@@ -47,5 +48,14 @@ fn main() -> ExitCode {
         Ok(Err(code)) => ExitCode::from(code),
         Err(panic) if panic.is::<out::Closed>() => ExitCode::from(out::CLOSED_STATUS),
         Err(panic) => resume_unwind(panic),
+    }
+}
+
+/// Says how to learn more about a diagnostic, to a person at a terminal.
+fn explain(message: &str) {
+    if let Some(code) = codes::in_message(message)
+        && std::io::stderr().is_terminal()
+    {
+        errln!("\nnicforge explain-error {} says more", code.id);
     }
 }

@@ -17,6 +17,7 @@ use nicforge_target::Target;
 use nicforge_target::support::{self, calls_c_on_host};
 
 use crate::args::{Loader, Source};
+use crate::codes;
 use crate::context::{Failure, Runtime, color};
 
 /// A program as its author wrote it, checked.
@@ -248,7 +249,7 @@ pub fn unsupported(program: &Program, errors: &[Unsupported]) -> Failure {
     let list: Vec<Diagnostic> = errors
         .iter()
         .map(|e| {
-            Diagnostic::error("NF0900", e.span, e.message.clone())
+            Diagnostic::error(codes::UNSUPPORTED.id, e.span, e.message.clone())
                 .label("not on this target")
                 .help(e.help.clone())
         })
@@ -261,11 +262,14 @@ pub fn kernel_failure(program: &Program, error: XdpError) -> Failure {
     if let XdpError::Refused { source_line: Some((file, line)), reason, log_path, .. } = &error
         && let Some(span) = line_span(program, file, *line)
     {
-        let diagnostic =
-            Diagnostic::error("NF0901", span, "the kernel's verifier refuses the program here")
-                .label(reason.clone())
-                .help(crate::cmd::tried::remedy(reason).to_string())
-                .note(format!("the kernel's complete log is in {}", log_path.display()));
+        let diagnostic = Diagnostic::error(
+            codes::VERIFIER.id,
+            span,
+            "the kernel's verifier refuses the program here",
+        )
+        .label(reason.clone())
+        .help(crate::cmd::tried::remedy(reason).to_string())
+        .note(format!("the kernel's complete log is in {}", log_path.display()));
         return Failure::rendered(frontend::render_all(&[diagnostic], &program.files, color()));
     }
     Failure::of(error.fault(), error)

@@ -20,6 +20,7 @@ pub mod fault;
 pub mod host;
 pub mod live;
 pub mod native;
+pub mod needs;
 pub mod netns;
 pub mod nfp;
 pub mod pcap;

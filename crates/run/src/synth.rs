@@ -19,10 +19,13 @@ use crate::fault::Fault;
 use crate::temp::{self, Folder};
 pub use netlist::{Depth, fuzz, measure};
 
+/// The program that maps designs.
+pub(crate) const YOSYS: &str = "yosys";
+
 /// Why a design has no area.
 #[derive(Debug, thiserror::Error)]
 pub enum SynthError {
-    #[error("yosys cannot be started ({0}); run scripts/bootstrap.sh, which installs it")]
+    #[error("`{YOSYS}` cannot be started ({0}); install it with `apt-get install yosys`")]
     NoYosys(std::io::Error),
     #[error("internal error: yosys refuses the design: {0}")]
     Refused(String),
@@ -122,7 +125,7 @@ pub fn synthesize(
     );
     // Its messages go to a file: nobody reads a pipe meanwhile.
     let messages = work.path().join("messages");
-    let mut command = Command::new("yosys");
+    let mut command = Command::new(YOSYS);
     command
         .arg("-q")
         .arg("-p")

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 
 from . import bodies
 from .errors import FlowError
@@ -16,10 +17,14 @@ from .temporary import Folder
 
 
 def find() -> str:
-    """The `nicforge` command: $NICFORGE, else on the path, else built in this repository."""
+    """The `nicforge` command: $NICFORGE, else what was installed with this package, else on the
+    path, else built in this repository."""
     given = os.environ.get("NICFORGE")
     if given:
         return given
+    beside = pathlib.Path(sysconfig.get_path("scripts")) / "nicforge"
+    if beside.is_file():
+        return str(beside)
     on_path = shutil.which("nicforge")
     if on_path:
         return on_path

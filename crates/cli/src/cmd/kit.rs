@@ -80,7 +80,8 @@ fn build(
 ) -> Result<(), Failure> {
     let words = ["nicforge", "build", "--target", target, "-o"].map(std::ffi::OsString::from);
     let words = words.into_iter().chain([code.into(), "--".into(), path.into()]);
-    let Ok(Args { command: Command::Build(args) }) = <Args as clap::Parser>::try_parse_from(words)
+    let Ok(Args { command: Some(Command::Build(args)), .. }) =
+        <Args as clap::Parser>::try_parse_from(words)
     else {
         return Err(Failure::usage("the folder or program has a name that no command takes"));
     };

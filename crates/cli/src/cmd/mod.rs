@@ -7,7 +7,9 @@ mod bound;
 pub mod build;
 mod check;
 mod compare;
+mod doctor;
 mod explain;
+mod explain_error;
 pub mod fpga;
 mod guaranteed;
 mod kit;
@@ -24,6 +26,7 @@ pub mod rates;
 mod reload;
 mod report;
 pub mod run;
+mod shell;
 mod sim;
 mod sim_print;
 pub mod spin;
@@ -50,12 +53,18 @@ pub mod verify_dpdk;
 mod verify_exec;
 pub mod verify_xdp;
 
-use crate::args::{Args, Command};
+use crate::args::{self, Args, Command};
 use crate::context::Failure;
+use crate::out;
 
 /// Runs the command that was asked for.
 pub fn dispatch(args: Args) -> Result<(), Failure> {
-    match args.command {
+    // Only --list goes without a command.
+    let Some(command) = args.command else {
+        out::text(&args::list());
+        return Ok(());
+    };
+    match command {
         Command::Check(args) if module::is(&args.source.program) => {
             module::run("check", &args.source.program)
         }
@@ -83,7 +92,14 @@ pub fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Spin(args) => spin::run(args),
         Command::Sweep(args) => sweep::run(&args),
         Command::Balance(args) => balance::run(args),
+        Command::Completions(args) => {
+            shell::completions(&args);
+            Ok(())
+        }
+        Command::Man(args) => shell::manual(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Explain(args) => explain::run(args),
+        Command::ExplainError(args) => explain_error::run(&args),
         Command::Report(args) => report::run(args),
     }
 }

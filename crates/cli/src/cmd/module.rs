@@ -15,12 +15,15 @@ pub fn is(program: &Path) -> bool {
 pub fn run(command: &str, program: &Path) -> Result<(), Failure> {
     let own = std::env::current_exe()
         .map_err(|e| Failure::environment(format!("cannot find this program: {e}")))?;
-    let status = Command::new("python3")
+    // Installed by pip, the package is that of the Python beside.
+    let beside = own.with_file_name("python3");
+    let python = if beside.is_file() { beside } else { "python3".into() };
+    let status = Command::new(&python)
         .args(["-m", "nicforge.floem", command])
         .arg(program)
         .env("NICFORGE", own)
         .status()
-        .map_err(|e| Failure::environment(format!("cannot start `python3`: {e}")))?;
+        .map_err(|e| Failure::environment(format!("cannot start `{}`: {e}", python.display())))?;
     match status.code() {
         Some(0) => Ok(()),
         // Python has said what there is to say.

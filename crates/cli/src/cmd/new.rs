@@ -9,6 +9,11 @@ use crate::context::Failure;
 
 const STARTER: &str = include_str!("starter.c");
 
+/// The program to start from, under a name.
+pub fn starter(name: &str) -> String {
+    STARTER.replace("NAME", name)
+}
+
 /// Makes the folder NAME with NAME.c and traffic.pcap.
 pub fn run(args: New) -> Result<(), Failure> {
     let name = &args.name;
@@ -28,8 +33,7 @@ pub fn run(args: New) -> Result<(), Failure> {
         )));
     }
     std::fs::create_dir(folder).map_err(fail)?;
-    std::fs::write(folder.join(format!("{name}.c")), STARTER.replace("NAME", name))
-        .map_err(fail)?;
+    std::fs::write(folder.join(format!("{name}.c")), starter(name)).map_err(fail)?;
     let mut file = std::fs::File::create(folder.join("traffic.pcap")).map_err(fail)?;
     pcap::write(&mut file, &frames()).map_err(fail)?;
     outln!("made {name}/{name}.c and {name}/traffic.pcap; try:");

@@ -29,7 +29,7 @@ const DPDK_RUNTIME: [(&str, &str); 10] = [
 ];
 
 /// Flags that pkg-config knows for DPDK.
-fn ask(what: &str) -> Result<Vec<String>, DpdkError> {
+pub(crate) fn ask(what: &str) -> Result<Vec<String>, DpdkError> {
     static KNOWN: Mutex<Vec<(String, Vec<String>)>> = Mutex::new(Vec::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, flags)) = known.iter().find(|(asked, _)| asked == what) {
@@ -52,7 +52,7 @@ fn ask(what: &str) -> Result<Vec<String>, DpdkError> {
 pub fn build(source: &str, verify: bool, machine: &Machine) -> Result<Folder, DpdkError> {
     let (compiler, package) = match machine {
         Machine::Here => (nicforge_clang::name(), nicforge_clang::name()),
-        Machine::Arm64 { .. } => (ARM64_GCC, "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"),
+        Machine::Arm64 { .. } => ARM64_COMPILER,
     };
     let no_compiler = |source| HostError::NoCompiler { compiler, package, source };
     let mut dir = fresh_dir()?;
@@ -129,8 +129,9 @@ pub fn ahead(sources: &[&str], verify: bool) -> Result<(), DpdkError> {
         .map_err(|source| DpdkError::Io { path: temp::place(), source })
 }
 
-/// The cross compiler for Arm cores.
-const ARM64_GCC: &str = "aarch64-linux-gnu-gcc";
+/// The cross compiler for Arm cores, and the packages that have it.
+pub(crate) const ARM64_COMPILER: (&str, &str) =
+    ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu libc6-dev-arm64-cross");
 /// The emulator of their programs.
 pub const QEMU: &str = "qemu-aarch64";
 
@@ -144,7 +145,7 @@ pub fn emulated(cpu: &str) -> &str {
 
 /// Where `scripts/arm64-dpdk.sh` put Debian's DPDK for arm64: `$NICFORGE_ARM64`, or the user's
 /// cache folder.
-fn sysroot() -> Result<PathBuf, DpdkError> {
+pub(crate) fn sysroot() -> Result<PathBuf, DpdkError> {
     let missing = || tools::places().into_iter().next().unwrap_or_default().join("arm64");
     tools::installed("NICFORGE_ARM64", "arm64", "complete")
         .ok_or_else(|| DpdkError::NoSysroot { path: missing() })

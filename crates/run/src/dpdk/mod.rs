@@ -7,7 +7,7 @@
 //! go to ports (pcap files, rings, null, af_packet, af_xdp, memif) by the arguments that DPDK's
 //! environment layer takes.
 
-mod build;
+pub(crate) mod build;
 pub(crate) mod files;
 mod process;
 mod verify;

@@ -145,6 +145,11 @@ impl Verilator {
         }
     }
 
+    /// Its program.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// Complaints of `verilator --lint-only -Wall` about a design; empty if there are none.
     pub fn lint(&self, artifact: &RtlArtifact) -> Result<String, RtlError> {
         let dir = temporary()?;

@@ -18,7 +18,7 @@ use crate::fault::Fault;
 use crate::temp::{self, Folder};
 use crate::tools;
 
-pub(super) const GCC: &str = "riscv64-unknown-elf-gcc";
+pub(crate) const GCC: &str = "riscv64-unknown-elf-gcc";
 /// Where Debian's package has its files.
 const PICOLIBC: &str = "/usr/lib/picolibc/riscv64-unknown-elf";
 pub(super) const FLAGS: [&str; 9] = [
@@ -35,7 +35,7 @@ pub(super) const FLAGS: [&str; 9] = [
 
 /// For this computer, in the place of the first ones: 32-bit addresses that nothing moves, and
 /// stacks that a switch may leave anywhere.
-const NATIVE_GCC: &str = "gcc";
+pub(crate) const NATIVE_GCC: &str = "gcc";
 const NATIVE_FLAGS: [&str; 15] = [
     "-mx32",
     "-nostdinc",
@@ -179,7 +179,7 @@ impl BuildError {
 
 /// Where the C library's `include` and `lib/rv32imac/ilp32` are: installed, where the environment
 /// says, or where `scripts/picolibc.sh` puts them.
-pub(super) fn picolibc() -> Result<PathBuf, BuildError> {
+pub(crate) fn picolibc() -> Result<PathBuf, BuildError> {
     const LIBRARY: &str = "lib/rv32imac/ilp32/libc.a";
     let system = Some(PathBuf::from(PICOLIBC)).filter(|place| place.join(LIBRARY).is_file());
     tools::installed("NICFORGE_PICOLIBC", "picolibc", LIBRARY)

@@ -2,7 +2,7 @@
 //! `nicforge-spin`. Planned programs become such images, too, or those of cores behind a scheduler.
 
 pub mod agree;
-mod build;
+pub(crate) mod build;
 pub mod datapath;
 mod image;
 mod lines;

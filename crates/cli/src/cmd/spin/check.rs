@@ -11,6 +11,7 @@ use super::handlers::{Handlers, MACHINES};
 use super::machine::{self, Chosen};
 use crate::args::Check;
 use crate::cmd::matrix;
+use crate::codes;
 use crate::context::{Failure, Runtime, color};
 use crate::out;
 
@@ -136,7 +137,7 @@ fn diagnostics<'a>(checked: impl Iterator<Item = &'a Checked>) -> (Vec<Diagnosti
             }
             _ => said.message.clone(),
         };
-        let found = Diagnostic::error("NF0902", span.unwrap_or_default(), message);
+        let found = Diagnostic::error(codes::SPIN.id, span.unwrap_or_default(), message);
         let found = Diagnostic { severity, ..found };
         if !list.contains(&found) {
             list.push(found);

@@ -27,7 +27,7 @@ mod spec;
 mod table;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
@@ -70,9 +70,9 @@ pub struct Done {
 }
 
 /// The Python that was asked for, that which the scripts install, or the system's.
-fn python(args: &Sweep) -> PathBuf {
+pub fn python(asked: Option<&Path>) -> PathBuf {
     let installed = || nicforge_run::tools::in_python("bin/python3");
-    args.python.clone().or_else(installed).unwrap_or_else(|| "python3".into())
+    asked.map(Path::to_path_buf).or_else(installed).unwrap_or_else(|| "python3".into())
 }
 
 /// Runs what is missing, and draws.
@@ -115,7 +115,9 @@ pub fn run(args: &Sweep) -> Result<(), Failure> {
         }
     };
     match &args.scheduler {
-        Some(scheduler) => dask::run(&python(args), scheduler, &jobs, &todo, &mut on_done)?,
+        Some(scheduler) => {
+            dask::run(&python(args.python.as_deref()), scheduler, &jobs, &todo, &mut on_done)?
+        }
         None => local::run(args.jobs as usize, &jobs, &todo, &mut on_done)?,
     }
     if let Some(error) = failure {
