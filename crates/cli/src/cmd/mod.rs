@@ -7,6 +7,7 @@ mod bound;
 pub mod build;
 mod check;
 mod compare;
+mod equal;
 mod explain;
 pub mod fpga;
 mod guaranteed;

@@ -12,7 +12,7 @@ use nicforge_target::Target;
 use serde_json::json;
 
 use super::compare::{self, Agreement};
-use super::{beyond, lifted, matrix, verify_dpdk, verify_exec};
+use super::{beyond, equal, lifted, matrix, verify_dpdk, verify_exec};
 use crate::args::Verify;
 use crate::backend::{self, Case, Chosen};
 use crate::context::{Failure, Runtime};
@@ -29,6 +29,9 @@ pub struct Subject<'a> {
 
 /// Runs every event on both sides and reports the first differences.
 pub fn run(args: Verify) -> Result<(), Failure> {
+    if let Some(against) = &args.proof.against {
+        return equal::run(&args, against);
+    }
     let runtime = Runtime::unpack()?;
     let (target, backend) = match &args.sim {
         Some(target) => (matrix::find(target)?, None),

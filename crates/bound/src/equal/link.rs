@@ -1,0 +1,96 @@
+//! Two programs with one list of maps: maps of one name are one map.
+
+use nicforge_isa::ebpf::LDDW;
+use nicforge_isa::object::{Map, PSEUDO_MAP, PSEUDO_VALUE, Program, map_type_name};
+
+use crate::ebpf::Tails;
+
+/// A program with the programs behind it that its tail calls lead to.
+#[derive(Clone, Debug)]
+pub struct Side {
+    pub program: Program,
+    pub maps: Vec<Map>,
+    pub tails: Tails,
+}
+
+/// Two programs that name the same maps.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    pub maps: Vec<Map>,
+    pub old: Side,
+    pub new: Side,
+}
+
+/// Joins two programs.
+///
+/// # Errors
+/// A map of one name that is not the same map in both: nothing can then be said of what it holds.
+pub fn link(old: Side, new: Side) -> Result<Pair, String> {
+    let mut maps = old.maps.clone();
+    let (used_before, used) = (used(&old), used(&new));
+    let mut place = Vec::new();
+    for (index, map) in new.maps.iter().enumerate() {
+        let known = maps.iter().position(|known| known.name == map.name);
+        place.push(match known {
+            Some(at) if maps[at] == *map => at,
+            Some(at) if !used[index] || !used_before.get(at).is_some_and(|used| *used) => {
+                if used[index] {
+                    maps[at] = map.clone();
+                }
+                at
+            }
+            Some(at) if map.constant && maps[at].constant => {
+                // Constants are part of their program.
+                maps.push(map.clone());
+                maps.len() - 1
+            }
+            Some(at) => return Err(differ(&maps[at], map)),
+            None => {
+                maps.push(map.clone());
+                maps.len() - 1
+            }
+        });
+    }
+    let mut new = new;
+    for insn in &mut new.program.insns {
+        if insn.code == LDDW && matches!(insn.src, PSEUDO_MAP | PSEUDO_VALUE) {
+            let at = usize::try_from(insn.imm).ok().and_then(|map| place.get(map));
+            insn.imm = at.map_or(-1, |at| *at as i32);
+        }
+    }
+    new.tails = new.tails.into_iter().map(|(map, slots)| (place[map], slots)).collect();
+    let (mut old, mut new) = (old, new);
+    (old.maps, new.maps) = (maps.clone(), maps.clone());
+    Ok(Pair { maps, old, new })
+}
+
+/// The maps that a program names.
+fn used(side: &Side) -> Vec<bool> {
+    let mut used = vec![false; side.maps.len()];
+    for insn in &side.program.insns {
+        if insn.code == LDDW
+            && matches!(insn.src, PSEUDO_MAP | PSEUDO_VALUE)
+            && let Some(used) = usize::try_from(insn.imm).ok().and_then(|map| used.get_mut(map))
+        {
+            *used = true;
+        }
+    }
+    used
+}
+
+fn differ(old: &Map, new: &Map) -> String {
+    let what = |map: &Map| match map.kind {
+        Some(kind) => format!(
+            "{}, keys of {} bytes, values of {}, {} entries",
+            map_type_name(kind),
+            map.key_size,
+            map.value_size,
+            map.max_entries
+        ),
+        None => format!("{} bytes of variables", map.data.len()),
+    };
+    if what(old) == what(new) {
+        return format!("map `{}` does not begin as the same in both", old.name);
+    }
+    format!("map `{}` is not the same in both: {}; {}", old.name, what(old), what(new))
+}
