@@ -115,9 +115,9 @@ pub fn chained(program: &Program, maps: &[Map], tails: &Tails) -> Result<Graph, 
     Ok(front.graph)
 }
 
-/// Translates a program with its calls of helpers left open: each is a step without effects, the
-/// last of its block. Registers are the first eleven slots, and atomic operations are what they
-/// are. Calls of programs in `tails` are written out.
+/// Translates a program with its calls of helpers left open, each the last step of its block.
+/// Registers are the first eleven slots, and atomic operations are what they are. Calls of programs
+/// in `tails` are written out.
 ///
 /// # Errors
 /// The first instruction or map that is not supported.

@@ -395,11 +395,15 @@ pub struct Proof {
     /// Exit status: 0 proved, 1 they differ, 5 neither
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pcap", "tables", "plan", "candidate", "sim", "exec"])]
     pub against: Option<PathBuf>,
-    /// With --against: stop after this many seconds [default: 10]
-    #[arg(long, value_name = "SECONDS", requires = "against", value_parser = seconds)]
+    /// Of an XDP object: prove that what Nicforge makes of it for xdp gives the same for every
+    /// packet, as --against does
+    #[arg(long, conflicts_with_all = ["against", "pcap", "tables", "plan", "candidate", "sim", "exec"])]
+    pub prove: bool,
+    /// With --against and --prove: stop after this many seconds [default: 10]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<Duration>,
-    /// With --against: write the packet that tells them apart to a capture
-    #[arg(long, value_name = "FILE", requires = "against")]
+    /// With --against and --prove: write the packet that tells both apart to a capture
+    #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
 

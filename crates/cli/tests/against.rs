@@ -88,6 +88,13 @@ fn versions_are_proved_equal_or_told_apart() {
     ran.fails(5, &["not proved equal"]);
     assert!(ran.out.contains("map `flows` is not the same in both: hash, keys of 4"), "{ran:?}");
 
+    // An object beside the one that is made of it.
+    let source = place.path().join("old.c");
+    place.file("old.o", nicforge_run::compile::compile_xdp(&source, &[]).expect("clang"));
+    let ran = place.run(&["verify", "old.o", "--prove"]);
+    assert!(ran.ok().contains("\nproved equal for every frame"), "{ran:?}");
+    place.run(&["verify", "old.c", "--prove"]).fails(2, &["--prove is for XDP objects"]);
+
     verify("none.c", &[]).fails(1, &["none.c"]);
     verify("same.c", &["--target", "dpdk"]).fails(2, &["--target xdp"]);
     place.is_clean();

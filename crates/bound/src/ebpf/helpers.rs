@@ -79,7 +79,8 @@ impl Front<'_> {
         let call = Call { at, after, outside, deep: !chain.is_empty() };
         let (effects, next) = match insn.imm {
             helper if self.open && !(helper == 12 && self.known_array(at)) => {
-                (Vec::new(), Next::Goto(after))
+                let slots = std::array::from_fn(|n| self.regs[n]);
+                (vec![Effect::Call { helper, slots }], Next::Goto(after))
             }
             1 => self.lookup(&call)?,
             12 => self.tail_call(&call)?,

@@ -25,6 +25,7 @@ impl Prover<'_> {
         let mut list = Vec::new();
         match (a, b) {
             (End::Verdict(a), End::Verdict(b)) => {
+                let (a, b) = (self.verdict(a), self.verdict(b));
                 self.unequal(a, b, &mut list);
                 // Aborted and dropped packets go nowhere.
                 let gone = self.terms.constant(32, 2);
@@ -47,9 +48,25 @@ impl Prover<'_> {
             }
             _ => return Ok(vec![always]),
         }
+        if self.pair.lifted && !(old.messages.is_empty() && new.messages.is_empty()) {
+            return Err("messages, which go another way".to_string());
+        }
         self.messages(old, new, &mut list);
         self.contents(old, new, &mut list);
         Ok(list)
+    }
+
+    /// A verdict, with one for all that drop the packet where that is not compared.
+    fn verdict(&mut self, verdict: Term) -> Term {
+        if !self.pair.lifted {
+            return verdict;
+        }
+        let (two, five) = (self.terms.constant(32, 2), self.terms.constant(32, 5));
+        let (low, inside) = (self.terms.ult(verdict, two), self.terms.ult(verdict, five));
+        let high = self.terms.not(inside);
+        let gone = self.terms.or(low, high);
+        let drop = self.terms.constant(32, 1);
+        self.terms.ite(gone, drop, verdict)
     }
 
     fn unequal(&mut self, a: Term, b: Term, list: &mut Vec<Term>) {
@@ -192,7 +209,7 @@ impl Prover<'_> {
     /// What maps hold afterwards.
     fn contents(&mut self, old: &State, new: &State, list: &mut Vec<Term>) {
         for map in 0..self.maps.len() {
-            if self.maps[map].constant {
+            if self.maps[map].constant || !self.pair.compared[map] {
                 continue;
             }
             let region = self.region_of(map);

@@ -3,6 +3,7 @@
 use nicforge_isa::ebpf::LDDW;
 use nicforge_isa::object::{Map, PSEUDO_MAP, PSEUDO_VALUE, Program, map_type_name};
 
+use super::world::Ended;
 use crate::ebpf::Tails;
 
 /// A program with the programs behind it that its tail calls lead to.
@@ -17,8 +18,39 @@ pub struct Side {
 #[derive(Clone, Debug)]
 pub struct Pair {
     pub maps: Vec<Map>,
+    /// By map: both objects have it, so what it holds afterwards is compared. What one alone has is
+    /// taken to hold anything at first, so nothing that it holds can matter later.
+    pub compared: Vec<bool>,
+    /// The new one was made of the old one's lifted program, in which all verdicts that drop a
+    /// packet are one, and messages go another way: they are not compared then.
+    pub lifted: bool,
     pub old: Side,
     pub new: Side,
+}
+
+impl Pair {
+    /// The first difference of two results, in words: of the old one and of the new one.
+    pub fn difference(&self, old: &Ended, new: &Ended) -> Option<(String, String)> {
+        let seen = |ended: &Ended| {
+            let mut ended = ended.clone();
+            ended.entries.retain(|(map, _), _| self.compared[*map]);
+            if self.lifted {
+                ended.verdict = dropped(ended.verdict);
+                ended.messages.clear();
+                if ended.verdict == 1 {
+                    ended.packet = None;
+                }
+            }
+            ended
+        };
+        seen(old).difference(&seen(new), &self.maps)
+    }
+}
+
+/// A verdict, with one for all that drop the packet.
+pub fn dropped(verdict: u32) -> u32 {
+    // `XDP_DROP`; 2 to 4 are verdicts by which packets go on.
+    if (2..=4).contains(&verdict) { verdict } else { 1 }
 }
 
 /// Joins two programs.
@@ -51,6 +83,10 @@ pub fn link(old: Side, new: Side) -> Result<Pair, String> {
             }
         });
     }
+    let mut compared = vec![false; maps.len()];
+    for at in place.iter().filter(|at| **at < old.maps.len()) {
+        compared[*at] = true;
+    }
     let mut new = new;
     for insn in &mut new.program.insns {
         if insn.code == LDDW && matches!(insn.src, PSEUDO_MAP | PSEUDO_VALUE) {
@@ -61,7 +97,7 @@ pub fn link(old: Side, new: Side) -> Result<Pair, String> {
     new.tails = new.tails.into_iter().map(|(map, slots)| (place[map], slots)).collect();
     let (mut old, mut new) = (old, new);
     (old.maps, new.maps) = (maps.clone(), maps.clone());
-    Ok(Pair { maps, old, new })
+    Ok(Pair { maps, compared, lifted: false, old, new })
 }
 
 /// The maps that a program names.

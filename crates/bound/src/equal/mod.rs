@@ -51,7 +51,7 @@ use crate::term::Terms;
 use state::State;
 use walk::Walker;
 
-pub use link::{Pair, Side, link};
+pub use link::{Pair, Side, dropped, link};
 pub use world::{Ended, World, entry_name, hex, verdict_name};
 
 /// Stack of the thread that proves: terms are walked recursively.
@@ -110,6 +110,7 @@ struct Prover<'a> {
     terms: Terms,
     solver: BitBlaster,
     maps: &'a [Map],
+    pair: &'a Pair,
     regions: Vec<Region>,
     stop: Arc<AtomicBool>,
     queries: u64,
@@ -143,7 +144,7 @@ pub fn compare(pair: &Pair, options: &Options, user: &Arc<AtomicBool>) -> Result
         let inner = Arc::clone(&stop);
         let work = move || {
             let _done = done;
-            run(pair, (&graphs.0, &graphs.1), options, inner)
+            run(pair, graphs, options, inner)
         };
         let handle = thread.spawn_scoped(scope, work).map_err(|error| error.to_string())?;
         let begun = Instant::now();
@@ -161,7 +162,7 @@ pub fn compare(pair: &Pair, options: &Options, user: &Arc<AtomicBool>) -> Result
 
 fn run(
     pair: &Pair,
-    (old, new): (&Graph, &Graph),
+    (old, new): (Graph, Graph),
     options: &Options,
     stop: Arc<AtomicBool>,
 ) -> Report {
@@ -171,6 +172,7 @@ fn run(
         terms: Terms::new(options.sizes.0, options.sizes.1),
         solver: BitBlaster::new(Rc::new(move || flag.load(Ordering::Relaxed))),
         maps: &pair.maps,
+        pair,
         regions: old.regions.clone(),
         stop,
         queries: 0,
@@ -178,12 +180,12 @@ fn run(
     for (region, address, byte) in &old.given {
         prover.terms.give(*region, *address, *byte);
     }
-    let start = State::begin(&mut prover, &pair.old, old);
-    let other = State::begin(&mut prover, &pair.new, new);
+    let start = State::begin(&mut prover, &pair.old, &old);
+    let other = State::begin(&mut prover, &pair.new, &new);
     let mut report = Report::default();
-    let mut first = Walker::new(&pair.old, old, start);
+    let mut first = Walker::new(&pair.old, &old, start);
     while let Some(mut before) = first.next(&mut prover) {
-        let mut second = Walker::new(&pair.new, new, before.handed(&other));
+        let mut second = Walker::new(&pair.new, &new, before.handed(&other));
         while let Some(mut after) = second.next(&mut prover) {
             report.pairs += 1;
             prover.pair(pair, &mut before, &mut after, &mut report);
@@ -254,7 +256,7 @@ impl Prover<'_> {
         for variant in 0..VARIANTS {
             let world = if variant == 0 { first.clone() } else { first.stirred(report.tested + 1) };
             let (Ok(old), Ok(new)) = (world.run(&pair.old), world.run(&pair.new)) else { return };
-            if let Some(difference) = old.difference(&new, &pair.maps) {
+            if let Some(difference) = pair.difference(&old, &new) {
                 report.example = Some(Example { world, old, new, difference });
                 return;
             }

@@ -47,18 +47,6 @@ impl<'a> Walker<'a> {
         let block = &self.graph.blocks[state.block.0 as usize];
         let (at, mut from) = state.at;
         let Some(step) = block.steps.get(at) else { return self.next_block(prover, state) };
-        let insn = self.side.program.insns.get(step.place as usize).copied();
-        if let Some(insn) =
-            insn.filter(|insn| (insn.code, insn.src) == (0x85, 0) && step.effects.is_empty())
-        {
-            return match prover.call(self.side, state, step.place as usize, insn.imm) {
-                Ok(mut done) => {
-                    done.iter_mut().for_each(|state| state.at = (at + 1, 0));
-                    done
-                }
-                Err(again) => again,
-            };
-        }
         while let Some(effect) = step.effects.get(from) {
             match effect {
                 Effect::Set(slot, value) => {
@@ -90,6 +78,17 @@ impl<'a> Walker<'a> {
                     state = match prover.store(state, address, value) {
                         Ok(state) => state,
                         Err(ways) => return ways,
+                    };
+                }
+                Effect::Call { helper, .. } => {
+                    let place = step.place as usize;
+                    state.at = (at, from);
+                    return match prover.call(self.side, state, place, *helper) {
+                        Ok(mut done) => {
+                            done.iter_mut().for_each(|state| state.at = (at, from + 1));
+                            done
+                        }
+                        Err(again) => again,
                     };
                 }
                 _ => return vec![state.stuck("an effect that is not followed")],

@@ -60,6 +60,12 @@ impl Walk<'_> {
                 let cycles = self.evaluate(state, cycles);
                 self.delay(state, cycles, node);
             }
+            Effect::Call { .. } => {
+                return Err(UnrollError::Address {
+                    place: self.graph.describe(place),
+                    detail: "that a call left open gives is not known".to_string(),
+                });
+            }
             Effect::Returns(to, expected) => {
                 let to = self.evaluate(state, to);
                 self.returns(to, *expected, place)?;

@@ -29,8 +29,11 @@ pub struct Subject<'a> {
 
 /// Runs every event on both sides and reports the first differences.
 pub fn run(args: Verify) -> Result<(), Failure> {
-    if let Some(against) = &args.proof.against {
-        return equal::run(&args, against);
+    if args.proof.against.is_some() || args.proof.prove {
+        return equal::run(&args);
+    }
+    if args.proof.time.is_some() || args.proof.out.is_some() {
+        return Err(Failure::usage("--time and --out are for --against and --prove"));
     }
     let runtime = Runtime::unpack()?;
     let (target, backend) = match &args.sim {

@@ -171,7 +171,7 @@ pub fn load(args: &Bound) -> Result<Subject, Failure> {
 /// The BPF object that a file is or becomes; `None` if it is something else.
 pub fn object(path: &Path, define: &[String]) -> Result<Option<Vec<u8>>, Failure> {
     if path.is_dir() || path.extension().is_some_and(|extension| extension == "air") {
-        return generated(path, define).map(Some);
+        return generated(&plain(path, define)).map(Some);
     }
     let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
     let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
@@ -191,21 +191,17 @@ pub fn object(path: &Path, define: &[String]) -> Result<Option<Vec<u8>>, Failure
         return Ok(None);
     }
     if text.is_some_and(|text| text.contains("<nicforge.h>")) {
-        return generated(path, define).map(Some);
+        return generated(&plain(path, define)).map(Some);
     }
     compile::compile_xdp(path, define).map(Some).map_err(|e| Failure::of(e.fault(), e))
 }
 
-/// A Nicforge program as XDP program: the object that `build` writes.
-fn generated(path: &Path, define: &[String]) -> Result<Vec<u8>, Failure> {
-    let source = Source {
-        program: path.to_path_buf(),
-        define: define.to_vec(),
-        include: Vec::new(),
-        with: Vec::new(),
-        function: None,
-        loader: Loader::default(),
-    };
+fn plain(path: &Path, define: &[String]) -> Source {
+    Source { program: path.to_path_buf(), define: define.to_vec(), ..Source::default() }
+}
+
+/// A Nicforge program, or an object, as XDP program: the object that `build` writes.
+pub fn generated(source: &Source) -> Result<Vec<u8>, Failure> {
     let runtime = Runtime::unpack()?;
     let loaded = program::load(&source.on(&matrix::find("xdp")?), &runtime)?;
     out::notes(&loaded.warnings);

@@ -1,6 +1,6 @@
 //! The packet that tells two programs apart, in the kernel's test run.
 
-use nicforge_bound::equal::{Example, Pair};
+use nicforge_bound::equal::{self, Example, Pair};
 use nicforge_isa::ebpf::helper_name;
 use nicforge_run::xdp::{LARGEST_TEST_FRAME, Original, SMALLEST_FRAME};
 
@@ -32,6 +32,7 @@ pub fn check(example: &Example, pair: &Pair, old: &Version, new: &Version) -> Ch
             }
         }
         let (verdict, packet) = loaded.run(&example.world.packet).map_err(|e| e.to_string())?;
+        let verdict = if pair.lifted { equal::dropped(verdict) } else { verdict };
         let packet = (verdict > 1).then_some(packet);
         Ok((verdict, packet, contents(&loaded, pair, version)?))
     };
@@ -73,9 +74,8 @@ type Contents = Vec<(String, Vec<(Vec<u8>, Vec<u8>)>)>;
 fn contents(loaded: &Original, pair: &Pair, version: &Version) -> Result<Contents, String> {
     let mut found = Contents::new();
     let both = |name: &str| {
-        let other = |side: &nicforge_bound::equal::Side| {
-            side.maps.iter().any(|map| map.name == name && map.kind.is_some())
-        };
+        let other =
+            |side: &equal::Side| side.maps.iter().any(|map| map.name == name && map.kind.is_some());
         other(&pair.old) && other(&pair.new) && version.side.maps.iter().any(|m| m.name == name)
     };
     for map in pair.maps.iter().filter(|map| both(&map.name) && map.max_entries <= 1 << 16) {

@@ -1,16 +1,17 @@
 //! `nicforge verify OLD --against NEW`: two versions of an XDP program, proved to give the same for
-//! every packet, or told apart by one.
+//! every packet, or told apart by one; `nicforge verify prog.o --prove`: an object, and what is made
+//! of it.
 
 mod kernel;
 mod report;
 mod version;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nicforge_bound::equal::{self, Report};
+use nicforge_isa::object::Map;
 use nicforge_run::xdp::{LARGEST_TEST_FRAME, SMALLEST_FRAME};
 
 use super::bound;
@@ -26,14 +27,24 @@ use version::Version;
 const TIME: Duration = Duration::from_secs(10);
 
 /// Proves, or finds the packet.
-pub fn run(args: &Verify, against: &Path) -> Result<(), Failure> {
+pub fn run(args: &Verify) -> Result<(), Failure> {
     if args.target != "xdp" {
-        return Err(Failure::usage("--against compares programs on --target xdp".to_string()));
+        return Err(Failure::usage("programs are proved on --target xdp".to_string()));
     }
-    let old = Version::read(&args.source, &args.source.program)?;
-    let new = Version::read(&args.source, against)?;
+    let (mut old, new) = match &args.proof.against {
+        Some(new) => {
+            (Version::read(&args.source, &args.source.program)?, Version::read(&args.source, new)?)
+        }
+        None => Version::made_again(&args.source)?,
+    };
+    if args.proof.prove {
+        // A lifted program runs as if alone on one processor.
+        old.side.maps.iter_mut().for_each(Map::make_plain);
+    }
     interrupt::stop_in_order();
+    let lifted = args.proof.prove;
     let pair = equal::link(old.side.clone(), new.side.clone());
+    let pair = pair.map(|pair| equal::Pair { lifted, ..pair });
     let options = equal::Options {
         sizes: (SMALLEST_FRAME as u64, LARGEST_TEST_FRAME as u64),
         time: args.proof.time.unwrap_or(TIME),
@@ -69,6 +80,7 @@ pub fn run(args: &Verify, against: &Path) -> Result<(), Failure> {
     let view = View {
         versions: [&old, &new],
         maps,
+        alone: pair.as_ref().map_or_else(|_| Vec::new(), alone),
         result: &result,
         sizes: options.sizes,
         checked,
@@ -84,6 +96,13 @@ pub fn run(args: &Verify, against: &Path) -> Result<(), Failure> {
         () if result.equal() => Ok(()),
         () => Err(Failure::open("not proved equal, and no packet tells them apart so far")),
     }
+}
+
+/// Maps that one program alone has, and names.
+fn alone(pair: &equal::Pair) -> Vec<String> {
+    let all = pair.maps.iter().zip(&pair.compared);
+    let alone = all.filter(|(map, compared)| !map.constant && !**compared);
+    alone.map(|(map, _)| map.name.clone()).collect()
 }
 
 /// Runs something that looks at a flag, which Ctrl-C sets.

@@ -17,6 +17,8 @@ const MOST_REASONS: usize = 5;
 pub struct View<'a> {
     pub versions: [&'a Version; 2],
     pub maps: &'a [Map],
+    /// Maps that one version alone has.
+    pub alone: Vec<String>,
     pub result: &'a Report,
     /// Smallest and largest frames.
     pub sizes: (u64, u64),
@@ -46,6 +48,10 @@ impl View<'_> {
             ),
             None => self.open(&spent, &mut text),
         };
+        if !self.alone.is_empty() {
+            let list = self.alone.join(", ");
+            let _ = writeln!(text, "what only one of them has was not compared: {list}");
+        }
         for (side, rate) in ["old", "new"].iter().zip(&self.rates) {
             let _ = match rate {
                 None => writeln!(text, "{side}: no guarantee (see `nicforge bound`)"),
@@ -129,6 +135,7 @@ impl View<'_> {
             "schema": "nicforge/verify-against", "version": 1, "outcome": outcome,
             "sizes": [self.sizes.0, self.sizes.1], "pairs": result.pairs,
             "proved": result.proved, "all_pairs_seen": result.whole, "tested": result.tested,
+            "not_compared": self.alone,
             "open": open.collect::<Vec<_>>(), "seconds": result.seconds,
         });
         for (at, side) in ["old", "new"].into_iter().enumerate() {

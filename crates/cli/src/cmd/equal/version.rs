@@ -53,11 +53,37 @@ impl Version {
         let bytes = load::object(&path, &source.define)?.ok_or_else(|| {
             fail("neither an ELF object nor C source: --against compares XDP programs".to_string())
         })?;
+        Version::of(&source, &path, wanted.as_deref(), bytes)
+    }
+
+    /// An object's program, and the one that is made of it for xdp.
+    pub fn made_again(source: &Source) -> Result<(Version, Version), Failure> {
+        let Some((path, _)) = program::object_of(source) else {
+            return Err(Failure::usage(format!(
+                "{}: --prove is for XDP objects; for versions of a C program there is --against",
+                source.program.display()
+            )));
+        };
+        let old = Version::read(source, &source.program)?;
+        let made = load::generated(source)?;
+        let alone = Source { loader: Default::default(), ..source.clone() };
+        let mut new = Version::of(&alone, &path, None, made)?;
+        new.name = format!("{}, made again", path.display());
+        Ok((old, new))
+    }
+
+    fn of(
+        source: &Source,
+        path: &Path,
+        wanted: Option<&str>,
+        bytes: Vec<u8>,
+    ) -> Result<Version, Failure> {
+        let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
         let mut object = object::parse(&bytes).map_err(|e| fail(e.to_string()))?;
         let before: Vec<u32> = object.maps.iter().map(|map| map.max_entries).collect();
-        let options = program::lift_options(&path, None, &source.loader);
+        let options = program::lift_options(path, None, &source.loader);
         let data = nicforge_lift::set(&mut object, &options).map_err(|e| fail(e.to_string()))?;
-        let chosen = nicforge_lift::choose(&object, wanted.as_deref());
+        let chosen = nicforge_lift::choose(&object, wanted);
         let chosen = chosen.map_err(|e| fail(e.to_string()))?;
         let filled = object::filled(&bytes).map_err(|e| fail(e.to_string()))?;
         let chain = Chain::of(&object, chosen, &source.loader.tail_calls, &filled);
