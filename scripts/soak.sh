@@ -76,6 +76,8 @@ as_root env "PATH=$PATH" cargo test --release -p nicforge-run --test spin_datapa
     --nocapture
 
 # Random eBPF programs: random packets in a row beside the bound.
+NICFORGE_RANDOM_PAIRS=$NICFORGE_RANDOM_PROGRAMS NICFORGE_RANDOM_SEED=${SOAK_SEED:-$RANDOM} \
+    cargo test --release -p nicforge-bound --test equal -- --nocapture
 NICFORGE_RANDOM_ROWS=$NICFORGE_RANDOM_PROGRAMS NICFORGE_RANDOM_SEED=${SOAK_SEED:-$RANDOM} \
     cargo test --release -p nicforge-bound --test rows -- --nocapture
 

@@ -145,6 +145,7 @@ fn forward(effect: &Effect, graph: &Graph, known: &mut Known) {
         | Effect::Fill(_)
         | Effect::Access { .. }
         | Effect::Delay(_)
+        | Effect::Call { .. }
         | Effect::Returns(..) => {}
     }
 }
@@ -218,6 +219,7 @@ pub fn live(graph: &Graph) -> Vec<Cells> {
                 | Effect::Fill(_)
                 | Effect::Access { .. }
                 | Effect::Delay(_)
+                | Effect::Call { .. }
                 | Effect::Returns(..) => {}
             }
             forward(effect, graph, &mut known);

@@ -26,6 +26,7 @@ use crate::naive::Walked;
 use crate::term::Op;
 
 pub use context::Layout;
+pub(crate) use context::XDP;
 pub use row::{MOST_PACKETS, in_a_row, kept};
 
 /// Address of packet byte 0.
@@ -34,15 +35,15 @@ pub const PACKET: u64 = 1 << 31;
 const PACKET_BYTES: u64 = 0x12000 + HEADROOM;
 /// The context: the packet's ends first, then what the program cannot know.
 pub const CONTEXT: u64 = 1 << 41;
-const STACK: u64 = 1 << 42;
+pub(crate) const STACK: u64 = 1 << 42;
 /// Results of helpers and hits of lookups: so many bytes an instruction.
 const OUTSIDE: u64 = 1 << 43;
 pub const OUTSIDE_EACH: u64 = 512;
 /// The packet after a helper changed it in ways that are not followed.
 const CHANGED: u64 = 1 << 30;
 /// Records of ring buffers: so many bytes an instruction.
-const RESERVED: u64 = 3 << 42;
-const RESERVED_EACH: u64 = 1 << 20;
+pub(crate) const RESERVED: u64 = 3 << 42;
+pub(crate) const RESERVED_EACH: u64 = 1 << 20;
 /// Bytes of what a map holds that is found in a map of maps.
 pub const INNER_BYTES: u64 = 4096;
 /// Values of map N are at `VALUES + N * VALUES_EACH`.
@@ -86,6 +87,8 @@ struct Front<'a> {
     packet: u64,
     /// Regions of maps whose contents go from packet to packet.
     kept: Vec<bool>,
+    /// Calls of helpers are left to whoever walks the graph.
+    open: bool,
     /// Registers 6 to 10 of each caller.
     saved: Vec<[Slot; 5]>,
     blocks: HashMap<(usize, Chain), BlockId>,
@@ -108,6 +111,19 @@ pub fn graph(program: &Program, maps: &[Map]) -> Result<Graph, EbpfError> {
 /// The first instruction, helper or map that is not supported.
 pub fn chained(program: &Program, maps: &[Map], tails: &Tails) -> Result<Graph, EbpfError> {
     let mut front = Front::new(program, maps, tails, layout(program)?);
+    front.graph.entry = front.run()?;
+    Ok(front.graph)
+}
+
+/// Translates a program with its calls of helpers left open, each the last step of its block.
+/// Registers are the first eleven slots, and atomic operations are what they are. Calls of programs
+/// in `tails` are written out.
+///
+/// # Errors
+/// The first instruction or map that is not supported.
+pub fn open(program: &Program, maps: &[Map], tails: &Tails) -> Result<Graph, EbpfError> {
+    let mut front = Front::new(program, maps, tails, layout(program)?);
+    front.open = true;
     front.graph.entry = front.run()?;
     Ok(front.graph)
 }
@@ -234,6 +250,7 @@ impl<'a> Front<'a> {
             layout,
             packet: PACKET,
             kept: vec![false; maps.len()],
+            open: false,
             saved,
             blocks,
             queue,
@@ -429,7 +446,7 @@ impl<'a> Front<'a> {
                 let value = Expr::extract(self.reg(insn.src), 0, 8 * bytes);
                 Ok(vec![Effect::Store { address: address(insn.dst), bytes, value }])
             }
-            (class::STX, 0xc0) if self.kept.contains(&true) => self.exchange(at, insn),
+            (class::STX, 0xc0) if self.open || self.kept.contains(&true) => self.exchange(at, insn),
             (class::STX, 0xc0) => {
                 let mut effects = Vec::new();
                 let old = if insn.imm & !1 == 0xf0 {
@@ -539,7 +556,7 @@ impl<'a> Front<'a> {
 }
 
 /// What `lddw` of map N loads is this plus N.
-const MAP_POINTER: u64 = 1 << 60;
+pub(crate) const MAP_POINTER: u64 = 1 << 60;
 
 fn swapped(value: Expr, bits: u8) -> Expr {
     let byte = |n: u8| Expr::extract(value.clone(), 8 * n, 8);

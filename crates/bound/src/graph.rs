@@ -152,6 +152,12 @@ pub enum Effect {
     },
     /// So many cycles pass; the most there may be, if the number is not known on this way.
     Delay(Expr),
+    /// A call of a helper that whoever walks the graph answers: slots 1 to 5 of these are what it
+    /// is told, slot 0 becomes what it gives, and the others are lost.
+    Call {
+        helper: i32,
+        slots: [Slot; 6],
+    },
     /// A call returns to this address. Where memory may have been overwritten that is taken for
     /// granted, and noted.
     Returns(Expr, u64),

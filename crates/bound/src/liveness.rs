@@ -45,6 +45,7 @@ fn reads(effect: &Effect, f: &mut dyn FnMut(Slot)) {
     match effect {
         Effect::Set(_, value) => value.slots(f),
         Effect::Load { address, .. } | Effect::Access { address, .. } => address.slots(f),
+        Effect::Call { slots, .. } => slots[1..].iter().for_each(|slot| f(*slot)),
         Effect::Fill(value) | Effect::Delay(value) | Effect::Returns(value, _) => value.slots(f),
         Effect::Store { address, value, .. } => {
             address.slots(f);
@@ -78,6 +79,10 @@ fn backwards(
                     let wanted = live.contains(*slot) || acts;
                     live.remove(*slot);
                     wanted
+                }
+                Effect::Call { slots, .. } => {
+                    slots.iter().for_each(|slot| live.remove(*slot));
+                    true
                 }
                 _ => true,
             };

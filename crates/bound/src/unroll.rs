@@ -27,7 +27,8 @@ use crate::loops::{Loops, Position};
 use crate::term::{Mem, Term, Terms};
 use conditions::{allowed_sizes, assume, decide};
 use group::Apart;
-use state::{Cell, merge};
+pub(crate) use state::Cell;
+use state::merge;
 use unchecked::Flow;
 
 /// Nodes of one position that may be told apart by constants that steer nothing.

@@ -438,9 +438,31 @@ pub struct Verify {
     /// one
     #[arg(long, value_name = "COMMAND", conflicts_with = "sim")]
     pub exec: Option<String>,
+    #[command(flatten)]
+    pub proof: Proof,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Proofs that two XDP programs give the same for every packet.
+#[derive(ClapArgs)]
+pub struct Proof {
+    /// Prove that another version of the program gives the same for every packet, or find the
+    /// packet that tells them apart: an XDP object (FILE.o or FILE.o:SECTION) or C source.
+    /// Exit status: 0 proved, 1 they differ, 5 neither
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pcap", "tables", "plan", "candidate", "sim", "exec"])]
+    pub against: Option<PathBuf>,
+    /// Of an XDP object: prove that what Nicforge makes of it for xdp gives the same for every
+    /// packet, as --against does
+    #[arg(long, conflicts_with_all = ["against", "pcap", "tables", "plan", "candidate", "sim", "exec"])]
+    pub prove: bool,
+    /// With --against and --prove: stop after this many seconds [default: 10]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub time: Option<Duration>,
+    /// With --against and --prove: write the packet that tells both apart to a capture
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 }
 
 #[derive(ClapArgs)]

@@ -51,6 +51,11 @@ impl Failure {
         Failure { code: 4, message: with_prefix(message.into()) }
     }
 
+    /// Something was neither proved nor refuted; what is known is printed already.
+    pub fn open(message: impl Into<String>) -> Failure {
+        Failure { code: 5, message: with_prefix(message.into()) }
+    }
+
     /// A temporary folder cannot be made.
     pub fn temporary(error: std::io::Error) -> Failure {
         Failure::environment(format!("cannot make a temporary folder: {error}"))

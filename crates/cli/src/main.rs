@@ -1,7 +1,8 @@
 //! `nicforge`: write a packet program once, compile it, run it, check it.
 //!
 //! Exit status: 0 ok; 1 the program or its input is at fault; 2 wrong usage; 3 the machine lacks
-//! something; 4 an interface went away; 130 ended by Ctrl-C; 141 nobody reads the output any more.
+//! something; 4 an interface went away; 5 neither proved nor refuted (`verify --against`); 130 ended
+//! by Ctrl-C; 141 nobody reads the output any more.
 
 #[macro_use]
 mod out;

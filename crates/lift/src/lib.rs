@@ -176,7 +176,7 @@ fn set_globals(
 }
 
 /// The program meant.
-fn choose(object: &Object, wanted: Option<&str>) -> Result<usize, LiftError> {
+pub fn choose(object: &Object, wanted: Option<&str>) -> Result<usize, LiftError> {
     let programs = &object.programs;
     let names: Vec<String> =
         programs.iter().map(|p| format!("{} (section {})", p.name, p.section)).collect();

@@ -78,6 +78,10 @@ impl Front<'_> {
         let outside = OUTSIDE + OUTSIDE_EACH * at as u64;
         let call = Call { at, after, outside, deep: !chain.is_empty() };
         let (effects, next) = match insn.imm {
+            helper if self.open && !(helper == 12 && self.known_array(at)) => {
+                let slots = std::array::from_fn(|n| self.regs[n]);
+                (vec![Effect::Call { helper, slots }], Next::Goto(after))
+            }
             1 => self.lookup(&call)?,
             12 => self.tail_call(&call)?,
             44 | 54 | 65 => self.adjust(&call, insn.imm)?,
@@ -168,6 +172,11 @@ impl Front<'_> {
         found
             .filter(|map| *map < self.maps.len())
             .ok_or_else(|| self.error(at, "a map that is not known here"))
+    }
+
+    /// Whether a tail call goes through an array whose programs are known.
+    fn known_array(&self, at: usize) -> bool {
+        self.map_of_call(at, 2).is_ok_and(|map| self.tails.contains_key(&map))
     }
 
     /// To the program in the slot asked for; slots without one make the call fail. Where nothing

@@ -6,65 +6,11 @@ use super::unchecked::{Access, Flow, MOST_CELLS};
 use super::{Cell, Node, Read, State, UnrollError, Walk};
 use crate::graph::{Contents, Effect, Expr};
 use crate::term::{Op, Term};
+use crate::values;
 
 impl Walk<'_> {
     pub(super) fn evaluate(&mut self, state: &mut State, expr: &Expr) -> Term {
-        match expr {
-            Expr::Const(bits, value) => self.terms.constant(*bits, *value),
-            Expr::Slot(slot) => {
-                let bits = self.graph.slots[slot.0 as usize];
-                match state.slots[slot.0 as usize] {
-                    Some(value) => value,
-                    None => {
-                        let value = self.terms.fresh(bits);
-                        state.slots[slot.0 as usize] = Some(value);
-                        value
-                    }
-                }
-            }
-            Expr::Size(packet) => self.terms.packet_size(*packet),
-            Expr::Fresh(bits) => self.terms.fresh(*bits),
-            Expr::Base(index) => {
-                let unchecked = self.graph.unchecked.as_ref();
-                match unchecked.and_then(|unchecked| unchecked.bases.get(*index as usize)) {
-                    Some(base) => self.terms.base(*index, (base.low, base.high), base.aligned),
-                    None => self.terms.fresh(32),
-                }
-            }
-            Expr::Binary(op, a, b) => {
-                let (a, b) = (self.evaluate(state, a), self.evaluate(state, b));
-                self.terms.binary(*op, a, b)
-            }
-            Expr::Sub(a, b) => {
-                let (a, b) = (self.evaluate(state, a), self.evaluate(state, b));
-                self.terms.sub(a, b)
-            }
-            Expr::Not(a) => {
-                let a = self.evaluate(state, a);
-                self.terms.not(a)
-            }
-            Expr::Zext(a, bits) => {
-                let a = self.evaluate(state, a);
-                self.terms.zext(a, *bits)
-            }
-            Expr::Sext(a, bits) => {
-                let a = self.evaluate(state, a);
-                self.terms.sext(a, *bits)
-            }
-            Expr::Extract(a, low, bits) => {
-                let a = self.evaluate(state, a);
-                self.terms.extract(a, *low, *bits)
-            }
-            Expr::Concat(a, b) => {
-                let (a, b) = (self.evaluate(state, a), self.evaluate(state, b));
-                self.terms.concat(a, b)
-            }
-            Expr::Ite(c, a, b) => {
-                let c = self.evaluate(state, c);
-                let (a, b) = (self.evaluate(state, a), self.evaluate(state, b));
-                self.terms.ite(c, a, b)
-            }
-        }
+        values::evaluate(self.terms, self.graph, &mut state.slots, expr)
     }
 
     pub(super) fn effect(
@@ -113,6 +59,12 @@ impl Walk<'_> {
             Effect::Delay(cycles) => {
                 let cycles = self.evaluate(state, cycles);
                 self.delay(state, cycles, node);
+            }
+            Effect::Call { .. } => {
+                return Err(UnrollError::Address {
+                    place: self.graph.describe(place),
+                    detail: "that a call left open gives is not known".to_string(),
+                });
             }
             Effect::Returns(to, expected) => {
                 let to = self.evaluate(state, to);

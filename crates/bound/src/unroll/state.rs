@@ -9,7 +9,7 @@ use crate::term::{Mem, Op, Term, Terms};
 /// A byte of private memory: byte `at` of a value. Addresses come back from memory as what they
 /// were, which their bytes do not.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cell {
+pub(crate) struct Cell {
     pub whole: Term,
     pub at: u8,
 }

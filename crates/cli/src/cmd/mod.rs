@@ -8,6 +8,7 @@ pub mod build;
 mod check;
 mod compare;
 mod doctor;
+mod equal;
 mod explain;
 mod explain_error;
 pub mod fpga;

@@ -12,7 +12,7 @@ use nicforge_target::Target;
 use serde_json::json;
 
 use super::compare::{self, Agreement};
-use super::{beyond, lifted, matrix, verify_dpdk, verify_exec};
+use super::{beyond, equal, lifted, matrix, verify_dpdk, verify_exec};
 use crate::args::Verify;
 use crate::backend::{self, Case, Chosen};
 use crate::context::{Failure, Runtime};
@@ -29,6 +29,12 @@ pub struct Subject<'a> {
 
 /// Runs every event on both sides and reports the first differences.
 pub fn run(args: Verify) -> Result<(), Failure> {
+    if args.proof.against.is_some() || args.proof.prove {
+        return equal::run(&args);
+    }
+    if args.proof.time.is_some() || args.proof.out.is_some() {
+        return Err(Failure::usage("--time and --out are for --against and --prove"));
+    }
     let runtime = Runtime::unpack()?;
     let (target, backend) = match &args.sim {
         Some(target) => (matrix::find(target)?, None),

@@ -26,7 +26,7 @@ struct Row {
 
 /// Prints a row for every program.
 pub fn run(args: &Bound) -> Result<(), Failure> {
-    let bytes = load::object(args)?.ok_or_else(|| {
+    let bytes = load::object(&args.file, &args.define)?.ok_or_else(|| {
         Failure::usage(format!("{}: --all is for BPF objects", args.file.display()))
     })?;
     let parsed = object::parse(&bytes)

@@ -110,7 +110,7 @@ fn agilio() -> Machine {
 }
 
 /// A core that takes a nanosecond per instruction.
-fn kernel() -> Machine {
+pub fn kernel() -> Machine {
     Machine { base_cycles: 0.0, cores: 1.0, hz: 1e9, port_pps: None, port_bps: None }
 }
 
@@ -155,7 +155,7 @@ pub fn load(args: &Bound) -> Result<Subject, Failure> {
             file = path.display()
         )));
     }
-    if let Some(bytes) = object(args)? {
+    if let Some(bytes) = object(path, &args.define)? {
         return from_object(args, &bytes, args.program.as_deref());
     }
     let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
@@ -169,10 +169,9 @@ pub fn load(args: &Bound) -> Result<Subject, Failure> {
 }
 
 /// The BPF object that a file is or becomes; `None` if it is something else.
-pub fn object(args: &Bound) -> Result<Option<Vec<u8>>, Failure> {
-    let path = &args.file;
+pub fn object(path: &Path, define: &[String]) -> Result<Option<Vec<u8>>, Failure> {
     if path.is_dir() || path.extension().is_some_and(|extension| extension == "air") {
-        return generated(args).map(Some);
+        return generated(&plain(path, define)).map(Some);
     }
     let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
     let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
@@ -192,21 +191,17 @@ pub fn object(args: &Bound) -> Result<Option<Vec<u8>>, Failure> {
         return Ok(None);
     }
     if text.is_some_and(|text| text.contains("<nicforge.h>")) {
-        return generated(args).map(Some);
+        return generated(&plain(path, define)).map(Some);
     }
-    compile::compile_xdp(path, &args.define).map(Some).map_err(|e| Failure::of(e.fault(), e))
+    compile::compile_xdp(path, define).map(Some).map_err(|e| Failure::of(e.fault(), e))
 }
 
-/// A Nicforge program as XDP program: the object that `build` writes.
-fn generated(args: &Bound) -> Result<Vec<u8>, Failure> {
-    let source = Source {
-        program: args.file.clone(),
-        define: args.define.clone(),
-        include: Vec::new(),
-        with: Vec::new(),
-        function: None,
-        loader: Loader::default(),
-    };
+fn plain(path: &Path, define: &[String]) -> Source {
+    Source { program: path.to_path_buf(), define: define.to_vec(), ..Source::default() }
+}
+
+/// A Nicforge program, or an object, as XDP program: the object that `build` writes.
+pub fn generated(source: &Source) -> Result<Vec<u8>, Failure> {
     let runtime = Runtime::unpack()?;
     let loaded = program::load(&source.on(&matrix::find("xdp")?), &runtime)?;
     out::notes(&loaded.warnings);

@@ -166,7 +166,7 @@ fn options(args: &Bound, subject: &Subject) -> Result<Options, Failure> {
 }
 
 /// Ends the thread that watches, also when the analysis panics or nobody reads on.
-struct Over<'a>(&'a AtomicBool);
+pub(super) struct Over<'a>(pub &'a AtomicBool);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
@@ -253,7 +253,7 @@ fn slowest_packets(report: &Report) -> Vec<Vec<u8>> {
     packets
 }
 
-fn write_pcap(file: &std::path::Path, packets: Vec<Vec<u8>>) -> Result<(), Failure> {
+pub(super) fn write_pcap(file: &std::path::Path, packets: Vec<Vec<u8>>) -> Result<(), Failure> {
     let fail = |e: std::io::Error| Failure::user(format!("{}: {e}", file.display()));
     let frame = |(at, data): (usize, Vec<u8>)| {
         let original_length = data.len() as u32;

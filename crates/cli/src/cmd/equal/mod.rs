@@ -1,0 +1,121 @@
+//! `nicforge verify OLD --against NEW`: two versions of an XDP program, proved to give the same for
+//! every packet, or told apart by one; `nicforge verify prog.o --prove`: an object, and what is made
+//! of it.
+
+mod kernel;
+mod report;
+mod version;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nicforge_bound::equal::{self, Report};
+use nicforge_isa::object::Map;
+use nicforge_run::xdp::{LARGEST_TEST_FRAME, SMALLEST_FRAME};
+
+use super::bound;
+use crate::args::Verify;
+use crate::context::Failure;
+use crate::{interrupt, out};
+
+use kernel::Checked;
+use report::View;
+use version::Version;
+
+/// Most time of a proof, if no other is given.
+const TIME: Duration = Duration::from_secs(10);
+
+/// Proves, or finds the packet.
+pub fn run(args: &Verify) -> Result<(), Failure> {
+    if args.target != "xdp" {
+        return Err(Failure::usage("programs are proved on --target xdp".to_string()));
+    }
+    let (mut old, new) = match &args.proof.against {
+        Some(new) => {
+            (Version::read(&args.source, &args.source.program)?, Version::read(&args.source, new)?)
+        }
+        None => Version::made_again(&args.source)?,
+    };
+    if args.proof.prove {
+        // A lifted program runs as if alone on one processor.
+        old.side.maps.iter_mut().for_each(Map::make_plain);
+    }
+    interrupt::stop_in_order();
+    let lifted = args.proof.prove;
+    let pair = equal::link(old.side.clone(), new.side.clone());
+    let pair = pair.map(|pair| equal::Pair { lifted, ..pair });
+    let options = equal::Options {
+        sizes: (SMALLEST_FRAME as u64, LARGEST_TEST_FRAME as u64),
+        time: args.proof.time.unwrap_or(TIME),
+    };
+    let result = match &pair {
+        Ok(pair) => watched(|stop| equal::compare(pair, &options, stop)),
+        Err(reason) => Err(reason.clone()),
+    };
+    // What is not followed at all is open.
+    let mut result =
+        result.unwrap_or_else(|reason| Report { open: [(reason, 1)].into(), ..Report::default() });
+    let checked = match (&result.example, &pair) {
+        (Some(example), Ok(pair)) => kernel::check(example, pair, &old, &new),
+        _ => Checked::Not(String::new()),
+    };
+    if let Some(example) = result.example.take_if(|_| matches!(checked, Checked::Same)) {
+        let (before, after) = example.difference;
+        let reason = format!(
+            "the kernel does the same with a packet of {} bytes that the interpreter tells apart \
+             (old: {before}; new: {after})",
+            example.world.packet.len()
+        );
+        *result.open.entry(reason).or_default() += 1;
+    }
+    if interrupt::stopped() {
+        return Err(Failure { code: interrupt::STATUS, message: String::new() });
+    }
+    if let (Some(file), Some(example)) = (&args.proof.out, &result.example) {
+        bound::write_pcap(file, vec![example.world.packet.clone()])?;
+    }
+    let maps = pair.as_ref().map_or(&[][..], |pair| &pair.maps);
+    let rates = [old.guarantee(), new.guarantee()];
+    let view = View {
+        versions: [&old, &new],
+        maps,
+        alone: pair.as_ref().map_or_else(|_| Vec::new(), alone),
+        result: &result,
+        sizes: options.sizes,
+        checked,
+        rates,
+    };
+    if args.json {
+        outln!("{:#}", view.json());
+    } else {
+        out::text(&view.text());
+    }
+    match () {
+        () if result.example.is_some() => Err(Failure::rendered(String::new())),
+        () if result.equal() => Ok(()),
+        () => Err(Failure::open("not proved equal, and no packet tells them apart so far")),
+    }
+}
+
+/// Maps that one program alone has, and names.
+fn alone(pair: &equal::Pair) -> Vec<String> {
+    let all = pair.maps.iter().zip(&pair.compared);
+    let alone = all.filter(|(map, compared)| !map.constant && !**compared);
+    alone.map(|(map, _)| map.name.clone()).collect()
+}
+
+/// Runs something that looks at a flag, which Ctrl-C sets.
+fn watched<T: Send>(work: impl FnOnce(&Arc<AtomicBool>) -> T + Send) -> T {
+    let (stop, over) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                stop.store(interrupt::stopped(), Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let _over = bound::Over(&over);
+        work(&stop)
+    })
+}

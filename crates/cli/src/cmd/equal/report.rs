@@ -1,0 +1,185 @@
+//! What `verify --against` prints.
+
+use std::fmt::Write;
+
+use nicforge_bound::equal::{Example, Report, entry_name, hex};
+use nicforge_isa::ebpf::helper_name;
+use nicforge_isa::object::Map;
+use serde_json::{Value, json};
+
+use super::kernel::Checked;
+use super::version::{Guarantee, Version};
+
+/// Reasons for open pairs that are printed.
+const MOST_REASONS: usize = 5;
+
+/// Everything there is to say.
+pub struct View<'a> {
+    pub versions: [&'a Version; 2],
+    pub maps: &'a [Map],
+    /// Maps that one version alone has.
+    pub alone: Vec<String>,
+    pub result: &'a Report,
+    /// Smallest and largest frames.
+    pub sizes: (u64, u64),
+    pub checked: Checked,
+    pub rates: [Option<Guarantee>; 2],
+}
+
+impl View<'_> {
+    /// As text.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let result = self.result;
+        for (side, version) in ["old", "new"].iter().zip(self.versions) {
+            let _ = writeln!(text, "{side}: {}", version.name);
+        }
+        let spent = format!("{:.1} s", result.seconds);
+        let _ = match &result.example {
+            Some(example) => {
+                let _ = writeln!(text, "they differ ({spent}):");
+                self.example(example, &mut text)
+            }
+            None if result.equal() => writeln!(
+                text,
+                "proved equal for every frame of {} to {} bytes and all that maps may hold: {} of \
+                 {} pairs of paths, {spent}",
+                self.sizes.0, self.sizes.1, result.proved, result.pairs
+            ),
+            None => self.open(&spent, &mut text),
+        };
+        if !self.alone.is_empty() {
+            let list = self.alone.join(", ");
+            let _ = writeln!(text, "what only one of them has was not compared: {list}");
+        }
+        for (side, rate) in ["old", "new"].iter().zip(&self.rates) {
+            let _ = match rate {
+                None => writeln!(text, "{side}: no guarantee (see `nicforge bound`)"),
+                Some(rate) => writeln!(
+                    text,
+                    "{side}: at most {} instructions a packet{}, {:.1} Mpps guaranteed",
+                    rate.instructions,
+                    if rate.exact { "" } else { ", perhaps fewer" },
+                    rate.pps / 1e6
+                ),
+            };
+        }
+        text.push_str("rates are modelled: executed instructions, one nanosecond each\n");
+        text
+    }
+
+    fn open(&self, spent: &str, text: &mut String) -> std::fmt::Result {
+        let result = self.result;
+        if result.pairs == 0 && !result.open.is_empty() {
+            let reasons: Vec<&str> = result.open.keys().map(String::as_str).collect();
+            return writeln!(text, "not proved: {}", reasons.join("; "));
+        }
+        let rest = if result.whole { "" } else { ", and more there was no time for" };
+        writeln!(
+            text,
+            "not proved: {} of {} pairs of paths are proved{rest}; {} packets of others give the \
+             same, {spent}",
+            result.proved, result.pairs, result.tested
+        )?;
+        for (reason, count) in result.open.iter().take(MOST_REASONS) {
+            writeln!(text, "  {reason} ({count} {})", if *count == 1 { "pair" } else { "pairs" })?;
+        }
+        Ok(())
+    }
+
+    fn example(&self, example: &Example, text: &mut String) -> std::fmt::Result {
+        let (old, new) = &example.difference;
+        writeln!(text, "  old: {old}\n  new: {new}")?;
+        let packet = &example.world.packet;
+        writeln!(text, "for the packet of {} bytes", packet.len())?;
+        // Zeroes at the end say nothing.
+        let shown = packet.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
+        for (line, bytes) in packet[..shown].chunks(16).enumerate() {
+            writeln!(text, "  {:04x}  {}", 16 * line, hex(bytes))?;
+        }
+        if shown < packet.len() {
+            writeln!(text, "  and zeroes")?;
+        }
+        for (name, value) in self.entries(example) {
+            writeln!(text, "with {name} = {value}")?;
+        }
+        for (what, value) in told(example) {
+            writeln!(text, "if {what} gives {value}")?;
+        }
+        match &self.checked {
+            Checked::Not(reason) => {
+                writeln!(text, "checked: both ran on it in the interpreter; the kernel: {reason}")
+            }
+            _ => writeln!(text, "checked: both ran on it in the kernel's test run"),
+        }
+    }
+
+    fn entries(&self, example: &Example) -> Vec<(String, String)> {
+        let entry = |((map, key), value): (&(usize, Vec<u8>), &Vec<u8>)| {
+            (entry_name(self.maps, *map, key), hex(value))
+        };
+        let own = |((map, _), _): &(&(usize, Vec<u8>), &Vec<u8>)| !self.maps[*map].constant;
+        example.world.entries.iter().filter(own).map(entry).collect()
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> Value {
+        let result = self.result;
+        let outcome = match () {
+            () if result.example.is_some() => "differ",
+            () if result.equal() => "proved",
+            () => "open",
+        };
+        let open = result.open.iter().map(|(why, count)| json!({ "reason": why, "pairs": count }));
+        let mut value = json!({
+            "schema": "nicforge/verify-against", "version": 1, "outcome": outcome,
+            "sizes": [self.sizes.0, self.sizes.1], "pairs": result.pairs,
+            "proved": result.proved, "all_pairs_seen": result.whole, "tested": result.tested,
+            "not_compared": self.alone,
+            "open": open.collect::<Vec<_>>(), "seconds": result.seconds,
+        });
+        for (at, side) in ["old", "new"].into_iter().enumerate() {
+            value[side] = json!({ "program": self.versions[at].name });
+            if let Some(rate) = &self.rates[at] {
+                value[side]["instructions"] = rate.instructions.into();
+                value[side]["guaranteed_pps"] = rate.pps.into();
+                value[side]["exact"] = rate.exact.into();
+            }
+        }
+        if let Some(example) = &result.example {
+            let entries = self.entries(example);
+            let entries =
+                entries.iter().map(|(name, held)| json!({ "entry": name, "value": held }));
+            let answers =
+                told(example).into_iter().map(|(what, gives)| json!({ "of": what, "is": gives }));
+            value["example"] = json!({
+                "packet": hex(&example.world.packet), "entries": entries.collect::<Vec<_>>(),
+                "answers": answers.collect::<Vec<_>>(), "old": example.difference.0,
+                "new": example.difference.1,
+                "checked": match self.checked {
+                    Checked::Not(_) => "interpreter",
+                    _ => "kernel",
+                },
+            });
+        }
+        value
+    }
+}
+
+/// What helpers and the context give.
+fn told(example: &Example) -> Vec<(String, u64)> {
+    let helpers = example.old.told.union(&example.new.told).map(|(helper, answer)| {
+        let name = match *helper {
+            number if number < 0 => "whether the map has room".to_string(),
+            number => helper_name(number),
+        };
+        (name, *answer)
+    });
+    // Members of `struct xdp_md` behind those that say where the packet is.
+    let members = [(12, "ingress_ifindex"), (16, "rx_queue_index"), (20, "egress_ifindex")];
+    let context = members.iter().filter_map(|(at, name)| {
+        let word = example.world.context.get(at).filter(|word| **word != 0)?;
+        Some(((*name).to_string(), u64::from(*word)))
+    });
+    helpers.chain(context).collect()
+}
