@@ -1,6 +1,5 @@
 """The wheel of `make dist`, from this build's binary: installed into an empty environment, it works
-where the repository cannot be seen. Some 25 s; 48 s
-beside other builds."""
+where the repository cannot be seen. 48 s beside other builds."""
 
 import os
 import pathlib

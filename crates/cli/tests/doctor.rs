@@ -16,7 +16,7 @@ fn row<'v>(said: &'v Value, name: &str) -> &'v Value {
     all.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("{name}: {said}"))
 }
 
-/// 3 s: every tool says its version, and a program goes through the kernel.
+/// Every tool says its version, and a program goes through the kernel.
 #[test]
 fn a_bootstrapped_machine_has_everything() {
     if !can_load() {

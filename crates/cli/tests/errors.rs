@@ -86,7 +86,7 @@ fn judge(section: &Section) -> Result<String, String> {
     Ok(text)
 }
 
-/// Two runs a code of some 0.2 s: 15 s on two idle cores, 34 s with other builds beside it.
+/// Two runs a code: 34 s with builds beside it.
 #[test]
 fn programs_cause_the_code_of_their_section() {
     let text = std::fs::read_to_string(page()).unwrap();

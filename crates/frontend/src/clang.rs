@@ -107,7 +107,7 @@ fn run(
         let diagnostic = fail(format!("cannot start `{name}`: {e}")).remove(0);
         vec![
             diagnostic
-                .help("install clang 19 (`apt install clang-19`) or name another with `--clang`"),
+                .help("install clang 19 (`apt-get install clang-19`); 16, 15 and 14 are taken too"),
         ]
     })?;
     let mut stdin = child.stdin.take();

@@ -81,7 +81,9 @@ fn a_missing_clang_or_file_is_named() {
     options.clang = "no-such-clang".into();
     let text = compile_source("a.c", "", &options).unwrap_err().to_string();
     assert!(
-        text.contains("NF0002") && text.contains("no-such-clang") && text.contains("apt install"),
+        text.contains("NF0002")
+            && text.contains("no-such-clang")
+            && text.contains("apt-get install"),
         "{text}"
     );
 }
