@@ -2,6 +2,7 @@
 
 import struct
 
+import pytest
 from test_floem import floem, module, verdict
 
 PACKETS = r"""
@@ -225,8 +226,10 @@ def test_what_pointers_with_sizes_point_to_goes_along(tmp_path):
     assert verdict(tmp_path, SIZES) == "right"
 
 
-def test_two_processes_and_threads_without_a_queue(tmp_path):
-    for name, calls in (("one", "put(4); put(5);"), ("other", "out(get()); out(get());")):
+# Who takes may ask before anybody gave.
+@pytest.mark.parametrize("first", ["", "sleep(1); "])
+def test_two_processes_and_threads_without_a_queue(tmp_path, first):
+    for name, calls in (("one", f"{first}put(4); put(5);"), ("other", "out(get()); out(get());")):
         text = f'#include "{name}.h"\nint main(int n, char *words[]) {{ init(words); {calls} }}\n'
         (tmp_path / f"{name}_main.c").write_text(text)
     text = """

@@ -29,12 +29,22 @@ struct waiting {
     struct waiting *next;
     uint32_t function;
     uint64_t in[FLOEM_WORDS], value;
-    bool done;
+    /* Answered; ran already and waits for something. */
+    bool done, blocked;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t change = PTHREAD_COND_INITIALIZER;
 static struct waiting *queue, *running;
+
+/* A thread that sleeps until a round, or for ever. */
+struct sleeper {
+    struct sleeper *next;
+    long until;
+    bool forever, awake;
+};
+
+static struct sleeper *sleepers;
 static bool started, blocked, threads;
 /* Whether this thread runs bodies: it waits for nothing. */
 static __thread bool program;
@@ -103,13 +113,41 @@ int floem_sleep(long wanted)
     if (program)
         return 0;
     pthread_mutex_lock(&lock);
+    struct sleeper sleeper = {.until = rounds + wanted, .forever = wanted < 0};
+    sleeper.next = sleepers;
+    sleepers = &sleeper;
     busy--;
     pthread_cond_broadcast(&change);
-    for (long until = rounds + wanted; wanted < 0 || rounds < until;)
+    while (!sleeper.awake)
         pthread_cond_wait(&change, &lock);
-    busy++;
     pthread_mutex_unlock(&lock);
     return 0;
+}
+
+/* A round is over: whose time has come is busy from now on, not from when its thread runs again. */
+static void wake(void)
+{
+    rounds++;
+    for (struct sleeper **at = &sleepers; *at;) {
+        struct sleeper *one = *at;
+        if (one->forever || rounds < one->until) {
+            at = &one->next;
+            continue;
+        }
+        *at = one->next;
+        one->awake = true;
+        busy++;
+    }
+    pthread_cond_broadcast(&change);
+}
+
+static void append(struct waiting *call)
+{
+    struct waiting **last = &queue;
+    while (*last)
+        last = &(*last)->next;
+    call->next = NULL;
+    *last = call;
 }
 
 uint64_t floem_function(uint32_t function, uint32_t count, const uint64_t *values)
@@ -117,10 +155,7 @@ uint64_t floem_function(uint32_t function, uint32_t count, const uint64_t *value
     struct waiting call = {.function = function};
     memcpy(call.in, values, count * sizeof *values);
     pthread_mutex_lock(&lock);
-    struct waiting **last = &queue;
-    while (*last)
-        last = &(*last)->next;
-    *last = &call;
+    append(&call);
     busy--;
     pthread_cond_broadcast(&change);
     while (!call.done)
@@ -137,14 +172,15 @@ void floem_answer(uint64_t value)
 
 void floem_block(void) { blocked = true; }
 
-/* Ends what the program ran for a call: it is answered, or asks again. */
+/* Ends what the program ran for a call: it is answered, or asks again behind all others, one of
+ * which may give what it waits for. */
 static void finish(void)
 {
     if (!running)
         return;
     if (blocked) {
-        running->next = queue;
-        queue = running;
+        running->blocked = true;
+        append(running);
     } else {
         running->done = true;
         busy++;
@@ -156,22 +192,33 @@ static void finish(void)
 extern const uint64_t floem_defaults[];
 extern const int floem_givers[];
 
+/* Whether a call came that was not found to wait for something. */
+static bool asked(void)
+{
+    struct waiting *call = queue;
+    while (call && call->blocked)
+        call = call->next;
+    return call != NULL;
+}
+
 /* Waits for a call, as long as a thread may make one. A thread that computes for 3 seconds is taken
- * for one that waits in a loop: from then on there is a millisecond for each. */
+ * for one that waits in a loop: from then on there is a millisecond for each. Where others wait for
+ * something that a round of segments may give them, there are 10 milliseconds. */
 static void await(void)
 {
     static bool loops;
+    long nanoseconds = loops ? 1000000 : queue ? 10000000 : 0;
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += loops ? 0 : 3;
-    until.tv_nsec += loops ? 1000000 : 0;
+    until.tv_sec += nanoseconds ? 0 : 3;
+    until.tv_nsec += nanoseconds;
     if (until.tv_nsec >= 1000000000) {
         until.tv_sec++;
         until.tv_nsec -= 1000000000;
     }
-    while (left > 0 && !queue && busy > 0)
+    while (left > 0 && !asked() && busy > 0)
         if (pthread_cond_timedwait(&change, &lock, &until) != 0) {
-            loops = true;
+            loops |= !queue;
             break;
         }
 }
@@ -219,9 +266,8 @@ void floem_next(struct floem_frame *frame)
             frame->function = running->function;
             memcpy(frame->in, running->in, sizeof running->in);
         } else {
-            rounds++;
+            wake();
             calls = tick = 0;
-            pthread_cond_broadcast(&change);
         }
     } else {
         if (left > 0 && threads && !waits(floem_ticks[tick].function)) {

@@ -45,11 +45,11 @@ struct Cell {
 /// A judge's rate in a cell.
 type Judge = fn(&Cell) -> &Rate;
 
-/// Judges, by their column.
-const JUDGES: [(&str, Judge); 3] = [
-    ("simulated", |cell| &cell.simulated),
-    ("counted", |cell| &cell.counted),
-    ("measured", |cell| &cell.measured),
+/// Judges, by their column; whether they are of the whole target, as the prediction is.
+const JUDGES: [(&str, Judge, bool); 3] = [
+    ("simulated", |cell| &cell.simulated, true),
+    ("counted", |cell| &cell.counted, true),
+    ("measured", |cell| &cell.measured, false),
 ];
 
 /// Prints the rates of all programs of a folder on all targets, or on those that are named.
@@ -209,9 +209,10 @@ fn print(cells: &[Cell], as_json: bool) {
             Err(why) => ("-".to_string(), why.clone()),
         };
         let mut row = vec![cell.program.clone(), cell.target.clone(), predicted];
-        for (name, judge) in JUDGES {
+        for (name, judge, whole) in JUDGES {
             row.push(match (judge(cell), ratio(cell, judge)) {
-                (Some(Ok(pps)), Some(ratio)) => format!("{} ({ratio:.2})", mpps(*pps)),
+                (Some(Ok(pps)), Some(ratio)) if whole => format!("{} ({ratio:.2})", mpps(*pps)),
+                (Some(Ok(pps)), _) => mpps(*pps),
                 (Some(Err(why)), _) => {
                     reasons.push(format!("{} on {}, {name}: {why}", cell.program, cell.target));
                     "none".to_string()
@@ -229,9 +230,9 @@ fn print(cells: &[Cell], as_json: bool) {
         "\nMpackets/s; in brackets over the predicted rate. Counted: cycles of the generated code"
     );
     outln!(
-        "on simulated cores. Measured: one CPU of this machine, where the target is this machine."
+        "on simulated cores. Measured: one CPU of this machine, all stages on it; not compared."
     );
-    for (name, judge) in JUDGES {
+    for (name, judge, _) in JUDGES.into_iter().filter(|(.., whole)| *whole) {
         let (compared, within) = agreement(cells, judge);
         if compared > 0 {
             let within: Vec<String> = WITHIN
