@@ -75,7 +75,8 @@ NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release
 as_root env "PATH=$PATH" cargo test --release -p nicforge-run --test spin_datapath -- --ignored \
     --nocapture
 
-# Random eBPF programs: random packets in a row beside the bound.
+# Random eBPF programs: mistakes in them and rewritings beside proofs; random packets in a row beside
+# the bound.
 NICFORGE_RANDOM_PAIRS=$NICFORGE_RANDOM_PROGRAMS NICFORGE_RANDOM_SEED=${SOAK_SEED:-$RANDOM} \
     cargo test --release -p nicforge-bound --test equal -- --nocapture
 NICFORGE_RANDOM_ROWS=$NICFORGE_RANDOM_PROGRAMS NICFORGE_RANDOM_SEED=${SOAK_SEED:-$RANDOM} \

@@ -457,6 +457,10 @@ pub struct Proof {
     /// packet, as --against does
     #[arg(long, conflicts_with_all = ["against", "pcap", "tables", "plan", "candidate", "sim", "exec"])]
     pub prove: bool,
+    /// With --against and --prove: do not care what this map holds, which one version alone has; may
+    /// be given several times
+    #[arg(long, value_name = "MAP")]
+    pub ignore_map: Vec<String>,
     /// With --against and --prove: stop after this many seconds [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<Duration>,

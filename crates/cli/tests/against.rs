@@ -88,6 +88,19 @@ fn versions_are_proved_equal_or_told_apart() {
     ran.fails(5, &["not proved equal"]);
     assert!(ran.out.contains("map `flows` is not the same in both: hash, keys of 4"), "{ran:?}");
 
+    // A map that one version alone has is compared with nothing.
+    let more = "struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 1); __type(key, \
+                __u32); __type(value, __u64); } seen SEC(\".maps\");\nSEC(\"xdp\")";
+    let counts =
+        "__u32 zero = 0; __u64 *all = bpf_map_lookup_elem(&seen, &zero); if (all) *all += 1;";
+    let text = PROGRAM.replace("ENTRIES", "1024").replace("SEC(\"xdp\")", more);
+    place.file("more.c", text.replace("BODY", &format!("{counts} {COUNTS}")));
+    let ran = verify("more.c", &[]);
+    ran.fails(5, &["not proved equal"]);
+    assert!(ran.out.contains("only new has map `seen`; if what it holds"), "{ran:?}");
+    let ran = verify("more.c", &["--ignore-map", "seen"]);
+    assert!(ran.ok().contains("\nproved equal for every frame"), "{ran:?}");
+
     // An object beside the one that is made of it.
     let source = place.path().join("old.c");
     place.file("old.o", nicforge_run::compile::compile_xdp(&source, &[]).expect("clang"));
@@ -97,5 +110,47 @@ fn versions_are_proved_equal_or_told_apart() {
 
     verify("none.c", &[]).fails(1, &["none.c"]);
     verify("same.c", &["--target", "dpdk"]).fails(2, &["--target xdp"]);
+    place.is_clean();
+}
+
+/// Results that no verdict shows: where a program behind a tail call would redirect to, and the end
+/// of a message that is too long to be followed.
+#[test]
+fn what_a_verdict_does_not_show_counts_too() {
+    let place = Place::new();
+    let head = "#include <linux/bpf.h>\n#include <bpf/bpf_helpers.h>\n";
+    let map = |kind: &str, name: &str, more: &str| {
+        format!("struct {{ __uint(type, BPF_MAP_TYPE_{kind}); {more} }} {name} SEC(\".maps\");\n")
+    };
+    let program = |body: &str| format!("SEC(\"xdp\") int f(struct xdp_md *ctx) {{ {body} }}\n");
+    let licence = "char licence[] SEC(\"license\") = \"GPL\";\n";
+    let sized = "__uint(max_entries, 4); __type(key, __u32); __type(value, __u32);";
+    let jumps = map("PROG_ARRAY", "jumps", sized);
+    let values = "__uint(max_entries, 1); __type(key, __u32); __uint(value_size, 8192);";
+    let rings =
+        map("RINGBUF", "ring", "__uint(max_entries, 65536);") + &map("ARRAY", "much", values);
+    for (name, number) in [("one", 5), ("two", 6)] {
+        let body = format!("bpf_redirect({number}, 0); bpf_tail_call(ctx, &jumps, 0); return 2;");
+        place.file(&format!("to_{name}.c"), format!("{head}{jumps}{}{licence}", program(&body)));
+        let body = format!(
+            "__u32 at = 0; void *bytes = bpf_map_lookup_elem(&much, &at); \
+             if (bytes) bpf_ringbuf_output(&ring, bytes, {number}000, 0); return 2;"
+        );
+        place.file(&format!("long_{name}.c"), format!("{head}{rings}{}{licence}", program(&body)));
+    }
+    let ran = place.run(&["verify", "to_one.c", "--against", "to_two.c"]);
+    assert_eq!(ran.code(), 1, "{ran:?}");
+    assert!(ran.out.contains("old: tail call to jumps[0] to interface 5"), "{ran:?}");
+    place.run(&["verify", "to_one.c", "--against", "to_one.c"]).ok();
+    let ran = place.run(&["verify", "long_one.c", "--against", "long_one.c"]);
+    ran.fails(5, &["not proved equal"]);
+    assert!(ran.out.contains("a message of more than 4096 bytes"), "{ran:?}");
+    // What cannot be followed is run.
+    let ran = place.run(&["verify", "long_one.c", "--against", "long_two.c"]);
+    assert_eq!(ran.code(), 1, "{ran:?}");
+    assert!(
+        ran.out.contains("  old: ring gets 5000 bytes\n  new: ring gets 6000 bytes,"),
+        "{ran:?}"
+    );
     place.is_clean();
 }

@@ -208,7 +208,7 @@ impl Front<'_> {
         effects
     }
 
-    /// What is appended is zero, which is only followed where its length is known.
+    /// Appends zeroes, which is only followed where their number is known.
     fn extend(&mut self, id: InstId, len: ValueId) {
         let end = Expr::Slot(self.end);
         let more = Expr::zext(self.int_as(len, 32), 64);

@@ -174,7 +174,7 @@ impl Front<'_> {
             .ok_or_else(|| self.error(at, "a map that is not known here"))
     }
 
-    /// Whether a tail call goes through an array whose programs are known.
+    /// Tells of a tail call whether the programs of its array are known.
     fn known_array(&self, at: usize) -> bool {
         self.map_of_call(at, 2).is_ok_and(|map| self.tails.contains_key(&map))
     }

@@ -16,14 +16,15 @@ pub type Called = Result<Vec<State>, Vec<State>>;
 
 /// Clocks and random numbers: each call gives another value.
 const FLOWING: [i32; 6] = [5, 7, 118, 125, 160, 208];
-/// The same at every call: processor and memory node.
+/// Helpers that say the same at every call: processor and memory node.
 const STANDING: [i32; 2] = [8, 42];
 /// Bytes of the kernel's `struct bpf_fib_lookup`.
 const FIB: u64 = 64;
 /// Most bytes that a call reads or writes here.
 const MOST_BYTES: u64 = 4096;
+const LONG: &str = "a message of more than 4096 bytes";
 
-/// What copies beyond 64 KiB give: `-EFAULT`.
+/// `-EFAULT`, which copies beyond 64 KiB give.
 const BAD_ADDRESS: u64 = -14i64 as u64;
 
 /// `XDP_REDIRECT`.
@@ -113,9 +114,9 @@ impl Prover<'_> {
         found
     }
 
-    /// Whether two lists are equal, member by member; lists of other widths are not.
+    /// Equality of two lists, member by member; lists of other lengths or widths are not equal.
     pub fn all_equal(&mut self, a: &[Term], b: &[Term]) -> Term {
-        let mut all = self.terms.boolean(true);
+        let mut all = self.terms.boolean(a.len() == b.len());
         for (x, y) in a.iter().zip(b) {
             if self.terms.bits(*x) != self.terms.bits(*y) {
                 return self.terms.boolean(false);
@@ -320,8 +321,11 @@ impl Prover<'_> {
 
     fn trace(&mut self, state: State) -> Called {
         let (mut state, size) = self.number(state, 2)?;
+        if size > MOST_BYTES {
+            return Err(vec![state.stuck(LONG)]);
+        }
         let format = self.arg(&mut state, 1);
-        let (mut state, mut words) = self.words(state, format, size.min(MOST_BYTES))?;
+        let (mut state, mut words) = self.words(state, format, size)?;
         for n in 3..=5 {
             words.push(self.arg(&mut state, n));
         }
@@ -334,7 +338,7 @@ impl Prover<'_> {
         let (state, map) = self.map(state, 2)?;
         let (mut state, size) = self.number(state, 5)?;
         if size > MOST_BYTES {
-            return Err(vec![state.stuck("a message of more than 4096 bytes")]);
+            return Err(vec![state.stuck(LONG)]);
         }
         let data = self.arg(&mut state, 4);
         let (mut state, mut words) = self.words(state, data, size)?;
@@ -452,7 +456,9 @@ impl Prover<'_> {
         if !matches!(self.maps[map].kind, Some(14 | 16 | 17 | 25)) {
             return Err(vec![state.stuck("bpf_redirect_map through another kind of map")]);
         }
-        if flags & !3 & !24 != 0 {
+        // Maps of devices alone have all of their entries as a target.
+        let known = if matches!(self.maps[map].kind, Some(14 | 25)) { 3 | 24 } else { 3 };
+        if flags & !known != 0 {
             return Ok(vec![self.returns_number(state, 0)]);
         }
         let key = self.arg(&mut state, 2);
@@ -484,8 +490,11 @@ impl Prover<'_> {
             130 => {
                 let (state, map) = self.map(state, 1)?;
                 let (mut state, size) = self.number(state, 3)?;
+                if size > MOST_BYTES {
+                    return Err(vec![state.stuck(LONG)]);
+                }
                 let data = self.arg(&mut state, 2);
-                let (mut state, words) = self.words(state, data, size.min(MOST_BYTES))?;
+                let (mut state, words) = self.words(state, data, size)?;
                 state.messages.push(Message { map: Some(map), words, packet: None });
                 let answers = self.ask_next(state, 130, &[64]);
                 Ok(self.results(answers))
@@ -523,8 +532,11 @@ impl Prover<'_> {
                     let (Some(map), Some(size)) = parts else {
                         return Err(vec![state.stuck("a record that is not known here")]);
                     };
+                    if size > MOST_BYTES {
+                        return Err(vec![state.stuck(LONG)]);
+                    }
                     let from = self.terms.constant(64, record);
-                    let sent = self.words(state, from, size.min(MOST_BYTES))?;
+                    let sent = self.words(state, from, size)?;
                     state = sent.0;
                     let map = Some(map as usize);
                     state.messages.push(Message { map, words: sent.1, packet: None });

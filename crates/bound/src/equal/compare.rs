@@ -45,6 +45,8 @@ impl Prover<'_> {
                 }
                 self.unequal(x, y, &mut list);
                 self.packets(old, new, &mut list)?;
+                // The program behind may redirect to what was chosen before.
+                self.targets(old, new, &mut list);
             }
             _ => return Ok(vec![always]),
         }

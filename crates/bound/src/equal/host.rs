@@ -296,7 +296,9 @@ impl<'a> Host<'a> {
 
     fn redirect_map(&mut self, memory: &mut Memory, args: [u64; 5]) -> Result<u64, Fault> {
         let (map, key, flags) = (self.map(51, args[0])?, args[1] as u32, args[2]);
-        if flags & !27 != 0 {
+        // Kinds 14 and 25: maps of devices, which may be told to go to all.
+        let known = if matches!(self.maps[map].kind, Some(14 | 25)) { 27 } else { 3 };
+        if flags & !known != 0 {
             return Ok(0);
         }
         if flags & 8 != 0 {

@@ -21,6 +21,8 @@ pub struct Pair {
     /// By map: both objects have it, so what it holds afterwards is compared. What one alone has is
     /// taken to hold anything at first, so nothing that it holds can matter later.
     pub compared: Vec<bool>,
+    /// Maps that the old program names and its object alone has, and those of the new one.
+    pub alone: [Vec<usize>; 2],
     /// The new one was made of the old one's lifted program, in which all verdicts that drop a
     /// packet are one, and messages go another way: they are not compared then.
     pub lifted: bool,
@@ -87,6 +89,10 @@ pub fn link(old: Side, new: Side) -> Result<Pair, String> {
     for at in place.iter().filter(|at| **at < old.maps.len()) {
         compared[*at] = true;
     }
+    let own = |at: &usize| !compared[*at] && !maps[*at].constant;
+    let before = (0..old.maps.len()).filter(|at| used_before[*at]).filter(own).collect();
+    let after = place.iter().zip(&used).filter(|(_, used)| **used).map(|(at, _)| *at);
+    let alone = [before, after.filter(own).collect()];
     let mut new = new;
     for insn in &mut new.program.insns {
         if insn.code == LDDW && matches!(insn.src, PSEUDO_MAP | PSEUDO_VALUE) {
@@ -97,7 +103,7 @@ pub fn link(old: Side, new: Side) -> Result<Pair, String> {
     new.tails = new.tails.into_iter().map(|(map, slots)| (place[map], slots)).collect();
     let (mut old, mut new) = (old, new);
     (old.maps, new.maps) = (maps.clone(), maps.clone());
-    Ok(Pair { maps, compared, lifted: false, old, new })
+    Ok(Pair { maps, compared, alone, lifted: false, old, new })
 }
 
 /// The maps that a program names.

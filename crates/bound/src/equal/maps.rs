@@ -39,13 +39,23 @@ impl Prover<'_> {
         VALUES + map as u64 * VALUES_EACH + slot * stride(&self.maps[map])
     }
 
-    /// Where an array's value is.
-    fn element(&mut self, map: usize, index: Term) -> Term {
+    /// Where an array's value is whose index an argument points to; a state where the array has that
+    /// index, and one where not.
+    fn element(
+        &mut self,
+        mut state: State,
+        map: usize,
+    ) -> Result<(Term, [Option<State>; 2]), Vec<State>> {
+        let at = self.arg(&mut state, 2);
+        let (state, index) = self.load(state, at, 4)?;
+        let limit = self.terms.constant(32, self.maps[map].max_entries.into());
+        let inside = self.terms.ult(index, limit);
+        let ways = self.branch(state, inside);
         let wide = self.terms.zext(index, 64);
         let stride = self.terms.constant(64, stride(&self.maps[map]));
         let base = self.terms.constant(64, VALUES + map as u64 * VALUES_EACH);
         let at = self.terms.binary(Op::Mul, wide, stride);
-        self.terms.binary(Op::Add, at, base)
+        Ok((self.terms.binary(Op::Add, at, base), ways))
     }
 
     /// The key of a map in what is known of it: in which states it is which.
@@ -83,7 +93,7 @@ impl Prover<'_> {
     }
 
     pub fn lookup(&mut self, state: State) -> Called {
-        let (mut state, map) = self.map(state, 1)?;
+        let (state, map) = self.map(state, 1)?;
         let shape = &self.maps[map];
         // Kinds 22 and 23: queue and stack; they have no keys.
         if of_maps(shape) || matches!(shape.kind, None | Some(3 | 4 | 22 | 23)) {
@@ -92,12 +102,7 @@ impl Prover<'_> {
         }
         let null = self.terms.constant(64, 0);
         if self.array(map) {
-            let at = self.arg(&mut state, 2);
-            let (state, index) = self.load(state, at, 4)?;
-            let limit = self.terms.constant(32, self.maps[map].max_entries.into());
-            let inside = self.terms.ult(index, limit);
-            let [yes, no] = self.branch(state, inside);
-            let place = self.element(map, index);
+            let (place, [yes, no]) = self.element(state, map)?;
             let found = yes.map(|state| self.returns(state, place));
             let missed = no.map(|state| self.returns(state, null));
             return Ok(found.into_iter().chain(missed).collect());
@@ -135,14 +140,9 @@ impl Prover<'_> {
         }
         let mut state = state;
         let from = self.arg(&mut state, 3);
-        let (mut state, value) = self.words(state, from, size)?;
+        let (state, value) = self.words(state, from, size)?;
         if array {
-            let at = self.arg(&mut state, 2);
-            let (state, index) = self.load(state, at, 4)?;
-            let limit = self.terms.constant(32, self.maps[map].max_entries.into());
-            let inside = self.terms.ult(index, limit);
-            let [yes, no] = self.branch(state, inside);
-            let place = self.element(map, index);
+            let (place, [yes, no]) = self.element(state, map)?;
             let mut done = Vec::new();
             if let Some(mut state) = yes {
                 if flags == 1 {

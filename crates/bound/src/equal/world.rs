@@ -111,7 +111,7 @@ impl World {
         Ok(Ended {
             verdict,
             packet,
-            target: host.target.filter(|_| verdict == 4),
+            target: host.target.filter(|_| verdict == 4 || host.called.is_some()),
             called: host.called,
             entries: host.contents(&memory),
             messages: std::mem::take(&mut host.messages),
@@ -173,8 +173,10 @@ impl Ended {
         let keys = self.entries.keys().chain(other.entries.keys());
         let differs = |key: &&(usize, Vec<u8>)| self.entries.get(*key) != other.entries.get(*key);
         if let Some(key) = keys.into_iter().find(differs) {
+            let values = [self, other].map(|ended| ended.entries.get(key).map(Vec::as_slice));
+            let from = first_difference(values.map(Option::unwrap_or_default));
             return both(&|ended| {
-                let value = ended.entries.get(key).map(|value| hex(value));
+                let value = ended.entries.get(key).map(|value| part(value, from));
                 let name = entry_name(maps, key.0, &key.1);
                 match (value, maps[key.0].kind) {
                     (Some(value), _) => format!("{name} = {value}"),
@@ -183,23 +185,40 @@ impl Ended {
                 }
             });
         }
-        if self.messages != other.messages {
-            return both(&|ended| {
-                let list: Vec<String> = ended
-                    .messages
-                    .iter()
-                    .map(|(map, bytes)| match map {
-                        Some(map) => format!("{} {}", maps[*map].name, hex(bytes)),
-                        None => "trace".to_string(),
-                    })
-                    .collect();
-                match list.is_empty() {
-                    true => "no message".to_string(),
-                    false => format!("messages {}", list.join(", ")),
-                }
-            });
-        }
-        None
+        // Of messages to several maps, nobody sees which came first.
+        let messages = |ended: &Ended| {
+            let mut list = ended.messages.clone();
+            list.sort_by_key(|(map, _)| *map);
+            list
+        };
+        let (one, another) = (messages(self), messages(other));
+        let at = (0..one.len().max(another.len())).find(|at| one.get(*at) != another.get(*at))?;
+        let bytes = [&one, &another].map(|list| list.get(at).map(|(_, bytes)| bytes.as_slice()));
+        let from = first_difference(bytes.map(Option::unwrap_or_default));
+        let say = |list: &Vec<(Option<usize>, Vec<u8>)>| match list.get(at) {
+            None => "no message".to_string(),
+            Some((None, _)) => "another trace".to_string(),
+            Some((Some(map), bytes)) => format!("{} gets {}", maps[*map].name, part(bytes, from)),
+        };
+        Some((say(&one), say(&another)))
+    }
+}
+
+/// Where bytes differ first.
+fn first_difference([one, other]: [&[u8]; 2]) -> usize {
+    one.iter().zip(other).take_while(|(a, b)| a == b).count()
+}
+
+/// Bytes as text: all of them if they are few, else those from a place on.
+fn part(bytes: &[u8], from: usize) -> String {
+    const FEW: usize = 64;
+    if bytes.len() <= FEW {
+        return hex(bytes);
+    }
+    let to = bytes.len().min(from + FEW / 4);
+    match bytes.get(from..to).filter(|part| !part.is_empty()) {
+        Some(part) => format!("{} bytes, from byte {from} on {}", bytes.len(), hex(part)),
+        None => format!("{} bytes", bytes.len()),
     }
 }
 

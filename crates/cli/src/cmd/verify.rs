@@ -32,8 +32,10 @@ pub fn run(args: Verify) -> Result<(), Failure> {
     if args.proof.against.is_some() || args.proof.prove {
         return equal::run(&args);
     }
-    if args.proof.time.is_some() || args.proof.out.is_some() {
-        return Err(Failure::usage("--time and --out are for --against and --prove"));
+    let proof = &args.proof;
+    if proof.time.is_some() || proof.out.is_some() || !proof.ignore_map.is_empty() {
+        let message = "--time, --out and --ignore-map are for --against and --prove";
+        return Err(Failure::usage(message));
     }
     let runtime = Runtime::unpack()?;
     let (target, backend) = match &args.sim {

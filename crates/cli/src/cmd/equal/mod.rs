@@ -77,10 +77,11 @@ pub fn run(args: &Verify) -> Result<(), Failure> {
     }
     let maps = pair.as_ref().map_or(&[][..], |pair| &pair.maps);
     let rates = [old.guarantee(), new.guarantee()];
+    let ignored = &args.proof.ignore_map;
     let view = View {
         versions: [&old, &new],
         maps,
-        alone: pair.as_ref().map_or_else(|_| Vec::new(), alone),
+        alone: pair.as_ref().map_or_else(|_| Default::default(), |pair| alone(pair, ignored)),
         result: &result,
         sizes: options.sizes,
         checked,
@@ -93,16 +94,20 @@ pub fn run(args: &Verify) -> Result<(), Failure> {
     }
     match () {
         () if result.example.is_some() => Err(Failure::rendered(String::new())),
-        () if result.equal() => Ok(()),
+        () if view.proved() => Ok(()),
         () => Err(Failure::open("not proved equal, and no packet tells them apart so far")),
     }
 }
 
-/// Maps that one program alone has, and names.
-fn alone(pair: &equal::Pair) -> Vec<String> {
-    let all = pair.maps.iter().zip(&pair.compared);
-    let alone = all.filter(|(map, compared)| !map.constant && !**compared);
-    alone.map(|(map, _)| map.name.clone()).collect()
+/// Maps that one version alone has and uses, but those that nobody cares about. What Nicforge makes
+/// of an object has maps of its own.
+fn alone(pair: &equal::Pair, ignored: &[String]) -> [Vec<String>; 2] {
+    let names = |list: &Vec<usize>| -> Vec<String> {
+        let names = list.iter().map(|map| pair.maps[*map].name.clone());
+        names.filter(|name| !ignored.contains(name)).collect()
+    };
+    let [old, new] = pair.alone.each_ref().map(names);
+    [old, if pair.lifted { Vec::new() } else { new }]
 }
 
 /// Runs something that looks at a flag, which Ctrl-C sets.

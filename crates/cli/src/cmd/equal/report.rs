@@ -17,8 +17,8 @@ const MOST_REASONS: usize = 5;
 pub struct View<'a> {
     pub versions: [&'a Version; 2],
     pub maps: &'a [Map],
-    /// Maps that one version alone has.
-    pub alone: Vec<String>,
+    /// Maps that the old version alone has, and the new one: nothing is there to compare them with.
+    pub alone: [Vec<String>; 2],
     pub result: &'a Report,
     /// Smallest and largest frames.
     pub sizes: (u64, u64),
@@ -27,6 +27,11 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
+    /// Whether both are proved to give the same.
+    pub fn proved(&self) -> bool {
+        self.result.equal() && self.alone.iter().all(Vec::is_empty)
+    }
+
     /// As text.
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -42,15 +47,24 @@ impl View<'_> {
             }
             None if result.equal() => writeln!(
                 text,
-                "proved equal for every frame of {} to {} bytes and all that maps may hold: {} of \
-                 {} pairs of paths, {spent}",
-                self.sizes.0, self.sizes.1, result.proved, result.pairs
+                "{} for every frame of {} to {} bytes and all that maps may hold: {} of {} pairs of \
+                 paths, {spent}",
+                if self.proved() { "proved equal" } else { "not proved: but for some maps equal" },
+                self.sizes.0,
+                self.sizes.1,
+                result.proved,
+                result.pairs
             ),
             None => self.open(&spent, &mut text),
         };
-        if !self.alone.is_empty() {
-            let list = self.alone.join(", ");
-            let _ = writeln!(text, "what only one of them has was not compared: {list}");
+        for (side, names) in ["old", "new"].iter().zip(&self.alone) {
+            for name in names {
+                let _ = writeln!(
+                    text,
+                    "  only {side} has map `{name}`; if what it holds does not matter, add \
+                     --ignore-map {name}"
+                );
+            }
         }
         for (side, rate) in ["old", "new"].iter().zip(&self.rates) {
             let _ = match rate {
@@ -127,7 +141,7 @@ impl View<'_> {
         let result = self.result;
         let outcome = match () {
             () if result.example.is_some() => "differ",
-            () if result.equal() => "proved",
+            () if self.proved() => "proved",
             () => "open",
         };
         let open = result.open.iter().map(|(why, count)| json!({ "reason": why, "pairs": count }));
@@ -135,7 +149,7 @@ impl View<'_> {
             "schema": "nicforge/verify-against", "version": 1, "outcome": outcome,
             "sizes": [self.sizes.0, self.sizes.1], "pairs": result.pairs,
             "proved": result.proved, "all_pairs_seen": result.whole, "tested": result.tested,
-            "not_compared": self.alone,
+            "only_old_has": self.alone[0], "only_new_has": self.alone[1],
             "open": open.collect::<Vec<_>>(), "seconds": result.seconds,
         });
         for (at, side) in ["old", "new"].into_iter().enumerate() {
