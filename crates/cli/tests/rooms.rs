@@ -137,7 +137,7 @@ fn a_lookup_is_found_in_three_steps() {
     let codegen = "crates/codegen/src/";
     for (named, folder, word) in [
         ("crates/frontend/src/table_calls.rs", "", "Op::Lookup"),
-        ("crates/ir/src/interp/exec.rs", "", "Op::Lookup"),
+        ("crates/ir/src/interp/exec/tables.rs", "", "Op::Lookup"),
         ("crates/codegen/src/inplace/mod.rs", "", "Op::Lookup"),
         ("inplace/tables.rs", codegen, "pub fn lookup"),
         ("crates/codegen/src/xdp/target.rs", "", "bpf_map_lookup_elem"),
