@@ -15,6 +15,7 @@ mod codes;
 mod context;
 mod events;
 mod interrupt;
+mod parallel;
 mod program;
 mod text;
 

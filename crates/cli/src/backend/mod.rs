@@ -123,13 +123,7 @@ pub trait Backend: Sync {
 
     /// Packets per second that the generated code of a plan makes, by the cycles that simulated
     /// cores of the target count on the program's packets; without such cores nothing.
-    fn counted(
-        &self,
-        _target: &Target,
-        _loaded: &Loaded,
-        _plan: &Plan,
-        _inputs: &Inputs,
-    ) -> Option<Result<f64, Failure>> {
+    fn counted(&self, _: &Target, _: &Loaded, _: &Plan, _: &Inputs) -> Option<Counted> {
         None
     }
 
@@ -141,6 +135,9 @@ pub trait Backend: Sync {
 
 /// A measured rate, if there was anything to measure on.
 pub type Measured = Result<Option<f64>, Failure>;
+
+/// A rate by counted cycles.
+pub type Counted = Result<f64, Failure>;
 
 /// A target with its back end.
 pub struct Chosen {

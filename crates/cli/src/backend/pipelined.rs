@@ -6,7 +6,7 @@ use nicforge_plan::Plan;
 use nicforge_run::dpdk::{Difference, DpdkRun};
 use nicforge_target::{Generator, Target};
 
-use super::{Backend, Case};
+use super::{Backend, Case, Counted};
 use crate::args::{Build, Inputs, Run};
 use crate::cmd::pipelines::{self, Job};
 use crate::cmd::tune::Bench;
@@ -64,13 +64,7 @@ pub trait Pipelined: Sync {
     }
 
     /// As [`Backend::counted`].
-    fn counted(
-        &self,
-        _target: &Target,
-        _loaded: &Loaded,
-        _plan: &Plan,
-        _inputs: &Inputs,
-    ) -> Option<Result<f64, Failure>> {
+    fn counted(&self, _: &Target, _: &Loaded, _: &Plan, _: &Inputs) -> Option<Counted> {
         None
     }
 
@@ -132,7 +126,7 @@ impl<T: Pipelined> Backend for T {
         loaded: &Loaded,
         plan: &Plan,
         inputs: &Inputs,
-    ) -> Option<Result<f64, Failure>> {
+    ) -> Option<Counted> {
         Pipelined::counted(self, target, loaded, plan, inputs)
     }
 

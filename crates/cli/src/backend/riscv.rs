@@ -8,8 +8,8 @@ use nicforge_run::dpdk::{Difference, DpdkRun};
 use nicforge_run::spin::{self, CoresProgram, LONGEST};
 use nicforge_target::{Generator, LinkKind, Scope, Target, Traffic};
 
-use super::first;
 use super::pipelined::Pipelined;
+use super::{Counted, first};
 use crate::args::{Build, Emit, Inputs};
 use crate::cmd::build;
 use crate::cmd::pipelines::{self, Job};
@@ -27,7 +27,7 @@ fn cores(job: &Job, target: &Target) -> Result<CoresProgram, Failure> {
 
 /// The rate of the slowest stage, if its cores share its work evenly: an event costs what the cores
 /// took for all events of the capture. The ports bound it.
-fn counted(target: &Target, loaded: &Loaded, plan: &Plan, inputs: &Inputs) -> Result<f64, Failure> {
+fn counted(target: &Target, loaded: &Loaded, plan: &Plan, inputs: &Inputs) -> Counted {
     let events: Vec<InputEvent> = events::captures(inputs, &loaded.program, &loaded.path)?
         .into_iter()
         .filter(spin::takes)
@@ -117,7 +117,7 @@ impl Pipelined for Riscv {
         loaded: &Loaded,
         plan: &Plan,
         inputs: &Inputs,
-    ) -> Option<Result<f64, Failure>> {
+    ) -> Option<Counted> {
         Some(counted(target, loaded, plan, inputs))
     }
 }

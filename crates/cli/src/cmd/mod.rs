@@ -2,6 +2,7 @@
 
 mod align;
 pub mod balance;
+mod below;
 mod beyond;
 mod bound;
 pub mod build;

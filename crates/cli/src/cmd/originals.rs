@@ -5,7 +5,7 @@
 //! (`nicforge_run::alkali`), and do on every target what they do in the interpreter (`nicforge
 //! verify` in a process of its own); their plans, and what the paper says of the application.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use nicforge_ir::{Input, InputEvent, Interp, Output, Program, Verified};
@@ -13,11 +13,11 @@ use nicforge_planner::instance::Config;
 use nicforge_run::alkali;
 use nicforge_run::pcap::{self, Frame};
 use nicforge_run::temp::Folder;
-use nicforge_target::{Target, load, support};
+use nicforge_target::{Target, support};
 use serde_json::{Value, json};
 
 use super::validate_alkali::{original, plan};
-use super::{matrix, originals_nfp, validate};
+use super::{below, originals_nfp, validate};
 use crate::args::{Source, Validate};
 use crate::context::{Failure, Runtime};
 use crate::text::table;
@@ -50,13 +50,8 @@ struct Planned {
 
 /// Prints what becomes of the programs below a folder.
 pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
-    let mut found = Vec::new();
-    collect(from, &mut found).map_err(|e| Failure::user(format!("{}: {e}", from.display())))?;
-    found.sort();
-    let mut listings = Vec::new();
-    originals_nfp::collect(from, &mut listings)
-        .map_err(|e| Failure::user(format!("{}: {e}", from.display())))?;
-    listings.sort();
+    let found = below::files(from, of_alkali)?;
+    let listings = below::files(from, originals_nfp::has_object)?;
     if !listings.is_empty() {
         originals_nfp::run(from, &listings, args)?;
     }
@@ -69,12 +64,7 @@ pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let names = match &args.targets[..] {
-        [] => load::names().into_iter().map(str::to_string).collect(),
-        given => given.to_vec(),
-    };
-    let targets: Vec<Target> =
-        names.iter().map(|name| matrix::find(name)).collect::<Result<_, _>>()?;
+    let targets = below::targets(&args.targets)?;
     let mut cells = Vec::new();
     for path in found {
         let name = path.strip_prefix(from).unwrap_or(&path).display().to_string();
@@ -87,21 +77,14 @@ pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
     Ok(())
 }
 
-/// C files that read packets as Alkali's programs do.
-fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() && !path.is_symlink() {
-            collect(&path, found)?;
-        } else if path.extension().is_some_and(|e| e == "c") {
-            let text = String::from_utf8_lossy(&std::fs::read(&path)?).into_owned();
-            let handles = text.contains("NET_RECV__") || text.contains("_packet_event_handler");
-            if handles && text.contains("bufextract(") {
-                found.push(path);
-            }
-        }
+/// Whether a file is C that reads packets as Alkali's programs do.
+fn of_alkali(path: &Path) -> std::io::Result<bool> {
+    if !below::ends(path, "c") {
+        return Ok(false);
     }
-    Ok(())
+    let text = String::from_utf8_lossy(&std::fs::read(path)?).into_owned();
+    let handles = text.contains("NET_RECV__") || text.contains("_packet_event_handler");
+    Ok(handles && text.contains("bufextract("))
 }
 
 fn of_program(name: &str, path: &Path, targets: &[Target]) -> Result<Vec<Cell>, Failure> {

@@ -10,7 +10,7 @@ use nicforge_isa::nfp::{Insn, Op, Target};
 use serde_json::{Value, json};
 
 use super::bound::load::{self, Subject};
-use super::validate;
+use super::{below, validate};
 use crate::args::Validate;
 use crate::context::Failure;
 use crate::text::table;
@@ -33,19 +33,12 @@ struct Bounded {
     seconds: f64,
 }
 
-/// Listings below a folder that have an object.
-pub fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() && !path.is_symlink() {
-            collect(&path, found)?;
-        } else if path.extension().is_some_and(|e| e == "asm")
-            && path.with_extension("bpf.o").exists()
-        {
-            found.push(path);
-        }
-    }
-    Ok(())
+/// Whether a file is a listing that has an object.
+///
+/// # Errors
+/// It cannot be known whether there is one.
+pub fn has_object(path: &Path) -> std::io::Result<bool> {
+    Ok(below::ends(path, "asm") && path.with_extension("bpf.o").try_exists()?)
 }
 
 /// Prints a row for each.

@@ -247,7 +247,8 @@ pub fn profile(loaded: &mut Loaded, planning: &Planning, inputs: &Inputs) -> Res
     if planning.profile {
         let events = events::captures(inputs, &loaded.program, &loaded.path)?;
         let entries = events::tables(inputs, &loaded.program, &loaded.path)?;
-        profile_on(loaded, &entries, &[], &events)?;
+        profile_on(loaded, &entries, &[], &events)
+            .map_err(|e| Failure::user(format!("--profile: {e}")))?;
     }
     Ok(())
 }
@@ -258,9 +259,8 @@ pub fn profile_on(
     entries: &[(TableId, Entry)],
     before: &[InputEvent],
     events: &[InputEvent],
-) -> Result<(), Failure> {
-    let profiled = profile::measured(&loaded.program, entries, before, events);
-    loaded.profiled = Some(profiled.map_err(|e| Failure::user(format!("--profile: {e}")))?);
+) -> Result<(), String> {
+    loaded.profiled = Some(profile::measured(&loaded.program, entries, before, events)?);
     Ok(())
 }
 

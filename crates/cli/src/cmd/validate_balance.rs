@@ -12,9 +12,6 @@
 mod functions;
 mod sweeps;
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use nicforge_balance::director::meter::Mode;
 use nicforge_balance::policy::{Fixed, Policy};
 use nicforge_balance::profile::{Profile, Side, built_in};
@@ -24,6 +21,7 @@ use nicforge_balance::traffic::{self, LINE_GBPS, Law, Trace, constant, published
 use super::balance::policies::algorithm_1;
 use super::validate::{Row, records};
 use crate::context::Failure;
+use crate::parallel;
 
 const TABLE_V: &str = include_str!("../../../../docs/validation/hal_table5.csv");
 /// What the paper calls the base of its power figures, W.
@@ -82,25 +80,6 @@ fn run(profile: &Profile, trace: &Trace, system: System) -> Report {
     play(profile, trace, system, &mut Fixed { threshold, mode: Mode::Window })
 }
 
-/// What `work` makes of every item, in order, on as many threads as there are processors.
-fn parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::new());
-    let one = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(at) else { break };
-            let result = work(item);
-            done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((at, result));
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(one))));
-    let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, result)| result).collect()
-}
-
 fn profile_of(name: &str) -> Result<Profile, Failure> {
     let profile = built_in(name)
         .ok_or_else(|| Failure::user(format!("internal error: no profile of {name}")))?;
@@ -139,7 +118,7 @@ fn table_v() -> Result<Vec<Line>, Failure> {
             jobs.push((fields[1].to_string(), workload, law, table, profile_of(fields[1])?));
         }
     }
-    let lines = parallel(&jobs, |(function, workload, law, published_table, profile)| {
+    let lines = parallel::each(&jobs, |(function, workload, law, published_table, profile)| {
         let trace = published(workload, *law, traffic::SECONDS, 1)?;
         Some(Line {
             function: function.clone(),

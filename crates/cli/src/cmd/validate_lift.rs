@@ -1,14 +1,14 @@
 //! `nicforge validate lift`: the XDP programs of all objects below a folder. Whether they lift, do in
 //! the interpreter what the kernel makes of the original, and which targets take them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use nicforge_target::{Target, support};
 use serde_json::{Value, json};
 
 use super::compare::Agreement;
-use super::{lifted, matrix};
+use super::{below, lifted};
 use crate::args::{self, Validate};
 use crate::context::Failure;
 use crate::text::table;
@@ -30,15 +30,8 @@ struct Row {
 /// # Errors
 /// No program there, or one that does something else than in the kernel.
 pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
-    let mut objects = Vec::new();
-    collect(from, &mut objects).map_err(|e| Failure::user(format!("{}: {e}", from.display())))?;
-    objects.sort();
-    let names = match &args.targets[..] {
-        [] => nicforge_target::load::names().into_iter().map(str::to_string).collect(),
-        given => given.to_vec(),
-    };
-    let targets: Vec<Target> =
-        names.iter().map(|name| matrix::find(name)).collect::<Result<_, _>>()?;
+    let objects = below::files(from, |path| Ok(below::ends(path, "o")))?;
+    let targets = below::targets(&args.targets)?;
     let mut rows = Vec::new();
     for path in &objects {
         let name = path.strip_prefix(from).unwrap_or(path).display().to_string();
@@ -71,19 +64,6 @@ pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
         0 => Ok(()),
         count => Err(Failure::user(format!("{count} programs do not do what the kernel says"))),
     }
-}
-
-/// Files named `.o`.
-fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() && !path.is_symlink() {
-            collect(&path, found)?;
-        } else if path.extension().is_some_and(|e| e == "o") {
-            found.push(path);
-        }
-    }
-    Ok(())
 }
 
 /// Whether a file says that it is an ELF object of BPF (EM_BPF, 247).

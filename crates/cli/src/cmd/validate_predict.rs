@@ -5,21 +5,19 @@
 //! often each branch is taken), before anything of the plan was run. The simulator shares
 //! its costs, so it judges queues and sharing; cores and kernel judge the costs themselves.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nicforge_target::Target;
 use serde_json::{Value, json};
 
-use super::{matrix, plan, sim};
+use super::{below, plan, sim};
 use crate::args::{self, Inputs, Planning, Source, Validate};
 use crate::backend;
 use crate::context::{Failure, Runtime};
 use crate::program;
 use crate::text::table;
-use crate::{interrupt, out};
+use crate::{interrupt, out, parallel};
 
 /// Simulated time of each run that looks for the greatest rate, in seconds.
 const SIMULATED: f64 = 0.5e-3;
@@ -57,36 +55,19 @@ const JUDGES: [(&str, Judge, bool); 3] = [
 /// # Errors
 /// No program in the folder, or none that has a plan.
 pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
-    let mut programs = Vec::new();
-    collect(from, &mut programs).map_err(|e| Failure::user(format!("{}: {e}", from.display())))?;
-    programs.sort();
-    let names = match &args.targets[..] {
-        [] => nicforge_target::load::names().into_iter().map(str::to_string).collect(),
-        given => given.to_vec(),
-    };
-    let targets: Vec<Target> =
-        names.iter().map(|name| matrix::find(name)).collect::<Result<_, _>>()?;
+    let programs = below::files(from, with_capture)?;
+    let targets = below::targets(&args.targets)?;
     let runtime = Runtime::unpack()?;
     interrupt::stop_in_order();
     let pairs: Vec<(&PathBuf, &Target)> =
         programs.iter().flat_map(|path| targets.iter().map(move |target| (path, target))).collect();
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                while let Some((path, target)) = pairs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if interrupt::stopped() {
-                        break;
-                    }
-                    let cell = cell(path, target, &runtime);
-                    let mut done = done.lock().expect("no thread crashed");
-                    done.insert((*path, &target.name), cell);
-                    out::progress(done.len(), pairs.len());
-                }
-            });
-        }
+    let done = AtomicUsize::new(0);
+    let cells = parallel::each(&pairs, |(path, target)| {
+        let cell = (!interrupt::stopped()).then(|| cell(path, target, &runtime));
+        out::progress(done.fetch_add(1, Ordering::Relaxed) + 1, pairs.len());
+        cell
     });
-    let cells: Vec<Cell> = done.into_inner().expect("no thread crashed").into_values().collect();
+    let cells: Vec<Cell> = cells.into_iter().flatten().collect();
     if cells.iter().all(|cell| cell.predicted.is_err()) && !interrupt::stopped() {
         return Err(Failure::user(format!(
             "no program of {} has a plan; name a folder of Nicforge's programs, such as examples",
@@ -94,22 +75,15 @@ pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
         )));
     }
     print(&cells, args.json);
+    if interrupt::stopped() {
+        return Err(Failure { code: interrupt::STATUS, message: String::new() });
+    }
     Ok(())
 }
 
-/// Programs with a capture beside them.
-fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() && !path.is_symlink() {
-            collect(&path, found)?;
-        } else if path.extension().is_some_and(|e| e == "c")
-            && path.with_file_name("traffic.pcap").is_file()
-        {
-            found.push(path);
-        }
-    }
-    Ok(())
+/// Whether a file is a program with a capture beside it.
+fn with_capture(path: &Path) -> std::io::Result<bool> {
+    Ok(below::ends(path, "c") && path.with_file_name("traffic.pcap").try_exists()?)
 }
 
 fn cell(path: &Path, target: &Target, runtime: &Runtime) -> Cell {
@@ -128,7 +102,8 @@ fn cell(path: &Path, target: &Target, runtime: &Runtime) -> Cell {
     let planning = Planning::default();
     let found = program::load(&source.on(target), runtime).and_then(|mut loaded| {
         let traffic = sim::traffic(&planning, target, &loaded, &inputs, PROFILED)?;
-        plan::profile_on(&mut loaded, &traffic.entries, &traffic.before, &traffic.events)?;
+        plan::profile_on(&mut loaded, &traffic.entries, &traffic.before, &traffic.events)
+            .map_err(Failure::user)?;
         let planning = Planning { frame: traffic.frame_bytes, ..planning.clone() };
         plan::find(&loaded, target, &planning).map(|(plan, _)| (loaded, plan))
     });

@@ -25,7 +25,7 @@ pub fn rows(rows: &mut Vec<Row>) -> Result<(), Failure> {
         };
         functions.push((fields[0], gbps, efficiency, profile_of(fields[0])?));
     }
-    let all = parallel(&functions, |(name, gbps, efficiency, profile)| {
+    let all = parallel::each(&functions, |(name, gbps, efficiency, profile)| {
         one(name, *gbps, *efficiency, profile)
     });
     rows.extend(all.into_iter().flatten());

@@ -50,7 +50,8 @@ pub fn rows(rows: &mut Vec<Row>) -> Result<(), Failure> {
         let over = ratio(0.7 * drops_from, Setup::Hal, Setup::Nic);
         push(format!("{name} HAL below the knee"), "p99 over the NIC's", 1.03, over, false);
         let rates: Vec<f64> = (1..=10).map(|tens| 10.0 * f64::from(tens)).collect();
-        let runs = parallel(&rates, |gbps| SETUPS.map(|setup| setup.run(&profile, &steady(*gbps))));
+        let runs =
+            parallel::each(&rates, |gbps| SETUPS.map(|setup| setup.run(&profile, &steady(*gbps))));
         let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
         for (gbps, reports) in rates.iter().zip(&runs) {
             for (setup, report) in SETUPS.iter().zip(reports) {
@@ -97,7 +98,7 @@ fn low(rows: &mut Vec<Row>) -> Result<(), Failure> {
         }
     }
     let policies = [PolicyName::Fixed, PolicyName::Published, PolicyName::Paper, PolicyName::Gate];
-    let results = parallel(&cases, |(profile, part, objective)| {
+    let results = parallel::each(&cases, |(profile, part, objective)| {
         let trace = steady(part * profile.published_threshold_gbps());
         let alone = run(profile, &trace, System::NicOnly).bins[LEARN].watts;
         policies.map(|name| {
