@@ -9,16 +9,68 @@ use std::time::Duration;
 use nicforge_bound::ebpf::Tails;
 use nicforge_bound::equal::{Options, Report, Side, World, compare, link};
 use nicforge_isa::ebpf::{self as isa, Insn};
-use nicforge_isa::object::{PSEUDO_VALUE, Program};
+use nicforge_isa::object::{Map, PSEUDO_MAP, PSEUDO_VALUE, Program};
 use nicforge_util::Random;
 
 #[path = "common/programs.rs"]
 mod programs;
 
-use programs::{BYTES, ENTRIES, insn, lddw, maps};
+use programs::{BYTES, ENTRIES, insn, lddw};
 
 /// Random packets for a pair.
 const PACKETS: u32 = 60;
+
+/// Those of all random programs, an array of programs and a ring buffer.
+fn maps() -> Vec<Map> {
+    let map = |name: &str, kind, key_size, max_entries| Map {
+        name: name.to_string(),
+        kind: Some(kind),
+        key_size,
+        value_size: key_size,
+        max_entries,
+        data: Vec::new(),
+        constant: false,
+    };
+    let mut maps = programs::maps();
+    maps.extend([map("jumps", 3, 4, 4), map("ring", 27, 0, 4096)]);
+    maps
+}
+
+/// What a program does before its verdict, that others see: where it redirects to, which program it
+/// calls, what it tells.
+fn ending(random: &mut Random) -> Vec<Insn> {
+    // To the interface that a value says.
+    let redirect = [
+        insn(0xbf, 1, 8, 0, 0),
+        insn(0x57, 1, 0, 0, random.pick(&[1, 3])),
+        insn(0xb7, 2, 0, 0, 0),
+        insn(0x85, 0, 0, 0, 23),
+    ];
+    let call = |random: &mut Random| {
+        let mut code = vec![insn(0x79, 1, 10, -32, 0)];
+        code.extend(lddw(2, PSEUDO_MAP, 2));
+        code.extend([insn(0xb7, 3, 0, 0, random.below(2) as i32), insn(0x85, 0, 0, 0, 12)]);
+        code
+    };
+    let tell = |random: &mut Random| {
+        let mut code = lddw(1, PSEUDO_MAP, 3);
+        code.extend([
+            insn(0xbf, 2, 10, 0, 0),
+            insn(0x07, 2, 0, 0, -16),
+            insn(0xb7, 3, 0, 0, random.pick(&[4, 12, 16])),
+            insn(0xb7, 4, 0, 0, 0),
+            insn(0x85, 0, 0, 0, 130),
+        ]);
+        code
+    };
+    match random.below(5) {
+        0 => redirect.to_vec(),
+        1 => [redirect.to_vec(), call(random)].concat(),
+        2 => call(random),
+        3 => [tell(random), redirect.to_vec()].concat(),
+        _ => Vec::new(),
+    }
+}
 
 /// A random program whose values are seen: its variables hold them at the end, and its verdict
 /// depends on one.
@@ -27,11 +79,11 @@ fn program(random: &mut Random) -> Program {
     let code = &mut program.insns;
     code.truncate(code.len() - 2);
     code.extend(lddw(1, PSEUDO_VALUE, 1));
+    code.extend([insn(0x7b, 1, 7, 0, 0), insn(0x7b, 1, 8, 8, 0)]);
+    code.extend(ending(random));
     code.extend([
-        insn(0x7b, 1, 7, 0, 0),
-        insn(0x7b, 1, 8, 8, 0),
         insn(0xbf, 0, 7, 0, 0),
-        insn(0x57, 0, 0, 0, 3),
+        insn(0x57, 0, 0, 0, random.pick(&[3, 4, 7])),
         insn(0x95, 0, 0, 0, 0),
     ]);
     code.splice(0..0, [insn(0xb7, 7, 0, 0, 0), insn(0xb7, 8, 0, 0, 0)]);
@@ -63,6 +115,10 @@ fn world(random: &mut Random) -> World {
         world.entries.insert((0, index.to_le_bytes().to_vec()), bytes(random, BYTES));
     }
     world.entries.insert((1, vec![0; 4]), bytes(random, BYTES));
+    // Slots of `jumps` have a program or none.
+    for slot in 0..2 {
+        world.answers.insert((12, vec![2, slot]), vec![random.below(2)]);
+    }
     world.seed = random.next() | 1;
     world
 }
@@ -82,7 +138,12 @@ fn differ(old: &Program, new: &Program, random: &mut Random) -> Option<bool> {
 /// One instruction becomes another: its constant, what it does, where it goes, what it works on.
 fn mutant(program: &Program, random: &mut Random) -> Option<Program> {
     let mut mutant = program.clone();
-    let at = random.below(program.insns.len() as u64 - 1) as usize;
+    // Half of them where results are made that others see.
+    let all = program.insns.len() as u64 - 1;
+    let at = match random.below(2) {
+        0 => random.below(all),
+        _ => all - 1 - random.below(all.min(16)),
+    } as usize;
     let insn = &mut mutant.insns[at];
     let before = *insn;
     let wide = at > 0 && program.insns[at - 1].code == isa::LDDW;
