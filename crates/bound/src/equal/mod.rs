@@ -255,7 +255,8 @@ impl Prover<'_> {
         let first = self.world(state, &model);
         for variant in 0..VARIANTS {
             let world = if variant == 0 { first.clone() } else { first.stirred(report.tested + 1) };
-            let (Ok(old), Ok(new)) = (world.run(&pair.old), world.run(&pair.new)) else { return };
+            let both = (world.run_anywhere(&pair.old), world.run_anywhere(&pair.new));
+            let (Ok(Some(old)), Ok(Some(new))) = both else { return };
             if let Some(difference) = pair.difference(&old, &new) {
                 report.example = Some(Example { world, old, new, difference });
                 return;
