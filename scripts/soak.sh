@@ -5,16 +5,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
-export NICFORGE_RANDOM_PROGRAMS=${SOAK_PROGRAMS:-20000}
-as_root env "PATH=$PATH" NICFORGE_PLANS=all cargo test --release -p nicforge-tests --test \
+export NICFORGE_RANDOM_PROGRAMS=${SOAK_PROGRAMS:-20000} NICFORGE_SOAK=1
+as_root env "PATH=$PATH" cargo test --release -p nicforge-tests --test \
     simulated --test plans -- --nocapture
 as_root env "PATH=$PATH" cargo test --release -p nicforge-tests --test random_programs -- \
     --nocapture
 
-# What the Python tests leave to this place.
+# All of the Python tests, with what `make test` leaves out.
 as_root env "PATH=$PATH" cargo build -q -p nicforge-cli
 as_root env "PATH=$PATH" NICFORGE="$PWD/target/debug/nicforge" "$NICFORGE_PYTHON/bin/pytest" -q \
-    -m soak -p no:cacheprovider python/tests rtl/tests
+    -m "soak or not soak" -p no:cacheprovider python/tests rtl/tests
 
 # NFP instructions beside those of Linux's translator, from Debian's package linux-source-6.1:
 # random programs, the examples and the objects of libxdp1.
@@ -65,9 +65,10 @@ as_root env "PATH=$PATH" NICFORGE_RANDOM_STATE="${SOAK_STATE:-target/generated.s
 NICFORGE_RANDOM_HANDLERS=$((NICFORGE_RANDOM_PROGRAMS / 40)) cargo test --release -p nicforge-cli \
     --test spin_generated -- --nocapture
 
-# Random programs as hardware.
+# Programs and random ones as hardware.
+cargo test --release -p nicforge-tests --test fpga_faults -- --nocapture
 NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p \
-    nicforge-tests --test fpga random -- --nocapture
+    nicforge-tests --test fpga -- --nocapture
 NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p \
     nicforge-tests --test fpga_chains -- --nocapture
 

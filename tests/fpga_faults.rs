@@ -11,7 +11,7 @@ use nicforge_passes::PassManager;
 use nicforge_planner::stages::in_a_row;
 use nicforge_run::rtl::{Drive, RtlProgram, takes};
 use nicforge_tests::example::Example;
-use nicforge_tests::{internal, root, verilator_is_missing};
+use nicforge_tests::{internal, root, share, verilator_is_missing};
 
 fn design(example: &Example, wanted: Wanted) -> RtlProgram {
     let name = &example.name;
@@ -169,9 +169,8 @@ fn storms_lose_whole_frames() {
         of_folder("tests/programs/remembered", Wanted::Best),
         of_folder("tests/programs/metered", Wanted::Best),
     ];
-    for (subject, events) in
-        subjects.into_iter().map(|subject| (subject, events.clone())).chain(told)
-    {
+    let subjects = subjects.into_iter().map(|subject| (subject, events.clone())).chain(told);
+    for (subject, events) in share(subjects, 3) {
         let Subject { name, program, entries, design } = &subject;
         let mark = |event: &InputEvent| {
             let Input::Net { frame, .. } = &event.input else { unreachable!("a frame") };
@@ -246,7 +245,7 @@ fn resets_with_packets_in_flight() {
             (0..300).map(|n| doing(folder, n, [60, 150][n as usize % 2])).collect(),
         ));
     }
-    for (Subject { name, program, entries, design }, events) in &subjects {
+    for (Subject { name, program, entries, design }, events) in &share(subjects, 3) {
         let fresh = design
             .run(events, entries, &Drive::default())
             .unwrap_or_else(|e| panic!("{name}: {e}"));

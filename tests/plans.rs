@@ -17,7 +17,7 @@ use nicforge_run::nfp::EnginesProgram;
 use nicforge_run::{capacity, control};
 use nicforge_target::{Target, support};
 use nicforge_tests::example::{Example, for_each};
-use nicforge_tests::root;
+use nicforge_tests::{root, share, soak};
 
 /// Candidates looked at; the search has reached several stages by then.
 const CANDIDATES: u32 = 16;
@@ -49,7 +49,7 @@ fn plans_of_all_targets_mean_the_same() {
     let (checked, several) = (AtomicUsize::new(0), AtomicUsize::new(0));
     for_each(|example| {
         let want = outputs(&example.program, example);
-        for name in nicforge_target::names() {
+        for name in share(nicforge_target::names(), 2) {
             let target = nicforge_target::find(name).unwrap_or_else(|e| panic!("{e}"));
             if !support::missing(&example.program, &target).is_empty() {
                 continue;
@@ -121,25 +121,15 @@ fn profiles_follow_the_capture() {
     assert!(measured < 0.5 * guessed, "{measured} against {guessed}");
 }
 
-/// The best plan and one other, chosen by the example's name; `NICFORGE_PLANS=all` takes all.
-fn chosen(example: &Example, found: &Found) -> Vec<usize> {
+/// The best plan or one other, chosen by the names of example and target; `make soak` takes all.
+fn chosen(example: &Example, target: &str, found: &Found) -> Vec<usize> {
     let count = found.candidates.len();
-    if std::env::var("NICFORGE_PLANS").is_ok_and(|value| value == "all") {
+    if soak() {
         return (0..count).collect();
     }
-    let mut seed = example
-        .name
-        .bytes()
-        .fold(7usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
-    let mut numbers = vec![found.best];
-    for _ in 0..64 {
-        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let number = (seed >> 33) % count;
-        if numbers.len() < 2 && !numbers.contains(&number) {
-            numbers.push(number);
-        }
-    }
-    numbers
+    let letters = || example.name.bytes().chain(target.bytes());
+    let seed = letters().fold(7usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    vec![if seed % 2 == 0 { found.best } else { seed / 2 % count }]
 }
 
 /// What runs a plan.
@@ -160,7 +150,7 @@ fn run_plans(name: &str, runs: Runs, events: usize) {
         let Some(found) = plans(&example.program, &target) else {
             panic!("{} has no plan", example.name)
         };
-        for number in chosen(example, &found) {
+        for number in chosen(example, name, &found) {
             let name = format!("{} on {name}, candidate {number}", example.name);
             let config = Config::default();
             let plan =
@@ -205,7 +195,7 @@ fn run_plans(name: &str, runs: Runs, events: usize) {
     println!(
         "{name}: {ran} plans, {replicated} with replicas, {in_context} with values in contexts"
     );
-    assert!(ran >= 20 && replicated >= 3 && in_context >= 3);
+    assert!(ran >= 10 && replicated >= 3 && in_context >= 3);
 }
 
 #[test]

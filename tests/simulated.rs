@@ -1,5 +1,5 @@
 //! Plans in the simulator against the interpreter: examples and random programs on the targets that
-//! take them, the best plan and others of the search. `NICFORGE_PLANS=all` takes all plans of the
+//! take them, the best plan and others of the search. `make soak` takes all plans of the
 //! search.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,6 +16,7 @@ use nicforge_run::capacity;
 use nicforge_run::sim::verify_sim;
 use nicforge_target::{Target, support};
 use nicforge_tests::example::for_each;
+use nicforge_tests::soak;
 
 /// Candidates that are looked at.
 const CANDIDATES: u32 = 12;
@@ -59,7 +60,7 @@ fn check(
 fn examples_in_the_simulator() {
     let (checked, several, replicated) =
         (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
-    let all = std::env::var("NICFORGE_PLANS").is_ok_and(|value| value == "all");
+    let all = soak();
     for_each(|example| {
         let seed = example
             .name

@@ -2,7 +2,7 @@
 //! PsPIN's and FPsPIN's handler units and on cores behind PANIC's scheduler, plans beside the best
 //! one, random programs, and which example runs on which target at all.
 //!
-//! `NICFORGE_PLANS=all` takes all plans of the search. `NICFORGE_BLESS=1` writes the capability
+//! `make soak` takes all plans of the search. `NICFORGE_BLESS=1` writes the capability
 //! matrix anew; it may grow, not shrink.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ use nicforge_run::spin::{CoresError, CoresProgram, CoresRun, takes};
 use nicforge_target::{Target, support};
 use nicforge_tests::example::{Example, for_each};
 use nicforge_tests::pipes::{event, program, stage};
-use nicforge_tests::root;
+use nicforge_tests::{root, soak};
 
 /// Candidates that are looked at, and events that are run.
 const CANDIDATES: u32 = 8;
@@ -90,7 +90,7 @@ fn compare(
 /// The best plan, and `others` more, chosen by the example's name.
 fn chosen(example: &Example, found: &Found, others: usize) -> Vec<usize> {
     let count = found.candidates.len();
-    if std::env::var("NICFORGE_PLANS").is_ok_and(|value| value == "all") {
+    if soak() {
         return (0..count).collect();
     }
     let start = example.name.bytes().map(usize::from).sum::<usize>();

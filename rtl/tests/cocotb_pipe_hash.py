@@ -7,6 +7,7 @@ import random
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
+from streams import share
 
 KEY, VALUE, CAPACITY, PORTS, LRU = (
     int(os.environ[name]) for name in ("KEY", "VALUE", "CAPACITY", "PORTS", "LRU")
@@ -91,7 +92,7 @@ async def lookups_and_a_change_every_cycle(dut):
         await FallingEdge(dut.clk)
     table, rows, way, hits, full, evicted = {}, Rows(), [None] * 4, 0, 0, 0
     places = {}
-    for step in range(6000):
+    for step in range(share(6000)):
         # Few keys, one key only, more keys than places.
         spread = (4, 1, 3 * CAPACITY)[step // 100 % 3]
         keys = [random.randrange(spread) for _ in range(PORTS)] if random.random() < 0.9 else None
@@ -144,6 +145,6 @@ async def lookups_and_a_change_every_cycle(dut):
             if key in table:
                 rows.use(key)
         assert LRU or len(table) <= CAPACITY
-    assert hits > 1000 and (evicted > 200 if LRU else full > 20)
+    assert hits > share(1000) and (evicted > share(200) if LRU else full > share(20))
     await FallingEdge(dut.clk)
     assert int(dut.n_evicted.value) == evicted

@@ -7,6 +7,7 @@ import random
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
+from streams import share
 
 KEY, VALUE, CAPACITY = (int(os.environ[name]) for name in ("KEY", "VALUE", "CAPACITY"))
 CYCLES = KEY // 4 + 2
@@ -72,7 +73,7 @@ async def lookups_and_changes(dut):
         while not int(dut.ready.value):
             await FallingEdge(dut.clk)
         keys = {}  # of every prefix, a key that begins with it
-        for step in range(260):
+        for step in range(share(260)):
             growing = step % 100 < 60
             op = random.choice([UPDATE] * 5 + [DELETE] if growing else [DELETE] * 4 + [UPDATE])
             if op == DELETE and table and random.random() < 0.9:

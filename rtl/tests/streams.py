@@ -1,12 +1,18 @@
 """Streams for tests: senders and receivers that stall at random, and check the rules of valid and
 ready."""
 
+import os
 import random
 
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
 random.seed(1)
+
+
+def share(steps):
+    """A third of a long test's steps, which `make test` is content with; all in `make soak`."""
+    return steps if os.environ.get("NICFORGE_SOAK") else steps // 3
 
 
 class Source:

@@ -6,10 +6,7 @@ use nicforge_passes::PassManager;
 use nicforge_run::rtl::{Drive, RtlProgram, RtlRun, RtlStats};
 
 use crate::example::Example;
-use crate::{root, verilator_is_missing};
-
-/// Packets of a workload.
-const PACKETS: u64 = 3000;
+use crate::{packets, root, verilator_is_missing};
 
 /// A program of `tests/programs` that is a pipe.
 pub struct Piped {
@@ -65,7 +62,7 @@ impl Piped {
         let Piped { example, design } = self;
         let input = |n| Input::Net { port: n as u32 % example.program.ports, frame: frame(n) };
         let events: Vec<InputEvent> =
-            (0..PACKETS).map(|n| InputEvent { time_ns: n, seed: 0, input: input(n) }).collect();
+            (0..packets(1000, 3000)).map(|n| InputEvent { time_ns: n, seed: 0, input: input(n) }).collect();
         [0, 1].map(|pressure| {
             let drive = Drive { pressure, ..Drive::default() };
             let (run, found) = design

@@ -8,7 +8,7 @@ use nicforge_ir::{Entry, InputEvent, Interp, Output, Program, TableId, timers};
 use nicforge_run::control;
 use nicforge_run::pcap::{self, SourceKind};
 
-use crate::root;
+use crate::{root, share};
 
 /// An example with its inputs.
 pub struct Example {
@@ -82,6 +82,11 @@ impl Example {
 
 /// Calls `check` for every example, on two threads.
 pub fn for_each(check: impl Fn(&Example) + Sync) {
+    for_each_of(1, check);
+}
+
+/// Calls `check` for every `every`-th example, on two threads; `make soak` takes all.
+pub fn for_each_of(every: usize, check: impl Fn(&Example) + Sync) {
     let folder = root().join("examples");
     let entries =
         std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
@@ -89,6 +94,7 @@ pub fn for_each(check: impl Fn(&Example) + Sync) {
         entries.flatten().map(|e| e.path()).filter(|p| p.join("traffic.py").is_file()).collect();
     folders.sort();
     assert!(folders.len() >= 15, "only {} examples in {}", folders.len(), folder.display());
+    let folders = share(folders, every);
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {

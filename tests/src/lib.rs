@@ -22,6 +22,21 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// Whether `make soak` runs the tests, which sets NICFORGE_SOAK: then nothing is left out.
+pub fn soak() -> bool {
+    std::env::var_os("NICFORGE_SOAK").is_some()
+}
+
+/// The part of a list that `make test` is content with: every `every`-th. `make soak` takes all.
+pub fn share<T>(all: impl IntoIterator<Item = T>, every: usize) -> Vec<T> {
+    all.into_iter().step_by(if soak() { 1 } else { every }).collect()
+}
+
+/// How many packets a run has: a number for `make test`, more for `make soak`.
+pub fn packets(test: u64, soak_too: u64) -> u64 {
+    if soak() { soak_too } else { test }
+}
+
 /// How many things are done at a time.
 pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from)
