@@ -51,7 +51,12 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+def some(variants, *kept):
+    """The variants, of which `make test` takes those that are kept; all of them in `make soak`."""
+    return [pytest.param(v, marks=[] if v in kept else [pytest.mark.soak]) for v in variants]
+
+
+@pytest.mark.parametrize("variant", some(VARIANTS, "split", "write-through", "write-back"))
 def test_every_variant_does_in_the_kernel_and_a_process_what_it_means(needs_root, traffic, variant):
     words, tables = VARIANTS[variant]
     # A cache of a few places, so that much has to make room.
@@ -86,14 +91,15 @@ def test_all_variants_send_the_same(traffic, tmp_path):
 #: Where queues wait: cores of this machine, in one process and in two, and threads that stand in
 #: for a NIC's.
 WAITING = [
-    ("write-through", ["--target", "dpdk"]),
-    ("write-back", ["--target", "dpdk", "--host-process"]),
-    ("write-back", ["--target", "liquidio"]),
+    ("write-through", "--target", "dpdk"),
+    ("write-back", "--target", "dpdk", "--host-process"),
+    ("write-back", "--target", "liquidio"),
 ]
 
 
-@pytest.mark.parametrize(("policy", "where"), WAITING)
-def test_a_cache_does_what_it_means_where_queues_wait(traffic, policy, where):
+@pytest.mark.parametrize("waiting", some(WAITING, WAITING[1]), ids=" ".join)
+def test_a_cache_does_what_it_means_where_queues_wait(traffic, waiting):
+    policy, *where = waiting
     words = [
         "--policy",
         policy,
@@ -138,14 +144,8 @@ def test_it_serves_a_client_on_dpdk(needs_root):
     assert "1 times 8 places" in done.stdout
 
 
-# With real clients each variant takes half a minute; those of one kind share one in `make test`.
-@pytest.mark.parametrize(
-    "variant",
-    [
-        pytest.param(v, marks=[pytest.mark.soak] if v in ("sharded", "split", "write-back") else [])
-        for v in VARIANTS
-    ],
-)
+# With real clients each variant takes half a minute.
+@pytest.mark.parametrize("variant", some(VARIANTS, "write-through"))
 def test_it_serves_a_client_as_memcached_does_and_no_answer_is_stale(needs_root, variant):
     done = kvs(*VARIANTS[variant][0], "--self-test", seconds=240)
     assert done.returncode == 0, done.stdout + done.stderr

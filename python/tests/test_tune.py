@@ -24,7 +24,7 @@ def few(capture):
     return capture(frames)
 
 
-@pytest.mark.parametrize("target", ["dpdk", "liquidio"])
+@pytest.mark.parametrize("target", [pytest.param("dpdk", marks=pytest.mark.soak), "liquidio"])
 def test_choices_are_tried(few, target):
     tuned = tune(make, few, target=target, most=[2, 3])
     assert {each.choice["most"] for each in tuned.tried} == {2, 3} and tuned.best == tuned.tried[
