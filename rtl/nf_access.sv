@@ -111,6 +111,7 @@ module nf_access #(
   assign done = state == DONE;
   logic [1:0] waited;
 
+  logic first_1, first_in, second_1, second_in;
   always_ff @(posedge clk) begin
     if (rst) state <= IDLE;
     else
@@ -142,7 +143,6 @@ module nf_access #(
         + 16'd64;
   end
 
-  logic first_1, first_in, second_1, second_in;
   always_ff @(posedge clk) begin
     first_1 <= state == FIRST && !r_stall;
     first_in <= first_1;

@@ -159,7 +159,7 @@ module nf_egress #(
 
   // Nothing is read before what was stored is there. The packet buffer, memory 0, is never stored
   // into.
-  logic s_store, s_store_1, storing;
+  logic s_store, s_store_1, storing, v_1, v_2;
   assign storing = n_mem != 4'd0 && ((v_1 && s_store_1) || (v_2 && s_store));
 
   assign go = n_valid && has_room && !storing && !(reads && r_stall);
@@ -204,7 +204,7 @@ module nf_egress #(
         left <= left - 16'd64;
         last_beat <= left[15:7] == 9'd0 || left == 16'd128;
         header_left <= HL > 1 && header_left > HW'(64) ? header_left - HW'(64) : '0;
-        header <= header >> 512;
+        header <= header >> 511 >> 1;
         n_to_line <= n_to_line + 1'b1;
         n_skip <= 6'd0;
         line_now <= line_now + 12'sd1;
@@ -215,7 +215,6 @@ module nf_egress #(
   // ---- two cycles while memory answers
   // -------------------------------------------------------------------
   logic [CW-1:0] step, step_1, step_2;
-  logic v_1, v_2;
   logic [6:0] keep_count, header_count;
   assign keep_count = left > 16'd64 ? 7'd64 : left[6:0];
   assign header_count = HL > 1 && header_left > HW'(64) ? 7'd64 : header_left[6:0];

@@ -49,7 +49,7 @@ module nf_table_hash #(
   localparam integer A = CAPACITY > 1 ? $clog2(CAPACITY) : 1;
   localparam integer BUCKETS = 1 << B;
   // Bits that an update of an entry leaves as they are.
-  localparam [W-1:0] KEPT = {W{EXTRA > 0}} << VALUE;
+  localparam [W-1:0] KEPT = ~({W{1'b1}} >> EXTRA);
   localparam logic [3:0] UPDATE = 4'd1, DELETE = 4'd2, ENSURE = 4'd3, WRITE = 4'd4, PEEK = 4'd5,
       NEXT = 4'd6;
   localparam logic [3:0] CLEAR = 4'd0, IDLE = 4'd1, HEAD = 4'd2, LOOK = 4'd3, HIT = 4'd4,

@@ -12,7 +12,7 @@ use nicforge_ir::{Input, InputEvent};
 use nicforge_passes::PassManager;
 use nicforge_run::rtl::{Drive, RtlError, RtlProgram, takes};
 use nicforge_target::support;
-use nicforge_tests::designs::Piped;
+use nicforge_tests::designs::{Piped, is_accepted};
 use nicforge_tests::example::{Example, for_each_of};
 use nicforge_tests::{packets, root, verilator_is_missing};
 
@@ -38,7 +38,7 @@ fn check(example: &Example) -> usize {
     let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{name}: {e}"));
     let events: Vec<InputEvent> =
         example.events.iter().filter(|e| takes(e)).take(EVENTS).cloned().collect();
-    assert_eq!(design.lint().unwrap_or_else(|e| panic!("{name}: {e}")), "", "{name}");
+    is_accepted(&design, name);
     for pressure in [0, 1] {
         let drive = Drive { pressure, ..Drive::default() };
         let (run, found) = design
@@ -115,7 +115,8 @@ fn cycles_per_segment(
         .run_default(example.program.clone())
         .unwrap_or_else(|e| panic!("{name}: {e}"));
     let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let mut events: Vec<InputEvent> = (0..packets(1000, 3000)).map(|n| syn(n * 7, flows(n))).collect();
+    let mut events: Vec<InputEvent> =
+        (0..packets(1000, 3000)).map(|n| syn(n * 7, flows(n))).collect();
     for event in &mut events {
         if let Input::Net { frame, .. } = &mut event.input {
             frame.resize(bytes, 0);
@@ -564,7 +565,7 @@ fn engines_take_turns() {
         assert!(
             matches!(design.artifact().form, Form::Engine { replicas: made, .. } if made == replicas)
         );
-        assert_eq!(design.lint().unwrap(), "", "{name}");
+        is_accepted(&design, name);
         let events: Vec<InputEvent> =
             example.events.iter().filter(|e| takes(e)).take(EVENTS).cloned().collect();
         for pressure in [0, 1, 2] {

@@ -119,6 +119,7 @@ module nf_spin_scheduler #(
         .clk(clk), .rst(rst), .f_valid(cell_free), .f_slot(cell_new), .f_take(arrive),
         .b_valid(pops), .b_slot(pick_head)
     );
+    logic one_more;                             // the packet goes behind others of its queue
     always_ff @(posedge clk) begin
         if (arrive) cell_packet[cell_new] <= {a_last, a_bytes, a_line};
         if (one_more) cell_next[tails[target*NW +: NW]] <= cell_new;
@@ -220,7 +221,7 @@ module nf_spin_scheduler #(
     wire behind_end = end_ && (releases != 0 || (known && e_queue == hit_queue));
     wire offered = a_valid && !behind_end;
     assign arrive = offered && !no_queue && !no_cell && cell_free;
-    wire one_more = arrive && known && waits;
+    assign one_more = arrive && known && waits;
     assign a_drop = offered && lossy && (no_queue || no_cell);
     assign a_why = no_queue ? 3'd4 : 3'd3;
     assign a_ready = arrive || a_drop;

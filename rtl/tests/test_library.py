@@ -5,6 +5,7 @@ import os
 import re
 import runpy
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -442,6 +443,13 @@ def test_header(module):
 def test_lint(module):
     done = verilator("--lint-only", "-Wall", "--top-module", module, *sources(module))
     assert done.returncode == 0, done.stderr
+
+
+def test_slang_takes_the_library():
+    files = {file for module in modules() for file in sources(module)}
+    command = [sys.executable, TESTS / "accepted.py", *sorted(files)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr
 
 
 # Verilator's lint finds latches and loops in `make test`; that yosys agrees takes minutes.

@@ -1,12 +1,35 @@
 //! Small programs as designs, against the interpreter.
 
+use std::process::Command;
+
 use nicforge_codegen::rtl::{Form, Wanted};
 use nicforge_ir::{Input, InputEvent};
 use nicforge_passes::PassManager;
 use nicforge_run::rtl::{Drive, RtlProgram, RtlRun, RtlStats};
+use nicforge_run::tools;
 
 use crate::example::Example;
 use crate::{packets, root, verilator_is_missing};
+
+/// A design is what Verilator and slang take without a word.
+///
+/// # Panics
+/// One of them says something, or is not there.
+pub fn is_accepted(design: &RtlProgram, name: &str) {
+    assert_eq!(design.lint().unwrap_or_else(|e| panic!("{name}: {e}")), "", "{name}");
+    let folder = tempfile::tempdir().unwrap_or_else(|e| panic!("{name}: {e}"));
+    design.write(folder.path()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let python = tools::in_python("bin/python").unwrap_or_else(|| panic!("no Python environment"));
+    let files = std::fs::read_dir(folder.path()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let files = files.flatten().map(|file| file.path());
+    let slang = Command::new(python)
+        .arg(root().join("rtl/tests/accepted.py"))
+        .args(files.filter(|file| file.extension().is_some_and(|e| e == "sv")))
+        .output()
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
+    let said = String::from_utf8_lossy(&slang.stderr);
+    assert!(slang.status.success() && said.is_empty(), "{name}: {said}");
+}
 
 /// A program of `tests/programs` that is a pipe.
 pub struct Piped {
@@ -33,7 +56,7 @@ impl Piped {
             "{folder}: {:?}",
             design.artifact().form
         );
-        assert_eq!(design.lint().unwrap_or_else(|e| panic!("{e}")), "", "{folder}");
+        is_accepted(&design, folder);
         Some(Piped { example, design })
     }
 
@@ -61,8 +84,9 @@ impl Piped {
     pub fn runs(&self, frame: impl Fn(u64) -> Vec<u8>) -> [RtlRun; 2] {
         let Piped { example, design } = self;
         let input = |n| Input::Net { port: n as u32 % example.program.ports, frame: frame(n) };
-        let events: Vec<InputEvent> =
-            (0..packets(1000, 3000)).map(|n| InputEvent { time_ns: n, seed: 0, input: input(n) }).collect();
+        let events: Vec<InputEvent> = (0..packets(1000, 3000))
+            .map(|n| InputEvent { time_ns: n, seed: 0, input: input(n) })
+            .collect();
         [0, 1].map(|pressure| {
             let drive = Drive { pressure, ..Drive::default() };
             let (run, found) = design

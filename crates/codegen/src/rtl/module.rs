@@ -28,6 +28,42 @@ pub fn range(width: u32) -> String {
     format!("[{}:0]", width.max(1) - 1)
 }
 
+/// The inside of a module. Its signals stand in front of all that uses them (IEEE 1800-2017, 6.5).
+#[derive(Default)]
+pub struct Body {
+    signals: String,
+    text: String,
+}
+
+impl Body {
+    /// Declares a signal.
+    pub fn logic(&mut self, width: u32, name: &str) {
+        let _ = writeln!(self.signals, "  logic {} {name};", range(width));
+    }
+
+    /// Declares signals of one bit.
+    pub fn bits(&mut self, names: &[&str]) {
+        for name in names {
+            self.logic(1, name);
+        }
+    }
+
+    pub fn push_str(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// All of it.
+    pub fn finish(self) -> String {
+        self.signals + &self.text
+    }
+}
+
+impl std::fmt::Write for Body {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.text.write_str(text)
+    }
+}
+
 /// Names and the states in which wires of that name are needed later, as registers.
 struct Kept<'a> {
     homes: &'a HashMap<String, Home>,
@@ -86,13 +122,15 @@ pub fn print(
         })
         .collect();
     let _ = writeln!(out, "{}\n);", list.join(",\n"));
+    let (head, mut out) = (out, Body::default());
     let bits = super::tables::bits_below(states.list.len() as u32);
-    let _ = writeln!(out, "  logic {} state;\n  logic advance;", range(bits));
+    out.logic(bits, "state");
+    out.bits(&["advance"]);
     for (name, width) in &states.registers {
-        let _ = writeln!(out, "  logic {} {name};", range(*width));
+        out.logic(*width, name);
     }
     for wire in constants {
-        let _ = writeln!(out, "  logic {} {};", range(wire.width), wire.name);
+        out.logic(wire.width, &wire.name);
         let _ = writeln!(out, "  assign {} = {};", wire.name, wire.value);
     }
     for (id, state) in states.list.iter().enumerate() {
@@ -100,10 +138,10 @@ pub fn print(
             let _ = writeln!(out, "\n  // ---- state {id}: {}", state.note);
         }
         for wire in &state.wires {
-            let _ = writeln!(out, "  logic {} {};", range(wire.width), wire.name);
+            out.logic(wire.width, &wire.name);
             let _ = writeln!(out, "  assign {} = {};", wire.name, kept.text(&wire.value, id));
             if kept.kept.contains(&wire.name) {
-                let _ = writeln!(out, "  logic {} {}_q;", range(wire.width), wire.name);
+                out.logic(wire.width, &format!("{}_q", wire.name));
             }
         }
     }
@@ -161,14 +199,19 @@ pub fn print(
         let _ = writeln!(out, "        end");
     }
     out.push_str("        default: state <= '0;\n      endcase\n  end\n");
-    out.push_str(extra);
-    out.push_str("endmodule\n/* verilator lint_on UNSIGNED */\n/* verilator lint_on UNUSEDSIGNAL */\n`default_nettype wire\n");
-    out
+    head + &out.finish() + extra + END
 }
 
+/// The end of every generated file.
+pub const END: &str = "endmodule\n/* verilator lint_on UNSIGNED */\n/* verilator lint_on UNUSEDSIGNAL */\n`default_nettype wire\n";
+
 /// Signals to the divider beside the states, if there is one.
-fn outputs_of_divider(out: &mut String, extra: &str) {
+fn outputs_of_divider(out: &mut Body, extra: &str) {
     if extra.contains("nf_divider") {
+        out.bits(&["div_req", "div_done"]);
+        for name in ["dividend", "divisor", "quotient", "remainder"] {
+            out.logic(64, &format!("div_{name}"));
+        }
         out.push_str("    div_req = 1'b0;\n    div_dividend = '0;\n    div_divisor = '0;\n");
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use nicforge_ir::Program;
 
-use super::module::range;
+use super::module::Body;
 use super::tables::{TableForm, bits_below};
 use super::{ADDRESS_BITS, LONGEST, SHORTEST, SLOT_LINES};
 
@@ -54,13 +54,12 @@ pub const PORTS: &str = r"    input  wire          clk,
 ";
 
 /// So many slots, and the way in; `lines` of every frame go with its descriptor.
-pub fn ingress(lines: u32, slots: u32) -> String {
-    let mut out = String::new();
+pub fn ingress(out: &mut Body, lines: u32, slots: u32) {
     let reset = "      .clk(clk),\n      .rst(rst),\n";
     let (aw, sw) = (bits_below(slots * SLOT_LINES), bits_below(slots));
     out.push_str("  // ---- in\n");
     wires(
-        &mut out,
+        out,
         &[
             ("f_valid", 1),
             ("f_take", 1),
@@ -72,7 +71,7 @@ pub fn ingress(lines: u32, slots: u32) -> String {
         ],
     );
     wires(
-        &mut out,
+        out,
         &[
             ("in_w_stall", 1),
             ("d_valid", 1),
@@ -83,7 +82,7 @@ pub fn ingress(lines: u32, slots: u32) -> String {
         ],
     );
     wires(
-        &mut out,
+        out,
         &[
             ("d_host", 1),
             ("d_time", 64),
@@ -95,7 +94,7 @@ pub fn ingress(lines: u32, slots: u32) -> String {
         ],
     );
     wires(
-        &mut out,
+        out,
         &[
             ("e_back", 1),
             ("e_slot", sw),
@@ -105,7 +104,7 @@ pub fn ingress(lines: u32, slots: u32) -> String {
             ("n_long", 32),
         ],
     );
-    wires(&mut out, &[("n_full", 32), ("n_sent", 32), ("n_host", 32)]);
+    wires(out, &[("n_full", 32), ("n_sent", 32), ("n_host", 32)]);
     let _ = writeln!(
         out,
         "  nf_slots #(.SLOTS({slots})) u_slots (\n{reset}      .f_valid(f_valid),\n      .f_slot(f_slot),\n      .f_take(f_take),\n      \
@@ -148,13 +147,12 @@ pub fn ingress(lines: u32, slots: u32) -> String {
             "n_full",
         ])
     );
-
-    out
 }
 
-pub fn wires(out: &mut String, list: &[(&str, u32)]) {
+/// Declares signals by name and width.
+pub fn wires(out: &mut Body, list: &[(&str, u32)]) {
     for (name, width) in list {
-        let _ = writeln!(out, "  logic {} {name};", range(*width));
+        out.logic(*width, name);
     }
 }
 
@@ -206,7 +204,7 @@ pub fn control_key(tables: &[TableForm]) -> u32 {
 }
 
 /// Registers; `held` as nf_control has it.
-pub fn control(out: &mut String, tables: &[TableForm], counters: &[String], held: bool) {
+pub fn control(out: &mut Body, tables: &[TableForm], counters: &[String], held: bool) {
     out.push_str(
         "\n  // ---- registers: the host's commands wait until no event is being handled\n",
     );
@@ -251,7 +249,7 @@ pub fn control(out: &mut String, tables: &[TableForm], counters: &[String], held
     let ready: Vec<String> = tables.iter().map(|form| format!("{}_ready", form.signals)).collect();
     let all = if ready.is_empty() { "1'b1".to_string() } else { ready.join(" && ") };
     for name in &ready {
-        let _ = writeln!(out, "  logic {name};");
+        out.logic(1, name);
     }
     let _ = writeln!(out, "  assign all_ready = {all};");
     let axil = [
@@ -291,7 +289,7 @@ pub fn control(out: &mut String, tables: &[TableForm], counters: &[String], held
 }
 
 /// Counters; `more` are signals of others, behind these.
-pub fn counting(out: &mut String, program: &Program, tables: &[TableForm], more: &[String]) {
+pub fn counting(out: &mut Body, program: &Program, tables: &[TableForm], more: &[String]) {
     out.push_str("\n  // ---- counters\n");
     let reasons = program.reasons.len();
     let mut list = ["n_frames", "n_bad", "n_short", "n_long", "n_full", "n_sent", "n_host"]
@@ -302,7 +300,7 @@ pub fn counting(out: &mut String, program: &Program, tables: &[TableForm], more:
         list.push(format!("{}_n_evicted", form.signals));
     }
     for at in 0..reasons {
-        let _ = writeln!(out, "  logic [31:0] n_drop_{at};");
+        out.logic(32, &format!("n_drop_{at}"));
         let _ = writeln!(
             out,
             "  always_ff @(posedge clk)\n    if (rst) n_drop_{at} <= '0;\n    else if (rec_valid && rec_kind[3:0] == 4'd14 && rec_data == 64'd{at}) \

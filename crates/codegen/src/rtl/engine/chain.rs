@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use nicforge_ir::{HandlerId, Program};
 
 use super::super::SLOTS;
+use super::super::module::Body;
 use super::super::tables::{TableForm, bits_below};
 use super::super::top::{connect, wires};
 use super::row::Row;
@@ -31,7 +32,7 @@ pub const WRITES: &str = "      assign w_addrs[20*r+:20] = {20{writer[r]}} & o_a
     assign w_keeps[64*r+:64] = {64{writer[r]}} & o_a_w_keep;\n";
 
 /// What the one stage that writes into packets writes, to all buffers.
-pub fn writes(out: &mut String) {
+pub fn writes(out: &mut Body) {
     out.push_str(
         "  logic [ENGINES-1:0] writer;\n  logic [20*ENGINES-1:0] w_addrs;\n  logic [512*ENGINES-1:0] w_datas;\n  logic [64*ENGINES-1:0] w_keeps;\n\
          \x20 logic [19:0] stages_w_addr;\n  logic [511:0] stages_w_data;\n  logic [63:0] stages_w_keep;\n  assign writer = writes & (~writes + 1'b1);\n\
@@ -59,7 +60,7 @@ pub fn ports(row: &Row) -> Vec<String> {
 }
 
 /// The queues in front of stages, who sends, who has which table.
-pub fn turns(out: &mut String, program: &Program, tables: &[TableForm], row: &Row) {
+pub fn turns(out: &mut Body, program: &Program, tables: &[TableForm], row: &Row) {
     let count = row.stages.len() as u32;
     let _ = write!(
         out,
@@ -132,7 +133,7 @@ fn depth(program: &Program, stage: &[HandlerId]) -> u32 {
     entries.next_power_of_two().clamp(2, MOST_DEPTH)
 }
 
-fn queues(out: &mut String, program: &Program, row: &Row) {
+fn queues(out: &mut Body, program: &Program, row: &Row) {
     let wide = row.width();
     let mut queue = |name: &str, depth: u32, ports: &[String]| {
         let ports: Vec<&str> = ports.iter().map(String::as_str).collect();
@@ -189,7 +190,7 @@ fn queues(out: &mut String, program: &Program, row: &Row) {
 }
 
 /// The pointer to the stage that may send.
-fn sending(out: &mut String, count: u32) {
+fn sending(out: &mut Body, count: u32) {
     wires(
         out,
         &[
@@ -218,7 +219,7 @@ fn sending(out: &mut String, count: u32) {
     );
 }
 
-fn statistics(out: &mut String, row: &Row) {
+fn statistics(out: &mut Body, row: &Row) {
     let count = row.stages.len() as u32;
     let bits = bits_below(SLOTS + 1) + 1;
     for what in ["events", "cycles", "most", "next_full"] {

@@ -356,8 +356,7 @@ pub fn print(
         states.list.iter().any(|state| state.outputs.iter().any(|(name, _)| name == "div_req"));
     if divides {
         extra.push_str(
-            "\n  logic div_req, div_done;\n  logic [63:0] div_dividend, div_divisor, div_quotient, div_remainder;\n  \
-             nf_divider u_divider (\n      .clk(clk),\n      .rst(rst),\n      .req(div_req),\n      .dividend(div_dividend),\n      \
+            "\n  nf_divider u_divider (\n      .clk(clk),\n      .rst(rst),\n      .req(div_req),\n      .dividend(div_dividend),\n      \
              .divisor(div_divisor),\n      .done(div_done),\n      .quotient(div_quotient),\n      .remainder(div_remainder)\n  );\n",
         );
     }

@@ -13,7 +13,7 @@ use nicforge_ir::Program;
 use super::super::ADDRESS_BITS;
 use super::super::expr::Lower;
 use super::super::limits::Room;
-use super::super::module::range;
+use super::super::module::{Body, END};
 use super::super::tables::{TableForm, bits_below};
 use super::super::top::{
     LEAVING, PORTS, STORED, connect, control, control_key, control_value, counting, ingress, wires,
@@ -83,7 +83,8 @@ pub fn print(
     out.push_str("`default_nettype none\n/* verilator lint_off UNUSEDSIGNAL */\n/* verilator lint_off UNSIGNED */\nmodule nf_top #(\n    parameter integer DROP_WHEN_FULL = 0\n) (\n");
     out.push_str(PORTS);
     out.push_str(");\n");
-    out.push_str(&ingress(1, super::super::SLOTS));
+    let (head, mut out) = (out, Body::default());
+    ingress(&mut out, 1, super::super::SLOTS);
     let stores: Vec<&TableForm> = tables.iter().filter(|form| form.bytes.is_some()).collect();
     wires(&mut out, &[("go", 1), ("idle", 1)]);
     control(&mut out, tables, counters, false);
@@ -98,12 +99,11 @@ pub fn print(
     egress(&mut out, around.room);
     answers(&mut out, tables);
     counting(&mut out, program, tables, &around.row.map_or(Vec::new(), chain::counted));
-    out.push_str("endmodule\n/* verilator lint_on UNSIGNED */\n/* verilator lint_on UNUSEDSIGNAL */\n`default_nettype wire\n");
-    out
+    head + &out.finish() + END
 }
 
 /// Who takes the next packet, whose turn it is, and who gives a slot back.
-fn turns(out: &mut String, tables: &[TableForm], replicas: u32) {
+fn turns(out: &mut Body, tables: &[TableForm], replicas: u32) {
     let _ = write!(
         out,
         "\n  // ---- an engine that waits takes the next packet; turns are in the order of packets\n  localparam integer ENGINES = {replicas};\n"
@@ -125,7 +125,7 @@ fn turns(out: &mut String, tables: &[TableForm], replicas: u32) {
 
 /// A queue of engines: `taken` says when the first one's turn is over. Without packets the host has
 /// the first engine's.
-fn turn(out: &mut String, name: &str, taken: &str, replicas: u32) {
+fn turn(out: &mut Body, name: &str, taken: &str, replicas: u32) {
     let own = |what: &str| format!("{what}_{name}");
     wires(
         out,
@@ -192,7 +192,7 @@ pub fn of_store(memory: u64) -> [(String, &'static str, u32); 6] {
 }
 
 /// What the engines ask for and tell whose turns it is.
-fn joined(out: &mut String, asks: &[Asked], in_row: bool) {
+fn joined(out: &mut Body, asks: &[Asked], in_row: bool) {
     out.push_str("\n  // ---- the engines whose turns it is\n");
     for asked in asks {
         for (name, width) in &asked.fields {
@@ -215,18 +215,18 @@ fn joined(out: &mut String, asks: &[Asked], in_row: bool) {
 }
 
 /// One of the engines' signals, all but one being zero.
-fn join(out: &mut String, name: &str, of: &str, width: u32) {
+fn join(out: &mut Body, name: &str, of: &str, width: u32) {
+    out.logic(width, &format!("asked_{name}"));
     let _ = write!(
         out,
-        "  logic {} asked_{name};\n  integer i_{name};\n  always_comb begin\n    asked_{name} = '0;\n    \
-         for (i_{name} = 0; i_{name} < ENGINES; i_{name} = i_{name} + 1) asked_{name} = asked_{name} | {of}[{width}*i_{name}+:{width}];\n  end\n",
-        range(width)
+        "  integer i_{name};\n  always_comb begin\n    asked_{name} = '0;\n    \
+         for (i_{name} = 0; i_{name} < ENGINES; i_{name} = i_{name} + 1) asked_{name} = asked_{name} | {of}[{width}*i_{name}+:{width}];\n  end\n"
     );
 }
 
 /// The packet buffers, as the deparser sees them, and the byte strings. Engines go before the
 /// stream in and the deparser, which wait a cycle.
-fn memories(out: &mut String, stores: &[&TableForm]) {
+fn memories(out: &mut Body, stores: &[&TableForm]) {
     wires(
         out,
         &[
@@ -263,7 +263,7 @@ fn memories(out: &mut String, stores: &[&TableForm]) {
     let _ = writeln!(out, "  assign e_r_stall = {stall};\n  assign e_r_data = {data};");
 }
 
-fn egress(out: &mut String, room: Room) {
+fn egress(out: &mut Body, room: Room) {
     out.push_str("\n  // ---- out\n");
     wires(out, &STORED);
     let _ = writeln!(
@@ -308,7 +308,7 @@ fn egress(out: &mut String, room: Room) {
 }
 
 /// Tables that are changed, and what the host gets from all.
-fn answers(out: &mut String, tables: &[TableForm]) {
+fn answers(out: &mut Body, tables: &[TableForm]) {
     out.push_str("\n  // ---- tables\n");
     let (key, value) = (control_key(tables), control_value(tables));
     let (mut done, mut ok) = ("b_done && on_bytes".to_string(), "1'b1".to_string());

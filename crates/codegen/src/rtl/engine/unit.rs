@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::super::expr::Lower;
 use super::super::limits::Room;
-use super::super::module::range;
+use super::super::module::{Body, range};
 use super::super::tables::{TableForm, bits_below};
 use super::super::top::{connect, control_value, wires};
 use super::super::{ADDRESS_BITS, SLOT_LINES, SLOTS};
@@ -19,7 +19,7 @@ pub const TELLS: [(&str, u32); 3] = [("rec_valid", 1), ("rec_kind", 5), ("rec_da
 
 /// The engines, each with what it has for itself.
 pub fn engines(
-    out: &mut String,
+    out: &mut Body,
     tables: &[TableForm],
     around: &Around,
     asks: &[Asked],
@@ -70,7 +70,12 @@ pub fn engines(
     let mut own: Vec<(String, u32)> =
         fields.map(|(name, width)| (format!("o_{name}"), *width)).collect();
     let only = tables.iter().filter(|form| !form.changed);
-    own.extend(only.flat_map(request).map(|(name, width)| (format!("o_{name}"), width)));
+    for form in only {
+        own.extend(request(form).into_iter().map(|(name, width)| (format!("o_{name}"), width)));
+        let answers =
+            copied(form).map(|(name, width)| (format!("o_{}_{name}", form.signals), width));
+        own.extend(answers);
+    }
     let more = [
         ("o_rec_valid", 1),
         ("o_rec_kind", 5),
@@ -150,7 +155,7 @@ pub fn engines(
 }
 
 /// The engine itself.
-fn handlers(out: &mut String, tables: &[TableForm], row: Option<&Row>) {
+fn handlers(out: &mut Body, tables: &[TableForm], row: Option<&Row>) {
     let mut list: Vec<String> = [
         "turn=turn_out[r]",
         "free_ok=free_ok[r]",
@@ -209,7 +214,7 @@ fn handlers(out: &mut String, tables: &[TableForm], row: Option<&Row>) {
     }
 }
 
-fn instance(out: &mut String, module: &str, ports: &[&str]) {
+fn instance(out: &mut Body, module: &str, ports: &[&str]) {
     let ports = connect(ports);
     let _ = writeln!(
         out,
@@ -218,7 +223,7 @@ fn instance(out: &mut String, module: &str, ports: &[&str]) {
 }
 
 /// Bytes of packets and of byte strings.
-fn access(out: &mut String, (room, w_stall): (Room, &str), value: u32, stores: &[&TableForm]) {
+fn access(out: &mut Body, (room, w_stall): (Room, &str), value: u32, stores: &[&TableForm]) {
     let wide = 8 * room.access;
     let taken = wide.min(value);
     let bytes = Lower::resize(&format!("t_value[{}:0]", taken - 1), taken, wide);
@@ -269,7 +274,7 @@ fn access(out: &mut String, (room, w_stall): (Room, &str), value: u32, stores: &
 
 /// Signals of a table's answers, for the host and, of a table that is changed, for the engine whose
 /// turn it is.
-fn answers_of(out: &mut String, form: &TableForm) {
+fn answers_of(out: &mut Body, form: &TableForm) {
     let s = &form.signals;
     let name = |field: &str| format!("{s}_{field}");
     for (field, width) in [
@@ -321,11 +326,9 @@ pub fn module(form: &TableForm, asked: &str, answers: &str, name: &str) -> Strin
     )
 }
 
-/// An engine's copy of a table that only the host changes, which writes all copies and reads the
-/// first.
-fn copy(out: &mut String, form: &TableForm) {
-    let s = &form.signals;
-    let fields = [
+/// What an engine's copy of a table answers, and its bits.
+fn copied(form: &TableForm) -> [(&'static str, u32); 10] {
+    [
         ("ready", 1),
         ("done", 1),
         ("ok", 1),
@@ -336,13 +339,16 @@ fn copy(out: &mut String, form: &TableForm) {
         ("r_index", 32),
         ("n_refused", 32),
         ("n_evicted", 32),
-    ];
-    for (field, width) in fields {
-        wires(out, &[(&format!("o_{s}_{field}"), width)]);
-    }
+    ]
+}
+
+/// An engine's copy of a table that only the host changes, which writes all copies and reads the
+/// first.
+fn copy(out: &mut Body, form: &TableForm) {
+    let s = &form.signals;
     out.push_str(&module(form, &format!("o_{s}"), &format!("o_{s}"), &format!("u_{s}")));
     let _ = writeln!(out, "      if (r == 0) begin : g_{s}");
-    for (field, _) in fields {
+    for (field, _) in copied(form) {
         let _ = writeln!(out, "        assign {s}_{field} = o_{s}_{field};");
     }
     out.push_str("      end\n");

@@ -17,6 +17,7 @@ use std::fmt::Write as _;
 use nicforge_ir::TableKind;
 
 use super::super::expr::{Wire, used};
+use super::super::module::Body;
 use super::super::tables::{TableForm, bits_below};
 use super::super::timing;
 use super::arrival::Arrivals;
@@ -321,7 +322,7 @@ impl Gate {
     /// it, `next` is the gate behind.
     pub fn print(
         &self,
-        out: &mut String,
+        out: &mut Body,
         tables: &[TableForm],
         (slots, next): (u32, Option<&Gate>),
         at: impl Fn(&str, u32) -> String,
@@ -329,8 +330,9 @@ impl Gate {
         let Gate { stage, at_gate, hold, sent, pause, .. } = self;
         let _ = writeln!(
             out,
-            "\n  // ---- the gate, stage {stage}: who reads what one before may still change waits, and all behind\n  logic {at_gate}, {hold}, {sent};"
+            "\n  // ---- the gate, stage {stage}: who reads what one before may still change waits, and all behind"
         );
+        out.bits(&[at_gate, hold, sent]);
         for lock in &self.locks {
             let form = &tables[lock.table];
             let all = |texts: &[String]| -> String {
@@ -338,9 +340,10 @@ impl Gate {
                     texts.iter().rev().map(|text| at(text, lock.stage)).collect();
                 texts.join(", ")
             };
+            out.bits(&[&lock.waits]);
             let _ = writeln!(
                 out,
-                "  logic {waits};\n  nf_pipe_lock #(\n      {}\n  ) u_lock_{} (\n      .clk(clk),\n      .rst(rst),\n      .k_key({{{}}}),\n      .k_used({{{}}}),\n      .k_changed({{{}}}),\n      \
+                "  nf_pipe_lock #(\n      {}\n  ) u_lock_{} (\n      .clk(clk),\n      .rst(rst),\n      .k_key({{{}}}),\n      .k_used({{{}}}),\n      .k_changed({{{}}}),\n      \
                  .hold({hold}),\n      .sent({sent}),\n      .waits({waits})\n  );",
                 form.lock_parameters(lock.keys.len(), lock.apart, lock.shared),
                 form.signals,
@@ -358,11 +361,11 @@ impl Gate {
             self.locks.iter().map(|lock| &lock.waits).chain(strings).cloned().collect();
         if self.interval > 1 {
             let bits = bits_below(self.interval + 1);
+            out.logic(bits, pause);
             let _ = write!(
                 out,
-                "  // Behind it the next packet may only see tables that this one has changed.\n  logic [{}:0] {pause};\n  always_ff @(posedge clk) begin\n    \
+                "  // Behind it the next packet may only see tables that this one has changed.\n  always_ff @(posedge clk) begin\n    \
                  if (rst) {pause} <= '0;\n    else if ({sent}) {pause} <= {bits}'d{};\n    else if ({pause} != '0) {pause} <= {pause} - 1'b1;\n  end\n",
-                bits - 1,
                 self.interval - 1
             );
             all.push(format!("{pause} != '0"));

@@ -7,7 +7,7 @@ use nicforge_ir::{Program, TableKind};
 
 use super::super::ADDRESS_BITS;
 use super::super::expr::{Wire, resolve, used};
-use super::super::module::{Port as ModulePort, range};
+use super::super::module::{Body, END, Port as ModulePort, range};
 use super::super::tables::TableForm;
 use super::super::tables::bits_below;
 use super::dag::beside::Question;
@@ -169,6 +169,7 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> (String, V
         format!("    {kind} {} {}", range(port.width), port.name)
     }));
     let _ = writeln!(out, "{}\n);", list.join(",\n"));
+    let (head, mut out) = (out, Body::default());
     entry(&mut out, pipe);
     for (at, gate) in pipe.gates.iter().enumerate() {
         gate.print(&mut out, tables, (pipe.slots, pipe.gates.get(at + 1)), |key, stage| {
@@ -176,21 +177,14 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> (String, V
         });
     }
     for wire in &pipe.constants {
-        let _ = writeln!(
-            out,
-            "  logic {} {};\n  assign {} = {};",
-            range(wire.width),
-            wire.name,
-            wire.name,
-            wire.value
-        );
+        out.logic(wire.width, &wire.name);
+        let _ = writeln!(out, "  assign {} = {};", wire.name, wire.value);
     }
     stages(&mut out, pipe, &lives);
     let queues = keep(&mut out, pipe, tables, &lives);
     table_signals(&mut out, pipe, tables, &lives);
     leave(&mut out, pipe, &lives);
-    out.push_str("endmodule\n/* verilator lint_on UNSIGNED */\n/* verilator lint_on UNUSEDSIGNAL */\n`default_nettype wire\n");
-    (out, queues)
+    (head + &out.finish() + END, queues)
 }
 
 /// Whether packets wait for bytes that others put into strings.
@@ -252,7 +246,7 @@ fn head(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
 }
 
 /// Stage 0, and the stages' valid bits and slots.
-fn entry(out: &mut String, pipe: &Pipe) {
+fn entry(out: &mut Body, pipe: &Pipe) {
     let exit = pipe.exit;
     let inside = bits_below(pipe.slots + 1).max(7);
     let not_held = match pipe.gates.first() {
@@ -265,25 +259,28 @@ fn entry(out: &mut String, pipe: &Pipe) {
     let message = pipe
         .message_bytes
         .map_or("1'b0".to_string(), |size| format!("d_host && d_length == 16'd{size}"));
+    out.logic(exit + 1, "valid");
+    out.logic(inside, "inside_now");
+    out.logic(8 * pipe.window_bytes, "window");
+    out.logic(16, "length");
+    out.logic(8, "port");
+    out.logic(64, "now");
+    out.bits(&["for_frame", "for_message", "turn"]);
     let _ = write!(
         out,
         "  // ---- in: a packet enters when its command will have room in the queue\n\
-         \x20 logic [{exit}:0] valid;\n  logic [{}:0] inside_now;\n  logic [{}:0] window;\n  logic [15:0] length;\n  logic [7:0] port;\n  \
-         logic [63:0] now;\n  logic for_frame, for_message, turn;\n\
          \x20 assign window = d_window;\n  assign length = d_length;\n  assign port = d_port;\n  assign now = d_time;\n  \
          assign for_frame = !d_host;\n  assign for_message = {message};\n  assign idle = inside_now == {inside}'d0;\n  \
          assign d_take = d_valid && go && turn && inside_now < {inside}'d{}{not_held};\n  assign valid[0] = d_take;\n",
-        inside - 1,
-        8 * pipe.window_bytes - 1,
         pipe.slots
     );
     if pipe.at_entry > 1 {
         let bits = bits_below(pipe.at_entry + 1);
+        out.logic(bits, "pause");
         let _ = write!(
             out,
-            "  // The next packet may only see tables that this one has changed.\n  logic [{}:0] pause;\n  assign turn = pause == '0;\n  \
+            "  // The next packet may only see tables that this one has changed.\n  assign turn = pause == '0;\n  \
              always_ff @(posedge clk) begin\n    if (rst) pause <= '0;\n    else if (d_take) pause <= {bits}'d{};\n    else if (!turn{not_held}) pause <= pause - 1'b1;\n  end\n",
-            bits - 1,
             pipe.at_entry - 1
         );
     } else {
@@ -299,32 +296,32 @@ fn entry(out: &mut String, pipe: &Pipe) {
         "  always_ff @(posedge clk) begin\n    if (rst) inside_now <= '0;\n    else if (d_take != {left}) inside_now <= d_take ? inside_now + 1'b1 : inside_now - 1'b1;\n  end\n"
     );
     if pipe.random {
-        out.push_str("  logic [63:0] seed;\n  assign seed = d_seed;\n");
+        out.logic(64, "seed");
+        out.push_str("  assign seed = d_seed;\n");
     }
-    let _ =
-        writeln!(out, "  logic {} slot_s0;\n  assign slot_s0 = d_slot;", range(pipe.slot_bits()));
-    for stage in 1..=exit {
-        let _ = writeln!(out, "  logic {} slot_s{stage};", range(pipe.slot_bits()));
+    for stage in 0..=exit {
+        out.logic(pipe.slot_bits(), &format!("slot_s{stage}"));
     }
+    out.push_str("  assign slot_s0 = d_slot;\n");
     moving(out, pipe);
 }
 
 /// Packets' ways from stage to stage, and through the queues.
-fn moving(out: &mut String, pipe: &Pipe) {
+fn moving(out: &mut Body, pipe: &Pipe) {
     let exit = pipe.exit;
     let mut enters = "d_take";
     for gate in &pipe.gates {
         if let Some(queue) = &gate.queue {
             let (bits, last) = (queue.open_bits(), queue.stage);
             let Queue { valid, take, open, slot, .. } = queue;
+            out.bits(&[valid, take]);
+            out.logic(bits, open);
+            out.logic(pipe.slot_bits(), slot);
             let _ = write!(
                 out,
-                "  // Between stages {last} and {} packets stand in a queue.\n  logic {valid}, {take};\n  logic [{}:0] {open};\n  logic {} {slot};\n  \
-                 assign {take} = {valid} && !{};\n  always_ff @(posedge clk) begin\n    if (rst) {open} <= '0;\n    \
+                "  // Between stages {last} and {} packets stand in a queue.\n  assign {take} = {valid} && !{};\n  always_ff @(posedge clk) begin\n    if (rst) {open} <= '0;\n    \
                  else if ({enters} != {take}) {open} <= {enters} ? {open} + 1'b1 : {open} - 1'b1;\n  end\n",
                 last + 1,
-                bits - 1,
-                range(pipe.slot_bits()),
                 gate.hold,
             );
         }
@@ -333,7 +330,7 @@ fn moving(out: &mut String, pipe: &Pipe) {
     out.push_str("  always_ff @(posedge clk) begin\n");
     // The last stage whose valid bit is there.
     let mut there = 0;
-    let free = |out: &mut String, there: u32, last: u32| {
+    let free = |out: &mut Body, there: u32, last: u32| {
         if last > there {
             let _ = writeln!(
                 out,
@@ -373,7 +370,7 @@ fn moving(out: &mut String, pipe: &Pipe) {
     out.push_str("  end\n");
 }
 
-fn stages(out: &mut String, pipe: &Pipe, lives: &Lives) {
+fn stages(out: &mut Body, pipe: &Pipe, lives: &Lives) {
     let mut last = None;
     for wire in &pipe.wires {
         let stage = stage_of(pipe, &wire.name);
@@ -382,17 +379,18 @@ fn stages(out: &mut String, pipe: &Pipe, lives: &Lives) {
             last = Some(stage);
         }
         let note = pipe.notes.get(&wire.name).map_or(String::new(), |note| format!("  // {note}"));
-        let _ = writeln!(out, "  logic {} {};{note}", range(wire.width), wire.name);
+        out.logic(wire.width, &wire.name);
         if let Some((at, asked)) = answer(pipe, wire) {
             let before = stage - asked.what.latency();
-            let _ = writeln!(out, "  assign {} = b{at}_{};", wire.name, asked.what.field());
+            let _ = writeln!(out, "  assign {} = b{at}_{};{note}", wire.name, asked.what.field());
             if asked.what.stored().is_none() {
                 let _ = writeln!(out, "  assign b{at}_slot = slot_s{before};");
             }
             let _ = writeln!(out, "  assign b{at}_to = {};", lives.text(&wire.value, before));
             continue;
         }
-        let _ = writeln!(out, "  assign {} = {};", wire.name, lives.text(&wire.value, stage));
+        let value = lives.text(&wire.value, stage);
+        let _ = writeln!(out, "  assign {} = {value};{note}", wire.name);
     }
 }
 
@@ -423,7 +421,7 @@ fn widths<'a>(pipe: &'a Pipe, tables: &[TableForm]) -> HashMap<String, u32> {
 }
 
 /// Registers for what later stages need, and the queues in front of gates: bits and depth of each.
-fn keep(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Lives) -> Vec<(u32, u32)> {
+fn keep(out: &mut Body, pipe: &Pipe, tables: &[TableForm], lives: &Lives) -> Vec<(u32, u32)> {
     let widths = widths(pipe, tables);
     let mut moves = String::new();
     // By the gate that holds them.
@@ -438,7 +436,7 @@ fn keep(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Lives) -> V
         let Some(width) = widths.get(name) else { continue };
         let made = stage_of(pipe, name);
         for stage in made + 1..=*until {
-            let _ = writeln!(out, "  logic {} {name}_s{stage};", range(*width));
+            out.logic(*width, &format!("{name}_s{stage}"));
             let mut from =
                 if stage == made + 1 { name.clone() } else { format!("{name}_s{}", stage - 1) };
             if let (Some(queue), Some((list, bits))) =
@@ -466,11 +464,12 @@ fn keep(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Lives) -> V
         let Some((mut list, bits)) = queued.remove(stage) else { continue };
         list.reverse();
         queues.push((bits, queue.depth()));
+        out.logic(bits, data);
+        out.bits(&[more]);
         let _ = writeln!(
             out,
-            "  logic [{}:0] {data};\n  logic {more};\n  assign {slot} = {data}[{}:0];\n  nf_queue #(\n      .WIDTH({bits}),\n      .DEPTH({})\n  ) u_{data} (\n      .clk(clk),\n      .rst(rst),\n      \
+            "  assign {slot} = {data}[{}:0];\n  nf_queue #(\n      .WIDTH({bits}),\n      .DEPTH({})\n  ) u_{data} (\n      .clk(clk),\n      .rst(rst),\n      \
              .put(valid[{stage}]),\n      .put_data({{{}}}),\n      .room({more}),\n      .valid({valid}),\n      .data({data}),\n      .take({take})\n  );",
-            bits - 1,
             pipe.slot_bits() - 1,
             queue.depth(),
             list.join(",\n        ")
@@ -485,7 +484,7 @@ fn keep(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Lives) -> V
     queues
 }
 
-fn table_signals(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Lives) {
+fn table_signals(out: &mut Body, pipe: &Pipe, tables: &[TableForm], lives: &Lives) {
     if !pipe.ports.is_empty() {
         out.push_str("\n  // ---- tables\n");
     }
@@ -546,7 +545,7 @@ fn table_signals(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Li
 }
 
 /// The exit: record and command.
-fn leave(out: &mut String, pipe: &Pipe, lives: &Lives) {
+fn leave(out: &mut Body, pipe: &Pipe, lives: &Lives) {
     let exit = pipe.exit;
     if is_needed(&pipe.commands) {
         let here = |command: &Command| {
@@ -571,9 +570,12 @@ fn leave(out: &mut String, pipe: &Pipe, lives: &Lives) {
         0 => (String::new(), ""),
         _ => (format!("{}, ", field("patch")), "c_patch, "),
     };
+    out.logic(4, "kind");
+    out.logic(32, "number");
+    out.bits(&["unused_room"]);
     let _ = write!(
         out,
-        "\n  // ---- out\n  logic [3:0] kind;\n  logic [31:0] number;\n  logic unused_room;\n  assign kind = {kind};\n  assign number = {};\n  \
+        "\n  // ---- out\n  assign kind = {kind};\n  assign number = {};\n  \
          assign rec_valid = valid[{exit}];\n  assign rec_kind = {{1'b1, kind}};\n  assign rec_data = {{32'd0, number}};\n  assign c_kind[7:3] = 5'd0;\n  \
          nf_queue #(\n      .WIDTH({width}),\n      .DEPTH({})\n  ) u_commands (\n      .clk(clk),\n      .rst(rst),\n      .put(valid[{exit}]),\n      \
          .put_data({{kind == 4'd10, kind[3:1] == 3'b111, kind[2:0], number[7:0], {}, {}, {}, {}, {patch}slot_s{exit}}}),\n      .room(unused_room),\n      \

@@ -11,7 +11,7 @@ use std::slice::from_ref;
 use nicforge_ir::Span;
 
 use super::super::engine::kind;
-use super::super::module::range;
+use super::super::module::Body;
 use super::super::{ADDRESS_BITS, SLOT_LINES};
 use super::dag::{Exit, NoPipe};
 use super::exclusive::exclude;
@@ -69,7 +69,7 @@ pub fn is_needed(commands: &[Command]) -> bool {
 
 /// The commands' queue, and what gives them to the deparser and records them one by one; `commands`
 /// have signals of the last stage, `exit`.
-pub fn print(out: &mut String, pipe: &Pipe, commands: &[Command]) {
+pub fn print(out: &mut Body, pipe: &Pipe, commands: &[Command]) {
     let (exit, slots, slot) = (pipe.exit, pipe.slots, pipe.slot_bits());
     let count = commands.len();
     let header = commands.iter().map(|command| command.header_bytes).max().unwrap_or(1);
@@ -92,7 +92,7 @@ pub fn print(out: &mut String, pipe: &Pipe, commands: &[Command]) {
     for (at, command) in commands.iter().enumerate() {
         for (name, bits) in fields(command) {
             let Some(text) = command.fields.get(name) else { continue };
-            let _ = writeln!(out, "  logic {} q{at}_{name};", range(bits));
+            out.logic(bits, &format!("q{at}_{name}"));
             put.push(text.clone());
             get.push(format!("q{at}_{name}"));
             width += bits;
@@ -103,17 +103,21 @@ pub fn print(out: &mut String, pipe: &Pipe, commands: &[Command]) {
         .rev()
         .map(|command| format!("{} != 4'd15", command.fields["kind"]))
         .collect();
+    out.bits(&["q_valid", "q_more", "q_step", "q_kept", "unused_room"]);
+    for name in ["there", "loud", "done", "open", "pick"] {
+        out.logic(count as u32, &format!("q_{name}"));
+    }
+    out.logic(slot, "q_slot");
+    out.logic(4, "kind");
+    out.logic(32, "number");
     let _ = write!(
         out,
-        "  logic q_valid, q_more, q_step, q_kept, unused_room;\n  logic [{high}:0] q_there, q_loud, q_done, q_open, q_pick;\n  logic [{}:0] q_slot;\n  logic [3:0] kind;\n  logic [31:0] number;\n  \
-         nf_queue #(\n      .WIDTH({width}),\n      .DEPTH({slots})\n  ) u_commands (\n      .clk(clk),\n      .rst(rst),\n      \
+        "  nf_queue #(\n      .WIDTH({width}),\n      .DEPTH({slots})\n  ) u_commands (\n      .clk(clk),\n      .rst(rst),\n      \
          .put(valid[{exit}]),\n      .put_data({{{}, {}, slot_s{exit}}}),\n      .room(unused_room),\n      .valid(q_valid),\n      \
          .data({{q_there, {}, q_slot}}),\n      .take(q_step && !q_more)\n  );\n",
-        slot - 1,
         there.join(", "),
         put.join(",\n        "),
         get.join(", "),
-        high = count - 1,
     );
     let dropped = |at: usize| format!("q{at}_kind == 4'd{}", kind::DROP + 8);
     let silent: Vec<String> = (0..count).rev().map(dropped).collect();
@@ -170,9 +174,10 @@ pub fn print(out: &mut String, pipe: &Pipe, commands: &[Command]) {
         );
     }
     if has_strings(commands) {
+        out.logic(4, "q_mem");
         let _ = write!(
             out,
-            "  logic [3:0] q_mem;\n  assign q_mem = {};\n  always_ff @(posedge clk)\n    if (q_step && !q_kept) begin\n      \
+            "  assign q_mem = {};\n  always_ff @(posedge clk)\n    if (q_step && !q_kept) begin\n      \
              c_store <= !kind[3];\n      c_mem <= kind[3] ? q_mem : 4'd0;\n      c_to_mem <= q_mem;\n      c_to_line <= {line};\n      \
              c_line <= kind[3] && q_mem != 4'd0 ? {line} : {ADDRESS_BITS}'(q_slot * {SLOT_LINES});\n    end\n",
             chosen("mem", 4),

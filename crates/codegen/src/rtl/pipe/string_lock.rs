@@ -10,6 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use super::super::expr::{Wire, used};
+use super::super::module::Body;
 use super::super::shape::number;
 use super::super::tables::{TableForm, bits_below};
 use super::super::timing;
@@ -146,7 +147,7 @@ impl StringLock {
     /// stage sees it.
     pub fn print(
         &self,
-        out: &mut String,
+        out: &mut Body,
         tables: &[TableForm],
         (gate, slots): (&Gate, u32),
         at: impl Fn(&str, u32) -> String,
@@ -158,9 +159,10 @@ impl StringLock {
             texts.join(", ")
         };
         let (waits, ports) = (&self.waits, self.keys.len());
+        out.bits(&[waits]);
         let _ = writeln!(
             out,
-            "  logic {waits};\n  nf_string_lock #(\n      .KEY({}), .PORTS({ports}), .SLOTS({slots}), .SW({}),\n      {}\n  ) u_strings_{} (\n      \
+            "  nf_string_lock #(\n      .KEY({}), .PORTS({ports}), .SLOTS({slots}), .SW({}),\n      {}\n  ) u_strings_{} (\n      \
              .clk(clk),\n      .rst(rst),\n      .k_key({{{}}}),\n      .k_reads({{{}}}),\n      .k_stores({{{}}}),\n      .slot(slot_s{}),\n      \
              .hold({}),\n      .sent({}),\n      .done(p_done),\n      .done_slot(p_slot),\n      .waits({waits})\n  );",
             form.key_bits,

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use nicforge_ir::TableKind;
 
 use super::super::expr::Lower;
+use super::super::module::Body;
 use super::super::tables::{TableForm, bits_below};
 use super::super::top::{connect, control_key, control_value, wires};
 use super::leave::Commit;
@@ -13,7 +14,7 @@ use super::schedule::Pipe;
 
 /// The tables' modules. One that nothing changes is there once for every lookup; the host writes
 /// all of them and reads the first.
-pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
+pub fn print(out: &mut Body, pipe: &Pipe, tables: &[TableForm]) {
     out.push_str("\n  // ---- tables\n");
     let strings: Vec<&TableForm> = tables.iter().filter(|form| form.bytes.is_some()).collect();
     let on_entries = if strings.is_empty() { "" } else { " && !on_bytes" };
@@ -281,7 +282,7 @@ fn turns(signals: &str, ports: &[&Port], field: &str, when: &[&str]) -> String {
 }
 
 /// The memory of a table's byte strings, between deparser and host.
-fn byte_store(out: &mut String, form: &TableForm, memory: u64, asked: &str) {
+fn byte_store(out: &mut Body, form: &TableForm, memory: u64, asked: &str) {
     let lines = form.pipe_lines();
     let high = bits_below(lines) - 1;
     wires(out, &[(&format!("b{memory}_h_done"), 1), (&format!("b{memory}_h_value"), 512)]);

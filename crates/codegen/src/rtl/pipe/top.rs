@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use nicforge_ir::Program;
 
+use super::super::module::{Body, END};
 use super::super::tables::TableForm;
 use super::super::top::{LEAVING, PORTS, STORED, connect, control, counting, ingress, wires};
 use super::super::{ADDRESS_BITS, SLOT_LINES};
@@ -24,7 +25,8 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], pipe:
     out.push_str("`default_nettype none\n/* verilator lint_off UNUSEDSIGNAL */\n/* verilator lint_off UNSIGNED */\nmodule nf_top #(\n    parameter integer DROP_WHEN_FULL = 0\n) (\n");
     out.push_str(PORTS);
     out.push_str(");\n");
-    out.push_str(&ingress(pipe.window_bytes / 64, pipe.slots));
+    let (head, mut out) = (out, Body::default());
+    ingress(&mut out, pipe.window_bytes / 64, pipe.slots);
     out.push_str("\n  // ---- handlers\n");
     // Only the deparser gives slots back.
     out.push_str(
@@ -49,8 +51,8 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], pipe:
     ];
     if waits_for_strings(pipe) {
         // The deparser is done with a packet.
-        out.push_str("  logic p_done;\n  assign p_done = e_back;\n");
-        wires(&mut out, &[("p_slot", pipe.slot_bits())]);
+        wires(&mut out, &[("p_done", 1), ("p_slot", pipe.slot_bits())]);
+        out.push_str("  assign p_done = e_back;\n");
         out.push_str("  assign p_slot = e_slot;\n");
     }
     for port in ports(pipe, tables) {
@@ -70,12 +72,11 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], pipe:
     super::tables::print(&mut out, pipe, tables);
     beside(&mut out, pipe, tables);
     counting(&mut out, program, tables, &[]);
-    out.push_str("endmodule\n/* verilator lint_on UNSIGNED */\n/* verilator lint_on UNUSEDSIGNAL */\n`default_nettype wire\n");
-    out
+    head + &out.finish() + END
 }
 
 /// The packet buffer and the deparser.
-fn buffer(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
+fn buffer(out: &mut Body, pipe: &Pipe, tables: &[TableForm]) {
     out.push_str("\n  // ---- out\n");
     let rows = pipe.slots * SLOT_LINES;
     let low = super::super::tables::bits_below(rows) - 1;
@@ -96,6 +97,9 @@ fn buffer(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
     let strings = has_strings(&pipe.commands);
     let packets = if stores.is_empty() { "e_r_data" } else { "p_r_data" };
     let read = if pipe.patches.count > 0 { "p_r_read" } else { packets };
+    if pipe.patches.count > 0 {
+        wires(out, &[(read, 512)]);
+    }
     if !stores.is_empty() {
         wires(out, &[("p_r_data", 512), ("e_r_mem_1", 4), ("e_r_mem_2", 4)]);
         // Memories answer two cycles later.
@@ -115,7 +119,6 @@ fn buffer(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
          .w_data(in_w_data),\n      .w_keep({{64{{1'b1}}}}),\n      .r_en(e_r_en),\n      .r_addr(e_r_addr[{low}:0]),\n      .r_data({read})\n  );"
     );
     if pipe.patches.count > 0 {
-        wires(out, &[(read, 512)]);
         let _ = writeln!(
             out,
             "  nf_patch #(\n      .COUNT({}), .BYTES({}), .LINES({SLOT_LINES}), .SW({}), .AW({ADDRESS_BITS})\n  ) u_patch (\n{}\n  );",
@@ -181,7 +184,7 @@ fn buffer(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
 }
 
 /// Modules that are asked about whole packets, and about byte strings.
-fn beside(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
+fn beside(out: &mut Body, pipe: &Pipe, tables: &[TableForm]) {
     for (at, asked) in pipe.asked.iter().enumerate() {
         if let Some((memory, bytes)) = asked.what.stored() {
             let lines = tables
