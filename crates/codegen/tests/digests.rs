@@ -123,10 +123,7 @@ fn generated_code_is_the_same() {
     for (name, path) in programs() {
         let Some(program) = read(&name, &path) else { continue };
         let program = lowered(&name, program);
-        let in_hardware = if path.starts_with(root().join("examples")) { 2 } else { 1 };
-        lines.extend(
-            whole(&program, in_hardware).into_iter().map(|(what, made)| line(&name, what, made)),
-        );
+        lines.extend(whole(&program, 2).into_iter().map(|(what, made)| line(&name, what, made)));
     }
     expect("digests.txt", &lines);
 }
@@ -151,6 +148,9 @@ fn code_of_random_programs_is_the_same() {
     expect("digests_random.txt", &lines);
 }
 
+/// Random programs that are planned for every target.
+const PLANNED: u64 = 40;
+
 /// The plan of most stages among the first that the planner finds, as code.
 fn planned(name: &str, program: &Verified<Program>, target: &Target) -> Option<String> {
     let config = Config { host_cores: 2, ..Config::default() };
@@ -172,10 +172,13 @@ fn planned(name: &str, program: &Verified<Program>, target: &Target) -> Option<S
     Some(line(name, &target.name, made))
 }
 
+fn targets() -> Vec<Target> {
+    nicforge_target::names().iter().map(|name| nicforge_target::find(name).unwrap()).collect()
+}
+
 #[test]
 fn code_of_plans_is_the_same() {
-    let targets: Vec<Target> =
-        nicforge_target::names().iter().map(|name| nicforge_target::find(name).unwrap()).collect();
+    let targets = targets();
     let mut lines = Vec::new();
     for (name, path) in programs() {
         if !path.starts_with(root().join("examples")) {
@@ -185,4 +188,16 @@ fn code_of_plans_is_the_same() {
         lines.extend(targets.iter().filter_map(|target| planned(&name, &program, target)));
     }
     expect("digests_plans.txt", &lines);
+}
+
+#[test]
+fn code_of_plans_of_random_programs_is_the_same() {
+    let targets = targets();
+    let mut lines = Vec::new();
+    for seed in 0..PLANNED {
+        let program = generate::generate(1000 + seed, Options::PORTABLE);
+        let name = format!("random {}", 1000 + seed);
+        lines.extend(targets.iter().filter_map(|target| planned(&name, &program, target)));
+    }
+    expect("digests_random_plans.txt", &lines);
 }

@@ -39,7 +39,8 @@ impl Alone {
 
     fn lines(&self, what: &str) -> Vec<String> {
         let by = |pass: &str, run: &dyn Fn(Verified<Program>) -> Verified<Program>| {
-            let all: String = self.programs.iter().map(|(_, one)| text(&run(one.clone()))).collect();
+            let all: String =
+                self.programs.iter().map(|(_, one)| text(&run(one.clone()))).collect();
             format!("{what:10} {pass:20} {}", digest(&all))
         };
         let alone = |name: &'static str| {
