@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
 
-use nicforge_codegen::dpdk::{self, Pipeline};
+use nicforge_codegen::dpdk::{self, PipeStage, Pipeline, SteerBy, Steering};
 use nicforge_codegen::{LineStyle, Unsupported, attach, host, nfp, pipeline, rtl, spin, xdp};
 use nicforge_filetest::{digest, expect_table, programs, root};
 use nicforge_ir::generate::{self, Options};
@@ -78,6 +78,15 @@ fn whole(program: &Verified<Program>, in_hardware: usize) -> Vec<(&'static str, 
         ("spin", all(spin::generate(program, &one, spin::Cores::Spin, lines))),
         ("panic", by(Generator::Riscv)),
     ];
+    let mut locked = one.clone();
+    (locked.stages[0].replicas, locked.stages[0].locked) = (3, true);
+    list.push(("locks", all(dpdk::generate(program, &locked, lines))));
+    if program.handlers.len() > 1 {
+        let apart = apart(program);
+        let by = |generator| staged(program, &apart, &placement, generator, &[]).expect("C");
+        list.push(("dpdk apart", by(Generator::Dpdk)));
+        list.push(("xdp apart", by(Generator::Xdp)));
+    }
     let designs = [("pipe", rtl::Wanted::Best), ("engine", rtl::Wanted::Engine)];
     list.extend(
         designs
@@ -91,6 +100,14 @@ fn whole(program: &Verified<Program>, in_hardware: usize) -> Vec<(&'static str, 
     list
 }
 
+/// Each handler as a stage of its own.
+fn apart(program: &Program) -> Pipeline {
+    let stage =
+        |handler| PipeStage { handlers: vec![handler], replicas: 1, ordered: false, locked: false };
+    let one = Pipeline::single(program);
+    Pipeline { stages: program.handlers.keys().map(stage).collect(), ..one }
+}
+
 fn line(program: &str, what: &str, made: Made) -> String {
     let said = match made {
         Ok(text) => digest(&text.replace(&*root().to_string_lossy(), "")),
@@ -98,7 +115,7 @@ fn line(program: &str, what: &str, made: Made) -> String {
             format!("refused: {}, {}", errors[0].message, digest(&format!("{errors:#?}")))
         }
     };
-    format!("{program:40} {what:8} {said}")
+    format!("{program:40} {what:10} {said}")
 }
 
 /// A file of `examples/` or `tests/programs/` before passes; nothing if it is none by itself.
@@ -146,6 +163,34 @@ fn code_of_random_programs_is_the_same() {
         lines.extend(texts.into_iter().map(|(what, text)| line(&name, what, Ok(text))));
     }
     expect("digests_random.txt", &lines);
+}
+
+/// What planners must not ask for is refused, each with its reason.
+#[test]
+fn pipelines_that_do_not_fit_are_refused() {
+    let program = generate::generate(1, Options::PORTABLE);
+    let single = Pipeline::single(&program);
+    let refused = |change: &dyn Fn(&mut Pipeline)| {
+        let mut pipeline = single.clone();
+        change(&mut pipeline);
+        let made = dpdk::generate(&program, &pipeline, LineStyle::Comments);
+        made.map(|_| ()).expect_err("it is refused")[0].message.clone()
+    };
+    let steer = |name: &str, by: SteerBy| {
+        let event = program.event_named(name).expect("an event");
+        refused(&|p| p.steering.push(Steering { event, by: by.clone() }))
+    };
+    let lines = [
+        refused(&|p| p.stages[0].handlers.clear()),
+        refused(&|p| p.stages.push(p.stages[0].clone())),
+        refused(&|p| p.stages[0].replicas = 0),
+        steer("net_recv", SteerBy::Params(vec![(9, vec![])])),
+        steer("net_recv", SteerBy::Number(0, 1)),
+        steer("net_send", SteerBy::Frame(vec![(0, 2)])),
+        steer("net_recv", SteerBy::Frame(vec![(60_000, 60_000)])),
+        steer("net_send", SteerBy::FrameByPort(vec![vec![(0, 2)]])),
+    ];
+    expect("refused_pipelines.txt", &lines);
 }
 
 /// Random programs that are planned for every target.
