@@ -174,8 +174,8 @@ class Copy:
     """A copy of the repository with mistakes in it."""
 
     def __init__(self, mutants: list[dict]) -> None:
-        from tree_sitter import Language, Parser
         import tree_sitter_rust
+        from tree_sitter import Language, Parser
 
         self.parser = Parser(Language(tree_sitter_rust.language()))
         self.mutants = mutants
@@ -251,20 +251,21 @@ class Copy:
                 fail(f"the copy in {COPY} does not compile")
             built_in -= blamed
 
-    def programs(self, crates: list[str]) -> dict[str, list[dict]]:
+    def programs(self, crates: list[str]) -> list[dict]:
         """Builds the test programs of some crates."""
         optimised = [f"--config=profile.dev.package.nicforge-{crate}.opt-level=1" for crate in SLOW]
         built, messages = self.cargo(["test", "--no-run", *optimised], crates)
         if not built:
             fail(f"the tests in {COPY} do not compile")
-        found = {crate: [] for crate in crates}
+        found = []
         for message in messages:
             if message["reason"] == "compiler-artifact" and message["executable"]:
                 folder = Path(message["manifest_path"]).parent
-                if folder.name in found:
-                    program = {"command": [message["executable"]], "folder": folder}
+                if folder.name in crates:
                     name = f"{folder.name} {message['target']['name']}"
-                    found[folder.name].append(program | {"name": name})
+                    command = [message["executable"]]
+                    program = {"command": command, "folder": folder, "crate": folder.name}
+                    found.append(program | {"name": name})
         return found
 
 
@@ -324,7 +325,7 @@ def measured(program: dict) -> dict:
 
 
 def parts(program: dict) -> list[dict]:
-    """A test program with its measures; one of few tests as these, as they take long."""
+    """A test program; one of few tests as these, as they take long."""
     listed = subprocess.run(
         [*program["command"], "--list", "--format=terse"],
         cwd=program["folder"],
@@ -334,10 +335,10 @@ def parts(program: dict) -> list[dict]:
     )
     tests = [line.removesuffix(": test") for line in listed.stdout.splitlines()]
     if len(tests) > 8:
-        return [measured(program)]
+        return [program]
     command, name = program["command"], program["name"]
     return [
-        measured(program | {"command": [*command, "--exact", test], "name": f"{name} {test}"})
+        program | {"command": [*command, "--exact", test], "name": f"{name} {test}"}
         for test in tests
     ]
 
@@ -417,11 +418,16 @@ def main() -> None:
         needed = sorted({name for crate in tests for name in tests[crate]} | set(given.crates))
         built_in = copy.build_all(needed)
         programs = copy.programs(needed)
-        # A crate's own tests first, then those of others; the fastest first.
-        for crate, own in programs.items():
-            own = [part for program in own for part in parts(program)]
-            programs[crate] = sorted(own, key=lambda one: one["seconds"])
-        order = {crate: sum((programs[name] for name in tests[crate]), []) for crate in tests}
+        order = {}
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            measures = [
+                pool.submit(measured, part) for program in programs for part in parts(program)
+            ]
+            quick = sorted((one.result() for one in measures), key=lambda one: one["seconds"])
+            for crate, names in tests.items():
+                # A crate's own tests first, then those of others; the fastest first.
+                own = [one for one in quick if one["crate"] in names]
+                order[crate] = sorted(own, key=lambda one: names.index(one["crate"]))
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             runs = {
                 pool.submit(tried, mutant["number"], order[mutant["crate"]]): mutant
@@ -441,11 +447,7 @@ def main() -> None:
             keep(mutant, tried(None, order[mutant["crate"]]))
     report(
         given.crates,
-        {
-            mutant["name"]: results[mutant["name"]]
-            for mutant in chosen
-            if mutant["name"] in results
-        },
+        {mutant["name"]: results[mutant["name"]] for mutant in chosen if mutant["name"] in results},
     )
 
 

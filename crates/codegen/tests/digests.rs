@@ -194,7 +194,7 @@ fn pipelines_that_do_not_fit_are_refused() {
 }
 
 /// Random programs that are planned for every target.
-const PLANNED: u64 = 40;
+const PLANNED: u64 = 10;
 
 /// The plan of most stages among the first that the planner finds, as code.
 fn planned(name: &str, program: &Verified<Program>, target: &Target) -> Option<String> {
