@@ -186,13 +186,11 @@ fn behaviour(program: &Verified<Program>) -> Vec<String> {
     seen
 }
 
+type Transformation<'a> = &'a dyn Fn(Verified<Program>) -> Verified<Program>;
+
 /// Compares behaviour before and behind each of some transformations of random texts, and what
 /// comes out with the file of a name.
-fn check(
-    name: &str,
-    text: impl Fn(u64) -> String,
-    transformations: &[(&str, &dyn Fn(Verified<Program>) -> Verified<Program>)],
-) {
+fn check(name: &str, text: impl Fn(u64) -> String, transformations: &[(&str, Transformation<'_>)]) {
     let mut lines = Vec::new();
     for first in (0..COUNT).step_by(GROUP as usize) {
         let mut made = vec![String::new(); transformations.len()];
