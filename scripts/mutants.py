@@ -7,7 +7,7 @@ Untch, Offutt and Harrold, ISSTA 1993). A mistake counts as found if a test fail
 times longer than without it. A test that does not get to the place of a mistake cannot find it and
 is not run. What the compiler refuses is left out: the compiler found it.
 
-    scripts/mutants.py --seed 1 --count 75 ir frontend passes codegen
+    scripts/mutants.py --seed 1 --count 75 codegen passes frontend ir
 
 Results are kept in target/mutants/SEED.jsonl, so the same command goes on where it ended.
 """
