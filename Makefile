@@ -35,7 +35,7 @@ soak: bootstrap
 	@scripts/soak.sh
 
 mutants: bootstrap
-	@. scripts/env.sh && scripts/mutants.py ir frontend passes codegen
+	@. scripts/env.sh && scripts/mutants.py codegen passes frontend ir
 
 clean:
 	cargo clean

@@ -5,10 +5,11 @@
 //! A change here is no mistake by itself: it says which generated code changed. Whether the code is
 //! right is told by the tests that run it.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
 
-use nicforge_codegen::dpdk::{self, Pipeline};
+use nicforge_codegen::dpdk::{self, PipeStage, Pipeline, SteerBy, Steering};
 use nicforge_codegen::{LineStyle, Unsupported, attach, host, nfp, pipeline, rtl, spin, xdp};
 use nicforge_filetest::{digest, expect_table, programs, root};
 use nicforge_ir::generate::{self, Options};
@@ -22,7 +23,9 @@ use nicforge_planner::search::{Limits, search};
 use nicforge_target::{Generator, Target};
 
 /// Random programs; half of them as hardware too.
-const RANDOM: u64 = 40;
+const RANDOM: u64 = 160;
+/// Random programs that share a line.
+const GROUP: u64 = 20;
 
 /// A generator's answer as text.
 type Made = Result<String, Vec<Unsupported>>;
@@ -75,6 +78,15 @@ fn whole(program: &Verified<Program>, in_hardware: usize) -> Vec<(&'static str, 
         ("spin", all(spin::generate(program, &one, spin::Cores::Spin, lines))),
         ("panic", by(Generator::Riscv)),
     ];
+    let mut locked = one.clone();
+    (locked.stages[0].replicas, locked.stages[0].locked) = (3, true);
+    list.push(("locks", all(dpdk::generate(program, &locked, lines))));
+    if program.handlers.len() > 1 {
+        let apart = apart(program);
+        let by = |generator| staged(program, &apart, &placement, generator, &[]).expect("C");
+        list.push(("dpdk apart", by(Generator::Dpdk)));
+        list.push(("xdp apart", by(Generator::Xdp)));
+    }
     let designs = [("pipe", rtl::Wanted::Best), ("engine", rtl::Wanted::Engine)];
     list.extend(
         designs
@@ -88,12 +100,22 @@ fn whole(program: &Verified<Program>, in_hardware: usize) -> Vec<(&'static str, 
     list
 }
 
+/// Each handler as a stage of its own.
+fn apart(program: &Program) -> Pipeline {
+    let stage =
+        |handler| PipeStage { handlers: vec![handler], replicas: 1, ordered: false, locked: false };
+    let one = Pipeline::single(program);
+    Pipeline { stages: program.handlers.keys().map(stage).collect(), ..one }
+}
+
 fn line(program: &str, what: &str, made: Made) -> String {
     let said = match made {
         Ok(text) => digest(&text.replace(&*root().to_string_lossy(), "")),
-        Err(errors) => format!("refused: {}", errors[0].message),
+        Err(errors) => {
+            format!("refused: {}, {}", errors[0].message, digest(&format!("{errors:#?}")))
+        }
     };
-    format!("{program:40} {what:8} {said}")
+    format!("{program:40} {what:10} {said}")
 }
 
 /// A file of `examples/` or `tests/programs/` before passes; nothing if it is none by itself.
@@ -118,10 +140,7 @@ fn generated_code_is_the_same() {
     for (name, path) in programs() {
         let Some(program) = read(&name, &path) else { continue };
         let program = lowered(&name, program);
-        let in_hardware = if path.starts_with(root().join("examples")) { 2 } else { 1 };
-        lines.extend(
-            whole(&program, in_hardware).into_iter().map(|(what, made)| line(&name, what, made)),
-        );
+        lines.extend(whole(&program, 2).into_iter().map(|(what, made)| line(&name, what, made)));
     }
     expect("digests.txt", &lines);
 }
@@ -129,14 +148,53 @@ fn generated_code_is_the_same() {
 #[test]
 fn code_of_random_programs_is_the_same() {
     let mut lines = Vec::new();
-    for seed in 0..RANDOM {
-        let name = format!("random {seed}");
-        let program = lowered(&name, generate::generate(seed, Options::ALL));
-        let made = whole(&program, if seed % 2 == 0 { 2 } else { 0 });
-        lines.extend(made.into_iter().map(|(what, made)| line(&name, what, made)));
+    for first in (0..RANDOM).step_by(GROUP as usize) {
+        let mut texts: BTreeMap<&str, String> = BTreeMap::new();
+        for seed in first..first + GROUP {
+            let name = format!("random {seed}");
+            let options = if seed % 4 == 3 { Options::GROWING } else { Options::ALL };
+            let program = lowered(&name, generate::generate(seed, options));
+            for (what, made) in whole(&program, if seed % 2 == 0 { 2 } else { 0 }) {
+                let said = made.unwrap_or_else(|errors| format!("{errors:#?}"));
+                texts.entry(what).or_default().push_str(&said);
+            }
+        }
+        let name = format!("random {first} to {}", first + GROUP - 1);
+        lines.extend(texts.into_iter().map(|(what, text)| line(&name, what, Ok(text))));
     }
     expect("digests_random.txt", &lines);
 }
+
+/// What planners must not ask for is refused, each with its reason.
+#[test]
+fn pipelines_that_do_not_fit_are_refused() {
+    let program = generate::generate(1, Options::PORTABLE);
+    let single = Pipeline::single(&program);
+    let refused = |change: &dyn Fn(&mut Pipeline)| {
+        let mut pipeline = single.clone();
+        change(&mut pipeline);
+        let made = dpdk::generate(&program, &pipeline, LineStyle::Comments);
+        made.map(|_| ()).expect_err("it is refused")[0].message.clone()
+    };
+    let steer = |name: &str, by: SteerBy| {
+        let event = program.event_named(name).expect("an event");
+        refused(&|p| p.steering.push(Steering { event, by: by.clone() }))
+    };
+    let lines = [
+        refused(&|p| p.stages[0].handlers.clear()),
+        refused(&|p| p.stages.push(p.stages[0].clone())),
+        refused(&|p| p.stages[0].replicas = 0),
+        steer("net_recv", SteerBy::Params(vec![(9, vec![])])),
+        steer("net_recv", SteerBy::Number(0, 1)),
+        steer("net_send", SteerBy::Frame(vec![(0, 2)])),
+        steer("net_recv", SteerBy::Frame(vec![(60_000, 60_000)])),
+        steer("net_send", SteerBy::FrameByPort(vec![vec![(0, 2)]])),
+    ];
+    expect("refused_pipelines.txt", &lines);
+}
+
+/// Random programs that are planned for every target.
+const PLANNED: u64 = 10;
 
 /// The plan of most stages among the first that the planner finds, as code.
 fn planned(name: &str, program: &Verified<Program>, target: &Target) -> Option<String> {
@@ -159,10 +217,13 @@ fn planned(name: &str, program: &Verified<Program>, target: &Target) -> Option<S
     Some(line(name, &target.name, made))
 }
 
+fn targets() -> Vec<Target> {
+    nicforge_target::names().iter().map(|name| nicforge_target::find(name).unwrap()).collect()
+}
+
 #[test]
 fn code_of_plans_is_the_same() {
-    let targets: Vec<Target> =
-        nicforge_target::names().iter().map(|name| nicforge_target::find(name).unwrap()).collect();
+    let targets = targets();
     let mut lines = Vec::new();
     for (name, path) in programs() {
         if !path.starts_with(root().join("examples")) {
@@ -172,4 +233,16 @@ fn code_of_plans_is_the_same() {
         lines.extend(targets.iter().filter_map(|target| planned(&name, &program, target)));
     }
     expect("digests_plans.txt", &lines);
+}
+
+#[test]
+fn code_of_plans_of_random_programs_is_the_same() {
+    let targets = targets();
+    let mut lines = Vec::new();
+    for seed in 0..PLANNED {
+        let program = generate::generate(1000 + seed, Options::PORTABLE);
+        let name = format!("random {}", 1000 + seed);
+        lines.extend(targets.iter().filter_map(|target| planned(&name, &program, target)));
+    }
+    expect("digests_random_plans.txt", &lines);
 }

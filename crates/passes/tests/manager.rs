@@ -2,8 +2,8 @@
 
 use nicforge_ir::text::parse;
 use nicforge_ir::{Program, Verified, verify};
-use nicforge_passes::PassManager;
 use nicforge_passes::registry::{EXPAND, PASSES, PREPARE, SIMPLIFY, pass_named};
+use nicforge_passes::{PassError, PassManager};
 
 const HEAD: &str = "program p ports 1 event net_recv(pkt: packet) in reason \"no\" ";
 
@@ -31,6 +31,17 @@ fn an_unknown_pass_is_refused_with_those_there_are() {
     let message = result.map(|_| ()).unwrap_err().to_string();
     let known: Vec<&str> = PASSES.iter().map(|pass| pass.name()).collect();
     assert_eq!(message, format!("there is no pass `fould`; there are {}", known.join(", ")));
+}
+
+#[test]
+fn a_broken_pass_is_named_with_what_is_wrong() {
+    let text = format!("{HEAD} handler h on net_recv(%pkt: packet) {{ return }}");
+    let program = parse(&text).unwrap();
+    let errors = verify(program.clone()).unwrap_err();
+    let first = errors[0].to_string();
+    let broken = PassError::Broken { pass: "fold", errors, program: Box::new(program) };
+    let said = format!("internal error: pass `fold` left a program that does not verify: {first}");
+    assert_eq!(broken.to_string(), said);
 }
 
 #[test]

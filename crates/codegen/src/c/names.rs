@@ -1,7 +1,7 @@
 //! Names in generated C: the user's where possible, unique, and never a word that C or the runtime
 //! uses.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 /// Words a generated name must not be. The runtime's own names start with `nf_` or `NF_`.
 const RESERVED: &[&str] = &[
@@ -15,13 +15,15 @@ const RESERVED: &[&str] = &[
 /// Hands out names that differ from each other.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    taken: HashSet<String>,
+    /// What is taken, and for each the first number that may be free behind it.
+    taken: HashMap<String, u32>,
 }
 
 impl Names {
     /// A set that knows the reserved words and `taken`.
     pub fn new(taken: impl IntoIterator<Item = String>) -> Names {
-        Names { taken: RESERVED.iter().map(|s| s.to_string()).chain(taken).collect() }
+        let taken = RESERVED.iter().map(|s| s.to_string()).chain(taken);
+        Names { taken: taken.map(|name| (name, 2)).collect() }
     }
 
     /// `wanted` made a C identifier, with a number behind it if it is taken.
@@ -37,11 +39,14 @@ impl Names {
             base.insert_str(0, "u_");
         }
         let mut name = base.clone();
-        let mut number = 2;
-        while !self.taken.insert(name.clone()) {
-            name = format!("{base}_{number}");
-            number += 1;
+        if let Some(mut number) = self.taken.get(&base).copied() {
+            while self.taken.contains_key(&name) {
+                name = format!("{base}_{number}");
+                number += 1;
+            }
+            self.taken.insert(base, number);
         }
+        self.taken.insert(name.clone(), 2);
         name
     }
 }
@@ -53,7 +58,9 @@ mod tests {
     #[test]
     fn names_are_legal_and_unique() {
         let mut names = Names::new(["eth".to_string()]);
-        assert_eq!(names.fresh("eth"), "eth_2");
+        assert_eq!(names.fresh("eth_3"), "eth_3");
+        assert_eq!([0; 3].map(|_| names.fresh("eth")), ["eth_2", "eth_4", "eth_5"]);
+        assert_eq!(names.fresh("eth_3"), "eth_3_2");
         assert_eq!(names.fresh("end"), "end_2");
         assert_eq!(names.fresh("nf_tmp"), "u_nf_tmp");
         assert_eq!(names.fresh("3-way"), "v3_way");
