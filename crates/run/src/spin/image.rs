@@ -11,7 +11,7 @@ use nicforge_target::Target;
 
 use super::build::{BuildError, FLAGS, GCC, picolibc};
 use super::program::CoresError;
-use crate::compile::warnings;
+use crate::compile::{Effort, warnings};
 use crate::host::{NoObject, object, object_of};
 use crate::temp::{self, Folder};
 
@@ -72,15 +72,23 @@ pub fn build(
     artifact: &SpinArtifact,
     stage: usize,
     target: &Target,
+    effort: Effort,
 ) -> Result<(Vec<u8>, Image), CoresError> {
-    match build_with("-O2", artifact, stage, target) {
-        Err(CoresError::Build(BuildError::Large(_))) => build_with("-Os", artifact, stage, target),
+    let optimise: &[&str] = match effort {
+        Effort::Full => &["-O2"],
+        // GCC needs less time for this than for what it does without -O.
+        Effort::Little => &["-Og", "-g0"],
+    };
+    match build_with(optimise, artifact, stage, target) {
+        Err(CoresError::Build(BuildError::Large(_))) => {
+            build_with(&["-Os"], artifact, stage, target)
+        }
         built => built,
     }
 }
 
 fn build_with(
-    optimise: &str,
+    optimise: &[&str],
     artifact: &SpinArtifact,
     stage: usize,
     target: &Target,
@@ -131,7 +139,8 @@ fn build_with(
     run(preprocess)?;
     let mut flags: Vec<String> = FLAGS
         .iter()
-        .chain(&[optimise, "-fno-strict-aliasing"])
+        .chain(optimise)
+        .chain(&["-fno-strict-aliasing"])
         .chain(warnings())
         .map(ToString::to_string)
         .collect();
