@@ -97,6 +97,14 @@ pub fn warnings() -> &'static [&'static str] {
     }
 }
 
+/// The same for code that is compiled with some effort: looking for what is odd takes time.
+pub fn warnings_with(effort: Effort) -> &'static [&'static str] {
+    match effort {
+        Effort::Full => warnings(),
+        Effort::Little => &["-w"],
+    }
+}
+
 /// C in one form or in several that mean the same.
 pub trait Forms {
     /// All of them, the best one first.

@@ -10,7 +10,7 @@ use libloading::Library;
 use super::ffi::{Dispatch, TableFunctions};
 use super::runtime::{object_of, write_object};
 use super::{HostError, HostOptions, Watch};
-use crate::compile::{Effort, warnings};
+use crate::compile::{Effort, warnings_with};
 use crate::temp::{self, Folder};
 use crate::units::{self, Around, Unit};
 
@@ -137,7 +137,7 @@ fn flags(options: &HostOptions) -> Vec<String> {
     };
     let mut flags =
         vec!["-std=c11", optimise, "-fPIC", "-fno-color-diagnostics", "-fno-strict-aliasing"];
-    flags.extend(warnings());
+    flags.extend(warnings_with(options.effort));
     match options.watch {
         Watch::Nothing => {}
         Watch::Counts => flags.push("-DNF_COUNT"),
