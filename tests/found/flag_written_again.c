@@ -1,5 +1,5 @@
-/* What an extraction says is in a variable that gets another value, before the packet leaves and its
- * cursor is asked for. */
+/* What an extraction says is in a variable that gets another value, before the packet leaves and
+ * its cursor is asked for. */
 #include <nicforge.h>
 
 NF_PORTS(2);
