@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use nicforge_ir::{Input, InputEvent, Interp, Output, Program, Verified, verify};
 use nicforge_run::alkali;
+use nicforge_run::compile::Effort;
 use nicforge_tests::root;
-use nicforge_tests::targets::{Case, TARGETS, Verdict, judge};
+use nicforge_tests::targets::{Case, Subject, TARGETS, Verdict, judge};
 
 fn programs() -> Vec<PathBuf> {
     let folder = std::fs::read_dir(root().join("tests/alkali")).expect("programs");
@@ -61,8 +62,9 @@ fn programs_do_the_same_on_targets() {
     let events = events(&frames);
     let mut ran = BTreeSet::new();
     for path in programs() {
-        let program = compile(&path);
-        let case = Case { program: &program, entries: &[], events: &events };
+        let program = Subject::new(compile(&path));
+        let effort = Effort::Full;
+        let case = Case { program: &program, entries: &[], events: &events, effort };
         for target in TARGETS {
             match judge(target, &case) {
                 Verdict::Same => {

@@ -2,7 +2,8 @@
 //! target that runs C they do what the interpreter does, whatever of the packet is there.
 
 use nicforge_ir::{Input, InputEvent, Program, Verified, io, verify};
-use nicforge_tests::targets::{Case, Verdict, judge};
+use nicforge_run::compile::Effort;
+use nicforge_tests::targets::{Case, Subject, Verdict, judge};
 use nicforge_tests::{kernel_is_missing, root};
 
 const PROGRAMS: [&str; 5] = ["loads", "emits", "copies", "compares", "beyond"];
@@ -43,8 +44,10 @@ fn packets() -> Vec<InputEvent> {
 fn on(target: &str) {
     let events = packets();
     for name in PROGRAMS {
-        let program = program(name);
-        let verdict = judge(target, &Case { program: &program, entries: &[], events: &events });
+        let program = Subject::new(program(name));
+        let effort = Effort::Full;
+        let case = Case { program: &program, entries: &[], events: &events, effort };
+        let verdict = judge(target, &case);
         assert_eq!(verdict, Verdict::Same, "{name} on {target}");
     }
 }

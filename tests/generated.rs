@@ -5,10 +5,11 @@
 //! program on `host`, `plan:dpdk` what the planner makes of it for `dpdk`). With
 //! `NICFORGE_RANDOM_STATE`, a file, a run goes on where the last one ended.
 
+use nicforge_run::compile::Effort;
 use nicforge_tests::campaign::{Campaign, EVENTS, Report, compile, reduced, wrong_with};
 use nicforge_tests::oracle::faults::{FAULTS, TAMPERS};
 use nicforge_tests::oracle::{self, Source};
-use nicforge_tests::targets::{Case, TARGETS as TARGETS_HERE, UNTOLD, Verdict, judge};
+use nicforge_tests::targets::{Case, Subject, TARGETS as TARGETS_HERE, UNTOLD, Verdict, judge};
 use nicforge_tests::{dpdk_is_missing, kernel_is_missing, programs, root, verilator_is_missing};
 
 /// Where programs run if nothing is said, and of how many each takes one.
@@ -180,7 +181,8 @@ fn programs_about_ops_do_the_same_on_every_target() {
         let program = compile(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let (entries, events) =
             (programs::entries(&program, 1), programs::events(&program, 1, EVENTS));
-        let case = Case { program: &program, entries: &entries, events: &events };
+        let (program, effort) = (Subject::new(program), Effort::Full);
+        let case = Case { program: &program, entries: &entries, events: &events, effort };
         for target in &targets {
             assert_eq!(judge(target, &case), Verdict::Same, "{} on {target}", path.display());
         }

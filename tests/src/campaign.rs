@@ -7,18 +7,20 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use nicforge_frontend::Options;
 use nicforge_ir::{Program, Severity, Verified, verify};
+use nicforge_run::compile::Effort;
 use nicforge_run::units;
 
 use crate::oracle::{self, Source};
 use crate::programs::{Generated, entries, events, generate};
-use crate::targets::{Case, Verdict, ahead, judge};
+use crate::targets::{Case, Subject, Verdict, ahead, effort, judge};
 use crate::{root, threads};
 
 /// Events that each program is run on.
 pub const EVENTS: usize = 100;
 /// Programs that are compiled as plain C together.
-const TOGETHER: u64 = 50;
+const TOGETHER: u64 = 100;
 
 /// Longest time for making one program small.
 const REDUCING: Duration = Duration::from_secs(60);
@@ -114,13 +116,19 @@ impl Report {
     }
 }
 
+/// How the front end reads programs.
+fn options() -> Options {
+    let mut options = Options::new(root().join("runtime/include"));
+    options.clang_args.push(format!("-I{}", root().join("tests/oracle").display()));
+    options
+}
+
 /// A program's αIR.
 ///
 /// # Errors
 /// What the front end says, or that it crashed.
 pub fn compile(path: &Path) -> Result<Verified<Program>, String> {
-    let mut options = nicforge_frontend::Options::new(root().join("runtime/include"));
-    options.clang_args.push(format!("-I{}", root().join("tests/oracle").display()));
+    let options = options();
     let compiled = std::panic::catch_unwind(|| nicforge_frontend::compile(path, &options));
     let output =
         compiled.map_err(|_| "the front end crashed".to_string())?.map_err(|mut found| {
@@ -163,7 +171,8 @@ pub fn wrong_with(text: &str, seed: u64, judge_name: &str) -> Option<String> {
             oracle::difference(&program, &mut built[0], &entries, &events)
         }
         target => {
-            let case = Case { program: &program, entries: &entries, events: &events };
+            let (program, effort) = (Subject::new(program), effort(seed));
+            let case = Case { program: &program, entries: &entries, events: &events, effort };
             let verdict =
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| judge(target, &case)));
             match verdict.unwrap_or_else(|_| Verdict::Wrong("it crashed".into())) {
@@ -221,27 +230,37 @@ impl Campaign {
             add(&|report| report.wrong.push((seed, judge.to_string(), what.clone())));
         };
         let seeds: Vec<u64> = seeds.collect();
-        let compiled: Vec<Option<(PathBuf, Verified<Program>)>> = each(&seeds, |seed| {
-            let path = folder.join(format!("program_{seed}.c"));
-            std::fs::write(&path, generate(*seed).text).expect("a temporary file");
+        let path = |seed: &u64| folder.join(format!("program_{seed}.c"));
+        for seed in &seeds {
+            std::fs::write(path(seed), generate(*seed).text).expect("a temporary file");
+        }
+        let shares: Vec<_> = seeds.chunks(seeds.len().div_ceil(threads()).max(1)).collect();
+        each(&shares, |share| {
+            let start = Instant::now();
+            let paths: Vec<PathBuf> = share.iter().map(path).collect();
+            nicforge_frontend::ahead(&paths, &options()).expect("clang and pipes");
+            add(&|report| report.count("front end", 0, start.elapsed()));
+        });
+        let compiled: Vec<Option<(PathBuf, Subject)>> = each(&seeds, |seed| {
+            let path = path(seed);
             let start = Instant::now();
             let program = compile(&path);
             add(&|report| report.count("front end", 1, start.elapsed()));
             match program {
-                Ok(program) => Some((path, program)),
+                Ok(program) => Some((path, Subject::new(program))),
                 Err(what) => {
                     wrong(*seed, "front end", what);
                     None
                 }
             }
         });
-        let programs: Vec<(u64, PathBuf, Verified<Program>)> = seeds
+        let programs: Vec<(u64, PathBuf, Subject)> = seeds
             .iter()
             .zip(compiled)
             .filter_map(|(seed, c)| c.map(|(path, p)| (*seed, path, p)))
             .collect();
         let start = Instant::now();
-        let source = |(_, path, _): &(u64, PathBuf, Verified<Program>)| Source {
+        let source = |(_, path, _): &(u64, PathBuf, Subject)| Source {
             path: path.clone(),
             names: Generated::names(),
         };
@@ -256,24 +275,32 @@ impl Campaign {
         }
         add(&|report| report.count("oracle", programs.len() as u64, start.elapsed()));
         // What targets need is compiled by a process for each CPU.
-        let mut shares: Vec<(&str, Vec<&Verified<Program>>)> = Vec::new();
+        let mut shares: Vec<(&str, Effort, Vec<&Subject>)> = Vec::new();
         for (target, of) in &self.targets {
-            let taken =
-                programs.iter().filter(|(seed, ..)| seed % of == 0).map(|(.., program)| program);
-            let taken: Vec<_> = taken.collect();
-            let part = taken.len().div_ceil(threads()).max(1);
-            shares.extend(taken.chunks(part).map(|part| (target.as_str(), part.to_vec())));
+            for wanted in [Effort::Full, Effort::Little] {
+                let taken = programs
+                    .iter()
+                    .filter(|(seed, ..)| seed % of == 0 && effort(*seed) == wanted)
+                    .map(|(.., program)| program);
+                let taken: Vec<_> = taken.collect();
+                let part = taken.len().div_ceil(threads()).max(1);
+                shares.extend(
+                    taken.chunks(part).map(|part| (target.as_str(), wanted, part.to_vec())),
+                );
+            }
         }
-        each(&shares, |(target, programs)| {
+        each(&shares, |(target, effort, programs)| {
             let start = Instant::now();
             // Whatever fails here fails again, and is told, where its program is judged.
-            let _ =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| ahead(target, programs)));
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                ahead(target, programs, *effort);
+            }));
             add(&|report| report.count(target, 0, start.elapsed()));
         });
         each(&programs, |(seed, _, program)| {
             let (entries, events) = (entries(program, *seed), events(program, *seed, EVENTS));
-            let case = Case { program, entries: &entries, events: &events };
+            let effort = effort(*seed);
+            let case = Case { program, entries: &entries, events: &events, effort };
             for (target, _) in self.targets.iter().filter(|(_, of)| seed % of == 0) {
                 let start = Instant::now();
                 let verdict =

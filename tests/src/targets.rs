@@ -1,6 +1,9 @@
 //! Generated programs on the targets, each against the interpreter: the same, refused with a
 //! reason, or different.
 
+use std::ops::Deref;
+use std::sync::OnceLock;
+
 use nicforge_codegen::dpdk::Pipeline;
 use nicforge_codegen::nfp::{Engines, Placement};
 use nicforge_codegen::rtl::Wanted;
@@ -15,10 +18,10 @@ use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{Limits, search};
 use nicforge_planner::{assemble, instance::Config};
 use nicforge_run::capacity;
-use nicforge_run::compile::{CompileError, Mode, compile_bpf, compile_bpf_ahead};
+use nicforge_run::compile::{CompileError, Effort, Mode, compile_bpf, compile_bpf_ahead};
 use nicforge_run::control;
 use nicforge_run::dpdk::{Difference, DpdkError, verify_dpdk};
-use nicforge_run::host::{HostError, HostProgram, Watch};
+use nicforge_run::host::{HostError, HostOptions, HostProgram};
 use nicforge_run::nfp::EnginesProgram;
 use nicforge_run::rtl::{Drive, RtlProgram};
 use nicforge_run::spin::{CoresError, CoresProgram};
@@ -53,11 +56,59 @@ pub enum Verdict {
     Wrong(String),
 }
 
+/// A program, and what targets' generators take of it, in one stage, made once for all targets.
+pub struct Subject {
+    program: Verified<Program>,
+    plain: OnceLock<Made>,
+    fused: OnceLock<Made>,
+}
+
+type Made = Result<Verified<Program>, String>;
+
+impl Subject {
+    pub fn new(program: Verified<Program>) -> Subject {
+        Subject { program, plain: OnceLock::new(), fused: OnceLock::new() }
+    }
+
+    fn lowered(&self, target: &str) -> &Made {
+        let fuses = matches!(target, "xdp" | "u280" | "pspin");
+        let made = if fuses { &self.fused } else { &self.plain };
+        made.get_or_init(|| {
+            let program = self.program.clone();
+            let program = if fuses { fuse(program) } else { Ok(program) };
+            program
+                .and_then(|program| PassManager::new().run_default(program))
+                .map_err(|error| error.to_string())
+        })
+    }
+}
+
+impl Deref for Subject {
+    type Target = Verified<Program>;
+
+    fn deref(&self) -> &Verified<Program> {
+        &self.program
+    }
+}
+
 /// A program with what it is run on.
 pub struct Case<'c> {
-    pub program: &'c Verified<Program>,
+    pub program: &'c Subject,
     pub entries: &'c [(TableId, Entry)],
     pub events: &'c [InputEvent],
+    /// Of compilers on `host` and simulated cores. That of BPF is always full, that of engines
+    /// always little.
+    pub effort: Effort,
+}
+
+/// The effort that a seed's program is worth: most are done soon, so that there can be many, and
+/// some of every share of programs are as users have them.
+pub fn effort(seed: u64) -> Effort {
+    if (seed + seed / 4) % 4 == 1 { Effort::Full } else { Effort::Little }
+}
+
+fn host_options(effort: Effort) -> HostOptions {
+    HostOptions { effort, ..HostOptions::default() }
 }
 
 /// Runs a program on a target and in the interpreter; `plan:` in front of a target's name cuts it
@@ -74,38 +125,28 @@ pub fn judge(name: &str, case: &Case) -> Verdict {
     if planned.is_some() {
         return on_plan(target, case);
     }
-    let compiled = match lowered(target, case.program) {
+    let compiled = match case.program.lowered(target) {
         Ok(compiled) => compiled,
-        Err(error) => return Verdict::Wrong(error),
+        Err(error) => return Verdict::Wrong(error.clone()),
     };
     match target {
-        "host" => on_host(case, &compiled),
-        "xdp" => on_xdp(case, &compiled),
-        "u280" => on_rtl(case, &compiled),
-        _ => on_stages(target, case, &compiled, (&Pipeline::single(&compiled), None), case.program),
+        "host" => on_host(case, compiled),
+        "xdp" => on_xdp(case, compiled),
+        "u280" => on_rtl(case, compiled),
+        _ => on_stages(target, case, compiled, (&Pipeline::single(compiled), None), case.program),
     }
-}
-
-/// A program as a target's generator takes it, in one stage.
-fn lowered(target: &str, program: &Verified<Program>) -> Result<Verified<Program>, String> {
-    let fused = match target {
-        "xdp" | "u280" | "pspin" => fuse(program.clone()),
-        _ => Ok(program.clone()),
-    };
-    fused
-        .and_then(|program| PassManager::new().run_default(program))
-        .map_err(|error| error.to_string())
 }
 
 /// Compiles what [`judge`] will need of several programs in one process. What is wrong with any of
 /// them is for it to say.
-pub fn ahead(target: &str, programs: &[&Verified<Program>]) {
+pub fn ahead(target: &str, programs: &[&Subject], effort: Effort) {
     let found = nicforge_target::find(target).ok();
-    let fits = |program: &&&Verified<Program>| {
+    let fits = |program: &&&Subject| {
         found.as_ref().is_none_or(|target| support::missing(program, target).is_empty())
     };
-    let lowered = programs.iter().filter(fits).filter_map(|program| lowered(target, program).ok());
-    let lowered: Vec<Verified<Program>> = lowered.collect();
+    let lowered = programs.iter().filter(fits);
+    let lowered = lowered.filter_map(|program| program.lowered(target).as_ref().ok());
+    let lowered: Vec<&Verified<Program>> = lowered.collect();
     let compiled = match target {
         "host" => {
             let made = lowered
@@ -113,7 +154,7 @@ pub fn ahead(target: &str, programs: &[&Verified<Program>]) {
                 .filter_map(|program| host::generate(program, LineStyle::Comments).ok());
             let sources: Vec<String> = made.map(|artifact| artifact.source).collect();
             let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
-            nicforge_run::host::compile_ahead(&sources, Watch::Nothing)
+            nicforge_run::host::compile_ahead(&sources, &host_options(effort))
         }
         "xdp" => {
             let taken = lowered.iter().filter(|program| from_outside(program));
@@ -236,7 +277,7 @@ fn of_differences(ran: Result<Vec<Difference>, DpdkError>) -> Verdict {
 }
 
 fn on_host(case: &Case, compiled: &Verified<Program>) -> Verdict {
-    let mut host = match HostProgram::build(compiled) {
+    let mut host = match HostProgram::build_with(compiled, host_options(case.effort)) {
         Ok(host) => host,
         Err(error @ HostError::Unsupported(_)) => return Verdict::Refused(error.to_string()),
         Err(error) => return Verdict::Wrong(error.to_string()),
@@ -381,7 +422,7 @@ fn on_cores(
     reference: &Verified<Program>,
 ) -> Verdict {
     let target = nicforge_target::find(name).unwrap_or_else(|e| panic!("{e}"));
-    let made = CoresProgram::new(compiled, pipeline, placement, &target);
+    let made = CoresProgram::with_effort(compiled, pipeline, placement, &target, case.effort);
     let events: Vec<InputEvent> =
         case.events.iter().filter(|event| nicforge_run::spin::takes(event)).cloned().collect();
     match made.and_then(|made| made.verify(reference, case.entries, &events)) {

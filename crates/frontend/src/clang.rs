@@ -1,8 +1,11 @@
 //! Running clang: source in, syntax tree or diagnostics out.
 
-use std::io::Write;
+use std::collections::HashMap;
+use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use nicforge_ir::{Diagnostic, Span};
 use serde_json::Value;
@@ -12,6 +15,9 @@ use crate::alkali;
 use crate::ast::{self, Files, Node};
 use crate::diagnostics::codes;
 use crate::nesting;
+
+/// Words for programs, which have no C library.
+const BARE: [&str; 3] = ["--target=x86_64-linux-gnu", "-ffreestanding", "-nostdlibinc"];
 
 /// What clang compiles.
 pub enum Input<'a> {
@@ -27,8 +33,7 @@ pub enum Input<'a> {
 /// clang's own errors, an error that names the program that could not be started, or output that is
 /// not clang's.
 pub fn parse(input: &Input, options: &Options, files: &mut Files) -> Result<Node, Vec<Diagnostic>> {
-    let words = ["--target=x86_64-linux-gnu", "-ffreestanding", "-nostdlibinc"];
-    let output = run(input, &words, options, files)?;
+    let output = run(input, &BARE, options, files)?;
     let document = documents(&output, options).next();
     Ok(ast::decode(
         &document.unwrap_or_else(|| Err(fail("clang printed nothing".to_string())))?,
@@ -71,6 +76,69 @@ fn documents<'o>(
     })
 }
 
+/// What clang is told of an input, but for its name.
+fn arguments(input: &Input, words: &[&str], options: &Options) -> Vec<String> {
+    let mut all: Vec<String> = words.iter().map(ToString::to_string).collect();
+    all.extend(["-std=gnu11", "-fsyntax-only", "-Xclang", "-ast-dump=json"].map(String::from));
+    // One line per message: the frame is drawn by us. The tag tells this front end to shared
+    // headers.
+    all.extend(["-fno-color-diagnostics", "-w", "-fno-caret-diagnostics"].map(String::from));
+    all.extend(["-ferror-limit=100", "-D__NICFORGE__=1", "-I"].map(String::from));
+    all.push(options.include_dir.display().to_string());
+    all.extend(options.clang_args.iter().cloned());
+    if let Input::Path(path) = input {
+        all.extend(alkali::instead_of_beside(path, &options.include_dir));
+    }
+    all
+}
+
+/// What clang printed of a file ahead: by arguments, and the file's name and text.
+type Ahead = HashMap<(Vec<String>, String, Vec<u8>), Vec<u8>>;
+static AHEAD: Mutex<Option<Ahead>> = Mutex::new(None);
+
+/// What was printed ahead of an input. It is given once.
+fn taken(arguments: &[String], name: &str, text: &[u8]) -> Option<Vec<u8>> {
+    let mut kept = AHEAD.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.as_mut()?.remove(&(arguments.to_vec(), name.to_string(), text.to_vec()))
+}
+
+/// See [`crate::ahead`].
+pub fn ahead(paths: &[PathBuf], options: &Options) -> io::Result<()> {
+    let named = |path: &PathBuf| path.to_string_lossy().into_owned();
+    let names: Vec<String> = paths.iter().map(named).collect();
+    let Some(first) = names.first() else { return Ok(()) };
+    let all = arguments(&Input::Path(first), &BARE, options);
+    let texts = paths.iter().map(std::fs::read).collect::<io::Result<Vec<_>>>()?;
+    let fits = |(name, text): (&String, &Vec<u8>)| {
+        nesting::check(&String::from_utf8_lossy(text), None).is_none()
+            && arguments(&Input::Path(name), &BARE, options) == all
+    };
+    let Some(command) = nicforge_clang::proper(&options.clang, &all)? else { return Ok(()) };
+    if !names.iter().zip(&texts).all(fits) {
+        return Ok(());
+    }
+    let ran = Command::new(&command[0]).args(&command[1..]).args(&names).output()?;
+    let trees = trees(&ran.stdout);
+    if ran.status.success() && ran.stderr.is_empty() && trees.len() == names.len() {
+        let printed = trees.into_iter().map(<[u8]>::to_vec);
+        let keys = names.into_iter().zip(texts).map(|(name, text)| (all.clone(), name, text));
+        let mut kept = AHEAD.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get_or_insert_default().extend(keys.zip(printed));
+    }
+    Ok(())
+}
+
+/// The trees in what clang printed: one ends with a brace at the beginning of a line, and the next
+/// begins right behind it.
+fn trees(text: &[u8]) -> Vec<&[u8]> {
+    let (mut trees, mut from) = (Vec::new(), 0);
+    for (at, _) in text.windows(2).enumerate().filter(|(_, two)| two == b"\n}") {
+        trees.push(&text[from..at + 2]);
+        from = at + 2;
+    }
+    trees
+}
+
 /// What clang prints.
 fn run(
     input: &Input,
@@ -83,22 +151,19 @@ fn run(
         Input::Text(text) => ("<stdin>", Some(text.as_bytes().to_vec())),
     };
     let deep = text
-        .and_then(|text| nesting::check(&String::from_utf8_lossy(&text), Some(files.open(name))));
+        .as_ref()
+        .and_then(|text| nesting::check(&String::from_utf8_lossy(text), Some(files.open(name))));
     if let Some(deep) = deep {
         return Err(vec![deep]);
     }
+    let all = arguments(input, words, options);
+    if let Some(printed) = text.and_then(|text| taken(&all, name, &text)) {
+        return Ok(printed);
+    }
     let mut command = Command::new(&options.clang);
-    command.args(words).arg("-std=gnu11");
-    command.args(["-fsyntax-only", "-Xclang", "-ast-dump=json", "-fno-color-diagnostics", "-w"]);
-    // One line per message: the frame is drawn by us. The tag tells this front end to shared
-    // headers.
-    command.args(["-fno-caret-diagnostics", "-ferror-limit=100", "-D__NICFORGE__=1"]);
-    command.arg("-I").arg(&options.include_dir).args(&options.clang_args);
+    command.args(all);
     match input {
-        Input::Path(path) => {
-            command.args(alkali::instead_of_beside(path, &options.include_dir));
-            command.arg("--").arg(path)
-        }
+        Input::Path(path) => command.arg("--").arg(path),
         Input::Text(_) => command.args(["-x", "c", "-"]),
     };
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -215,6 +280,37 @@ fn token_len(text: &str, start: usize) -> usize {
 mod tests {
     use super::*;
     use nicforge_ir::SourceFile;
+
+    #[test]
+    fn files_read_together_are_read_as_alone() {
+        let folder = std::env::temp_dir().join(format!("nicforge-ahead-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let texts = ["int one;\n", "struct two { int a; };\nint f(void) { return 2; }\n"];
+        let written = |(number, text): (usize, &&str)| {
+            let path = folder.join(format!("{number}.c"));
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let paths: Vec<PathBuf> = texts.iter().enumerate().map(written).collect();
+        let options = Options::new(".");
+        let read = |path: &PathBuf| {
+            let text = |path: &str| SourceFile { path: path.into(), text: String::new() };
+            let (name, is_user) = (path.to_str().unwrap(), |_: &str| true);
+            let mut files = Files::new(&text, &is_user);
+            let tree = format!("{:?}", parse(&Input::Path(name), &options, &mut files).unwrap());
+            // Nodes are told apart by where clang has them, which is always somewhere else.
+            let parts = tree.split(|c: char| !c.is_ascii_digit());
+            let places: Vec<&str> = parts.filter(|part| part.len() > 10).collect();
+            places.iter().fold(tree.clone(), |tree, place| tree.replace(place, "N"))
+        };
+        let alone: Vec<String> = paths.iter().map(read).collect();
+        ahead(&paths, &options).unwrap();
+        let kept = || AHEAD.lock().unwrap().as_ref().map_or(0, HashMap::len);
+        assert_eq!(kept(), 2);
+        assert_eq!(paths.iter().map(read).collect::<Vec<_>>(), alone);
+        assert_eq!(kept(), 0, "each is given once");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn messages_become_diagnostics_with_notes() {

@@ -32,6 +32,20 @@ impl Mode {
     }
 }
 
+/// What generated C includes of the system's.
+const HEADERS: &str =
+    "#include <linux/bpf.h>\n#include <stdbool.h>\n#include <bpf/bpf_helpers.h>\n";
+
+/// How hard compilers try.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effort {
+    /// For code that runs fast.
+    #[default]
+    Full,
+    /// To be done soon, where only what the code does is asked for.
+    Little,
+}
+
 /// Why there is no object.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
@@ -80,6 +94,14 @@ pub fn warnings() -> &'static [&'static str] {
         &["-Wall", "-Wextra", "-Werror", "-Wno-array-bounds"]
     } else {
         &["-w"]
+    }
+}
+
+/// The same for code that is compiled with some effort: looking for what is odd takes time.
+pub fn warnings_with(effort: Effort) -> &'static [&'static str] {
+    match effort {
+        Effort::Full => warnings(),
+        Effort::Little => &["-w"],
     }
 }
 
@@ -221,7 +243,7 @@ pub fn compile_bpf_ahead(
     includes: &[PathBuf],
 ) -> std::io::Result<()> {
     let units = sources.iter().map(|source| bpf_unit(name, source, mode, includes));
-    units::ahead(units.collect(), Around::default())
+    units::ahead(units.collect(), Around { files: &[], headers: HEADERS })
 }
 
 /// Compiles plain XDP C as its author wrote it: includes are looked for beside it, `defines` are

@@ -39,8 +39,9 @@ pub(crate) fn taken(unit: &Unit) -> Option<Vec<u8>> {
     AHEAD.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.remove(unit)
 }
 
-/// Compiles units of the same flags in one process. What clang refuses is not told here: nothing is
-/// kept then, and whoever needs a unit compiles it alone.
+/// Compiles units of the same flags in one process. What clang refuses is not told here: whoever
+/// needs that unit compiles it alone. The others come of another process, since after an error the
+/// first one makes nothing more.
 ///
 /// # Errors
 /// A file cannot be written or read, or clang not be started.
@@ -52,42 +53,38 @@ pub fn ahead(units: Vec<Unit>, around: Around) -> io::Result<()> {
         let own = folder.path().join(number.to_string());
         write(&own, unit.files.iter().map(|(name, text)| (name.as_str(), text.as_str())))?;
     }
-    let mut flags = first.flags.clone();
+    let flags = [&first.flags[..], &["-I.".to_string()]].concat();
+    let name = Path::new(nicforge_clang::name());
+    let Some(mut command) = nicforge_clang::proper(name, &flags)? else { return Ok(()) };
     if !around.headers.is_empty() {
         write(folder.path(), [("headers.h", around.headers)].into_iter())?;
-        let ran =
-            clang(folder.path(), &flags, &["-x", "c-header", "headers.h", "-o", "headers.pch"])?;
-        if ran.status.success() {
-            flags.extend(["-include-pch", "headers.pch"].map(String::from));
+        let more = ["-x", "c-header", "headers.h", "-o", "headers.pch"];
+        if clang(folder.path(), &first.flags, &more)?.status.success() {
+            command.extend(["-include-pch", "headers.pch"].map(String::from));
         }
     }
-    // The compiler proper's command for one file; with others in its place it compiles them one
-    // after the other.
-    let shown = clang(folder.path(), &flags, &["-I.", "-x", "c", "-c", "-", "-###"])?;
-    let shown = String::from_utf8_lossy(&shown.stderr).into_owned();
-    let Some(mut command) = shown.lines().find(|line| line.contains("\"-cc1\"")).and_then(words)
-    else {
-        return Ok(());
-    };
-    for (option, values) in [("-main-file-name", 1), ("-o", 1)] {
-        if let Some(at) = command.iter().position(|word| word == option) {
-            command.drain(at..=at + values);
+    let paths = units.iter().enumerate();
+    let paths = paths.map(|(number, unit)| Path::new(&number.to_string()).join(&unit.main));
+    let paths: Vec<PathBuf> = paths.collect();
+    let mut from = 0;
+    while from < units.len() {
+        let mut compiler = Command::new(&command[0]);
+        compiler.args(&command[1..]).current_dir(folder.path()).stdin(Stdio::null());
+        let succeeded = compiler.args(&paths[from..]).output()?.status.success();
+        let mut kept = AHEAD.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = kept.get_or_insert_default();
+        while let Some(path) = paths.get(from) {
+            let object = std::fs::read(folder.path().join(path).with_extension("o"));
+            let Ok(object) = object else { break };
+            kept.insert(units[from].clone(), object);
+            from += 1;
         }
+        if succeeded {
+            break;
+        }
+        // This one is refused, or crashed the compiler.
+        from += 1;
     }
-    command.pop();
-    let mut compiler = Command::new(&command[0]);
-    compiler.args(&command[1..]).current_dir(folder.path()).stdin(Stdio::null());
-    let path = |number: usize, name: &str| PathBuf::from(number.to_string()).join(name);
-    compiler.args(units.iter().enumerate().map(|(number, unit)| path(number, &unit.main)));
-    if !compiler.output()?.status.success() {
-        return Ok(());
-    }
-    let objects = units.iter().enumerate().map(|(number, unit)| {
-        std::fs::read(folder.path().join(path(number, &unit.main)).with_extension("o"))
-    });
-    let objects = objects.collect::<io::Result<Vec<_>>>()?;
-    let mut kept = AHEAD.lock().unwrap_or_else(PoisonError::into_inner);
-    kept.get_or_insert_default().extend(units.into_iter().zip(objects));
     Ok(())
 }
 
@@ -116,8 +113,11 @@ pub(crate) fn link(dir: &Path, args: &[String]) -> io::Result<Output> {
             let shown = clang(dir, args, &["-###"])?;
             let text = String::from_utf8_lossy(&shown.stderr).into_owned();
             // Where it would do more than link, it does all of that itself.
-            let Some(command) =
-                text.lines().rev().find_map(words).filter(|_| shown.status.success())
+            let Some(command) = text
+                .lines()
+                .rev()
+                .find_map(nicforge_clang::words)
+                .filter(|_| shown.status.success())
             else {
                 return clang(dir, args, &[]);
             };
@@ -132,23 +132,6 @@ pub(crate) fn link(dir: &Path, args: &[String]) -> io::Result<Output> {
 fn write<'a>(dir: &Path, files: impl Iterator<Item = (&'a str, &'a str)>) -> io::Result<()> {
     std::fs::create_dir_all(dir)?;
     files.into_iter().try_for_each(|(name, text)| std::fs::write(dir.join(name), text))
-}
-
-/// The words of a command as clang shows it: in quotes, in which a backslash keeps the next
-/// character.
-fn words(line: &str) -> Option<Vec<String>> {
-    let (mut words, mut word) = (Vec::new(), None::<String>);
-    let mut chars = line.chars();
-    while let Some(c) = chars.next() {
-        match (c, &mut word) {
-            ('"', Some(_)) => words.extend(word.take()),
-            ('"', None) => word = Some(String::new()),
-            ('\\', Some(word)) => word.push(chars.next()?),
-            (c, Some(word)) => word.push(c),
-            (_, None) => {}
-        }
-    }
-    (word.is_none() && words.len() > 2).then_some(words)
 }
 
 #[cfg(test)]
@@ -192,16 +175,11 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_refused_leaves_all_to_be_compiled_alone() {
-        let both = vec![unit("#define N 3"), unit("#define N x")];
-        ahead(both.clone(), AROUND).unwrap();
-        assert_eq!((taken(&both[0]), taken(&both[1])), (None, None));
-    }
-
-    #[test]
-    fn words_are_read_as_clang_writes_them() {
-        let line = r#" "/a b/clang" "-cc1" "-D" "Q=\"x\\y\"""#;
-        assert_eq!(words(line).unwrap(), ["/a b/clang", "-cc1", "-D", r#"Q="x\y""#]);
-        assert_eq!(words("\"open"), None);
+    fn those_around_a_refused_one_are_compiled() {
+        let numbers = ["3", "x", "4", "5", "y"];
+        let all = numbers.map(|number| unit(&format!("#define N {number}")));
+        ahead(all.to_vec(), AROUND).unwrap();
+        let there = all.map(|unit| taken(&unit).is_some());
+        assert_eq!(there, [true, false, true, true, false]);
     }
 }

@@ -102,9 +102,28 @@ impl Vars {
             body.insts[inst].results.first().is_some_and(|v| inline[*v]) && is_simple(body, inst)
         };
         let mut conflicts = interference(body, &uses, &inlined);
+        let told = told(body);
         for (a, b) in copies(body) {
-            self.try_merge(body, &mut conflicts, a, b);
+            if !self.would_hide(body, &told, a, b) {
+                self.try_merge(body, &mut conflicts, a, b);
+            }
         }
+    }
+
+    /// Whether a packet's cursor could be asked for behind a write to what says where it is, if two
+    /// values were one variable: an `if` behind the read writes its results, and no operand shows
+    /// that the read's is still needed. (Loops settle the cursor first.)
+    fn would_hide(&self, body: &Body, told: &[Told], a: ValueId, b: ValueId) -> bool {
+        let classes = [self.class(a), self.class(b)];
+        let is_in = |value: ValueId| classes.contains(&self.class(value));
+        let told: Vec<&Told> = told.iter().filter(|told| is_in(told.value)).collect();
+        let later = |value: ValueId| match body.values[value].def {
+            ValueDef::Result(inst, _) if matches!(body.insts[inst].op, Op::If { .. }) => {
+                told.iter().any(|told| !told.inside.contains(&inst))
+            }
+            _ => false,
+        };
+        !told.is_empty() && body.values.keys().any(|value| is_in(value) && later(value))
     }
 
     fn try_merge(&mut self, body: &Body, conflicts: &mut Interference, a: ValueId, b: ValueId) {
@@ -310,6 +329,30 @@ fn copies(body: &Body) -> Vec<(ValueId, ValueId)> {
     visit(body, body.entry(), &[], &mut Vec::new(), &mut updates, &mut pair);
     updates.extend(moves);
     updates
+}
+
+/// A value that says whether a packet's cursor was moved, and the instructions it lies inside.
+struct Told {
+    value: ValueId,
+    inside: Vec<InstId>,
+}
+
+/// All of them in a body.
+fn told(body: &Body) -> Vec<Told> {
+    fn visit(body: &Body, block: BlockId, inside: &mut Vec<InstId>, found: &mut Vec<Told>) {
+        for &inst in &body.blocks[block].insts {
+            let data = &body.insts[inst];
+            if matches!(data.op, Op::Extract { .. } | Op::Skip { .. }) {
+                found.push(Told { value: data.results[0], inside: inside.clone() });
+            }
+            inside.push(inst);
+            data.op.regions().for_each(|region| visit(body, region, inside, found));
+            inside.pop();
+        }
+    }
+    let mut found = Vec::new();
+    visit(body, body.entry(), &mut Vec::new(), &mut found);
+    found
 }
 
 type Site = (BlockId, InstId);

@@ -9,8 +9,8 @@ use libloading::Library;
 
 use super::ffi::{Dispatch, TableFunctions};
 use super::runtime::{object_of, write_object};
-use super::{HostError, Watch};
-use crate::compile::warnings;
+use super::{HostError, HostOptions, Watch};
+use crate::compile::{Effort, warnings_with};
 use crate::temp::{self, Folder};
 use crate::units::{self, Around, Unit};
 
@@ -22,6 +22,10 @@ pub const RUNTIME: [(&str, &str); 5] = [
     ("nf_masks.h", include_str!("../../../../runtime/host/nf_masks.h")),
     ("nf_tables.c", include_str!("../../../../runtime/host/nf_tables.c")),
 ];
+
+/// What those include of the system's.
+const HEADERS: &str =
+    "#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n";
 
 /// A loaded program.
 pub struct Loaded {
@@ -48,37 +52,37 @@ pub fn fresh_dir() -> Result<Folder, HostError> {
 }
 
 /// Compiles and loads.
-pub fn load(source: &str, watch: Watch) -> Result<Loaded, HostError> {
+pub fn load(source: &str, options: &HostOptions) -> Result<Loaded, HostError> {
     let dir = fresh_dir()?;
     let object = dir.path().join("program.so");
-    compile(source, watch, &object)?;
+    compile(source, options, &object)?;
     open(&object)
 }
 
 /// Compiles to a shared object. What was compiled last is written again: whoever measures runs one
 /// program several times.
-pub fn compile(source: &str, watch: Watch, object: &Path) -> Result<(), HostError> {
-    static LAST: Mutex<Option<(String, Watch, Vec<u8>)>> = Mutex::new(None);
+pub fn compile(source: &str, options: &HostOptions, object: &Path) -> Result<(), HostError> {
+    static LAST: Mutex<Option<(Unit, Vec<u8>)>> = Mutex::new(None);
     let io = |source| HostError::Io { path: object.to_path_buf(), source };
+    let unit = unit(source, options);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((of, how, bytes)) = &*last
-        && (of.as_str(), *how) == (source, watch)
+    if let Some((of, bytes)) = &*last
+        && *of == unit
     {
         return std::fs::write(object, bytes).map_err(io);
     }
     drop(last);
-    clang(source, watch, object)?;
+    clang(&unit, object)?;
     let bytes = std::fs::read(object).map_err(io)?;
     last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    *last = Some((source.to_string(), watch, bytes));
+    *last = Some((unit, bytes));
     Ok(())
 }
 
-fn clang(source: &str, watch: Watch, object: &Path) -> Result<(), HostError> {
+fn clang(unit: &Unit, object: &Path) -> Result<(), HostError> {
     let dir = fresh_dir()?;
-    let unit = unit(source, watch);
     write_object(dir.path(), "nf_tables.c", &unit.flags, &RUNTIME)?;
-    let dir = object_of_unit(dir, &unit, &RUNTIME)?;
+    let dir = object_of_unit(dir, unit, &RUNTIME)?;
     let linking = ["-shared", "program.o", "nf_tables.o", "-o", "program.so"].map(String::from);
     let ran = units::link(dir.path(), &linking).map_err(HostError::no_compiler)?;
     if !ran.status.success() {
@@ -89,15 +93,15 @@ fn clang(source: &str, watch: Watch, object: &Path) -> Result<(), HostError> {
 }
 
 /// A program with how it is compiled.
-fn unit(source: &str, watch: Watch) -> Unit {
+fn unit(source: &str, options: &HostOptions) -> Unit {
     let main = "program.c".to_string();
-    Unit { flags: flags(watch), main: main.clone(), files: vec![(main, source.to_string())] }
+    Unit { flags: flags(options), main: main.clone(), files: vec![(main, source.to_string())] }
 }
 
 /// Compiles several programs ahead of [`compile`].
-pub fn compile_ahead(sources: &[&str], watch: Watch) -> std::io::Result<()> {
-    let units = sources.iter().map(|source| unit(source, watch)).collect();
-    units::ahead(units, Around { files: &RUNTIME, headers: "" })
+pub fn compile_ahead(sources: &[&str], options: &HostOptions) -> std::io::Result<()> {
+    let units = sources.iter().map(|source| unit(source, options)).collect();
+    units::ahead(units, Around { files: &RUNTIME, headers: HEADERS })
 }
 
 /// Writes a unit's object into a folder; of what clang refuses the folder is kept.
@@ -126,11 +130,15 @@ pub fn object_of_unit(
     }
 }
 
-fn flags(watch: Watch) -> Vec<String> {
+fn flags(options: &HostOptions) -> Vec<String> {
+    let optimise = match options.effort {
+        Effort::Full => "-O2",
+        Effort::Little => "-O0",
+    };
     let mut flags =
-        vec!["-std=c11", "-O2", "-fPIC", "-fno-color-diagnostics", "-fno-strict-aliasing"];
-    flags.extend(warnings());
-    match watch {
+        vec!["-std=c11", optimise, "-fPIC", "-fno-color-diagnostics", "-fno-strict-aliasing"];
+    flags.extend(warnings_with(options.effort));
+    match options.watch {
         Watch::Nothing => {}
         Watch::Counts => flags.push("-DNF_COUNT"),
         Watch::Keys => flags.push("-DNF_KEYS"),

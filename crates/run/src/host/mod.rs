@@ -22,6 +22,7 @@ use nicforge_codegen::{LineStyle, Unsupported};
 use nicforge_ir::verify::MAX_FRAME;
 use nicforge_ir::{EventId, Input, InputEvent, Output, Program, ReasonId, TableId, Verified};
 
+use crate::compile::Effort;
 use crate::fault::Fault;
 use crate::native::{self, NativeError};
 use collect::{Collector, HOOKS};
@@ -99,6 +100,7 @@ impl HostError {
 pub struct HostOptions {
     pub lines: LineStyle,
     pub watch: Watch,
+    pub effort: Effort,
 }
 
 /// What handlers tell about themselves.
@@ -113,7 +115,7 @@ pub enum Watch {
 
 impl Default for HostOptions {
     fn default() -> HostOptions {
-        HostOptions { lines: LineStyle::Comments, watch: Watch::Nothing }
+        HostOptions { lines: LineStyle::Comments, watch: Watch::Nothing, effort: Effort::Full }
     }
 }
 
@@ -149,7 +151,7 @@ impl HostProgram {
     ) -> Result<HostProgram, HostError> {
         native::check(program).map_err(|error| HostError::Functions(Box::new(error)))?;
         let artifact = generate(program, options.lines).map_err(HostError::Unsupported)?;
-        let loaded = library::load(&artifact.source, options.watch)?;
+        let loaded = library::load(&artifact.source, &options)?;
         HostProgram::assemble(program, artifact, loaded, options)
     }
 
@@ -160,8 +162,9 @@ impl HostProgram {
         watch: Watch,
         object: &Path,
     ) -> Result<(), HostError> {
-        let artifact = generate(program, LineStyle::Comments).map_err(HostError::Unsupported)?;
-        library::compile(&artifact.source, watch, object)
+        let options = HostOptions { watch, ..HostOptions::default() };
+        let artifact = generate(program, options.lines).map_err(HostError::Unsupported)?;
+        library::compile(&artifact.source, &options, object)
     }
 
     /// Loads what [`HostProgram::compile`] made of the same program. Its tables are empty.

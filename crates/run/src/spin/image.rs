@@ -11,7 +11,7 @@ use nicforge_target::Target;
 
 use super::build::{BuildError, FLAGS, GCC, picolibc};
 use super::program::CoresError;
-use crate::compile::warnings;
+use crate::compile::{Effort, warnings_with};
 use crate::host::{NoObject, object, object_of};
 use crate::temp::{self, Folder};
 
@@ -72,15 +72,25 @@ pub fn build(
     artifact: &SpinArtifact,
     stage: usize,
     target: &Target,
+    effort: Effort,
 ) -> Result<(Vec<u8>, Image), CoresError> {
-    match build_with("-O2", artifact, stage, target) {
-        Err(CoresError::Build(BuildError::Large(_))) => build_with("-Os", artifact, stage, target),
+    let optimise: &[&str] = match effort {
+        Effort::Full => &["-O2"],
+        // GCC needs less time for this than for what it does without -O.
+        Effort::Little => &["-Og", "-g0"],
+    };
+    let with = |optimise: &[&str]| {
+        let flags = [optimise, warnings_with(effort)].concat();
+        build_with(&flags, artifact, stage, target)
+    };
+    match with(optimise) {
+        Err(CoresError::Build(BuildError::Large(_))) => with(&["-Os"]),
         built => built,
     }
 }
 
 fn build_with(
-    optimise: &str,
+    own: &[&str],
     artifact: &SpinArtifact,
     stage: usize,
     target: &Target,
@@ -129,12 +139,8 @@ fn build_with(
         "link.ld",
     ]);
     run(preprocess)?;
-    let mut flags: Vec<String> = FLAGS
-        .iter()
-        .chain(&[optimise, "-fno-strict-aliasing"])
-        .chain(warnings())
-        .map(ToString::to_string)
-        .collect();
+    let mut flags: Vec<String> =
+        FLAGS.iter().chain(own).chain(&["-fno-strict-aliasing"]).map(ToString::to_string).collect();
     flags.extend(defines.iter().cloned());
     flags.extend(["-I.", "-isystem", "spin/include", "-isystem"].map(String::from));
     flags.push(library.join("include").display().to_string());

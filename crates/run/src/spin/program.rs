@@ -22,6 +22,7 @@ use super::image::{build, write_files};
 use super::table::word;
 use super::tables::{Layout, PlaceError, Placed, Source};
 use super::{nic, panic};
+use crate::compile::Effort;
 use crate::dpdk::{DpdkRun, Shards, WorkerStats};
 use crate::fault::Fault;
 
@@ -118,11 +119,26 @@ impl CoresProgram {
         placement: &Placement,
         target: &Target,
     ) -> Result<CoresProgram, CoresError> {
+        CoresProgram::with_effort(program, pipeline, placement, target, Effort::Full)
+    }
+
+    /// The same, compiled with some effort.
+    ///
+    /// # Errors
+    /// See [`CoresError`].
+    pub fn with_effort(
+        program: &Verified<Program>,
+        pipeline: &Pipeline,
+        placement: &Placement,
+        target: &Target,
+        effort: Effort,
+    ) -> Result<CoresProgram, CoresError> {
         let cores = if target.spin.is_some() { Cores::Spin } else { Cores::Panic };
         let artifact = generate(program, pipeline, cores, LineStyle::Comments)
             .map_err(CoresError::Unsupported)?;
         let stages = 0..artifact.base.pipeline.stages.len();
-        let images = stages.map(|at| build(&artifact, at, target)).collect::<Result<_, _>>()?;
+        let images =
+            stages.map(|at| build(&artifact, at, target, effort)).collect::<Result<_, _>>()?;
         Ok(CoresProgram {
             artifact,
             program: (**program).clone(),
