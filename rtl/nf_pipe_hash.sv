@@ -42,7 +42,9 @@ module nf_pipe_hash #(
     parameter [PORTS-1:0] VALUED = {PORTS{1'b1}},
     parameter integer KEPT = 0,
     parameter integer APART = 0,
-    parameter integer TABLE = 0,  // its number in reports to simulators
+    /* verilator lint_off UNUSEDPARAM */
+    parameter integer TABLE = 0,  // its number in reports to nf_driver, which defines NF_DRIVER
+    /* verilator lint_on UNUSEDPARAM */
     parameter integer R = CAPACITY > 8 ? $clog2(CAPACITY) - 2 : 1,  // bits of a row's number
     parameter [2*KEY*R-1:0] H3 = {2 * KEY * R{1'b1}}
 ) (
@@ -308,7 +310,7 @@ module nf_pipe_hash #(
     stash_free = stash_used != {STASH{1'b1}};
   end
 
-`ifdef VERILATOR
+`ifdef NF_DRIVER
   // Where entries of LRU tables are put, by which simulators know which ones had to go.
   import "DPI-C" function void nf_placed(input int table_number, input int place_number, input bit placed, input bit [1023:0] of);
   generate

@@ -11,7 +11,7 @@ use nicforge_passes::PassManager;
 use nicforge_planner::stages::in_a_row;
 use nicforge_run::rtl::{Drive, RtlProgram, takes};
 use nicforge_tests::example::Example;
-use nicforge_tests::{internal, root, share, verilator_is_missing};
+use nicforge_tests::{internal, packets, root, share, verilator_is_missing};
 
 fn design(example: &Example, wanted: Wanted) -> RtlProgram {
     let name = &example.name;
@@ -148,9 +148,10 @@ fn storms_lose_whole_frames() {
     }
     let lengths = [60, 60, 64, 65, 128, 1500, 300];
     let length = |n: u32| lengths[random(3, u64::from(n)) as usize % lengths.len()];
-    let events: Vec<InputEvent> = (0..2000).map(|n| numbered(n, length(n))).collect();
+    let storm = packets(700, 2000) as u32;
+    let events: Vec<InputEvent> = (0..storm).map(|n| numbered(n, length(n))).collect();
     let told = TOLD.map(|folder| {
-        let events = (0..2000).map(|n| doing(folder, n, length(n))).collect();
+        let events = (0..storm).map(|n| doing(folder, n, length(n))).collect();
         (of_folder(&format!("tests/programs/{folder}"), Wanted::Best), events)
     });
     let subjects = [
@@ -214,9 +215,10 @@ fn resets_with_packets_in_flight() {
     if verilator_is_missing() {
         return;
     }
+    let few = packets(100, 300) as usize;
     let traffic = |name: &str| {
         let example = Example::load(root().join("examples").join(name));
-        let list = example.events.iter().filter(|event| takes(event)).take(300);
+        let list = example.events.iter().filter(|event| takes(event)).take(few);
         list.cloned().collect::<Vec<InputEvent>>()
     };
     let examples = [
@@ -236,13 +238,13 @@ fn resets_with_packets_in_flight() {
     subjects.push((of_events("beside", Wanted::Best), traffic("flow_stats")));
     for folder in ["masked", "transfers", "pairs", "scribbled", "remembered", "metered"] {
         let subject = of_folder(&format!("tests/programs/{folder}"), Wanted::Best);
-        subjects.push((subject, (0..300).map(|n| numbered(n, 60)).collect()));
+        subjects.push((subject, (0..few as u32).map(|n| numbered(n, 60)).collect()));
     }
     for folder in TOLD {
         let subject = of_folder(&format!("tests/programs/{folder}"), Wanted::Best);
         subjects.push((
             subject,
-            (0..300).map(|n| doing(folder, n, [60, 150][n as usize % 2])).collect(),
+            (0..few as u32).map(|n| doing(folder, n, [60, 150][n as usize % 2])).collect(),
         ));
     }
     for (Subject { name, program, entries, design }, events) in &share(subjects, 3) {

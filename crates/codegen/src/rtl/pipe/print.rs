@@ -501,7 +501,7 @@ fn table_signals(out: &mut Body, pipe: &Pipe, tables: &[TableForm], lives: &Live
     let evicts = |commit: &&Commit| tables[commit.table].kind == TableKind::Lru;
     if pipe.commits.iter().any(|commit| evicts(&commit)) {
         out.push_str(
-            "`ifdef VERILATOR\n  import \"DPI-C\" function void nf_turn(input int table_number);\n",
+            "`ifdef NF_DRIVER\n  import \"DPI-C\" function void nf_turn(input int table_number);\n",
         );
         for commit in pipe.commits.iter().filter(evicts) {
             let (table, stage) = (commit.table, commit.last);

@@ -185,7 +185,7 @@ pub fn print(out: &mut Body, pipe: &Pipe, commands: &[Command]) {
         );
     }
     out.push_str(
-        "`ifdef VERILATOR\n  // Tables' choices are of the event that passes here.\n  import \"DPI-C\" function void nf_passed();\n  \
+        "`ifdef NF_DRIVER\n  // Tables' choices are of the event that passes here.\n  import \"DPI-C\" function void nf_passed();\n  \
          always_ff @(posedge clk) if (valid[",
     );
     let _ = writeln!(out, "{exit}] && !rst) nf_passed();\n`endif");

@@ -23,7 +23,7 @@ pub fn print(out: &mut Body, pipe: &Pipe, tables: &[TableForm]) {
     let refuses: Vec<&Commit> = pipe.commits.iter().filter(hashes).collect();
     if !refuses.is_empty() {
         out.push_str(
-            "`ifdef VERILATOR\n  import \"DPI-C\" function void nf_refused(input int table_number, input int inserted);\n",
+            "`ifdef NF_DRIVER\n  import \"DPI-C\" function void nf_refused(input int table_number, input int inserted);\n",
         );
         for commit in refuses {
             let (table, signals) = (commit.table, &tables[commit.table].signals);
