@@ -51,7 +51,8 @@ pub(crate) fn mutant(number: u32) -> bool {
 }
 
 fn reached(number: u32) -> bool {
-    static SEEN: std::sync::Mutex<std::collections::BTreeSet<u32>> = std::sync::Mutex::new(std::collections::BTreeSet::new());
+    use std::collections::BTreeSet;
+    static SEEN: std::sync::Mutex<BTreeSet<u32>> = std::sync::Mutex::new(BTreeSet::new());
     if let Some(path) = std::env::var_os("NICFORGE_REACHED")
         && SEEN.lock().unwrap().insert(number)
     {
@@ -89,7 +90,8 @@ def listed(crate: str) -> list[dict]:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         fail(
-            f"`{' '.join(command)}` failed; `cargo install --locked cargo-mutants` installs it\n{done.stderr}"
+            f"`{' '.join(command)}` failed; "
+            f"`cargo install --locked cargo-mutants` installs it\n{done.stderr}"
         )
     return json.loads(done.stdout)
 

@@ -66,7 +66,8 @@ NICFORGE_RANDOM_HANDLERS=$((NICFORGE_RANDOM_PROGRAMS / 40)) cargo test --release
     --test spin_generated -- --nocapture
 
 # Programs and random ones as hardware.
-cargo test --release -p nicforge-tests --test fpga_faults -- --nocapture
+cargo test --release -p nicforge-tests --test fpga_faults --test fpga_entries --test fpga_waits -- \
+    --nocapture
 NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p \
     nicforge-tests --test fpga -- --nocapture
 NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p \

@@ -10,7 +10,18 @@ use nicforge_run::rtl::{RtlProgram, Verilator};
 use nicforge_tests::example::Example;
 use nicforge_tests::{root, verilator_is_missing};
 
-/// What a user writes who has a test bench of his own.
+/// A folder with the design of an example.
+fn written(example: &str) -> tempfile::TempDir {
+    let example = Example::load(root().join("examples").join(example));
+    let compiled =
+        PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{e}"));
+    let folder = tempfile::tempdir().unwrap();
+    design.write(folder.path()).unwrap_or_else(|e| panic!("{e}"));
+    folder
+}
+
+/// The test bench of a user.
 const BENCH: &str = r#"#include "Vnf_top.h"
 int main()
 {
@@ -31,12 +42,7 @@ fn designs_with_tables_link_without_our_driver() {
         return;
     };
     // Hash tables of a pipe, LRU tables, and several things that leave.
-    let example = Example::load(root().join("examples/nf_chain"));
-    let compiled =
-        PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
-    let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{e}"));
-    let folder = tempfile::tempdir().unwrap();
-    design.write(folder.path()).unwrap_or_else(|e| panic!("{e}"));
+    let folder = written("nf_chain");
     std::fs::write(folder.path().join("bench.cpp"), BENCH).unwrap();
     let text = std::fs::read_to_string(folder.path().join("nf_top.sv")).unwrap();
     assert!(text.contains("nf_refused"), "the design tells the driver nothing");
@@ -69,12 +75,7 @@ fn wrappers_take_generated_designs() {
     if verilator_is_missing() {
         return;
     }
-    let example = Example::load(root().join("examples/l2_forward"));
-    let compiled =
-        PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
-    let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{e}"));
-    let folder = tempfile::tempdir().unwrap();
-    design.write(folder.path()).unwrap_or_else(|e| panic!("{e}"));
+    let folder = written("l2_forward");
     let ran = Command::new(pytest)
         .args(["-q", "-p", "no:cacheprovider", "rtl/tests", "-k", "generated_design"])
         .env("NICFORGE_DESIGN", folder.path())

@@ -19,7 +19,9 @@ pub fn is_accepted(design: &RtlProgram, name: &str) {
     assert_eq!(design.lint().unwrap_or_else(|e| panic!("{name}: {e}")), "", "{name}");
     let folder = tempfile::tempdir().unwrap_or_else(|e| panic!("{name}: {e}"));
     design.write(folder.path()).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let python = tools::in_python("bin/python").unwrap_or_else(|| panic!("no Python environment"));
+    let slang = tools::in_python("lib/python3*/site-packages/pyslang/__init__.py")
+        .unwrap_or_else(|| panic!("slang is missing: run scripts/bootstrap.sh"));
+    let python = slang.ancestors().nth(5).expect("an environment").join("bin/python");
     let files = std::fs::read_dir(folder.path()).unwrap_or_else(|e| panic!("{name}: {e}"));
     let files = files.flatten().map(|file| file.path());
     let slang = Command::new(python)
