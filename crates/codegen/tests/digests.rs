@@ -165,7 +165,7 @@ fn code_of_random_programs_is_the_same() {
     expect("digests_random.txt", &lines);
 }
 
-/// What planners must not ask for is refused, each with its reason.
+/// Pipelines that planners must not ask for are refused, each with its reason.
 #[test]
 fn pipelines_that_do_not_fit_are_refused() {
     let program = generate::generate(1, Options::PORTABLE);

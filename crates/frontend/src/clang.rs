@@ -76,7 +76,7 @@ fn documents<'o>(
     })
 }
 
-/// What clang is told of an input, but for its name.
+/// Arguments of clang for an input, without its name.
 fn arguments(input: &Input, words: &[&str], options: &Options) -> Vec<String> {
     let mut all: Vec<String> = words.iter().map(ToString::to_string).collect();
     all.extend(["-std=gnu11", "-fsyntax-only", "-Xclang", "-ast-dump=json"].map(String::from));
@@ -92,7 +92,7 @@ fn arguments(input: &Input, words: &[&str], options: &Options) -> Vec<String> {
     all
 }
 
-/// What clang printed of a file ahead: by arguments, and the file's name and text.
+/// Trees that clang printed ahead: by arguments, and the file's name and text.
 type Ahead = HashMap<(Vec<String>, String, Vec<u8>), Vec<u8>>;
 static AHEAD: Mutex<Option<Ahead>> = Mutex::new(None);
 
@@ -283,11 +283,10 @@ mod tests {
 
     #[test]
     fn files_read_together_are_read_as_alone() {
-        let folder = std::env::temp_dir().join(format!("nicforge-ahead-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let texts = ["int one;\n", "struct two { int a; };\nint f(void) { return 2; }\n"];
         let written = |(number, text): (usize, &&str)| {
-            let path = folder.join(format!("{number}.c"));
+            let path = folder.path().join(format!("{number}.c"));
             std::fs::write(&path, text).unwrap();
             path
         };
@@ -309,7 +308,6 @@ mod tests {
         assert_eq!(kept(), 2);
         assert_eq!(paths.iter().map(read).collect::<Vec<_>>(), alone);
         assert_eq!(kept(), 0, "each is given once");
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -126,12 +126,12 @@ pub fn compile(path: &Path, options: &Options) -> Result<Output, Diagnostics> {
     }
 }
 
-/// Has clang read several files in one process, ahead of [`compile`] with the same options: starting
-/// clang costs more than reading a small file. Where one is refused nothing is kept, and each is
-/// read alone.
+/// Files that clang reads in one process, ahead of [`compile`] with the same options: to start it
+/// costs more than to read a small file. Where one is refused nothing is kept, and each is read
+/// alone.
 ///
 /// # Errors
-/// Clang cannot be started.
+/// A file cannot be read, or clang not be started.
 pub fn ahead(paths: &[PathBuf], options: &Options) -> std::io::Result<()> {
     clang::ahead(paths, options)
 }

@@ -15,7 +15,7 @@ const RESERVED: &[&str] = &[
 /// Hands out names that differ from each other.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    /// What is taken, and for each the first number that may be free behind it.
+    /// Taken names, each with the first number that may be free behind it.
     taken: HashMap<String, u32>,
 }
 

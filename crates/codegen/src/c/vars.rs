@@ -110,9 +110,9 @@ impl Vars {
         }
     }
 
-    /// Whether a packet's cursor could be asked for behind a write to what says where it is, if two
-    /// values were one variable: an `if` behind the read writes its results, and no operand shows
-    /// that the read's is still needed. (Loops settle the cursor first.)
+    /// Two values that must not share a variable: one says whether a read moved the packet's cursor,
+    /// the other is the result of an `if` behind it, which would write over that. No operand shows
+    /// that the first is still needed. (Loops settle the cursor first.)
     fn would_hide(&self, body: &Body, told: &[Told], a: ValueId, b: ValueId) -> bool {
         let classes = [self.class(a), self.class(b)];
         let is_in = |value: ValueId| classes.contains(&self.class(value));

@@ -203,7 +203,8 @@ pub fn print(
 }
 
 /// The end of every generated file.
-pub const END: &str = "endmodule\n/* verilator lint_on UNSIGNED */\n/* verilator lint_on UNUSEDSIGNAL */\n`default_nettype wire\n";
+pub const END: &str = "endmodule\n/* verilator lint_on UNSIGNED */\n\
+    /* verilator lint_on UNUSEDSIGNAL */\n`default_nettype wire\n";
 
 /// Signals to the divider beside the states, if there is one.
 fn outputs_of_divider(out: &mut Body, extra: &str) {

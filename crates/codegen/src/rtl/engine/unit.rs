@@ -326,7 +326,7 @@ pub fn module(form: &TableForm, asked: &str, answers: &str, name: &str) -> Strin
     )
 }
 
-/// What an engine's copy of a table answers, and its bits.
+/// Answers of an engine's copy of a table, with their bits.
 fn copied(form: &TableForm) -> [(&'static str, u32); 10] {
     [
         ("ready", 1),
