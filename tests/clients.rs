@@ -123,7 +123,7 @@ fn dig_is_answered_by_dns_cache() {
     ];
     let program = Nic::start(&nic, "dns_cache", &["nf0"], &json!({ "records": records }));
     let dig = |words: &str| {
-        client.run(&format!("dig @10.0.0.2 +timeout=1 +tries=1 +nocmd +comments +nostats {words}"))
+        client.run(&format!("dig @10.0.0.2 +timeout=60 +tries=1 +nocmd +comments +nostats {words}"))
     };
     for (query, name, ttl, address) in [
         ("www.example.com", "www.example.com", 300, "192.0.2.80"),

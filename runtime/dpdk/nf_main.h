@@ -799,6 +799,24 @@ static bool nf_start_ports(void)
     return true;
 }
 
+/* Waits until every port has its link, nine seconds at most, as DPDK's own examples do. What is
+ * sent before is lost. */
+static void nf_await_links(void)
+{
+    for (u32 port = 0, waited = 0; port < nf_ports && !nf_stop;) {
+        struct rte_eth_link link = {0};
+        if (rte_eth_link_get_nowait((u16)port, &link) || link.link_status == RTE_ETH_LINK_UP) {
+            port++;
+        } else if (waited < 90) {
+            rte_delay_us_sleep(100 * 1000);
+            waited++;
+        } else {
+            fprintf(stderr, "nicforge-dpdk: port %u has no link; going on without\n", port);
+            port++;
+        }
+    }
+}
+
 static bool nf_make_workers(void)
 {
     for (u32 i = 0; i <= NF_WORKERS; i++) {
@@ -884,6 +902,7 @@ int main(int argc, char **argv)
         return 1;
     signal(SIGINT, nf_on_signal);
     signal(SIGTERM, nf_on_signal);
+    nf_await_links();
 #if NF_SPLIT
     if (nf_far_path && !nf_far_open(longest)) {
         fprintf(stderr, "nicforge-dpdk: %s: the queues between both processes cannot be mapped\n",

@@ -451,16 +451,11 @@ fn watch_takes_changes_of_the_source() {
     place.is_clean();
 }
 
-/// Runs a script in a network namespace of its own, with `wait_for FILE TEXT` to wait for what a
-/// command says.
+/// Runs a script with `wait_for FILE TEXT` to wait for what a command says.
 fn script(place: &Place, text: &str) -> common::Ran {
-    let head = "set -eu\n\
-        wait_for() { for _ in $(seq 3000); do grep -q \"$2\" \"$1\" 2>/dev/null && return; sleep 0.02; done; cat \"$1\"; exit 99; }\n\
+    let head = "wait_for() { until_so \"grep -q '$2' '$1'\"; }\n\
         pair() { ip link add n0 type veth peer name n1; ip link set n0 up; ip link set n1 up; }\n";
-    place.file("script", format!("{head}{text}"));
-    let mut command = place.prepare("unshare", &["--net", "bash", "script"]);
-    command.env("NICFORGE", common::NICFORGE);
-    common::finish(command)
+    common::finish(place.script(&format!("{head}{text}")))
 }
 
 /// Timers of a program on interfaces fire by the clock, also while no packet comes.

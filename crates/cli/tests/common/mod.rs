@@ -11,6 +11,13 @@ use std::time::{Duration, Instant};
 
 pub const NICFORGE: &str = env!("CARGO_BIN_EXE_nicforge");
 
+/// How scripts begin. A script that fails while something runs behind it would never be at its
+/// end: its output stays open.
+const SCRIPT: &str = r#"set -eu
+trap 'left=$(jobs -p); if [ -n "$left" ]; then kill -KILL $left; fi' EXIT
+until_so() { for _ in $(seq 6000); do if eval "$1" 2>/dev/null; then return 0; fi; sleep 0.05; done; echo "not so: $1"; exit 9; }
+"#;
+
 /// A folder with room for files, temporary files and sockets.
 pub struct Place {
     dir: tempfile::TempDir,
@@ -84,6 +91,15 @@ impl Place {
             .env("TMPDIR", self.path().join("tmp"))
             .env("XDG_RUNTIME_DIR", self.path().join("run"));
         command.env("NO_COLOR", "1");
+        command
+    }
+
+    /// A bash script in a network namespace of its own, with `until_so CONDITION` to wait for
+    /// something. What it started and left running ends with it.
+    pub fn script(&self, text: &str) -> Command {
+        self.file("script", format!("{SCRIPT}{text}"));
+        let mut command = self.prepare("unshare", &["--net", "bash", "script"]);
+        command.env("NICFORGE", NICFORGE);
         command
     }
 

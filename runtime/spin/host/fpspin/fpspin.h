@@ -209,7 +209,8 @@ typedef struct {
 // last), payloads a multiple of `align`, a pause after each packet in microseconds, threads.
 int slmp_socket(slmp_sock_t *sock, int wnd_sz, int align, int fc_us, int num_threads);
 // 0: all arrived. -1: an error or no acknowledgement in time; -2: none for the first packet; -3:
-// the first could not be sent.
+// the first could not be sent. In time is one second for the first, two between others, or
+// $NICFORGE_SLMP_SECONDS.
 int slmp_sendmsg(slmp_sock_t *sock, in_addr_t server, int msgid, void *buf, size_t sz);
 int slmp_close(slmp_sock_t *sock);
 
