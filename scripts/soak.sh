@@ -77,6 +77,12 @@ NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release
 as_root env "PATH=$PATH" cargo test --release -p nicforge-run --test spin_datapath -- --ignored \
     --nocapture
 
+# Random eBPF programs as objects: in the kernel, lifted, and compiled again in the kernel. It goes
+# on where the last run ended.
+as_root env "PATH=$PATH" NICFORGE_RANDOM_EBPF=$((NICFORGE_RANDOM_PROGRAMS / 2)) \
+    NICFORGE_RANDOM_STATE="${SOAK_EBPF_STATE:-target/ebpf.state}" \
+    cargo test --release -p nicforge-cli --test lift_generated -- --nocapture
+
 # Random eBPF programs: mistakes in them and rewritings beside proofs; random packets in a row beside
 # the bound.
 NICFORGE_RANDOM_PAIRS=$NICFORGE_RANDOM_PROGRAMS NICFORGE_RANDOM_SEED=${SOAK_SEED:-$RANDOM} \

@@ -8,14 +8,10 @@ use std::time::Duration;
 
 use nicforge_bound::ebpf::Tails;
 use nicforge_bound::equal::{Options, Report, Side, World, compare, link};
+use nicforge_isa::ebpf::generate::{self, BYTES, ENTRIES, insn, lddw};
 use nicforge_isa::ebpf::{self as isa, Insn};
-use nicforge_isa::object::{Map, PSEUDO_MAP, PSEUDO_VALUE, Program};
+use nicforge_isa::object::{Map, PSEUDO_MAP, Program};
 use nicforge_util::Random;
-
-#[path = "common/programs.rs"]
-mod programs;
-
-use programs::{BYTES, ENTRIES, insn, lddw};
 
 /// Random packets for a pair.
 const PACKETS: u32 = 60;
@@ -31,7 +27,7 @@ fn maps() -> Vec<Map> {
         data: Vec::new(),
         constant: false,
     };
-    let mut maps = programs::maps();
+    let mut maps = generate::maps();
     maps.extend([map("jumps", 3, 4, 4), map("ring", 27, 0, 4096)]);
     maps
 }
@@ -39,35 +35,17 @@ fn maps() -> Vec<Map> {
 /// What a program does before its verdict, that others see: where it redirects to, which program it
 /// calls, what it tells.
 fn ending(random: &mut Random) -> Vec<Insn> {
-    // To the interface that a value says.
-    let redirect = [
-        insn(0xbf, 1, 8, 0, 0),
-        insn(0x57, 1, 0, 0, random.pick(&[1, 3])),
-        insn(0xb7, 2, 0, 0, 0),
-        insn(0x85, 0, 0, 0, 23),
-    ];
     let call = |random: &mut Random| {
         let mut code = vec![insn(0x79, 1, 10, -32, 0)];
         code.extend(lddw(2, PSEUDO_MAP, 2));
         code.extend([insn(0xb7, 3, 0, 0, random.below(2) as i32), insn(0x85, 0, 0, 0, 12)]);
         code
     };
-    let tell = |random: &mut Random| {
-        let mut code = lddw(1, PSEUDO_MAP, 3);
-        code.extend([
-            insn(0xbf, 2, 10, 0, 0),
-            insn(0x07, 2, 0, 0, -16),
-            insn(0xb7, 3, 0, 0, random.pick(&[4, 12, 16])),
-            insn(0xb7, 4, 0, 0, 0),
-            insn(0x85, 0, 0, 0, 130),
-        ]);
-        code
-    };
     match random.below(5) {
-        0 => redirect.to_vec(),
-        1 => [redirect.to_vec(), call(random)].concat(),
+        0 => generate::redirect(random),
+        1 => [generate::redirect(random), call(random)].concat(),
         2 => call(random),
-        3 => [tell(random), redirect.to_vec()].concat(),
+        3 => [generate::tell(random, 3), generate::redirect(random)].concat(),
         _ => Vec::new(),
     }
 }
@@ -75,18 +53,15 @@ fn ending(random: &mut Random) -> Vec<Insn> {
 /// A random program whose values are seen: its variables hold them at the end, and its verdict
 /// depends on one.
 fn program(random: &mut Random) -> Program {
-    let mut program = programs::program(random);
+    let mut program = generate::program(random);
     let code = &mut program.insns;
     code.truncate(code.len() - 2);
-    code.extend(lddw(1, PSEUDO_VALUE, 1));
-    code.extend([insn(0x7b, 1, 7, 0, 0), insn(0x7b, 1, 8, 8, 0)]);
+    let mut values = generate::seen(random);
+    let verdict = values.split_off(values.len() - 2);
+    code.extend(values);
     code.extend(ending(random));
-    code.extend([
-        insn(0xbf, 0, 7, 0, 0),
-        insn(0x57, 0, 0, 0, random.pick(&[3, 4, 7])),
-        insn(0x95, 0, 0, 0, 0),
-    ]);
-    code.splice(0..0, [insn(0xb7, 7, 0, 0, 0), insn(0xb7, 8, 0, 0, 0)]);
+    code.extend(verdict);
+    code.push(insn(0x95, 0, 0, 0, 0));
     program.lines = vec![None; code.len()];
     program
 }

@@ -11,14 +11,10 @@ use nicforge_bound::graph::Graph;
 use nicforge_bound::method::Method;
 use nicforge_bound::replay;
 use nicforge_bound::search::{By, Machine};
+use nicforge_isa::ebpf::generate::{BYTES, ENTRIES, maps, program};
 use nicforge_isa::ebpf::{self as isa, Fault, Host, Memory, RegionId};
 use nicforge_isa::object::{PSEUDO_VALUE, Program};
 use nicforge_util::Random;
-
-#[path = "common/programs.rs"]
-mod programs;
-
-use programs::{BYTES, ENTRIES, maps, program};
 
 /// Bytes of a packet's memory: in front of it, the packet and behind it.
 const ROOM: u64 = 1024;

@@ -519,6 +519,9 @@ pub struct Validate {
     /// Suites originals, lift and predict: these targets instead of all
     #[arg(long, requires = "from", value_name = "TARGET,…", value_delimiter = ',')]
     pub targets: Vec<String>,
+    /// Suite lift: compile each program again for xdp, and compare that too
+    #[arg(long, requires = "from")]
+    pub recompile: bool,
     /// Suite fpga: run yosys on all examples again (an hour) and print
     /// docs/validation/fpga_yosys.csv anew
     #[arg(long)]

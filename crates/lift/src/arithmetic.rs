@@ -4,7 +4,7 @@ use nicforge_ir::{BinOp, CmpOp, Op, Type};
 use nicforge_isa::ebpf::Insn;
 use nicforge_isa::ebpf::insn::{SOURCE_REGISTER, class};
 
-use crate::emit::Cond;
+use crate::emit::{Cond, low};
 use crate::error::{Halt, refuse};
 use crate::memory::alive;
 use crate::state::State;
@@ -96,6 +96,13 @@ impl Lifter<'_> {
             0x90 => BinOp::Rem,
             0xa0 => BinOp::Xor,
             _ => return refuse("an arithmetic instruction that is not known"),
+        };
+        // A negative number is added to take its opposite away.
+        let (op, b) = match b.constant() {
+            Some(by) if op == BinOp::Add && by >> (bits - 1) & 1 == 1 => {
+                (BinOp::Sub, Num::known(by.wrapping_neg() & low(bits)))
+            }
+            _ => (op, b),
         };
         let signed = operation == 0xc0 || signed && matches!(op, BinOp::Div | BinOp::Rem);
         Ok(if signed { self.signed_binary(op, a, b, bits) } else { self.binary(op, a, b, bits) })

@@ -48,7 +48,13 @@ impl Lifter<'_> {
     pub fn value(&mut self, num: Num, bits: u32) -> ValueId {
         let ty = Type::u(bits as u8);
         match num.id {
-            Some(id) => self.build().cast(id, ty),
+            Some(id) => {
+                let id = self.build().cast(id, ty);
+                if num.hi <= low(bits) {
+                    self.whole.insert(id);
+                }
+                id
+            }
             None => self.build().int(num.lo, ty),
         }
     }
@@ -110,7 +116,9 @@ impl Lifter<'_> {
             }
             (BinOp::And, _, Some(0)) | (BinOp::And, Some(0), _) => return Num::known(0),
             // A mask that keeps all there is.
-            (BinOp::And, _, Some(mask)) if mask & (mask + 1) == 0 && a.hi <= mask => return a,
+            (BinOp::And, _, Some(mask)) if mask & mask.wrapping_add(1) == 0 && a.hi <= mask => {
+                return a;
+            }
             _ => {}
         }
         if let Some(num) = self.cut_out(op, a, b, bits) {
@@ -136,6 +144,9 @@ impl Lifter<'_> {
         let width = if narrow <= low(32) { 32 } else { 64 };
         let (x, y) = (self.value(a, width), self.value(b, width));
         let id = self.push1(Op::Bin(op, x, y), Type::u(width as u8));
+        if !wraps(op, a, b, most) {
+            self.whole.insert(id);
+        }
         if op == BinOp::Shl {
             self.note_shift(id, a, b, width);
         }
@@ -286,6 +297,17 @@ fn fold(op: BinOp, x: u64, y: u64) -> u64 {
     }
 }
 
+/// Whether a result may be more than fits, or less than zero.
+fn wraps(op: BinOp, a: Num, b: Num, most: u64) -> bool {
+    match op {
+        BinOp::Add => a.hi.checked_add(b.hi).is_none_or(|hi| hi > most),
+        BinOp::Sub => a.lo < b.hi,
+        BinOp::Mul => a.hi.checked_mul(b.hi).is_none_or(|hi| hi > most),
+        BinOp::Shl => b.hi >= 64 || a.hi > most >> b.hi,
+        _ => false,
+    }
+}
+
 /// Between what a result lies.
 fn range(op: BinOp, a: Num, b: Num, most: u64) -> (u64, u64) {
     let within = |lo: Option<u64>, hi: Option<u64>| match (lo, hi) {
@@ -304,7 +326,7 @@ fn range(op: BinOp, a: Num, b: Num, most: u64) -> (u64, u64) {
         BinOp::And => (0, a.hi.min(b.hi)),
         BinOp::Or => (a.lo.max(b.lo), filled(a.hi | b.hi)),
         BinOp::Xor => (0, filled(a.hi | b.hi)),
-        BinOp::Shl if b.hi < 64 && a.hi <= most >> b.hi => (a.lo << b.lo, a.hi << b.hi),
+        BinOp::Shl if !wraps(op, a, b, most) => (a.lo << b.lo, a.hi << b.hi),
         BinOp::Shl => (0, most),
         BinOp::Shr => (a.lo >> b.hi.min(63), a.hi >> b.lo.min(63)),
     }

@@ -352,7 +352,8 @@ impl Meeting<'_, '_> {
             Abs::Record { record, place: at } => Abs::Record { record, place: place(at) },
             Abs::Value { lookup, place: at } => {
                 let place = place(at);
-                let both = self.sides.iter().all(|side| side.contains_key(&lookup));
+                let both = self.sides.iter().all(|side| side.contains_key(&lookup))
+                    || self.lifter.is_global(lookup);
                 let other = both.then_some(lookup);
                 let found = if first {
                     self.lookup(Some(lookup), other)
@@ -385,6 +386,13 @@ impl Meeting<'_, '_> {
             Some(id) => side.get(&id).cloned().map(Some),
             None => Some(None),
         };
+        // Global data is there without a lookup.
+        if let Some(id) = a.filter(|_| a == b)
+            && self.sides.iter().any(|side| !side.contains_key(&id))
+            && self.lifter.is_global(id)
+        {
+            return Some(id);
+        }
         let (x, y) = (of(&self.sides[0], a)?, of(&self.sides[1], b)?);
         let found = match (x, y) {
             (Some(x), Some(y)) if x.map == y.map => {

@@ -119,13 +119,18 @@ impl Lifter<'_> {
         Ok(known)
     }
 
+    /// Whether a lookup's number stands for global data.
+    pub fn is_global(&self, lookup: u32) -> bool {
+        ((u32::MAX - lookup) as usize) < self.object.maps.len()
+    }
+
     /// A lookup by number; global data needs no lookup in the program.
     fn entry(&mut self, state: &mut State, lookup: u32) -> Result<Lookup, Halt> {
         if let Some(found) = state.lookups.get(&lookup) {
             return Ok(found.clone());
         }
         let map = (u32::MAX - lookup) as usize;
-        if map >= self.object.maps.len() {
+        if !self.is_global(lookup) {
             return refuse("uses a map value whose lookup is not known");
         }
         self.table(map)?;

@@ -117,7 +117,7 @@ impl Lifter<'_> {
     /// A number of a map value as its table has it, or as the program does.
     fn over_first(&mut self, lookup: u32, place: Place, bytes: u32, num: Num) -> Result<Num, Halt> {
         let map = (u32::MAX - lookup) as usize;
-        if map >= self.object.maps.len() || !self.is_written(map) {
+        if !self.is_global(lookup) || !self.is_written(map) {
             return Ok(num);
         }
         let first = self.load_constant(map, place, bytes)?;
@@ -372,7 +372,7 @@ impl Lifter<'_> {
     /// What a number is a multiple of.
     pub fn stride(&self, num: Num) -> u64 {
         let Some(id) = num.id else { return num.lo.max(1) };
-        self.stride_of(id, 0)
+        self.stride_of(id, 0).max(1)
     }
 
     fn stride_of(&self, id: ValueId, depth: u32) -> u64 {
@@ -383,13 +383,17 @@ impl Lifter<'_> {
         if depth > 8 {
             return 1;
         }
-        let of = |id: ValueId| match constant(id) {
-            Some(0) => u64::from(u32::MAX),
-            Some(value) => value,
-            None => self.stride_of(id, depth + 1),
+        let of = |id: ValueId| constant(id).unwrap_or_else(|| self.stride_of(id, depth + 1));
+        // An odd factor does not outlive a number that wraps or loses its upper bits.
+        let power = |stride: u64| 1 << stride.trailing_zeros().min(31);
+        let whole = |stride: u64| {
+            if self.whole.contains(&id) { stride } else { power(stride) }
         };
         match self.body.def_op(id) {
-            Some(Op::Cast(inner)) => of(*inner),
+            Some(Op::Cast(inner)) if self.body.ty(*inner).bits() <= self.body.ty(id).bits() => {
+                of(*inner)
+            }
+            Some(Op::Cast(inner)) => whole(of(*inner)),
             Some(Op::Select { then, other, .. }) => gcd(of(*then), of(*other)),
             Some(Op::If { then, other, .. }) => {
                 let nicforge_ir::ValueDef::Result(_, nth) = self.body.values[id].def else {
@@ -399,17 +403,13 @@ impl Lifter<'_> {
                     .into_iter()
                     .filter_map(|region| self.yielded(region, nth))
                     .fold(0, |all, one| gcd(all, of(one)))
-                    .max(1)
             }
             Some(Op::Bin(BinOp::Shl, a, b)) => {
-                constant(*b).filter(|by| *by < 32).map_or(1, |by| of(*a) << by)
+                constant(*b).filter(|by| *by < 32).map_or(1, |by| whole(of(*a) << by))
             }
-            Some(Op::Bin(BinOp::Mul, a, b)) => of(*a).saturating_mul(of(*b)),
-            Some(Op::Bin(BinOp::Add | BinOp::Sub, a, b)) => gcd(of(*a), of(*b)),
-            Some(Op::Bin(BinOp::And, a, b)) => {
-                let mask = constant(*b).filter(|mask| *mask > 0);
-                of(*a).max(mask.map_or(1, |mask| 1 << mask.trailing_zeros()))
-            }
+            Some(Op::Bin(BinOp::Mul, a, b)) => whole(of(*a).saturating_mul(of(*b))),
+            Some(Op::Bin(BinOp::Add | BinOp::Sub, a, b)) => whole(gcd(of(*a), of(*b))),
+            Some(Op::Bin(BinOp::And, a, b)) => power(of(*a)).max(power(of(*b))),
             _ => 1,
         }
     }

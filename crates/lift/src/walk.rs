@@ -10,7 +10,7 @@
 //! written once for each), so the walk ends. Loops
 //! are followed trip by trip. [`MOST_STEPS`] bounds all of it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use nicforge_ir::{BlockId, Body, InstId, Op, Program, Span, TableId, ValueId};
 use nicforge_isa::ebpf::Insn;
@@ -92,6 +92,8 @@ pub struct Lifter<'a> {
     pub message: Option<crate::host::Message>,
     /// Values that are packet bytes, by which a value of more bytes can be read at once.
     pub bytes: HashMap<ValueId, crate::bytes::Bytes>,
+    /// Results that did not wrap and lost no bits.
+    pub whole: HashSet<ValueId>,
     /// How often the packet was changed.
     pub version: u32,
     /// Places where ways with different kinds of pointers are kept apart.
@@ -132,6 +134,7 @@ impl<'a> Lifter<'a> {
             arrays: HashMap::new(),
             message: None,
             bytes: HashMap::new(),
+            whole: HashSet::new(),
             version: 0,
             apart,
             here: 0,

@@ -374,19 +374,33 @@ impl<'a> Host<'a> {
         Ok(self.next(25, 64))
     }
 
-    /// The sum that the kernel's `bpf_csum_diff` gives, up to how it folds it.
+    /// The sum that the kernel's `bpf_csum_diff` gives, since Linux 6.13.
     fn checksum(&mut self, memory: &Memory, args: [u64; 5]) -> Result<u64, Fault> {
-        let mut sum = u64::from(args[4] as u32);
-        for (at, size, flip) in [(args[0], args[1], 0xffff), (args[2], args[3], 0)] {
-            for pair in memory.read(at, size as usize)?.chunks(2) {
-                let word = u64::from(pair[0]) | u64::from(*pair.get(1).unwrap_or(&0)) << 8;
-                sum += word ^ flip;
+        let fold = |mut sum: u64, bits: u32| {
+            while sum >> bits != 0 {
+                sum = (sum & ((1 << bits) - 1)) + (sum >> bits);
             }
-        }
-        while sum >> 32 != 0 {
-            sum = (sum & 0xffff_ffff) + (sum >> 32);
-        }
-        Ok(sum)
+            sum
+        };
+        let words = |at: u64, size: u64, mut sum: u64| -> Result<u64, Fault> {
+            for word in memory.read(at, size as usize)?.chunks_exact(4) {
+                sum +=
+                    u64::from(word.iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte)));
+            }
+            Ok(fold(sum, 32))
+        };
+        let seed = u64::from(args[4] as u32);
+        let inverted = |sum: u64| sum ^ 0xffff_ffff;
+        let sum = match (args[1], args[3]) {
+            (0, 0) => seed,
+            (0, new) => words(args[2], new, seed)?,
+            (old, 0) => inverted(words(args[0], old, inverted(seed))?),
+            (old, new) => {
+                let from = words(args[0], old, 0)?;
+                fold(words(args[2], new, seed)? + inverted(from), 32)
+            }
+        };
+        Ok(fold(sum, 16))
     }
 
     fn fib_lookup(&mut self, memory: &mut Memory, args: [u64; 5]) -> Result<u64, Fault> {

@@ -8,9 +8,9 @@ use nicforge_target::{Target, support};
 use serde_json::{Value, json};
 
 use super::compare::Agreement;
-use super::{below, lifted};
+use super::{below, lifted, verify};
 use crate::args::{self, Validate};
-use crate::context::Failure;
+use crate::context::{Failure, Runtime};
 use crate::text::table;
 use crate::{interrupt, out};
 
@@ -22,6 +22,8 @@ struct Row {
     ms: u128,
     /// The reason, where the kernel did not run it.
     kernel: Option<Result<Agreement, String>>,
+    /// The same of what was compiled again, where that is asked for.
+    recompiled: Option<Result<Agreement, String>>,
     targets: Vec<String>,
 }
 
@@ -32,6 +34,7 @@ struct Row {
 pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
     let objects = below::files(from, |path| Ok(below::ends(path, "o")))?;
     let targets = below::targets(&args.targets)?;
+    let runtime = args.recompile.then(Runtime::unpack).transpose()?;
     let mut rows = Vec::new();
     for path in &objects {
         let name = path.strip_prefix(from).unwrap_or(path).display().to_string();
@@ -51,7 +54,12 @@ pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
                 break;
             }
             if section.starts_with("xdp") {
-                rows.push(of_program(format!("{name}:{function}"), path, function, &targets));
+                rows.push(of_program(
+                    format!("{name}:{function}"),
+                    path,
+                    function,
+                    (&targets, runtime.as_ref()),
+                ));
             }
         }
     }
@@ -71,7 +79,12 @@ fn is_bpf(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF") && bytes.get(18..20) == Some(&[247, 0])
 }
 
-fn of_program(name: String, path: &Path, function: String, targets: &[Target]) -> Row {
+fn of_program(
+    name: String,
+    path: &Path,
+    function: String,
+    (targets, runtime): (&[Target], Option<&Runtime>),
+) -> Row {
     let start = Instant::now();
     let subject = lifted::Subject::read(path, Some(function), &args::Loader::default());
     let ms = start.elapsed().as_millis();
@@ -84,13 +97,20 @@ fn of_program(name: String, path: &Path, function: String, targets: &[Target]) -
             return Row::refused(name, reason, ms);
         }
     };
+    let events = subject.events();
+    let because = |error: Failure| first_line(error.reason());
     let kernel = match subject.not_alone() {
         Some(reason) => Err(reason),
-        None => subject.judge(&subject.events(), &[]).map_err(|error| first_line(error.reason())),
+        None => subject.judge(&events, &[]).map_err(because),
     };
-    let takes = |target: &&Target| support::missing(subject.program(), target).is_empty();
+    let program = subject.program();
+    let recompiled = runtime.map(|runtime| {
+        let compared = verify::compared_in_kernel(program, program, (&events, &[]), runtime);
+        compared.map(|(agreement, _)| agreement).map_err(because)
+    });
+    let takes = |target: &&Target| support::missing(program, target).is_empty();
     let targets = targets.iter().filter(takes).map(|target| target.name.clone()).collect();
-    Row { program: name, lifted: Ok(()), ms, kernel: Some(kernel), targets }
+    Row { program: name, lifted: Ok(()), ms, kernel: Some(kernel), recompiled, targets }
 }
 
 fn first_line(text: &str) -> String {
@@ -99,45 +119,58 @@ fn first_line(text: &str) -> String {
 
 impl Row {
     fn refused(program: String, reason: String, ms: u128) -> Row {
-        Row { program, lifted: Err(reason), ms, kernel: None, targets: Vec::new() }
-    }
-
-    fn agreement(&self) -> Option<&Agreement> {
-        self.kernel.as_ref()?.as_ref().ok()
+        let (kernel, recompiled, targets) = (None, None, Vec::new());
+        Row { program, lifted: Err(reason), ms, kernel, recompiled, targets }
     }
 
     fn agrees(&self) -> bool {
-        self.agreement().is_some_and(Agreement::passes)
+        passes(self.kernel.as_ref())
     }
 
+    /// The original or what was compiled again is not as the lifted program.
     fn disagrees(&self) -> bool {
-        self.agreement().is_some_and(|agreement| !agreement.complete())
-    }
-
-    fn kernel_text(&self) -> String {
-        match &self.kernel {
-            None => "-".to_string(),
-            Some(Err(reason)) => reason.clone(),
-            Some(Ok(agreement)) => match agreement.differences.first() {
-                Some(difference) => format!("differs: {difference}"),
-                None => format!(
-                    "{} of {} events, {} of {} maps",
-                    agreement.matching,
-                    agreement.events,
-                    agreement.matching_tables,
-                    agreement.tables
-                ),
-            },
-        }
+        differs(self.kernel.as_ref()) || differs(self.recompiled.as_ref())
     }
 
     fn json(&self) -> Value {
         json!({
             "program": self.program, "lifted": self.lifted.is_ok(),
             "reason": self.lifted.as_ref().err(), "ms": self.ms as u64,
-            "agrees": self.agreement().map(Agreement::passes), "kernel": self.kernel_text(),
+            "agrees": agreement(self.kernel.as_ref()).map(Agreement::passes),
+            "kernel": text(self.kernel.as_ref()),
+            "recompiled_agrees": agreement(self.recompiled.as_ref()).map(Agreement::passes),
+            "recompiled": self.recompiled.as_ref().map(|compared| text(Some(compared))),
             "targets": self.targets,
         })
+    }
+}
+
+type Compared<'a> = Option<&'a Result<Agreement, String>>;
+
+fn agreement(compared: Compared<'_>) -> Option<&Agreement> {
+    compared?.as_ref().ok()
+}
+
+fn passes(compared: Compared) -> bool {
+    agreement(compared).is_some_and(Agreement::passes)
+}
+
+fn differs(compared: Compared) -> bool {
+    agreement(compared).is_some_and(|agreement| !agreement.complete())
+}
+
+fn text(compared: Compared) -> String {
+    let agreement = match compared {
+        None => return "-".to_string(),
+        Some(Err(reason)) => return reason.clone(),
+        Some(Ok(agreement)) => agreement,
+    };
+    match agreement.differences.first() {
+        Some(difference) => format!("differs: {difference}"),
+        None => format!(
+            "{} of {} events, {} of {} maps",
+            agreement.matching, agreement.events, agreement.matching_tables, agreement.tables
+        ),
     }
 }
 
@@ -151,17 +184,20 @@ fn print(rows: &[Row], targets: usize, args: &Validate) {
         );
         return;
     }
-    let head = ["program", "lifted", "ms", "targets", "as in the kernel, or why not"];
+    let mut head = vec!["program", "lifted", "ms", "targets", "as in the kernel, or why not"];
+    head.extend(args.recompile.then_some("compiled again"));
     let shown: Vec<Vec<String>> = rows
         .iter()
         .map(|row| {
-            vec![
+            let mut cells = vec![
                 row.program.clone(),
                 if row.lifted.is_ok() { "yes" } else { "no" }.to_string(),
                 row.ms.to_string(),
                 format!("{} of {targets}", row.targets.len()),
-                row.lifted.as_ref().map_or_else(String::clone, |()| row.kernel_text()),
-            ]
+                row.lifted.as_ref().map_or_else(String::clone, |()| text(row.kernel.as_ref())),
+            ];
+            cells.extend(args.recompile.then(|| text(row.recompiled.as_ref())));
+            cells
         })
         .collect();
     if args.markdown {
@@ -176,7 +212,14 @@ fn print(rows: &[Row], targets: usize, args: &Validate) {
         count(&|row| row.lifted.is_ok()),
         rows.len(),
         count(&Row::agrees),
-        count(&Row::disagrees),
-        count(&|row| row.lifted.is_ok() && !row.agrees() && !row.disagrees()),
+        count(&|row| differs(row.kernel.as_ref())),
+        count(&|row| row.lifted.is_ok() && !row.agrees() && !differs(row.kernel.as_ref())),
     );
+    if args.recompile {
+        let rows: Vec<Compared> = rows.iter().map(|row| row.recompiled.as_ref()).collect();
+        let count = |like: &dyn Fn(Compared) -> bool| rows.iter().filter(|row| like(**row)).count();
+        let (alike, otherwise) = (count(&passes), count(&differs));
+        let not = count(&|row| row.is_some()) - alike - otherwise;
+        outln!("compiled again: {alike} alike, {otherwise} otherwise, {not} not run");
+    }
 }

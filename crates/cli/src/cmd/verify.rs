@@ -2,7 +2,7 @@
 
 use nicforge_codegen::{LineStyle, xdp};
 use nicforge_ir::interp::Interp;
-use nicforge_ir::{Output, Program};
+use nicforge_ir::{Entry, InputEvent, Output, Program, TableId, Verified};
 use nicforge_plan::Plan;
 use nicforge_run::compile::{Mode, compile_bpf};
 use nicforge_run::xdp::{
@@ -93,13 +93,34 @@ pub fn kernel_limits(most: usize) -> String {
     )
 }
 
-/// Runs a program of one stage in the kernel's test run.
+/// Runs a program of one stage in the kernel's test run and prints how it went.
+///
+/// # Errors
+/// It cannot be made or run there, or does something else.
 pub fn in_kernel(
     target: &Target,
     stands_in: Option<&'static str>,
     case: Case,
 ) -> Result<(), Failure> {
     let Case { args, source, subject, events, entries, runtime } = case;
+    let (result, left_out) = compared_in_kernel(source, subject, (events, entries), &runtime)?;
+    let what =
+        Subject { target: &target.name, stands_in, limits: kernel_limits(LARGEST_TEST_FRAME) };
+    report(args, &what, &result, left_out, None);
+    end(&result, left_out)
+}
+
+/// A program of one stage in the kernel's test run beside `source` in the interpreter, and how many
+/// events are beyond what the kernel takes.
+///
+/// # Errors
+/// It cannot be made or run there.
+pub fn compared_in_kernel(
+    source: &Verified<Program>,
+    subject: &Verified<Program>,
+    (events, entries): (&[InputEvent], &[(TableId, Entry)]),
+    runtime: &Runtime,
+) -> Result<(Agreement, usize), Failure> {
     let compiled = program::lower(subject)?;
     let artifact = xdp::generate(&compiled, LineStyle::Directives)
         .map_err(|e| program::unsupported(&compiled, &e))?;
@@ -110,7 +131,6 @@ pub fn in_kernel(
     let options = LoadOptions { mode: Mode::Replay, ifindex: Vec::new() };
     let kernel = Loaded::load(&compiled, &artifact, &object, &options)
         .map_err(|e| program::kernel_failure(&compiled, e))?;
-    drop(runtime);
     let mut interp = Interp::new(source);
     let mut tables = kernel.tables();
     events::fill(&mut interp, entries)?;
@@ -139,11 +159,7 @@ pub fn in_kernel(
         }
     }
     compare::tables(source, &interp, &tables, &mut result)?;
-    let left_out = events.len() - taken.len();
-    let what =
-        Subject { target: &target.name, stands_in, limits: kernel_limits(LARGEST_TEST_FRAME) };
-    report(args, &what, &result, left_out, None);
-    end(&result, left_out)
+    Ok((result, events.len() - taken.len()))
 }
 
 pub fn differences(program: &Program, want: &[Output], got: &[Output]) -> String {
