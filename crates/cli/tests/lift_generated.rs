@@ -6,85 +6,16 @@
 
 mod common;
 
-use std::fmt::Write;
-
 use common::{Place, can_load};
-use nicforge_isa::ebpf::generate::{Any, BYTES, ENTRIES, PSEUDO_CALL, any_program};
-use nicforge_isa::ebpf::{Insn, LDDW};
+use nicforge_isa::ebpf::generate::source;
 use nicforge_run::compile::compile_xdp;
-use nicforge_util::Random;
 use serde_json::Value;
 
 /// Programs of one object.
 const TOGETHER: u64 = 25;
 
-/// Names of the maps, by number; the variables are one of their own.
-const MAPS: [&str; 4] = ["array", "variables", "hash", "ring"];
-
 /// What the kernel may refuse of a hundred programs, and what may not be lifted.
 const REFUSED: u64 = 5;
-
-/// A function of C that is nothing but instructions.
-fn function(head: &str, seed: u64, insns: &[Insn]) -> String {
-    let mut text = format!("__attribute__((naked)) {head}\n{{\n    asm volatile(\n");
-    let mut insns = insns.iter();
-    while let Some(insn) = insns.next() {
-        let line = match (insn.code, insn.src) {
-            (LDDW, _) => {
-                // Its second half goes with it.
-                insns.next();
-                format!("r{} = {} ll", insn.dst, MAPS[insn.imm as usize])
-            }
-            (0x85, PSEUDO_CALL) => format!("call function_{seed}_{}", insn.imm),
-            _ => format!(".8byte {:#x}", word(insn)),
-        };
-        let _ = writeln!(text, "        \"{line}\\n\"");
-    }
-    text + "    );\n}\n"
-}
-
-/// A program and what it calls.
-fn program(seed: u64) -> String {
-    let Any { program, functions } = any_program(&mut Random::new(seed));
-    let mut text = String::new();
-    for (nth, insns) in functions.iter().enumerate() {
-        let head = "__attribute__((noinline, used)) static __u64";
-        let head = format!("{head} function_{seed}_{nth}(__u64 a, __u64 b, void *c)");
-        text += &function(&head, seed, insns);
-    }
-    let head = format!("SEC(\"xdp\") int random_{seed}(struct xdp_md *ctx)");
-    text + &function(&head, seed, &program.insns)
-}
-
-fn word(insn: &Insn) -> u64 {
-    let registers = u64::from(insn.src << 4 | insn.dst);
-    let (off, imm) = (u64::from(insn.off as u16), u64::from(insn.imm as u32));
-    u64::from(insn.code) | registers << 8 | off << 16 | imm << 32
-}
-
-/// An object's source.
-fn source(seeds: std::ops::Range<u64>) -> String {
-    let mut text = String::from("#include <linux/bpf.h>\n#include <bpf/bpf_helpers.h>\n");
-    let map = |name: &str, kind: &str| {
-        format!(
-            "struct {{\n    __uint(type, BPF_MAP_TYPE_{kind});\n    __type(key, __u32);\n    \
-             __type(value, struct value);\n    __uint(max_entries, {ENTRIES});\n}} {name} \
-             SEC(\".maps\");\n"
-        )
-    };
-    let _ = writeln!(
-        text,
-        "struct value {{ __u8 bytes[{BYTES}]; }} variables __attribute__((aligned(8)));"
-    );
-    text += &map("array", "ARRAY");
-    text += &map("hash", "HASH");
-    text += "struct {\n    __uint(type, BPF_MAP_TYPE_RINGBUF);\n    __uint(max_entries, 4096);\n} \
-             ring SEC(\".maps\");\n";
-    for seed in seeds {
-        text += &program(seed);
-    }
-    text + "char _license[] SEC(\"license\") = \"GPL\";\n"
-}
 
 /// Writes a program to a file for whoever looks at it; where that is.
 fn keep(program: &str) -> String {

@@ -43,7 +43,7 @@ impl Lifter<'_> {
         off: i64,
         bytes: u32,
     ) -> Result<Abs, Halt> {
-        match pointer {
+        match self.read(pointer)? {
             Abs::Context(base) => self.context(state, base + off),
             Abs::Packet { place, epoch } => {
                 alive(state, epoch)?;
@@ -76,7 +76,7 @@ impl Lifter<'_> {
         bytes: u32,
         value: Abs,
     ) -> Result<(), Halt> {
-        match pointer {
+        match self.read(pointer)? {
             Abs::Stack { frame, place } => {
                 self.store_room(state, Room::Frame(frame), place.plus(off), bytes, value)
             }

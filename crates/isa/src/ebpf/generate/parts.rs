@@ -1,161 +1,22 @@
-//! Random eBPF programs that the kernel's verifier takes: every register keeps its kind, so that
-//! any sequence of parts is a program.
+//! Parts of random programs.
 
 use nicforge_util::Random;
 
-use super::{Insn, LDDW};
-use crate::object::{Map, PSEUDO_MAP, PSEUDO_VALUE, Program};
-
-/// Source register of a call of one of the program's own functions.
-pub const PSEUDO_CALL: u8 = 1;
-
-/// Entries of the array and of the hash map.
-pub const ENTRIES: u64 = 4;
-/// Bytes of their values, and of the variables.
-pub const BYTES: u64 = 16;
-
-/// Numbers of maps: an array, variables; a hash map and a ring buffer that only [`any_program`] has.
-const ARRAY: i32 = 0;
-const VARIABLES: i32 = 1;
-const HASH: i32 = 2;
-const RING: i32 = 3;
-
-/// Kinds of parts that [`program`] has, and that [`any_program`] has.
-const FEW: u64 = 14;
-const ALL: u64 = 34;
-
-pub fn insn(code: u8, dst: u8, src: u8, off: i16, imm: i32) -> Insn {
-    Insn { code, dst, src, off, imm }
-}
-
-/// An array of `ENTRIES` values, and variables.
-pub fn maps() -> Vec<Map> {
-    let map = |name: &str, kind, max_entries| Map {
-        name: name.to_string(),
-        kind,
-        key_size: 4,
-        value_size: BYTES as u32,
-        max_entries,
-        data: if kind.is_none() { vec![0; BYTES as usize] } else { Vec::new() },
-        constant: false,
-    };
-    vec![map("array", Some(2), ENTRIES as u32), map(".bss", None, 1)]
-}
-
-/// `lddw` of a map or of the address of its value.
-pub fn lddw(dst: u8, source: u8, map: i32) -> Vec<Insn> {
-    vec![insn(LDDW, dst, source, 0, map), insn(0, 0, 0, 0, 0)]
-}
-
-/// A program over [`maps`], of parts that proofs know; it passes every packet.
-pub fn program(random: &mut Random) -> Program {
-    let mut body = Body::begin(&[-16, -8]);
-    for _ in 0..6 + random.below(10) {
-        body.part(FEW, random);
-    }
-    body.end(vec![insn(0xb7, 0, 0, 0, 2)])
-}
-
-/// Functions of a program.
-const FUNCTIONS: u64 = 2;
-
-/// A program and the functions that it calls: a call with [`PSEUDO_CALL`] has their number as its
-/// constant.
-#[derive(Clone, Debug)]
-pub struct Any {
-    pub program: Program,
-    pub functions: Vec<Vec<Insn>>,
-}
-
-/// A program over an array, variables, a hash map and a ring buffer, in this order. The variables
-/// hold its values at the end; one of them decides its verdict. What it does does not depend on
-/// time or random numbers, and numbers of bytes do not vary.
-pub fn any_program(random: &mut Random) -> Any {
-    let mut body = Body::begin(&[-16, -8, -48, -56]);
-    for _ in 0..4 + random.below(16) {
-        body.part(ALL, random);
-    }
-    let mut ending = seen(random);
-    let verdict = ending.split_off(ending.len() - 2);
-    ending.extend(match random.below(4) {
-        0 => redirect(random),
-        1 => tell(random, RING),
-        _ => Vec::new(),
-    });
-    ending.extend(verdict);
-    let functions = (0..FUNCTIONS).map(|_| function(random)).collect();
-    Any { program: body.end(ending), functions }
-}
-
-/// A function of two values, and of 16 bytes of its caller's stack.
-fn function(random: &mut Random) -> Vec<Insn> {
-    let mut body = Body { code: vec![insn(0xbf, 0, 1, 0, 0)], leaving: Vec::new() };
-    for _ in 0..1 + random.below(6) {
-        let (a, b) = if random.below(2) == 0 { (0, 2) } else { (2, 0) };
-        let (width, bytes) = size(random);
-        let off = (random.below(16 / bytes) * bytes) as i16;
-        match random.below(3) {
-            0 => body.code.push(match random.below(2) {
-                0 => insn(0x61 | width, a, 3, off, 0),
-                _ => insn(0x63 | width, 3, a, off, 0),
-            }),
-            _ => {
-                let kind = random.pick(&[14, 17, 18, 19, 25, 26, 31]);
-                body.more(kind, (a, b), (width, bytes), random);
-            }
-        }
-    }
-    body.end(Vec::new()).insns
-}
-
-/// Bits of an instruction for a width, and its bytes.
-fn size(random: &mut Random) -> (u8, u64) {
-    let width = random.pick(&[0u8, 0x08, 0x10, 0x18]);
-    (width, [4, 2, 1, 8][usize::from(width >> 3)])
-}
-
-/// What makes values seen: variables hold them, and the verdict is one.
-pub fn seen(random: &mut Random) -> Vec<Insn> {
-    let mut code = lddw(1, PSEUDO_VALUE, VARIABLES);
-    code.extend([insn(0x7b, 1, 7, 0, 0), insn(0x7b, 1, 8, 8, 0)]);
-    code.extend([insn(0xbf, 0, 7, 0, 0), insn(0x57, 0, 0, 0, random.pick(&[3, 4, 7]))]);
-    code
-}
-
-/// A redirect to the interface that a value says.
-pub fn redirect(random: &mut Random) -> Vec<Insn> {
-    vec![
-        insn(0xbf, 1, 8, 0, 0),
-        insn(0x57, 1, 0, 0, random.pick(&[1, 3])),
-        insn(0xb7, 2, 0, 0, 0),
-        insn(0x85, 0, 0, 0, 23),
-    ]
-}
-
-/// Bytes of the stack as a message by a ring buffer.
-pub fn tell(random: &mut Random, ring: i32) -> Vec<Insn> {
-    let mut code = lddw(1, PSEUDO_MAP, ring);
-    code.extend([
-        insn(0xbf, 2, 10, 0, 0),
-        insn(0x07, 2, 0, 0, -16),
-        insn(0xb7, 3, 0, 0, random.pick(&[4, 12, 16])),
-        insn(0xb7, 4, 0, 0, 0),
-        insn(0x85, 0, 0, 0, 130),
-    ]);
-    code
-}
+use super::{ALL, ARRAY, BYTES, HASH, LRU, PER_CPU, PSEUDO_CALL, VARIABLES, insn, lddw, size};
+use crate::ebpf::Insn;
+use crate::object::{PSEUDO_MAP, PSEUDO_VALUE, Program};
 
 /// A program as it grows. r6 is the packet's address, of which 32 bytes are there; r7 and r8 are
 /// values; r9 is the address of [`BYTES`] of a map; the context is on the stack.
-struct Body {
-    code: Vec<Insn>,
+pub struct Body {
+    pub code: Vec<Insn>,
     /// Jumps to the end.
-    leaving: Vec<usize>,
+    pub leaving: Vec<usize>,
 }
 
 impl Body {
     /// What each program begins with; these slots of the stack begin as zero.
-    fn begin(zero: &[i16]) -> Body {
+    pub fn begin(zero: &[i16]) -> Body {
         // Where a program leaves at once, too, values are some.
         let mut code = vec![insn(0xb7, 7, 0, 0, 0), insn(0xb7, 8, 0, 0, 0)];
         code.extend(zero.iter().map(|slot| insn(0x7a, 10, 0, *slot, 0)));
@@ -173,7 +34,7 @@ impl Body {
     }
 
     /// Ends with what makes r0, for every way.
-    fn end(mut self, ending: Vec<Insn>) -> Program {
+    pub fn end(mut self, ending: Vec<Insn>) -> Program {
         let end = self.code.len();
         self.code.extend(ending);
         self.code.push(insn(0x95, 0, 0, 0, 0));
@@ -202,7 +63,7 @@ impl Body {
     }
 
     /// Some part, one of the first `kinds`.
-    fn part(&mut self, kinds: u64, random: &mut Random) {
+    pub fn part(&mut self, kinds: u64, random: &mut Random) {
         let (a, b) = if random.below(2) == 0 { (7, 8) } else { (8, 7) };
         let (width, bytes) = size(random);
         let off = (random.below(BYTES / bytes) * bytes) as i16;
@@ -321,7 +182,7 @@ impl Body {
     }
 
     /// Parts that only [`any_program`] has.
-    fn more(
+    pub fn more(
         &mut self,
         kind: u64,
         (a, b): (u8, u8),
@@ -332,7 +193,7 @@ impl Body {
         // Arithmetic of 64 or 32 bits.
         let class = random.pick(&[0x07u8, 0x04]);
         // An index below eight as a key.
-        let key = |code: &mut Vec<Insn>| {
+        let key = |code: &mut Vec<Insn>, map: i32| {
             code.extend([
                 insn(0xbf, 1, a, 0, 0),
                 insn(0x57, 1, 0, 0, 7),
@@ -340,8 +201,9 @@ impl Body {
                 insn(0xbf, 2, 10, 0, 0),
                 insn(0x07, 2, 0, 0, -56),
             ]);
-            code.extend(lddw(1, PSEUDO_MAP, HASH));
+            code.extend(lddw(1, PSEUDO_MAP, map));
         };
+        let hash = random.pick(&[HASH, LRU]);
         match kind {
             14..17 => {
                 let op = random.pick(&[0x00u8, 0x10, 0x20, 0x30, 0x40, 0x50, 0x90, 0xa0, 0xb0]);
@@ -407,11 +269,11 @@ impl Body {
             }
             23 => {
                 // An entry of the hash map; where there is none, a new one, which may find no room.
-                key(code);
+                key(code, hash);
                 code.extend([insn(0x85, 0, 0, 0, 1), insn(0x15, 0, 0, 2, 0)]);
                 code.extend([insn(0xbf, 9, 0, 0, 0), insn(0x05, 0, 0, 0, 0)]);
                 let jump = code.len() - 1;
-                key(code);
+                key(code, hash);
                 code.extend([
                     insn(0xbf, 3, 10, 0, 0),
                     insn(0x07, 3, 0, 0, -16),
@@ -423,7 +285,7 @@ impl Body {
             }
             24 => {
                 // Written or gone, and whether it was there.
-                key(code);
+                key(code, hash);
                 match random.below(2) {
                     0 => code.push(insn(0x85, 0, 0, 0, 3)),
                     _ => code.extend([
@@ -507,6 +369,86 @@ impl Body {
                     insn(0x85, 0, PSEUDO_CALL, 0, (kind - 32) as i32),
                     insn(0xbf, b, 0, 0, 0),
                 ]);
+            }
+            34 => {
+                // A pointer to the stack and back, with another one meanwhile.
+                code.push(insn(0x7b, 10, 9, -64, 0));
+                code.extend(lddw(9, PSEUDO_VALUE, VARIABLES));
+                code.extend([insn(0x63 | width, 9, a, 0, 0), insn(0x79, 9, 10, -64, 0)]);
+            }
+            35 | 36 => {
+                // A key, and perhaps a value, that lie in the packet or in a map.
+                let off = random.below(29) as i32;
+                code.extend([insn(0xbf, 2, 6, 0, 0), insn(0x07, 2, 0, 0, off)]);
+                let load = insn(0x61 | width, b, 0, 8, 0);
+                if kind == 35 {
+                    code.extend(lddw(1, PSEUDO_MAP, HASH));
+                    code.extend([insn(0x85, 0, 0, 0, 1), insn(0x15, 0, 0, 1, 0), load]);
+                } else {
+                    code.push(insn(0xbf, 3, 9, 0, 0));
+                    code.extend(lddw(1, PSEUDO_MAP, HASH));
+                    code.push(insn(0xb7, 4, 0, 0, random.below(3) as i32));
+                    code.extend([insn(0x85, 0, 0, 0, 2), insn(0xaf, b, 0, 0, 0)]);
+                }
+            }
+            37 => {
+                // Where it came by: interface and queue.
+                let off = random.pick(&[12, 16]);
+                code.extend([insn(0x79, 1, 10, -32, 0), insn(0x61, a, 1, off, 0)]);
+            }
+            38 => {
+                // A header of as many words as a value says, and what is behind it.
+                code.extend([
+                    insn(0xbf, 4, a, 0, 0),
+                    insn(0x57, 4, 0, 0, 15),
+                    insn(0x67, 4, 0, 0, 2),
+                    insn(0x0f, 4, 6, 0, 0),
+                    insn(0x79, 1, 10, -32, 0),
+                    insn(0x61, 2, 1, 4, 0),
+                    insn(0xbf, 3, 4, 0, 0),
+                    insn(0x07, 3, 0, 0, 20),
+                    insn(0x2d, 3, 2, 2, 0),
+                    insn(0x61, b, 4, 12, 0),
+                    insn(0x6b, 4, b, 10, 0),
+                ]);
+            }
+            39 => {
+                key(code, PER_CPU);
+                code.push(insn(0x85, 0, 0, 0, 1));
+                code.extend([insn(0x15, 0, 0, 1, 0), insn(0xbf, 9, 0, 0, 0)]);
+            }
+            40 => {
+                // Bytes of the packet to the stack in a loop.
+                code.extend([
+                    insn(0xb7, 1, 0, 0, 0),
+                    insn(0xbf, 2, 6, 0, 0),
+                    insn(0x0f, 2, 1, 0, 0),
+                    insn(0x71, 3, 2, random.below(17) as i16, 0),
+                    insn(0xbf, 2, 10, 0, 0),
+                    insn(0x0f, 2, 1, 0, 0),
+                    insn(0x73, 2, 3, -16, 0),
+                    insn(0x07, 1, 0, 0, 1),
+                    insn(0x55, 1, 0, -8, 2 + random.below(15) as i32),
+                ]);
+            }
+            41 => {
+                // The stack in one width and in another, where a number of bytes is both.
+                let (other, size) = size(random);
+                let at = -16 + (random.below(16 / bytes) * bytes) as i16;
+                let from = -16 + (random.below(16 / size) * size) as i16;
+                code.extend([insn(0x63 | width, 10, a, at, 0), insn(0x61 | other, b, 10, from, 0)]);
+            }
+            42 => {
+                // An element of the array by a place that varies, for a later part.
+                code.extend([
+                    insn(0xbf, 1, a, 0, 0),
+                    insn(0x57, 1, 0, 0, random.pick(&[3, 6, 12])),
+                    insn(0x0f, 1, 9, 0, 0),
+                ]);
+                code.push(match random.below(2) {
+                    0 => insn(0x73, 1, b, 0, 0),
+                    _ => insn(0x71, b, 1, random.below(4) as i16, 0),
+                });
             }
             _ => {
                 // Some way more for some, by any comparison.
