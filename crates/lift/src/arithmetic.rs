@@ -229,6 +229,22 @@ impl Lifter<'_> {
 
     /// Compares a place in the packet with the packet's end.
     fn against_end(&mut self, state: &State, op: CmpOp, place: Place) -> Result<Cond, Halt> {
+        let known = place.var.and_then(|var| state.varying.get(&var.id?));
+        let is = |off: i64| match known {
+            Some((within, _)) if off <= *within => Some(true),
+            Some((_, beyond)) if off >= *beyond => Some(false),
+            _ => None,
+        };
+        let said = match op {
+            CmpOp::Le => is(place.off),
+            CmpOp::Lt => is(place.off.saturating_add(1)),
+            CmpOp::Gt => is(place.off).map(|fits| !fits),
+            CmpOp::Ge => is(place.off.saturating_add(1)).map(|fits| !fits),
+            _ => None,
+        };
+        if let Some(said) = said {
+            return Ok(Cond::Known(said));
+        }
         if place.var.is_some() || matches!(op, CmpOp::Eq | CmpOp::Ne) {
             let len = self.packet_len(state);
             let off = Num::known(place.off as u64);
@@ -254,7 +270,7 @@ impl Lifter<'_> {
         if bytes <= state.at_least || bytes <= state.front.bytes {
             return Cond::Known(true);
         }
-        if bytes > 0xffff {
+        if bytes > 0xffff || bytes >= state.too_many {
             return Cond::Known(false);
         }
         let last = (bytes - 1 - state.front.bytes) as u64;
@@ -284,10 +300,10 @@ impl Lifter<'_> {
                 state.found(lookup, matches!(op, CmpOp::Ne | CmpOp::Gt));
             }
             (Abs::Packet { place, .. }, Abs::PacketEnd { off, .. }) => {
-                at_least(&mut state, op, place, off);
+                note_end(&mut state, op, place, off);
             }
             (Abs::PacketEnd { off, .. }, Abs::Packet { place, .. }) => {
-                at_least(&mut state, op.mirrored(), place, off);
+                note_end(&mut state, op.mirrored(), place, off);
             }
             _ => {}
         }
@@ -299,15 +315,26 @@ fn in_packet(abs: Abs) -> bool {
     matches!(abs, Abs::Packet { .. } | Abs::PacketEnd { .. })
 }
 
-fn at_least(state: &mut State, op: CmpOp, place: Place, end: i64) {
+/// Notes what a comparison of a place with the packet's end said.
+fn note_end(state: &mut State, op: CmpOp, place: Place, end: i64) {
     let bytes = place.off.wrapping_sub(end);
-    let bytes = match op {
-        CmpOp::Le | CmpOp::Eq => bytes,
-        CmpOp::Lt => bytes.saturating_add(1),
-        _ => return,
+    let (within, beyond) = match op {
+        CmpOp::Le | CmpOp::Eq => (bytes, i64::MAX),
+        CmpOp::Lt => (bytes.saturating_add(1), i64::MAX),
+        CmpOp::Gt => (i64::MIN, bytes),
+        CmpOp::Ge => (i64::MIN, bytes.saturating_add(1)),
+        CmpOp::Ne => return,
     };
-    if place.var.is_none() {
-        state.at_least = state.at_least.max(bytes);
+    match place.var {
+        None => {
+            state.at_least = state.at_least.max(within);
+            state.too_many = state.too_many.min(beyond);
+        }
+        Some(Num { id: Some(id), .. }) => {
+            let known = state.varying.entry(id).or_insert((i64::MIN, i64::MAX));
+            *known = (known.0.max(within), known.1.min(beyond));
+        }
+        Some(_) => {}
     }
 }
 

@@ -226,7 +226,7 @@ impl Lifter<'_> {
                 self.shift_front(state, -by)?;
                 state.front.bytes -= by;
                 state.at_least -= by;
-                state.epoch += 1;
+                state.ends_moved();
             }
             done(state, Abs::known(if room { 0 } else { EINVAL }));
             return Ok(None);
@@ -253,7 +253,7 @@ impl Lifter<'_> {
         }
         self.leave_end(state);
         state.metadata = bytes;
-        state.epoch += 1;
+        state.ends_moved();
         Ok(Num::known(0))
     }
 
@@ -387,7 +387,7 @@ impl Lifter<'_> {
                 state.at_least = state.at_least.saturating_add(by).max(SHORTEST);
             }
         }
-        state.epoch += 1;
+        state.ends_moved();
         self.version += 1;
         Ok(())
     }

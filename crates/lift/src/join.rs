@@ -491,6 +491,12 @@ impl Meeting<'_, '_> {
             record.memory = self.memory(x, y, Abs::Nothing);
         }
         joined.at_least = a.at_least.min(b.at_least);
+        joined.too_many = a.too_many.max(b.too_many);
+        joined.varying.retain(|id, _| b.varying.contains_key(id));
+        for (id, (within, beyond)) in &mut joined.varying {
+            let (other, far) = b.varying[id];
+            (*within, *beyond) = ((*within).min(other), (*beyond).max(far));
+        }
         joined.redirect = match (a.redirect, b.redirect) {
             (Some(Target::Port(x)), Some(Target::Port(y))) => Some(Target::Port(self.number(x, y))),
             (Some(Target::Ports { map, others: x }), Some(Target::Ports { others: y, .. })) => {

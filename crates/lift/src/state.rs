@@ -91,6 +91,11 @@ pub struct State {
     pub redirect: Option<Target>,
     /// Bytes the packet has at least, with those in front.
     pub at_least: i64,
+    /// More bytes than it has.
+    pub too_many: i64,
+    /// By the number that a place varies by: a constant part with which it is within the packet, and
+    /// one with which it is beyond.
+    pub varying: BTreeMap<ValueId, (i64, i64)>,
     pub front: Front,
     /// Bytes of metadata in front of the packet, at negative places of `front`.
     pub metadata: i64,
@@ -127,6 +132,8 @@ impl State {
             records: BTreeMap::new(),
             redirect: None,
             at_least: 0,
+            too_many: i64::MAX,
+            varying: BTreeMap::new(),
             front: Front::default(),
             metadata: 0,
             skipped: 0,
@@ -134,6 +141,13 @@ impl State {
             tail_calls: 0,
             first: None,
         }
+    }
+
+    /// Notes that the packet's ends moved: what is known of its length is said apart.
+    pub fn ends_moved(&mut self) {
+        self.epoch += 1;
+        self.too_many = i64::MAX;
+        self.varying.clear();
     }
 
     /// As a program begins that another one called by a tail call.

@@ -283,6 +283,12 @@ impl<'a> Lifter<'a> {
         let index = insn.imm as u32 as usize;
         Ok(match insn.src {
             0 => Abs::known(u64::from(insn.imm as u32) | u64::from(high as u32) << 32),
+            PSEUDO_MAP if self.object.maps.get(index).is_some_and(|map| map.kind == Some(0)) => {
+                let name = self.map_name(index);
+                return refuse(format!(
+                    "map `{name}`, of which the object says nothing: compile it with -g, for BTF"
+                ));
+            }
             PSEUDO_MAP => Abs::Map(index),
             PSEUDO_FUNCTION => Abs::Function(beside(at, insn.imm)?),
             PSEUDO_VALUE => {

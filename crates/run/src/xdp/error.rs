@@ -32,6 +32,9 @@ pub enum XdpError {
     },
     #[error("internal error: the generated object does not keep its contract: {0}")]
     Contract(String),
+    /// An object that somebody else made.
+    #[error("libbpf does not take the object: {0}")]
+    Object(String),
     #[error(
         "interface `{interface}` already runs XDP program {id}{name}; remove it with `ip link set dev {interface} xdp \
          off`, or stop the process that attached it (`bpftool link list`)"

@@ -88,7 +88,8 @@ pub(crate) fn open(bytes: &[u8]) -> Result<OpenObject, XdpError> {
     MESSAGES.with_borrow_mut(String::clear);
     ObjectBuilder::default().open_memory(bytes).map_err(|error| {
         let said = MESSAGES.with_borrow(|all| all.clone());
-        XdpError::Contract(format!("libbpf cannot read the object: {error}: {}", said.trim()))
+        let said = said.trim().trim_start_matches("libbpf: ");
+        XdpError::Contract(if said.is_empty() { error.to_string() } else { said.to_string() })
     })
 }
 

@@ -60,7 +60,10 @@ impl Original {
     /// # Errors
     /// The kernel or libbpf refuses.
     pub fn load(bytes: &[u8], function: &str, loader: &Loader) -> Result<Original, XdpError> {
-        let mut opened = open(bytes)?;
+        let mut opened = open(bytes).map_err(|error| match error {
+            XdpError::Contract(why) => XdpError::Object(why),
+            other => other,
+        })?;
         for mut program in opened.progs_mut() {
             let name = program.name().to_str().unwrap_or_default();
             let called = loader.tail_calls.iter().any(|(_, _, callee)| callee == name);
@@ -70,7 +73,7 @@ impl Original {
         }
         for mut map in opened.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
-            let fail = |e: libbpf_rs::Error| XdpError::Contract(format!("map `{name}`: {e}"));
+            let fail = |e: libbpf_rs::Error| XdpError::Object(format!("map `{name}`: {e}"));
             if let Some((_, count)) = loader.sizes.iter().find(|(own, _)| *own == name) {
                 map.set_max_entries(*count).map_err(fail)?;
             }
@@ -103,9 +106,8 @@ impl Original {
     /// The kernel does not run it.
     pub fn run(&self, frame: &[u8]) -> Result<Ran, XdpError> {
         let own = self.object.progs().find(|p| p.name().to_str() == Some(&self.function));
-        let program = own.ok_or_else(|| {
-            XdpError::Contract(format!("there is no program `{}`", self.function))
-        })?;
+        let program = own
+            .ok_or_else(|| XdpError::Object(format!("there is no program `{}`", self.function)))?;
         let mut out = vec![0; LARGEST_OUT];
         let run = run_once(program.as_fd(), frame, Some(&mut out), 1)?;
         out.truncate(run.length);
@@ -116,8 +118,8 @@ impl Original {
     fn map(&self, name: &str) -> Result<MapHandle, XdpError> {
         let own = |found: &str| is_own(found, name);
         let map = self.object.maps().find(|map| map.name().to_str().is_some_and(own));
-        let map = map.ok_or_else(|| XdpError::Contract(format!("there is no map `{name}`")))?;
-        MapHandle::try_from(&map).map_err(|e| XdpError::Contract(format!("map `{name}`: {e}")))
+        let map = map.ok_or_else(|| XdpError::Object(format!("there is no map `{name}`")))?;
+        MapHandle::try_from(&map).map_err(|e| XdpError::Object(format!("map `{name}`: {e}")))
     }
 
     /// Sets an entry, for every CPU where there are several values.
@@ -132,7 +134,7 @@ impl Original {
         } else {
             map.update(key, value, MapFlags::ANY)
         };
-        done.map_err(|e| XdpError::Contract(format!("map `{name}`: {e}")))
+        done.map_err(|e| XdpError::Object(format!("map `{name}`: {e}")))
     }
 
     /// All entries; of arrays those that are not all zero. None of maps that cannot be read.

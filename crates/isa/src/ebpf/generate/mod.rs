@@ -31,7 +31,7 @@ const LRU: i32 = 5;
 
 /// Kinds of parts that [`program`] has, and that [`any_program`] has.
 const FEW: u64 = 14;
-const ALL: u64 = 43;
+const ALL: u64 = 44;
 
 pub fn insn(code: u8, dst: u8, src: u8, off: i16, imm: i32) -> Insn {
     Insn { code, dst, src, off, imm }

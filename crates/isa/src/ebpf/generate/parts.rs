@@ -450,6 +450,31 @@ impl Body {
                     _ => insn(0x71, b, 1, random.below(4) as i16, 0),
                 });
             }
+            43 => {
+                // A pointer into the packet or null, by a comparison that comes twice.
+                let far = random.pick(&[20, 40, 60]);
+                code.extend([
+                    insn(0x79, 1, 10, -32, 0),
+                    insn(0x61, 2, 1, 4, 0),
+                    insn(0xbf, 4, 6, 0, 0),
+                ]);
+                if random.below(2) == 0 {
+                    code.extend([
+                        insn(0xbf, 1, a, 0, 0),
+                        insn(0x57, 1, 0, 0, 12),
+                        insn(0x0f, 4, 1, 0, 0),
+                    ]);
+                }
+                code.extend([
+                    insn(0xbf, 5, 4, 0, 0),
+                    insn(0x07, 5, 0, 0, far),
+                    insn(0xb7, 3, 0, 0, 0),
+                    insn(0x2d, 5, 2, 1, 0),
+                    insn(0xbf, 3, 4, 0, 0),
+                    insn(0x2d, 5, 2, 1, 0),
+                    insn(0x61 | width, b, 3, far as i16 - 8, 0),
+                ]);
+            }
             _ => {
                 // Some way more for some, by any comparison.
                 let op = random
