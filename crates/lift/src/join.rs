@@ -180,7 +180,7 @@ impl Lifter<'_> {
             let there = |l: &Lookup| l.dirty || l.hit == Cond::Known(true);
             let both = ways.iter().all(|way| {
                 let found = way.ends.states[&place].lookups.get(&id);
-                found.is_some_and(|l| l.value.is_some() && !l.stale && there(l))
+                found.is_some_and(|l| l.value.is_some() && l.is_there() && there(l))
             });
             let key = |way: &Way| way.ends.states[&place].lookups[&id].key;
             if both && key(&ways[0]) == key(&ways[1]) {
@@ -415,6 +415,15 @@ impl Meeting<'_, '_> {
             && x.parts.iter().all(|part| part.id.is_none_or(|id| id.as_u32() < self.inner));
         let key = self.raw(x.key, y.key);
         let value = x.value.zip(y.value).map(|(a, b)| self.raw(a, b));
+        let (gone, kept) = match (x.gone, y.gone) {
+            (Cond::Known(false), Cond::Known(false)) => (Cond::Known(false), None),
+            (a, b) => {
+                // What is not gone may keep anything.
+                let kept = x.kept.or(x.value).zip(y.kept.or(y.value));
+                (self.cond(a, b), kept.map(|(a, b)| self.raw(a, b)))
+            }
+        };
+        let unknown = gone != Cond::Known(false) && kept.is_none();
         Lookup {
             map: x.map,
             key,
@@ -422,13 +431,17 @@ impl Meeting<'_, '_> {
             hit: self.cond(x.hit, y.hit),
             dirty: (x.dirty || y.dirty) && value.is_some(),
             value,
-            stale: x.stale || y.stale,
+            gone,
+            kept,
+            stale: x.stale || y.stale || unknown,
         }
     }
 
     /// What one way found and the other did not look for; its key is made on the other way too.
     fn or_null(&mut self, found: Lookup, first: bool) -> Option<Lookup> {
         let null = Cond::Known(false);
+        let stale = !found.is_there();
+        let found = Lookup { gone: Cond::Known(false), kept: None, stale, ..found };
         let hit = if first { self.cond(found.hit, null) } else { self.cond(null, found.hit) };
         if found.key.as_u32() < self.inner {
             // What was read on that way only is not seen here.
@@ -519,6 +532,7 @@ impl Meeting<'_, '_> {
         let outer = |found: &Lookup| {
             found.key.as_u32() < self.inner
                 && found.value.is_none_or(|value| value.as_u32() < self.inner)
+                && found.is_there()
         };
         let kept = |id: &u32| {
             let sides = [self.sides[0].get(id), self.sides[1].get(id)];
@@ -568,15 +582,25 @@ impl Meeting<'_, '_> {
         for found in state.lookups.values_mut() {
             found.key = self.carried_value(found.key, first);
             found.value = found.value.map(|value| self.carried_value(value, first));
+            found.kept = found.kept.map(|kept| self.carried_value(kept, first));
+            found.gone = self.carried_cond(found.gone, first);
             for part in &mut found.parts {
                 *part = self.unread_number(*part, first);
             }
-            if let Cond::Value(id) = found.hit {
-                let hit = self.unread_number(Num::of(id, 1), first);
-                found.hit = hit.id.map_or(Cond::Known(hit.lo == 1), Cond::Value);
-            }
+            found.hit = self.carried_cond(found.hit, first);
         }
         state
+    }
+
+    /// A condition that only one way knows.
+    fn carried_cond(&mut self, cond: Cond, first: bool) -> Cond {
+        match cond {
+            Cond::Value(id) if id.as_u32() >= self.inner => {
+                let other = Cond::Known(false);
+                if first { self.cond(cond, other) } else { self.cond(other, cond) }
+            }
+            cond => cond,
+        }
     }
 
     /// A value that only one way has; the other gives a zero of its type.

@@ -3,6 +3,8 @@
 //! What a lookup read is kept as a value of αIR and changed there; it is written back before
 //! anybody else could see the entry, and when the packet leaves.
 
+use std::collections::BTreeSet;
+
 use nicforge_ir::{BinOp, CmpOp, CommuteOp, Op, Span, Table, TableKind, Type, ValueId};
 use nicforge_isa::object::map_type_name;
 
@@ -135,15 +137,7 @@ impl Lifter<'_> {
         }
         self.table(map)?;
         let key = self.build().int(0, Type::U32);
-        let found = Lookup {
-            map,
-            key,
-            parts: Vec::new(),
-            hit: Cond::Known(true),
-            value: None,
-            dirty: false,
-            stale: false,
-        };
+        let found = Lookup::fresh(map, key, Vec::new(), Cond::Known(true));
         state.lookups.insert(lookup, found.clone());
         Ok(found)
     }
@@ -250,12 +244,39 @@ impl Lifter<'_> {
         self.flush_map(state, found.map, Some(id))?;
         let table = self.table(found.map)?.table;
         let ty = self.program.tables[table].value;
-        let op = Op::Lookup { table, key: found.key };
-        let (_, value) = self.build().push2(op, Type::BOOL, ty);
+        let read = |lifter: &mut Self| {
+            let op = Op::Lookup { table, key: found.key };
+            lifter.build().push2(op, Type::BOOL, ty).1
+        };
+        let value = match (found.gone, found.kept) {
+            (Cond::Value(gone), Some(kept)) => self.ways(gone, ty, |_| kept, read),
+            (Cond::Known(true), Some(kept)) => kept,
+            _ => read(self),
+        };
         if let Some(found) = state.lookups.get_mut(&id) {
             found.value = Some(value);
         }
         Ok(value)
+    }
+
+    /// One of two values, each made where it is the one.
+    fn ways(
+        &mut self,
+        cond: ValueId,
+        ty: Type,
+        then: impl FnOnce(&mut Self) -> ValueId,
+        other: impl FnOnce(&mut Self) -> ValueId,
+    ) -> ValueId {
+        let outside = self.at;
+        let (inside, beside) = (self.build().new_block(), self.build().new_block());
+        self.at = inside;
+        let one = then(self);
+        self.build().push0(Op::Yield(vec![one]));
+        self.at = beside;
+        let one = other(self);
+        self.build().push0(Op::Yield(vec![one]));
+        self.at = outside;
+        self.push1(Op::If { cond, likely: None, then: inside, other: beside }, ty)
     }
 
     pub fn load_entry(
@@ -364,7 +385,7 @@ impl Lifter<'_> {
         let leaves = self.leaves(found.map, &node, place, bytes)?;
         let [leaf] = &leaves[..] else { return Ok(false) };
         let whole = leaf.off == place.off && leaf.size == bytes;
-        if !whole || found.stale {
+        if !whole || !found.is_there() {
             return Ok(false);
         }
         self.flush_map(state, found.map, None)?;
@@ -383,10 +404,23 @@ impl Lifter<'_> {
             return Ok(());
         };
         found.dirty = false;
-        let (map, key, value) = (found.map, found.key, found.value);
+        found.kept = found.value;
+        let (map, key, gone) = (found.map, found.key, found.gone);
+        let Some(value) = found.value else { return Ok(()) };
         let table = self.table(map)?.table;
-        if let Some(value) = value {
-            self.push1(Op::Update { table, key, value }, Type::BOOL);
+        match gone {
+            Cond::Known(true) => {}
+            Cond::Known(false) => {
+                self.push1(Op::Update { table, key, value }, Type::BOOL);
+            }
+            Cond::Value(gone) => {
+                self.ways(
+                    gone,
+                    Type::BOOL,
+                    |lifter| lifter.build().int(0, Type::BOOL),
+                    |lifter| lifter.push1(Op::Update { table, key, value }, Type::BOOL),
+                );
+            }
         }
         Ok(())
     }
@@ -436,7 +470,8 @@ impl Lifter<'_> {
             return Ok(Abs::known(0));
         }
         let (key, parts) = self.key(state, map, key)?;
-        let same = |l: &Lookup| l.map == map && !l.stale && !parts.is_empty() && l.parts == parts;
+        let same =
+            |l: &Lookup| l.map == map && l.is_there() && !parts.is_empty() && l.parts == parts;
         if let Some((id, _)) = state.lookups.iter().find(|(_, found)| same(found)) {
             return Ok(Abs::Value { lookup: *id, place: Place::at(0) });
         }
@@ -449,7 +484,7 @@ impl Lifter<'_> {
         let inside = array && parts.first().is_some_and(|index| index.hi < capacity);
         let hit = if inside { Cond::Known(true) } else { Cond::Value(hit) };
         let id = self.fresh();
-        let found = Lookup { map, key, parts, hit, value: Some(value), dirty: false, stale: false };
+        let found = Lookup { value: Some(value), ..Lookup::fresh(map, key, parts, hit) };
         state.lookups.insert(id, found);
         Ok(Abs::Value { lookup: id, place: Place::at(0) })
     }
@@ -471,10 +506,11 @@ impl Lifter<'_> {
         let Some(flags) = flags.constant().filter(|flags| *flags <= 2) else {
             return refuse("updates a map with flags that are not known");
         };
-        let (key, _) = self.key(state, map, key)?;
+        let (key, parts) = self.key(state, map, key)?;
         let ty = self.program.tables[known.table].value;
         let (value, _) = self.gather(state, value, 0, ty, &known.value)?;
-        self.before_change(state, map)?;
+        // An entry that is there stays where only new ones are taken.
+        self.before_change(state, map, (flags != 1).then_some(&parts))?;
         let table = known.table;
         let put = |lifter: &mut Self| {
             let ok = lifter.push1(Op::Update { table, key, value }, Type::BOOL);
@@ -521,33 +557,86 @@ impl Lifter<'_> {
             let name = self.map_name(map);
             return refuse(format!("deletes keys of map `{name}`, which nobody can"));
         }
-        let (key, _) = self.key(state, map, key)?;
-        self.before_change(state, map)?;
+        let (key, parts) = self.key(state, map, key)?;
+        self.before_change(state, map, Some(&parts))?;
         let existed = self.push1(Op::Delete { table: known.table, key }, Type::BOOL);
         Ok(self.select(Cond::Value(existed), Num::known(0), Num::known(-2i64 as u64)))
     }
 
-    /// Keys of a map are about to change: pointers into it keep what they see, but may no longer
-    /// write. Entries of arrays stay where they are.
-    fn before_change(&mut self, state: &mut State, map: usize) -> Result<(), Halt> {
+    /// A key of a map is about to change, or a new one to come: a pointer to the entry that was
+    /// under it keeps what it sees, but nobody else sees what it writes. Entries of arrays stay
+    /// where they are.
+    fn before_change(
+        &mut self,
+        state: &mut State,
+        map: usize,
+        key: Option<&[Num]>,
+    ) -> Result<(), Halt> {
         let table = self.table(map)?.table;
-        if self.program.tables[table].kind == TableKind::Array {
+        let kind = self.program.tables[table].kind;
+        if kind == TableKind::Array {
             self.flush_map(state, map, None)?;
             forget(state, map);
             return Ok(());
         }
-        let ids: Vec<u32> =
-            state.lookups.iter().filter(|(_, l)| l.map == map).map(|(id, _)| *id).collect();
-        for id in &ids {
-            self.current(state, *id)?;
+        let mut used = BTreeSet::new();
+        state.each(&mut |abs| {
+            if let Abs::Value { lookup, .. } = abs {
+                used.insert(*lookup);
+            }
+        });
+        for id in &used {
+            if state.lookups.get(id).is_some_and(|found| found.map == map) {
+                self.current(state, *id)?;
+            }
         }
         self.flush_map(state, map, None)?;
-        for id in ids {
+        state.lookups.retain(|id, found| found.map != map || used.contains(id));
+        // Which entry makes room in a full LRU map is not known here.
+        let evicts = kind == TableKind::Lru;
+        for id in used {
+            let Some(found) = state.lookups.get(&id).filter(|found| found.map == map) else {
+                continue;
+            };
+            let (gone, parts) = (found.gone, found.parts.clone());
+            let same = match key {
+                None => Some(Cond::Known(false)),
+                Some(key) => self.same_key(&parts, key),
+            };
+            let gone = same.map(|same| self.or(gone, same));
             if let Some(found) = state.lookups.get_mut(&id) {
-                found.stale = true;
+                found.kept = found.value;
+                found.stale |= evicts || gone.is_none();
+                found.gone = gone.unwrap_or(found.gone);
             }
         }
         Ok(())
+    }
+
+    /// Whether two keys are one; nothing if the numbers of one of them are not known.
+    fn same_key(&mut self, a: &[Num], b: &[Num]) -> Option<Cond> {
+        if a.is_empty() || a.len() != b.len() {
+            return None;
+        }
+        let mut all = Cond::Known(true);
+        for (a, b) in a.iter().zip(b) {
+            let bits = self.bits(*a).max(self.bits(*b));
+            let one = self.compare(CmpOp::Ne, false, *a, *b, bits);
+            let differs = self.negate(all);
+            let differs = self.or(differs, one);
+            all = self.negate(differs);
+        }
+        Some(all)
+    }
+
+    fn or(&mut self, a: Cond, b: Cond) -> Cond {
+        match (a, b) {
+            (Cond::Known(true), _) | (_, Cond::Known(true)) => Cond::Known(true),
+            (Cond::Known(false), other) | (other, Cond::Known(false)) => other,
+            (Cond::Value(a), Cond::Value(b)) => {
+                Cond::Value(self.push1(Op::Bin(BinOp::Or, a, b), Type::BOOL))
+            }
+        }
     }
 }
 

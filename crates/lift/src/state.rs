@@ -49,8 +49,25 @@ pub struct Lookup {
     pub value: Option<ValueId>,
     /// `value` is not in the table yet.
     pub dirty: bool,
-    /// The key may have been deleted or replaced since.
+    /// Whether its key was deleted or replaced since, so that nobody else sees the entry any more.
+    pub gone: Cond,
+    /// What it held when a key was changed last, for where it is gone.
+    pub kept: Option<ValueId>,
+    /// The key may have been deleted or replaced, and which it was is not known.
     pub stale: bool,
+}
+
+impl Lookup {
+    /// Nothing has happened to its key.
+    pub fn fresh(map: usize, key: ValueId, parts: Vec<Num>, hit: Cond) -> Lookup {
+        let gone = Cond::Known(false);
+        Lookup { map, key, parts, hit, value: None, dirty: false, gone, kept: None, stale: false }
+    }
+
+    /// Whether it is where its key is, for sure.
+    pub fn is_there(&self) -> bool {
+        !self.stale && self.gone == Cond::Known(false)
+    }
 }
 
 /// A record of a ring buffer that was reserved.
