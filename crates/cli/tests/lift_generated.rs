@@ -7,8 +7,9 @@
 mod common;
 
 use common::{Place, can_load};
-use nicforge_isa::ebpf::generate::source;
+use nicforge_isa::ebpf::generate::{any_program, source};
 use nicforge_run::compile::compile_xdp;
+use nicforge_util::Random;
 use serde_json::Value;
 
 /// Programs of one object.
@@ -86,4 +87,62 @@ fn random_programs_do_the_same_in_the_kernel_lifted_and_compiled_again() {
     );
     let most = count * REFUSED / 100 + 2;
     assert!(refused.len() as u64 <= most, "{} of {count}: {refused:#?}", refused.len());
+}
+
+/// Instructions with damage, which no verifier has seen: every program ends with αIR that keeps its
+/// rules, or with a reason of one line.
+#[test]
+fn damaged_instructions_are_lifted_or_refused() {
+    let place = Place::new();
+    let path = place.file("random.c", source(0..TOGETHER));
+    let whole = compile_xdp(&path, &[]).unwrap();
+    // All begin alike.
+    let first = any_program(&mut Random::new(0)).program.insns;
+    let start: Vec<u8> = first[..6].iter().flat_map(|insn| insn.encode()).collect();
+    let starts: Vec<usize> =
+        (0..whole.len()).filter(|at| whole[*at..].starts_with(&start)).collect();
+    assert_eq!(starts.len() as u64, TOGETHER);
+    let rounds = setting("NICFORGE_RANDOM_EBPF").unwrap_or(50) * 10;
+    let mut random = Random::new(setting("NICFORGE_RANDOM_SEED").unwrap_or(0));
+    let (mut lifted, mut refused) = (0, 0);
+    for round in 0..rounds {
+        let seed = random.below(TOGETHER);
+        let count = any_program(&mut Random::new(seed)).program.insns.len();
+        let mut bytes = whole.clone();
+        for _ in 0..=random.below(3) {
+            let at = starts[seed as usize] + 8 * random.index(count);
+            match random.below(5) {
+                0 => bytes[at] ^= 1 << random.below(8),
+                1 => bytes[at + 1] = random.next() as u8,
+                2 => bytes[at + 2] = random.next() as u8,
+                3 => bytes[at + 4] ^= 1 << random.below(8),
+                _ => {
+                    let any = random.next() as i32;
+                    let imm = random.pick(&[0, 1, i32::MAX, i32::MIN, -1, any]);
+                    bytes[at + 4..at + 8].copy_from_slice(&imm.to_le_bytes());
+                }
+            }
+        }
+        let program = Some(format!("random_{seed}"));
+        let options = nicforge_lift::Options { program, ..Default::default() };
+        let what = || {
+            place.file("damaged.o", &bytes);
+            format!("round {round}, random_{seed}")
+        };
+        match std::panic::catch_unwind(|| nicforge_lift::lift(&bytes, &options)) {
+            Err(_) => panic!("{} ends in a panic", what()),
+            Ok(Err(reason)) => {
+                assert_eq!(reason.to_string().lines().count(), 1, "{}: {reason}", what());
+                refused += 1;
+            }
+            Ok(Ok(found)) => {
+                if let Err(errors) = nicforge_ir::verify(found.program) {
+                    panic!("{}: {}", what(), errors[0]);
+                }
+                lifted += 1;
+            }
+        }
+    }
+    println!("{lifted} lifted, {refused} refused");
+    assert!(lifted > rounds / 10 && refused > rounds / 10, "{lifted} lifted, {refused} refused");
 }

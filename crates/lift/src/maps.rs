@@ -518,13 +518,17 @@ impl Lifter<'_> {
             lifter.select(Cond::Value(ok), zero, full)
         };
         if flags == 0 {
-            return Ok(put(self));
+            let done = put(self);
+            self.after_insertion(state, map)?;
+            return Ok(done);
         }
         // Only if the key is absent (1), or there (2).
         let cond = self.push1(Op::Contains { table, key }, Type::BOOL);
         let error = Num::known(if flags == 1 { -17i64 as u64 } else { -2i64 as u64 });
         let goes = if flags == 1 { self.negate(Cond::Value(cond)) } else { Cond::Value(cond) };
-        self.either(goes, put, error)
+        let done = self.either(goes, put, error)?;
+        self.after_insertion(state, map)?;
+        Ok(done)
     }
 
     /// What `then` gives where the condition holds, else a number.
@@ -573,31 +577,19 @@ impl Lifter<'_> {
         key: Option<&[Num]>,
     ) -> Result<(), Halt> {
         let table = self.table(map)?.table;
-        let kind = self.program.tables[table].kind;
-        if kind == TableKind::Array {
+        if self.program.tables[table].kind == TableKind::Array {
             self.flush_map(state, map, None)?;
             forget(state, map);
             return Ok(());
         }
-        let mut used = BTreeSet::new();
-        state.each(&mut |abs| {
-            if let Abs::Value { lookup, .. } = abs {
-                used.insert(*lookup);
-            }
-        });
+        let used = pointed(state, map);
         for id in &used {
-            if state.lookups.get(id).is_some_and(|found| found.map == map) {
-                self.current(state, *id)?;
-            }
+            self.current(state, *id)?;
         }
         self.flush_map(state, map, None)?;
         state.lookups.retain(|id, found| found.map != map || used.contains(id));
-        // Which entry makes room in a full LRU map is not known here.
-        let evicts = kind == TableKind::Lru;
         for id in used {
-            let Some(found) = state.lookups.get(&id).filter(|found| found.map == map) else {
-                continue;
-            };
+            let Some(found) = state.lookups.get(&id) else { continue };
             let (gone, parts) = (found.gone, found.parts.clone());
             let same = match key {
                 None => Some(Cond::Known(false)),
@@ -606,8 +598,27 @@ impl Lifter<'_> {
             let gone = same.map(|same| self.or(gone, same));
             if let Some(found) = state.lookups.get_mut(&id) {
                 found.kept = found.value;
-                found.stale |= evicts || gone.is_none();
+                found.stale |= gone.is_none();
                 found.gone = gone.unwrap_or(found.gone);
+            }
+        }
+        Ok(())
+    }
+
+    /// A new key may have made an LRU map give up entries that pointers point to.
+    fn after_insertion(&mut self, state: &mut State, map: usize) -> Result<(), Halt> {
+        let table = self.table(map)?.table;
+        if self.program.tables[table].kind != TableKind::Lru {
+            return Ok(());
+        }
+        for id in pointed(state, map) {
+            let Some(found) = state.lookups.get(&id) else { continue };
+            let (key, gone) = (found.key, found.gone);
+            let there = self.push1(Op::Contains { table, key }, Type::BOOL);
+            let lost = self.negate(Cond::Value(there));
+            let gone = self.or(gone, lost);
+            if let Some(found) = state.lookups.get_mut(&id) {
+                found.gone = gone;
             }
         }
         Ok(())
@@ -638,6 +649,18 @@ impl Lifter<'_> {
             }
         }
     }
+}
+
+/// Lookups of a map that some pointer points to.
+fn pointed(state: &mut State, map: usize) -> BTreeSet<u32> {
+    let mut used = BTreeSet::new();
+    state.each(&mut |abs| {
+        if let Abs::Value { lookup, .. } = abs {
+            used.insert(*lookup);
+        }
+    });
+    used.retain(|id| state.lookups.get(id).is_some_and(|found| found.map == map));
+    used
 }
 
 /// The lookup that stands for global data: numbers above those of lookups that programs make.

@@ -332,9 +332,9 @@ impl Lifter<'_> {
         }
         let stride = self.stride(var).max(1);
         let first = var.lo.checked_next_multiple_of(stride)?;
-        let count = (var.hi.saturating_sub(first)) / stride + 1;
+        let last = var.hi.saturating_sub(first) / stride;
         let one = |nth| (first + nth * stride, Num::known(first + nth * stride));
-        (count <= MOST_PLACES).then(|| (0..count).map(one).collect())
+        (last < MOST_PLACES).then(|| (0..=last).map(one).collect())
     }
 
     /// The numbers that a value is one of, where ways or conditions choose among known ones.

@@ -43,6 +43,8 @@ pub struct Host<'a> {
     pub entry: Option<usize>,
     pub messages: Vec<(Option<usize>, Vec<u8>)>,
     pub executed: u64,
+    /// By instruction, whether it was executed.
+    pub seen: Vec<bool>,
     pub told: BTreeSet<(i32, u64)>,
 }
 
@@ -72,6 +74,7 @@ impl<'a> Host<'a> {
             entry: None,
             messages: Vec::new(),
             executed: 0,
+            seen: vec![false; side.program.insns.len()],
             told: BTreeSet::new(),
         }
     }
@@ -498,7 +501,10 @@ impl Surroundings for Host<'_> {
         }
     }
 
-    fn at(&mut self, _: usize) {
+    fn at(&mut self, pc: usize) {
         self.executed += 1;
+        if let Some(seen) = self.seen.get_mut(pc) {
+            *seen = true;
+        }
     }
 }

@@ -25,6 +25,7 @@
 
 mod calls;
 mod compare;
+mod coverage;
 mod example;
 mod host;
 mod link;
@@ -51,6 +52,7 @@ use crate::term::Terms;
 use state::State;
 use walk::Walker;
 
+pub use coverage::{Coverage, coverage};
 pub use link::{Pair, Side, dropped, link};
 pub use world::{Ended, World, entry_name, hex, verdict_name};
 

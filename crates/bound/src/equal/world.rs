@@ -89,6 +89,14 @@ impl World {
     /// # Errors
     /// What the interpreter cannot do.
     pub fn run(&self, side: &Side) -> Result<Ended, Fault> {
+        self.run_seen(side).map(|(ended, _)| ended)
+    }
+
+    /// Runs a program; says too of each instruction whether it was executed.
+    ///
+    /// # Errors
+    /// As [`World::run`].
+    pub fn run_seen(&self, side: &Side) -> Result<(Ended, Vec<bool>), Fault> {
         let mut memory = Memory::default();
         for _ in 0..self.moved {
             memory.add(Vec::new());
@@ -123,7 +131,7 @@ impl World {
             true => Some((bytes(host.meta, host.data)?, bytes(host.data, host.end)?)),
             false => None,
         };
-        Ok(Ended {
+        let ended = Ended {
             verdict,
             packet,
             target: host.target.filter(|_| verdict == 4 || host.called.is_some()),
@@ -132,7 +140,8 @@ impl World {
             messages: std::mem::take(&mut host.messages),
             executed: host.executed,
             told: std::mem::take(&mut host.told),
-        })
+        };
+        Ok((ended, host.seen))
     }
 }
 

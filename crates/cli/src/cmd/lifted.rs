@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use nicforge_bound::equal::{self, Coverage};
 use nicforge_ir::interp::Interp;
 use nicforge_ir::{
     Entry, Input, InputEvent, Match, Output, Program, TableBackend, TableId, Verified,
@@ -10,6 +11,7 @@ use nicforge_lift::Lifted;
 use nicforge_run::xdp::{LARGEST_TEST_FRAME, Loader, Message, Original, Ran, SMALLEST_FRAME};
 
 use super::compare::{self, Agreement};
+use super::equal::Version;
 use crate::context::Failure;
 use crate::{args, events};
 
@@ -55,6 +57,34 @@ impl Subject {
             input: Input::Net { port: 0, frame },
         };
         (0..).zip(frames).map(event).collect()
+    }
+
+    /// How many basic blocks of the object packets of the first port come through, and source lines
+    /// of others; nothing where the interpreter of eBPF does not know what the kernel would do.
+    pub fn coverage(&self, source: &args::Source, events: &[InputEvent]) -> Option<String> {
+        const SHOWN: usize = 5;
+        let version = Version::read(source, &source.program).ok()?;
+        let frames = events.iter().filter_map(|event| match &event.input {
+            Input::Net { port: 0, frame } => Some(frame.as_slice()),
+            _ => None,
+        });
+        let Coverage { reached, missed } = equal::coverage(&version.side, frames).ok()?;
+        let lines = &version.side.program.lines;
+        let mut places: Vec<String> = missed
+            .iter()
+            .filter_map(|at| lines.get(*at)?.as_ref())
+            .map(|line| format!("{}:{}", line.file, line.line))
+            .collect();
+        places.dedup();
+        let more = if places.len() > SHOWN { ", …" } else { "" };
+        places.truncate(SHOWN);
+        let not = if places.is_empty() {
+            String::new()
+        } else {
+            format!("; not through {}{more}", places.join(", "))
+        };
+        let all = reached.len() + missed.len();
+        Some(format!("packets come through {} of {all} basic blocks{not}", reached.len()))
     }
 
     /// Why the kernel's test run does not take the program, if so.

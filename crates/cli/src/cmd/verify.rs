@@ -66,6 +66,9 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         if !args.json {
             result.differences.iter().for_each(|difference| outln!("{difference}"));
             outln!("the object in the kernel {}", result.verdict());
+            if let Some(covered) = original.coverage(&args.source, &events) {
+                outln!("{covered}");
+            }
         }
         end(&result, 0)?;
     }

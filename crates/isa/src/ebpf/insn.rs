@@ -10,6 +10,15 @@ pub struct Insn {
     pub imm: i32,
 }
 
+impl Insn {
+    /// Its eight bytes.
+    pub fn encode(&self) -> [u8; 8] {
+        let [low, high] = self.off.to_le_bytes();
+        let [a, b, c, d] = self.imm.to_le_bytes();
+        [self.code, self.src << 4 | self.dst & 15, low, high, a, b, c, d]
+    }
+}
+
 /// Splits an instruction stream into slots.
 ///
 /// # Errors

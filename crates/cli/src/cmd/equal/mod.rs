@@ -21,7 +21,7 @@ use crate::{interrupt, out};
 
 use kernel::Checked;
 use report::View;
-use version::Version;
+pub use version::Version;
 
 /// Most time of a proof, if no other is given.
 const TIME: Duration = Duration::from_secs(10);

@@ -23,7 +23,7 @@ fn function(head: &str, seed: u64, insns: &[Insn]) -> String {
                 format!("r{} = {} ll", insn.dst, MAPS[insn.imm as usize])
             }
             (0x85, PSEUDO_CALL) => format!("call function_{seed}_{}", insn.imm),
-            _ => format!(".8byte {:#x}", word(insn)),
+            _ => format!(".8byte {:#x}", u64::from_le_bytes(insn.encode())),
         };
         let _ = writeln!(text, "        \"{line}\\n\"");
     }
@@ -41,12 +41,6 @@ fn program(seed: u64) -> String {
     }
     let head = format!("SEC(\"xdp\") int random_{seed}(struct xdp_md *ctx)");
     text + &function(&head, seed, &program.insns)
-}
-
-fn word(insn: &Insn) -> u64 {
-    let registers = u64::from(insn.src << 4 | insn.dst);
-    let (off, imm) = (u64::from(insn.off as u16), u64::from(insn.imm as u32));
-    u64::from(insn.code) | registers << 8 | off << 16 | imm << 32
 }
 
 /// An object's source in C: a program of section `xdp` for each seed, `random_SEED`, by
