@@ -37,19 +37,19 @@ pub struct Way {
 }
 
 /// What both ways give the instruction behind them.
-struct Meeting<'l, 'a> {
-    lifter: &'l mut Lifter<'a>,
-    inst: InstId,
+pub struct Meeting<'l, 'a> {
+    pub lifter: &'l mut Lifter<'a>,
+    pub inst: InstId,
     /// The place, for what cannot be one.
-    name: usize,
+    pub name: usize,
     /// Values from this one on were made in a region and are not seen outside.
-    inner: u32,
+    pub inner: u32,
     numbers: Vec<(Num, Num, u32)>,
     raw: Vec<(ValueId, ValueId)>,
     known: HashMap<(Num, Num), Num>,
     /// Results in the order in which regions yield them.
     order: Vec<Yielded>,
-    sides: [BTreeMap<u32, Lookup>; 2],
+    pub sides: [BTreeMap<u32, Lookup>; 2],
     regions: [Option<BlockId>; 2],
     lookups: BTreeMap<u32, Lookup>,
     pairs: HashMap<(Option<u32>, Option<u32>), u32>,
@@ -222,7 +222,7 @@ impl Meeting<'_, '_> {
         id
     }
 
-    fn number(&mut self, a: Num, b: Num) -> Num {
+    pub fn number(&mut self, a: Num, b: Num) -> Num {
         if a == b && a.id.is_none_or(|id| id.as_u32() < self.inner) {
             return a;
         }
@@ -244,7 +244,7 @@ impl Meeting<'_, '_> {
         found
     }
 
-    fn raw(&mut self, a: ValueId, b: ValueId) -> ValueId {
+    pub fn raw(&mut self, a: ValueId, b: ValueId) -> ValueId {
         if a == b && a.as_u32() < self.inner {
             return a;
         }
@@ -259,7 +259,7 @@ impl Meeting<'_, '_> {
         self.result(ty)
     }
 
-    fn cond(&mut self, a: Cond, b: Cond) -> Cond {
+    pub fn cond(&mut self, a: Cond, b: Cond) -> Cond {
         let num = |cond| match cond {
             Cond::Known(known) => Num::known(known.into()),
             Cond::Value(id) => Num::of(id, 1),
@@ -340,45 +340,8 @@ impl Meeting<'_, '_> {
         }
     }
 
-    /// What only one way wrote, and the other never reads.
-    fn unread(&mut self, one: Abs, first: bool) -> Abs {
-        let mut number = |num: Num| self.unread_number(num, first);
-        let mut place = |place: Place| Place { var: place.var.map(&mut number), ..place };
-        match one {
-            Abs::Num(num) => Abs::Num(number(num)),
-            Abs::Packet { place: at, epoch } => Abs::Packet { place: place(at), epoch },
-            Abs::Stack { frame, place: at } => Abs::Stack { frame, place: place(at) },
-            Abs::Constant { map, place: at } => Abs::Constant { map, place: place(at) },
-            Abs::Record { record, place: at } => Abs::Record { record, place: place(at) },
-            Abs::Value { lookup, place: at } => {
-                let place = place(at);
-                let both = self.sides.iter().all(|side| side.contains_key(&lookup))
-                    || self.lifter.is_global(lookup);
-                let other = both.then_some(lookup);
-                let found = if first {
-                    self.lookup(Some(lookup), other)
-                } else {
-                    self.lookup(other, Some(lookup))
-                };
-                found.map_or(Abs::Mixed(self.name), |lookup| Abs::Value { lookup, place })
-            }
-            other => other,
-        }
-    }
-
-    /// A number that only one way wrote: known, or seen outside, it is itself; trips of a loop
-    /// that count keep a number that is known.
-    fn unread_number(&mut self, num: Num, first: bool) -> Num {
-        if num.id.is_none_or(|id| id.as_u32() < self.inner) {
-            return num;
-        }
-        let zero = Num::known(0);
-        let found = if first { self.number(num, zero) } else { self.number(zero, num) };
-        Num { lo: num.lo, hi: num.hi, ..found }
-    }
-
     /// One lookup for what two ways found in one map; `None` is null.
-    fn lookup(&mut self, a: Option<u32>, b: Option<u32>) -> Option<u32> {
+    pub fn lookup(&mut self, a: Option<u32>, b: Option<u32>) -> Option<u32> {
         if let Some(known) = self.pairs.get(&(a, b)) {
             return Some(*known);
         }
@@ -546,71 +509,5 @@ impl Meeting<'_, '_> {
         }
         joined.lookups = std::mem::take(&mut self.lookups);
         joined
-    }
-
-    /// What is known at a place that one way comes to, and the other never.
-    fn carried(&mut self, place: usize, mut state: State, first: bool) -> State {
-        let live = self.lifter.live(&[place]);
-        for (at, slot) in state.regs.iter_mut().enumerate() {
-            if live >> at & 1 == 0 && at != 10 {
-                *slot = Abs::Nothing;
-            }
-        }
-        let mut used = BTreeSet::new();
-        state.each(&mut |abs| match abs {
-            Abs::Num(num) => *num = self.unread_number(*num, first),
-            Abs::Packet { place, .. }
-            | Abs::Stack { place, .. }
-            | Abs::Constant { place, .. }
-            | Abs::Record { place, .. }
-            | Abs::Value { place, .. } => {
-                place.var = place.var.map(|var| self.unread_number(var, first));
-                if let Abs::Value { lookup, .. } = abs {
-                    used.insert(*lookup);
-                }
-            }
-            _ => {}
-        });
-        state.redirect = match state.redirect {
-            Some(Target::Port(port)) => Some(Target::Port(self.unread_number(port, first))),
-            Some(Target::Ports { map, others }) => {
-                Some(Target::Ports { map, others: self.unread_number(others, first) })
-            }
-            other => other,
-        };
-        state.lookups.retain(|id, found| found.dirty || used.contains(id));
-        for found in state.lookups.values_mut() {
-            found.key = self.carried_value(found.key, first);
-            found.value = found.value.map(|value| self.carried_value(value, first));
-            found.kept = found.kept.map(|kept| self.carried_value(kept, first));
-            found.gone = self.carried_cond(found.gone, first);
-            for part in &mut found.parts {
-                *part = self.unread_number(*part, first);
-            }
-            found.hit = self.carried_cond(found.hit, first);
-        }
-        state
-    }
-
-    /// A condition that only one way knows.
-    fn carried_cond(&mut self, cond: Cond, first: bool) -> Cond {
-        match cond {
-            Cond::Value(id) if id.as_u32() >= self.inner => {
-                let other = Cond::Known(false);
-                if first { self.cond(cond, other) } else { self.cond(other, cond) }
-            }
-            cond => cond,
-        }
-    }
-
-    /// A value that only one way has; the other gives a zero of its type.
-    fn carried_value(&mut self, value: ValueId, first: bool) -> ValueId {
-        if value.as_u32() < self.inner {
-            return value;
-        }
-        let ty = self.lifter.body.ty(value);
-        self.lifter.at = self.lifter.opposite(self.inst, first);
-        let zero = self.lifter.push1(Op::Zero, ty);
-        if first { self.raw(value, zero) } else { self.raw(zero, value) }
     }
 }

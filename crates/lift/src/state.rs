@@ -110,8 +110,8 @@ pub struct State {
     pub at_least: i64,
     /// More bytes than it has.
     pub too_many: i64,
-    /// By the number that a place varies by: a constant part with which it is within the packet, and
-    /// one with which it is beyond.
+    /// Varying places beside the packet's end: by the number, a constant part with which it is
+    /// within the packet, and one with which it is beyond.
     pub varying: BTreeMap<ValueId, (i64, i64)>,
     pub front: Front,
     /// Bytes of metadata in front of the packet, at negative places of `front`.
