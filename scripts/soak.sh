@@ -82,6 +82,8 @@ as_root env "PATH=$PATH" cargo test --release -p nicforge-run --test spin_datapa
 as_root env "PATH=$PATH" NICFORGE_RANDOM_EBPF=$((NICFORGE_RANDOM_PROGRAMS / 2)) \
     NICFORGE_RANDOM_STATE="${SOAK_EBPF_STATE:-target/ebpf.state}" \
     cargo test --release -p nicforge-cli --test lift_generated -- --nocapture
+NICFORGE_RANDOM_EBPF=$((NICFORGE_RANDOM_PROGRAMS / 20)) cargo test --release -p nicforge-tests \
+    --test lifted -- --nocapture
 
 # Random eBPF programs: mistakes in them and rewritings beside proofs; random packets in a row beside
 # the bound.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use nicforge_ir::{Input, InputEvent, verify};
 use nicforge_isa::ebpf::generate::source;
 use nicforge_lift::{Options, lift, packets};
-use nicforge_run::compile::compile_xdp;
+use nicforge_run::compile::{Effort, compile_xdp};
 use nicforge_run::units;
 use nicforge_tests::campaign::each;
 use nicforge_tests::targets::{Case, Subject, Verdict, ahead, effort, judge};
@@ -80,7 +80,7 @@ fn lifted_programs_do_the_same_on_every_target() {
         assert!(all.len() as u64 * 10 >= (to - from) * 9, "{} of {} lift", all.len(), to - from);
         for (target, of) in &targets {
             let mine: Vec<&One> = all.iter().filter(|one| one.seed % of == 0).collect();
-            for wanted in [effort(0), effort(1)] {
+            for wanted in [Effort::Little, Effort::Full] {
                 let some = mine.iter().filter(|one| effort(one.seed) == wanted);
                 ahead(target, &some.map(|one| &one.subject).collect::<Vec<_>>(), wanted);
             }

@@ -68,7 +68,8 @@ fn ping(engine: &str) {
     let place = Place::new();
     let echo = |name: &str| example(&format!("spin/{name}.c"));
     let script = format!(
-        "start_nic {} --match icmp\nping -c 5 -i 0.05 -W 300 10.9.0.2\nping -c 3 -i 0.05 -W 300 -s 1400 10.9.0.2\nend_nic",
+        "start_nic {} --match icmp\nping -c 5 -i 0.05 -W 300 10.9.0.2\n\
+         ping -c 3 -i 0.05 -W 300 -s 1400 10.9.0.2\nend_nic",
         echo("icmp_echo")
     );
     let ran = in_namespace(&place, engine, &script);

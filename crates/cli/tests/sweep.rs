@@ -97,8 +97,10 @@ fn a_dask_cluster_gives_what_this_machine_gives() {
         r#"
 ip link set lo up
 export PATH="$(dirname "$NICFORGE"):$PATH"
-"$PYTHON" -m distributed.cli.dask_scheduler --host 127.0.0.1 --port 8786 --no-dashboard > scheduler.log 2>&1 &
-"$PYTHON" -m distributed.cli.dask_worker 127.0.0.1:8786 --nthreads 2 --no-nanny --no-dashboard > worker.log 2>&1 &
+"$PYTHON" -m distributed.cli.dask_scheduler --host 127.0.0.1 --port 8786 --no-dashboard \
+    > scheduler.log 2>&1 &
+"$PYTHON" -m distributed.cli.dask_worker 127.0.0.1:8786 --nthreads 2 --no-nanny --no-dashboard \
+    > worker.log 2>&1 &
 "$NICFORGE" sweep s.toml -o cluster --python "$PYTHON" --scheduler 127.0.0.1:8786
 "#,
     );

@@ -16,8 +16,8 @@ pub struct Coverage {
     pub missed: Vec<usize>,
 }
 
-/// Sends packets through a program one after the other; maps keep what they hold. Questions to the
-/// kernel, such as for routes, are answered with zero.
+/// Coverage of packets that go through a program one after the other; maps keep what they hold.
+/// What the kernel may refuse it grants (moved ends, records); other questions get zero.
 ///
 /// # Errors
 /// What the interpreter cannot do.
@@ -54,9 +54,8 @@ fn leaders(insns: &[Insn]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nicforge_isa::ebpf::generate::{insn, maps, program};
+    use nicforge_isa::ebpf::generate::{insn, maps};
     use nicforge_isa::object::Program;
-    use nicforge_util::Random;
 
     fn side(program: Program) -> Side {
         Side { program, maps: maps(), tails: Default::default() }
@@ -84,13 +83,5 @@ mod tests {
         };
         assert_eq!(of(&[60]), Coverage { reached: vec![0, 7], missed: vec![6] });
         assert_eq!(of(&[60, 100]), Coverage { reached: vec![0, 6, 7], missed: vec![] });
-    }
-
-    #[test]
-    fn packets_of_random_programs_reach_blocks() {
-        let mut random = Random::new(1);
-        let side = side(program(&mut random));
-        let found = coverage(&side, [&[0; 60][..]]).unwrap();
-        assert!(found.reached.contains(&0) && !found.missed.contains(&0), "{found:?}");
     }
 }

@@ -59,16 +59,24 @@ impl Subject {
         (0..).zip(frames).map(event).collect()
     }
 
-    /// How many basic blocks of the object packets of the first port come through, and source lines
-    /// of others; nothing where the interpreter of eBPF does not know what the kernel would do.
-    pub fn coverage(&self, source: &args::Source, events: &[InputEvent]) -> Option<String> {
+    /// Coverage in words: how many basic blocks of the object packets of the first port come
+    /// through, and source lines of others.
+    ///
+    /// # Errors
+    /// The object cannot be read.
+    pub fn coverage(source: &args::Source, events: &[InputEvent]) -> Result<String, Failure> {
         const SHOWN: usize = 5;
-        let version = Version::read(source, &source.program).ok()?;
+        let version = Version::read(source, &source.program)?;
         let frames = events.iter().filter_map(|event| match &event.input {
             Input::Net { port: 0, frame } => Some(frame.as_slice()),
             _ => None,
         });
-        let Coverage { reached, missed } = equal::coverage(&version.side, frames).ok()?;
+        let Coverage { reached, missed } = match equal::coverage(&version.side, frames) {
+            Ok(coverage) => coverage,
+            Err(fault) => {
+                return Ok(format!("how far packets come in the object is not known: {fault}"));
+            }
+        };
         let lines = &version.side.program.lines;
         let mut places: Vec<String> = missed
             .iter()
@@ -84,7 +92,7 @@ impl Subject {
             format!("; not through {}{more}", places.join(", "))
         };
         let all = reached.len() + missed.len();
-        Some(format!("packets come through {} of {all} basic blocks{not}", reached.len()))
+        Ok(format!("packets come through {} of {all} basic blocks{not}", reached.len()))
     }
 
     /// Why the kernel's test run does not take the program, if so.

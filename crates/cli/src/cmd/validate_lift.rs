@@ -22,7 +22,7 @@ struct Row {
     ms: u128,
     /// The reason, where the kernel did not run it.
     kernel: Option<Result<Agreement, String>>,
-    /// The same of what was compiled again, where that is asked for.
+    /// Comparison of what was compiled again, where that is asked for.
     recompiled: Option<Result<Agreement, String>>,
     targets: Vec<String>,
 }

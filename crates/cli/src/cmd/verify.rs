@@ -66,9 +66,7 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         if !args.json {
             result.differences.iter().for_each(|difference| outln!("{difference}"));
             outln!("the object in the kernel {}", result.verdict());
-            if let Some(covered) = original.coverage(&args.source, &events) {
-                outln!("{covered}");
-            }
+            outln!("{}", lifted::Subject::coverage(&args.source, &events)?);
         }
         end(&result, 0)?;
     }

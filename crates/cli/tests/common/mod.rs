@@ -15,7 +15,10 @@ pub const NICFORGE: &str = env!("CARGO_BIN_EXE_nicforge");
 /// end: its output stays open.
 const SCRIPT: &str = r#"set -eu
 trap 'left=$(jobs -p); if [ -n "$left" ]; then kill -KILL $left; fi' EXIT
-until_so() { for _ in $(seq 6000); do if eval "$1" 2>/dev/null; then return 0; fi; sleep 0.05; done; echo "not so: $1"; exit 9; }
+until_so() {
+    for _ in $(seq 6000); do if eval "$1" 2>/dev/null; then return 0; fi; sleep 0.05; done
+    echo "not so: $1"; exit 9
+}
 "#;
 
 /// A folder with room for files, temporary files and sockets.

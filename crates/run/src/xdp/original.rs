@@ -61,6 +61,9 @@ impl Original {
     /// The kernel or libbpf refuses.
     pub fn load(bytes: &[u8], function: &str, loader: &Loader) -> Result<Original, XdpError> {
         let mut opened = open(bytes).map_err(|error| match error {
+            XdpError::Contract(why) if why.contains("BTF") => {
+                XdpError::Object(format!("{why} Compile it with -g, which writes BTF."))
+            }
             XdpError::Contract(why) => XdpError::Object(why),
             other => other,
         })?;

@@ -7,11 +7,10 @@ mod source;
 use nicforge_util::Random;
 
 use super::{Insn, LDDW};
-use parts::Body;
-
-pub use source::source;
-
 use crate::object::{Map, PSEUDO_MAP, PSEUDO_VALUE, Program};
+
+use parts::Body;
+pub use source::source;
 
 /// Source register of a call of one of the program's own functions.
 pub const PSEUDO_CALL: u8 = 1;
@@ -33,6 +32,7 @@ const LRU: i32 = 5;
 const FEW: u64 = 14;
 const ALL: u64 = 44;
 
+/// An instruction of its fields.
 pub fn insn(code: u8, dst: u8, src: u8, off: i16, imm: i32) -> Insn {
     Insn { code, dst, src, off, imm }
 }
@@ -76,10 +76,9 @@ pub struct Any {
     pub functions: Vec<Vec<Insn>>,
 }
 
-/// A program over an array, variables, a hash map, a ring buffer, an array per CPU and an LRU hash map
-/// with room for all of its keys, in this order. The variables hold its values at the end; one of
-/// them decides its verdict. What it does does not depend on
-/// time or random numbers, and numbers of bytes do not vary.
+/// A program over an array, variables, a hash map, a ring buffer, an array per CPU and an LRU hash
+/// map with room for all keys, in this order. The variables hold its values at the end; one of them
+/// decides its verdict. Nothing depends on time or random numbers, and sizes are constant.
 pub fn any_program(random: &mut Random) -> Any {
     let mut body = Body::begin(&[-16, -8, -48, -56]);
     for _ in 0..4 + random.below(16) {
