@@ -1,8 +1,8 @@
 //! Random eBPF programs as XDP objects: in the kernel, lifted in the interpreter, and compiled
 //! again in the kernel.
 //!
-//! `NICFORGE_RANDOM_EBPF` says how many, also damaged ones; `NICFORGE_RANDOM_SEED` is the first seed. With
-//! `NICFORGE_RANDOM_STATE`, a file, a run goes on where the last one ended.
+//! `NICFORGE_RANDOM_EBPF` says how many, also damaged ones; `NICFORGE_RANDOM_SEED` is the first
+//! seed. With `NICFORGE_RANDOM_STATE`, a file, a run goes on where the last one ended.
 
 mod common;
 
