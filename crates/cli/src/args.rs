@@ -1,7 +1,6 @@
 //! The command line.
 
 mod bound;
-mod installed;
 mod plan;
 mod running;
 mod screen;
@@ -10,6 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+pub use nicforge_driver::options::{Inputs, Loader, Planned, Source, seconds};
 
 pub use bound::*;
 pub use plan::*;
@@ -146,114 +147,6 @@ pub struct ExplainError {
     pub code: Option<String>,
 }
 
-/// A program and how to compile it.
-#[derive(Clone, Default, ClapArgs)]
-pub struct Source {
-    /// C source, an XDP object (FILE.o or FILE.o:SECTION), .air text, or a folder with a source of
-    /// the same name
-    #[arg(value_parser = installed::program())]
-    pub program: PathBuf,
-    /// Of an XDP object with several programs: the one that is meant, by function or section
-    #[arg(long = "program", value_name = "NAME")]
-    pub function: Option<String>,
-    /// Further argument for clang, such as -DLIMIT=4
-    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
-    pub define: Vec<String>,
-    /// Further folder for #include
-    #[arg(short = 'I', value_name = "DIR")]
-    pub include: Vec<PathBuf>,
-    /// Where functions are that the program declares `extern`: a C file, an object, or a library as
-    /// --with=-lNAME
-    #[arg(long, value_name = "FILE|-lNAME", allow_hyphen_values = true)]
-    pub with: Vec<String>,
-    #[command(flatten)]
-    pub loader: Loader,
-}
-
-/// Decisions of an XDP object's loader.
-#[derive(Clone, Default, PartialEq, Eq, ClapArgs)]
-pub struct Loader {
-    /// Of an XDP object: the program in a slot of a program array, by function or section
-    #[arg(long = "tail-call", value_name = "MAP[SLOT]=NAME", value_parser = tail_call)]
-    pub tail_calls: Vec<(String, u32, String)>,
-    /// Of an XDP object: a global variable that the loader sets
-    #[arg(long = "global", value_name = "NAME=VALUE", value_parser = global)]
-    pub globals: Vec<(String, u64)>,
-    /// Of an XDP object: entries of a map whose number the loader decides [default: 64]
-    #[arg(long = "map-entries", value_name = "MAP=COUNT", value_parser = map_entries)]
-    pub entries: Vec<(String, u32)>,
-}
-
-fn tail_call(text: &str) -> Result<(String, u32, String), String> {
-    let read = || {
-        let (slot, name) = text.split_once('=')?;
-        let (map, slot) = slot.strip_suffix(']')?.split_once('[')?;
-        Some((map.to_string(), slot.parse().ok()?, name.to_string()))
-    };
-    read().ok_or_else(|| "expected MAP[SLOT]=NAME, as jumps[0]=xdp/next".to_string())
-}
-
-fn global(text: &str) -> Result<(String, u64), String> {
-    let read = || {
-        let (name, value) = text.split_once('=')?;
-        let value = match value.strip_prefix("0x") {
-            Some(digits) => u64::from_str_radix(digits, 16).ok()?,
-            None => value.parse().ok()?,
-        };
-        Some((name.to_string(), value))
-    };
-    read().ok_or_else(|| "expected NAME=VALUE, as limit=100 or mask=0xff".to_string())
-}
-
-fn map_entries(text: &str) -> Result<(String, u32), String> {
-    let read = || {
-        let (name, count) = text.split_once('=')?;
-        let count = count.parse().ok().filter(|count| *count > 0)?;
-        Some((name.to_string(), count))
-    };
-    read().ok_or_else(|| "expected MAP=COUNT, as flows=1024".to_string())
-}
-
-/// Input events and table contents; what is left out is looked for beside the program.
-#[derive(Clone, Default, ClapArgs)]
-pub struct Inputs {
-    /// Packets that come in: a capture for port 0, PORT=FILE for another port, host=FILE for
-    /// messages of the host side
-    #[arg(long, value_name = "[PORT=]FILE")]
-    pub pcap: Vec<String>,
-    /// Table contents (TOML or JSON)
-    #[arg(long, value_name = "FILE")]
-    pub tables: Option<PathBuf>,
-}
-
-/// Which pipeline of a program is meant.
-#[derive(Clone, Default, ClapArgs)]
-pub struct Planned {
-    /// Use the plan of a file, as `nicforge plan --json` prints it
-    #[arg(long, value_name = "FILE", conflicts_with = "candidate")]
-    pub plan: Option<PathBuf>,
-    /// Use this candidate of the search instead of the best one; `nicforge plan --search` numbers
-    /// them
-    #[arg(long, value_name = "N")]
-    pub candidate: Option<usize>,
-    /// Run stages with NF_ON(host) in a process of their own, joined by queues in memory (--target
-    /// dpdk)
-    #[arg(long)]
-    pub host_process: bool,
-    /// With --host-process: DPDK's DMA device that moves entries between both, such as
-    /// dma_skeleton0; else an engine is modelled
-    #[arg(long, value_name = "DEVICE", requires = "host_process", value_parser = dma_device)]
-    pub dma: Option<String>,
-}
-
-/// A DMA device by the name of its driver, as DPDK's `--vdev` takes it.
-fn dma_device(text: &str) -> Result<String, String> {
-    match text.strip_prefix("dma_") {
-        Some(rest) if !rest.is_empty() => Ok(text.to_string()),
-        _ => Err("expected a device of DPDK's that copies, such as dma_skeleton0".to_string()),
-    }
-}
-
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Emit {
     /// αIR after the front end
@@ -326,7 +219,7 @@ pub struct Build {
 #[derive(ClapArgs)]
 pub struct SourceOrList {
     /// C source (or .air text), or a folder with a source of the same name
-    #[arg(required_unless_present = "list_passes", value_parser = installed::program())]
+    #[arg(required_unless_present = "list_passes", value_parser = nicforge_driver::installed::program())]
     pub program: Option<PathBuf>,
     /// Of an XDP object with several programs: the one that is meant, by function or section
     #[arg(long = "program", value_name = "NAME")]
@@ -408,14 +301,6 @@ pub struct Run {
 
 /// Plans that `--tune` runs unless it says how many.
 pub const MEASURED: &str = "4";
-
-/// A time in seconds, as `0.5`.
-pub fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 =
-        text.parse().map_err(|_| "expected a number of seconds, as 60 or 0.5".to_string())?;
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|_| "expected a time that is not negative".to_string())
-}
 
 #[derive(ClapArgs)]
 pub struct Verify {

@@ -1,27 +1,16 @@
 //! Ctrl-C, SIGTERM and SIGHUP.
 //!
-//! A command that runs a program looks at [`stopped`] and ends in order. All others end at once,
+//! A command that runs a program looks at [`STOP`] and ends in order. All others end at once,
 //! after what they started is ended and the temporary files are removed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nicforge_driver::stop::STOP;
+use nicforge_driver::{Failure, INTERRUPTED};
 use nicforge_run::{exec, temp};
-
-use crate::context::Failure;
-
-/// Exit status of a command that was interrupted.
-pub const STATUS: u8 = 130;
-
-/// Set by Ctrl-C; every loop looks at it.
-pub static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Whether the command looks at [`STOP`] by itself.
 static ORDERLY: AtomicBool = AtomicBool::new(false);
-
-/// Whether the user wants the command to end.
-pub fn stopped() -> bool {
-    STOP.load(Ordering::Relaxed)
-}
 
 /// From here on the command ends by itself when it is told to stop.
 pub fn stop_in_order() {
@@ -35,7 +24,7 @@ pub fn catch() -> Result<(), Failure> {
         if !ORDERLY.load(Ordering::Relaxed) {
             exec::end_all();
             temp::remove_all();
-            std::process::exit(STATUS.into());
+            std::process::exit(INTERRUPTED.into());
         }
     };
     let detached = ignores_hangup();

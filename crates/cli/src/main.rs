@@ -8,22 +8,19 @@
 mod out;
 
 mod args;
-mod backend;
-mod by_target;
 mod cmd;
-mod codes;
-mod context;
-mod events;
 mod interrupt;
 mod parallel;
-mod program;
 mod text;
 
 use std::io::IsTerminal;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 
+use nicforge_driver::{codes, color, stop};
+
 fn main() -> ExitCode {
+    color::set(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
     let words: Vec<std::ffi::OsString> = std::env::args_os().skip(1).collect();
     if let Some(failure) = cmd::spin::handlers::instead(&words) {
         eprintln!("{}", failure.message);
@@ -35,8 +32,8 @@ fn main() -> ExitCode {
         let result = interrupt::catch().and_then(|()| cmd::dispatch(args));
         result.map_err(|failure| {
             // What Ctrl-C broke (a compiler gets it too) is no news.
-            if interrupt::stopped() {
-                return interrupt::STATUS;
+            if stop::stopped() {
+                return nicforge_driver::INTERRUPTED;
             }
             if !failure.message.is_empty() {
                 errln!("{}", failure.message.trim_end());

@@ -50,27 +50,9 @@ pub fn si(value: f64) -> String {
     }
 }
 
-/// A whole number with commas: `1,303,680`.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn thousands_have_commas() {
-        assert_eq!([0, 999, 1000, 1_303_680].map(grouped), ["0", "999", "1,000", "1,303,680"]);
-    }
 
     #[test]
     fn columns_line_up() {

@@ -155,7 +155,7 @@ fn explain_error_prints_a_section_or_the_list() {
 #[test]
 fn no_code_is_written_beside_the_tables() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let tables = ["frontend/src/diagnostics/codes.rs", "cli/src/codes.rs"];
+    let tables = ["frontend/src/diagnostics/codes.rs", "driver/src/codes.rs"];
     let mut folders: Vec<PathBuf> = std::fs::read_dir(&crates)
         .unwrap()
         .map(|entry| entry.unwrap().path().join("src"))

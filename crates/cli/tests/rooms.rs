@@ -95,7 +95,7 @@ fn absent() -> Vec<(Vec<&'static str>, &'static [&'static str])> {
         "ir", "passes", "plan", "planner", "codegen", "isa", "lift", "bound", "sim", "spin",
         "balance", "util",
     ];
-    let quiet = [&pure[..], &["clang", "frontend", "target", "run", "filetest"]].concat();
+    let quiet = [&pure[..], &["clang", "frontend", "target", "run", "driver", "filetest"]].concat();
     vec![
         (quiet.clone(), &PRINTING),
         (quiet.clone(), &["ExitCode", "process::exit"]),

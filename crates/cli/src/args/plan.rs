@@ -1,79 +1,9 @@
 //! Arguments of planning, and of what shows plans: `plan`, `report`, `sim`, `explain`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args as ClapArgs;
-use nicforge_planner::instance::ContextUse;
-
-use super::{Inputs, Source, seconds};
-
-/// How a plan is looked for.
-#[derive(Clone, ClapArgs)]
-pub struct Planning {
-    /// What the plan is to be good at
-    #[arg(
-        long,
-        default_value = "rate",
-        value_name = "rate|guaranteed-rate|latency|energy|footprint@RATE"
-    )]
-    pub objective: String,
-    /// Keep something: TABLE=MEMORY, or HANDLER=N replicas at most
-    #[arg(long, value_name = "NAME=WHAT")]
-    pub pin: Vec<String>,
-    /// Cores of the host that may be used too
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub host_cores: u32,
-    /// Take how often branches go either way from a capture (--pcap, or the one beside the program)
-    /// instead of guessing
-    #[arg(long)]
-    pub profile: bool,
-    /// Frame size the rates are for, bytes without CRC
-    #[arg(long, default_value_t = 256, value_name = "BYTES")]
-    pub frame: u32,
-    /// Flows at a time: a stage steered by flow has no use for more replicas
-    #[arg(long, default_value_t = 1024, value_name = "N")]
-    pub flows: u32,
-    /// Stop the search after so many candidates
-    #[arg(long, default_value_t = nicforge_planner::search::CANDIDATES, value_name = "N")]
-    pub iterations: u32,
-    /// Stop the search after so long and give the best plan so far
-    #[arg(long, value_parser = seconds, value_name = "SECONDS")]
-    pub timeout: Option<Duration>,
-    /// What stays in memory beside the packet instead of being copied with events: nothing, values
-    /// with bytes of their own, or values that share bytes where they never meet
-    #[arg(long, default_value = "shared", value_name = "none|own|shared", value_parser = context)]
-    pub context: ContextUse,
-    /// Go on searching when a plan has the ports' rate
-    #[arg(long)]
-    pub all_candidates: bool,
-}
-
-impl Default for Planning {
-    fn default() -> Planning {
-        Planning {
-            objective: "rate".to_string(),
-            pin: Vec::new(),
-            host_cores: 0,
-            profile: false,
-            frame: 256,
-            flows: 1024,
-            iterations: nicforge_planner::search::CANDIDATES,
-            timeout: None,
-            context: ContextUse::Shared,
-            all_candidates: false,
-        }
-    }
-}
-
-fn context(text: &str) -> Result<ContextUse, String> {
-    match text {
-        "none" => Ok(ContextUse::None),
-        "own" => Ok(ContextUse::Own),
-        "shared" => Ok(ContextUse::Shared),
-        _ => Err("expected none, own or shared".to_string()),
-    }
-}
+use nicforge_driver::options::{Inputs, Planning, Source};
 
 #[derive(ClapArgs)]
 pub struct Plan {
@@ -176,43 +106,6 @@ pub struct Sim {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
-}
-
-impl Sim {
-    /// Looking for the greatest rate a plan has without loss, under frames of one size in as many
-    /// flows as it was planned for, each time for `duration` simulated seconds.
-    pub fn of_plan(
-        source: &Source,
-        inputs: &Inputs,
-        planning: &Planning,
-        plan: &nicforge_plan::Plan,
-        duration: f64,
-    ) -> Sim {
-        Sim {
-            source: source.clone(),
-            inputs: inputs.clone(),
-            target: plan.target.clone(),
-            planning: planning.clone(),
-            plan: None,
-            rate: None,
-            workload: Sim::workload(planning.frame, planning.flows),
-            replay: false,
-            rates: None,
-            duration,
-            packets: None,
-            seed: None,
-            sweep: None,
-            find_max: true,
-            interpreted: false,
-            json: false,
-        }
-    }
-
-    /// Frames of one size, as far as programs' captures have some that can be made so long, in so
-    /// many flows.
-    pub fn workload(frame: u32, flows: u32) -> String {
-        format!("size={frame},flows={flows}")
-    }
 }
 
 /// A simulated time with its unit, in seconds.

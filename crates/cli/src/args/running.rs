@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
 
-use super::Source;
+use nicforge_driver::options::Source;
 
 #[derive(ClapArgs)]
 pub struct Table {

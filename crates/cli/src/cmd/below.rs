@@ -2,10 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use nicforge_driver::{Failure, targets};
 use nicforge_target::{Target, load};
-
-use super::matrix;
-use crate::context::Failure;
 
 /// Files below a folder that are wanted, in order of their names. Links to folders are not followed.
 ///
@@ -40,8 +38,8 @@ pub fn files(
 /// There is no such target.
 pub fn targets(named: &[String]) -> Result<Vec<Target>, Failure> {
     match named {
-        [] => load::names().into_iter().map(matrix::find).collect(),
-        named => named.iter().map(|name| matrix::find(name)).collect(),
+        [] => load::names().into_iter().map(targets::find).collect(),
+        named => named.iter().map(|name| targets::find(name)).collect(),
     }
 }
 

@@ -1,18 +1,17 @@
 //! `nicforge build`: a program to αIR, generated C or an object.
 
-use std::path::PathBuf;
-
+use super::synth;
+use crate::args::{Build, Emit};
+use crate::{out, text};
+use nicforge_driver::backend::{self, Product};
+use nicforge_driver::options::Source;
+use nicforge_driver::program::{self, pass_failure};
+use nicforge_driver::{Failure, Runtime};
 use nicforge_ir::text::{PrintOptions, print};
 use nicforge_ir::{Program, Verified};
 use nicforge_passes::fuse::fuse;
 use nicforge_passes::{PassManager, registry};
 use nicforge_run::attach::AttachError;
-
-use crate::args::{Build, Emit, Source};
-use crate::backend;
-use crate::context::{Failure, Runtime};
-use crate::program::{self, pass_failure};
-use crate::{out, text};
 
 /// Compiles as far as asked and writes the result.
 pub fn run(args: Build) -> Result<(), Failure> {
@@ -54,10 +53,28 @@ pub fn run(args: Build) -> Result<(), Failure> {
         return host(&args, &loaded.program, &runtime);
     }
     let code = matches!(args.emit, Emit::C | Emit::Object);
-    match &chosen {
-        Some(on) if args.synth => return on.backend.synthesize(&on.target, &args, &loaded),
-        None if args.synth => return Err(backend::no_design()),
-        Some(on) if code => return on.backend.build(&on.target, &args, &loaded, &runtime),
+    let hardware = chosen.as_ref().filter(|on| on.backend.is_hardware());
+    match (&chosen, hardware) {
+        (_, Some(on)) if args.synth => return synth::run(&on.target, &args, &loaded),
+        (_, None) if args.synth => {
+            return Err(Failure::usage("--synth is for designs: add --target u280"));
+        }
+        (Some(on), _) if code => {
+            let build = backend::Build {
+                planned: &args.planned,
+                text: args.emit == Emit::C,
+                output: args.output.as_ref(),
+                passes: &|program| passes(&args, program),
+            };
+            return match on.backend.build(&on.target, &build, &loaded, &runtime)? {
+                Product::Text(text) => write(&args, text.as_bytes()),
+                Product::Written(path, note) => {
+                    let note = note.map_or(String::new(), |note| format!(": {note}"));
+                    outln!("wrote {}{note}", path.display());
+                    Ok(())
+                }
+            };
+        }
         _ => {}
     }
     let compiled = passes(&args, loaded.program)?;
@@ -71,7 +88,7 @@ pub fn run(args: Build) -> Result<(), Failure> {
 
 /// The program after the passes that were asked for, or a target's own; prints what was asked for
 /// of them.
-pub fn passes(args: &Build, program: Verified<Program>) -> Result<Verified<Program>, Failure> {
+fn passes(args: &Build, program: Verified<Program>) -> Result<Verified<Program>, Failure> {
     let wanted = |pass: &str| args.print_after.iter().any(|name| name == pass || name == "all");
     let mut manager = PassManager::new();
     manager.print_after(|pass, program| {
@@ -119,23 +136,8 @@ fn host(args: &Build, program: &Program, runtime: &Runtime) -> Result<(), Failur
     Ok(())
 }
 
-/// The folder that generated files go to, made if it is missing.
-pub fn folder(args: &Build, program: &Program) -> Result<PathBuf, Failure> {
-    let path = args.output.clone().unwrap_or_else(|| program.name.clone().into());
-    std::fs::create_dir_all(&path)
-        .map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
-    Ok(path)
-}
-
-/// Writes the text of generated files, one behind the other.
-pub fn write_text(args: &Build, files: &[(String, String)]) -> Result<(), Failure> {
-    let text: String =
-        files.iter().map(|(name, text)| format!("/* ---- {name} */\n{text}\n")).collect();
-    write(args, text.as_bytes())
-}
-
 /// Writes to the file that was asked for, or to standard output.
-pub fn write(args: &Build, bytes: &[u8]) -> Result<(), Failure> {
+fn write(args: &Build, bytes: &[u8]) -> Result<(), Failure> {
     match &args.output {
         Some(path) => std::fs::write(path, bytes)
             .map_err(|e| Failure::user(format!("{}: {e}", path.display()))),

@@ -1,16 +1,15 @@
 //! `nicforge check`: every problem in a program, in one go.
 
+use crate::args::Check;
+use crate::out;
+use nicforge_driver::by_target::Programs;
+use nicforge_driver::program::{self, Loaded};
+use nicforge_driver::support::{self, Support};
+use nicforge_driver::{Failure, Runtime, targets};
 use nicforge_frontend as frontend;
 use nicforge_ir::{Diagnostic, Direction, Span, Type};
 use nicforge_planner::cut;
 use serde_json::{Value, json};
-
-use super::matrix;
-use crate::args::Check;
-use crate::by_target::Programs;
-use crate::context::{Failure, Runtime};
-use crate::program::Loaded;
-use crate::{out, program};
 
 /// Prints diagnostics; succeeds if there are no errors.
 pub fn run(args: Check) -> Result<(), Failure> {
@@ -18,7 +17,7 @@ pub fn run(args: Check) -> Result<(), Failure> {
     if let Some(function) = &args.opaque {
         return opaque(&args, function, &runtime);
     }
-    let targets = args.target.as_deref().map(matrix::targets).transpose()?.unwrap_or_default();
+    let targets = args.target.as_deref().map(targets::named).transpose()?.unwrap_or_default();
     if !args.json {
         let programs = Programs::load(&args.source, &targets, &runtime)?;
         let loaded = &programs.general;
@@ -34,7 +33,7 @@ pub fn run(args: Check) -> Result<(), Failure> {
             p.ports,
             plural(p.ports as usize)
         );
-        matrix::print(&programs, &targets, &runtime)?;
+        super::support::print(&support::of(&programs, &targets, &runtime)?);
         return Ok(());
     }
     let Found { ok, list, fires, queues } = diagnostics(&args, &runtime)?;
@@ -49,7 +48,8 @@ pub fn run(args: Check) -> Result<(), Failure> {
             answer["queues"] = carried(&programs.general)?;
         }
         if args.target.is_some() {
-            answer["targets"] = matrix::json(&programs, &targets, &runtime)?;
+            let answers = support::of(&programs, &targets, &runtime)?;
+            answer["targets"] = answers.iter().map(Support::json).collect();
         }
     }
     outln!("{answer:#}");

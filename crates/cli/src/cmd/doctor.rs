@@ -4,7 +4,11 @@
 //! Tools are looked for by the code that calls them (`nicforge_run::needs`). The kernel is asked by
 //! a program that goes the whole road: generated, compiled, loaded, run on one packet.
 
+use super::{new, sweep};
+use crate::args::Doctor;
 use nicforge_codegen::{LineStyle, xdp};
+use nicforge_driver::options::Source;
+use nicforge_driver::{Failure, Runtime, program};
 use nicforge_ir::{Input, InputEvent};
 use nicforge_run::compile::{Mode, compile_bpf};
 use nicforge_run::needs::{self, Found, Need};
@@ -12,11 +16,6 @@ use nicforge_run::netns::Sandbox;
 use nicforge_run::temp::Folder;
 use nicforge_run::xdp::{LoadOptions, Loaded};
 use serde_json::json;
-
-use super::{new, sweep};
-use crate::args::{Doctor, Source};
-use crate::context::{Failure, Runtime};
-use crate::program;
 
 /// Prints the table. Fails where the first program, in the interpreter, could not run.
 pub fn run(args: &Doctor) -> Result<(), Failure> {

@@ -1,22 +1,19 @@
 //! `nicforge explain`: why a plan is as it is.
 
+use crate::args::Explain;
+use nicforge_driver::{Failure, Runtime, planning, program, targets};
 use nicforge_ir::Program;
 use nicforge_plan::{Carried, Plan, Replication, Stage, TablePlan};
 use nicforge_target::{Target, accelerate};
 
-use super::{matrix, plan};
-use crate::args::Explain;
-use crate::context::{Failure, Runtime};
-use crate::program;
-
 /// Plans, and answers what the question's words name.
 pub fn run(args: Explain) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
-    let target = matrix::find(&args.target)?;
+    let target = targets::find(&args.target)?;
     let mut loaded = program::load(&args.source.on(&target), &runtime)?;
-    plan::profile(&mut loaded, &args.planning, &args.inputs)?;
+    planning::profile(&mut loaded, &args.planning, &args.inputs)?;
     drop(runtime);
-    let (found, _) = plan::find(&loaded, &target, &args.planning)?;
+    let (found, _) = planning::find(&loaded, &target, &args.planning)?;
     let words: Vec<String> = args
         .question
         .iter()

@@ -1,9 +1,9 @@
 //! `nicforge explain-error`: what a diagnostic's code means, with a program that causes it and the
 //! same program mended. The text is that of `docs/errors.md`.
 
+use nicforge_driver::{Failure, codes};
+
 use crate::args::ExplainError;
-use crate::codes;
-use crate::context::Failure;
 
 const PAGE: &str = include_str!("../../../../docs/errors.md");
 

@@ -4,12 +4,11 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use crate::args::Kit;
+use nicforge_driver::backend::{self, Chosen, Product};
+use nicforge_driver::options::{Inputs, Planned, Source};
+use nicforge_driver::{Failure, Runtime, by_target, events, program};
 use nicforge_run::exec::Device;
-
-use crate::args::{Args, Command, Inputs, Kit, Source};
-use crate::backend::{self, Chosen};
-use crate::context::{Failure, Runtime};
-use crate::{by_target, events, program};
 
 /// Compares what a command answers with what is expected; written into every kit.
 const RUNNER: &str = include_str!("../../../../runtime/kit/run.py");
@@ -33,7 +32,7 @@ pub fn run(args: &Kit) -> Result<(), Failure> {
     }
     let mut written = Vec::new();
     for program in &args.programs {
-        written.push(one(&chosen, &args.target, program, &folder)?);
+        written.push(one(&chosen, program, &folder)?);
     }
     let command = chosen.target.toolchain.as_ref().map_or("", |made| made.run.as_str());
     let runner = folder.join("run.py");
@@ -50,14 +49,15 @@ pub fn run(args: &Kit) -> Result<(), Failure> {
 }
 
 /// Writes one program's folder; gives its name.
-fn one(chosen: &Chosen, target: &str, path: &Path, kit: &Path) -> Result<String, Failure> {
+fn one(chosen: &Chosen, path: &Path, kit: &Path) -> Result<String, Failure> {
     let runtime = Runtime::unpack()?;
     let source = Source { program: path.into(), ..Source::default() };
     let (loaded, subject) = by_target::pair(&source, &chosen.target, &runtime)?;
     let events = events::captures(&Inputs::default(), &loaded.program, &loaded.path)?;
     let entries = events::tables(&Inputs::default(), &loaded.program, &loaded.path)?;
     let lowered = program::lower(&subject)?;
-    let device = Device::new(&lowered).map_err(|e| super::pipelines::failure(&lowered, e))?;
+    let device =
+        Device::new(&lowered).map_err(|e| nicforge_driver::pipelines::failure(&lowered, e))?;
     let expected = device.expected(&loaded.program, &entries, &events).map_err(Failure::user)?;
     let name = loaded.program.name.clone();
     let folder = kit.join(&name);
@@ -66,28 +66,19 @@ fn one(chosen: &Chosen, target: &str, path: &Path, kit: &Path) -> Result<String,
     write(&folder.join("input.txt"), &device.input(&events, &entries))?;
     write(&folder.join("expected.txt"), &expected)?;
     let code = folder.join("code");
-    build(chosen, target, path, &code, &runtime)?;
-    Ok(name)
-}
-
-/// Writes a program's code as `nicforge build` does.
-fn build(
-    chosen: &Chosen,
-    target: &str,
-    path: &Path,
-    code: &Path,
-    runtime: &Runtime,
-) -> Result<(), Failure> {
-    let words = ["nicforge", "build", "--target", target, "-o"].map(std::ffi::OsString::from);
-    let words = words.into_iter().chain([code.into(), "--".into(), path.into()]);
-    let Ok(Args { command: Some(Command::Build(args)), .. }) =
-        <Args as clap::Parser>::try_parse_from(words)
-    else {
-        return Err(Failure::usage("the folder or program has a name that no command takes"));
+    let own = program::load(&source.on(&chosen.target), &runtime)?;
+    let build = backend::Build {
+        planned: &Planned::default(),
+        text: false,
+        output: Some(&code),
+        passes: &|program| program::lower(&program),
     };
-    let source = Source { program: path.into(), ..Source::default() };
-    let loaded = program::load(&source.on(&chosen.target), runtime)?;
-    chosen.backend.build(&chosen.target, &args, &loaded, runtime)
+    if let Product::Written(path, _) =
+        chosen.backend.build(&chosen.target, &build, &own, &runtime)?
+    {
+        outln!("wrote {}", path.display());
+    }
+    Ok(name)
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {

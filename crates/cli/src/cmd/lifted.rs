@@ -2,18 +2,17 @@
 
 use std::path::Path;
 
+use super::equal::Version;
+use crate::args;
 use nicforge_bound::equal::{self, Coverage};
+use nicforge_driver::compare::{self, Agreement};
+use nicforge_driver::{Failure, events};
 use nicforge_ir::interp::Interp;
 use nicforge_ir::{
     Entry, Input, InputEvent, Match, Output, Program, TableBackend, TableId, Verified,
 };
 use nicforge_lift::Lifted;
 use nicforge_run::xdp::{LARGEST_TEST_FRAME, Loader, Message, Original, Ran, SMALLEST_FRAME};
-
-use super::compare::{self, Agreement};
-use super::equal::Version;
-use crate::context::Failure;
-use crate::{args, events};
 
 /// Packets at most that are made for a program.
 pub const PACKETS: usize = 400;
@@ -37,10 +36,10 @@ impl Subject {
     ) -> Result<Subject, Failure> {
         let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
         let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
-        let options = crate::program::lift_options(path, function, loader);
+        let options = nicforge_driver::program::lift_options(path, function, loader);
         let mut lifted = nicforge_lift::lift(&bytes, &options).map_err(|e| fail(e.to_string()))?;
         let program = std::mem::replace(&mut lifted.program, Program::new(""));
-        Ok(Subject { bytes, lifted, program: crate::program::check(program)? })
+        Ok(Subject { bytes, lifted, program: nicforge_driver::program::check(program)? })
     }
 
     /// What was made of it.

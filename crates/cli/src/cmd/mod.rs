@@ -1,30 +1,23 @@
 //! The commands, one file each.
 
-mod align;
 pub mod balance;
 mod below;
-mod beyond;
 mod bound;
 pub mod build;
 mod check;
-mod compare;
 mod doctor;
 mod equal;
 mod explain;
 mod explain_error;
 pub mod fpga;
-mod guaranteed;
 mod kit;
 mod lifted;
-pub mod matrix;
 mod metrics;
 mod module;
 mod new;
 mod originals;
 mod originals_nfp;
-pub mod pipelines;
 mod plan;
-pub mod rates;
 mod reload;
 mod report;
 pub mod run;
@@ -32,14 +25,14 @@ mod shell;
 mod sim;
 mod sim_print;
 pub mod spin;
+mod support;
 pub mod sweep;
 pub mod synth;
 mod table;
 mod targets;
 mod trace;
-pub mod tried;
-pub mod tune;
-mod validate;
+mod tuned;
+pub mod validate;
 mod validate_alkali;
 mod validate_balance;
 mod validate_flow;
@@ -51,13 +44,10 @@ mod validate_predict;
 mod validate_search;
 mod validate_spin;
 pub mod verify;
-pub mod verify_dpdk;
-mod verify_exec;
-pub mod verify_xdp;
 
 use crate::args::{self, Args, Command};
-use crate::context::Failure;
 use crate::out;
+use nicforge_driver::Failure;
 
 /// Runs the command that was asked for.
 pub fn dispatch(args: Args) -> Result<(), Failure> {

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::context::Failure;
+use nicforge_driver::Failure;
 
 /// Whether a program is a Python module.
 pub fn is(program: &Path) -> bool {

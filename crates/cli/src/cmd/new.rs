@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use nicforge_run::pcap::{self, Frame};
-
 use crate::args::New;
-use crate::context::Failure;
+use nicforge_driver::Failure;
+use nicforge_run::pcap::{self, Frame};
 
 const STARTER: &str = include_str!("starter.c");
 

@@ -8,6 +8,13 @@
 use std::path::Path;
 use std::process::Command;
 
+use super::validate_alkali::{original, plan};
+use super::{below, originals_nfp, validate};
+use crate::args::Validate;
+use crate::out;
+use crate::text::table;
+use nicforge_driver::options::Source;
+use nicforge_driver::{Failure, Runtime, program, stop};
 use nicforge_ir::{Input, InputEvent, Interp, Output, Program, Verified};
 use nicforge_planner::instance::Config;
 use nicforge_run::alkali;
@@ -15,13 +22,6 @@ use nicforge_run::pcap::{self, Frame};
 use nicforge_run::temp::Folder;
 use nicforge_target::{Target, support};
 use serde_json::{Value, json};
-
-use super::validate_alkali::{original, plan};
-use super::{below, originals_nfp, validate};
-use crate::args::{Source, Validate};
-use crate::context::{Failure, Runtime};
-use crate::text::table;
-use crate::{interrupt, out, program};
 
 /// Frames that programs are compared on.
 const FRAMES: usize = 2000;
@@ -69,7 +69,7 @@ pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
     for path in found {
         let name = path.strip_prefix(from).unwrap_or(&path).display().to_string();
         cells.extend(of_program(&name, &path, &targets)?);
-        if interrupt::stopped() {
+        if stop::stopped() {
             break;
         }
     }
@@ -117,7 +117,7 @@ fn of_program(name: &str, path: &Path, targets: &[Target]) -> Result<Vec<Cell>, 
     pcap::write(&mut std::fs::File::create(&capture).map_err(fail)?, &captured).map_err(fail)?;
     let mut cells = Vec::new();
     for target in targets {
-        if interrupt::stopped() {
+        if stop::stopped() {
             break;
         }
         let mut cell = Cell { plain, ..cell(&target.name, Ok(())) };

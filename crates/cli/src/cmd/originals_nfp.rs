@@ -5,16 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use nicforge_bound::analysis;
-use nicforge_isa::nfp::{Insn, Op, Target};
-use serde_json::{Value, json};
-
 use super::bound::load::{self, Subject};
 use super::{below, validate};
 use crate::args::Validate;
-use crate::context::Failure;
+use crate::out;
 use crate::text::table;
-use crate::{interrupt, out};
+use nicforge_bound::analysis;
+use nicforge_driver::{Failure, stop};
+use nicforge_isa::nfp::{Insn, Op, Target};
+use serde_json::{Value, json};
 
 struct Row {
     program: String,
@@ -47,7 +46,7 @@ pub fn has_object(path: &Path) -> std::io::Result<bool> {
 /// A listing or an object that cannot be read, translated or bounded.
 pub fn run(from: &Path, listings: &[PathBuf], args: &Validate) -> Result<(), Failure> {
     let mut rows = Vec::new();
-    for listing in listings.iter().take_while(|_| !interrupt::stopped()) {
+    for listing in listings.iter().take_while(|_| !stop::stopped()) {
         let name = listing.strip_prefix(from).unwrap_or(listing).with_extension("");
         rows.push(compare(name.display().to_string(), listing)?);
     }

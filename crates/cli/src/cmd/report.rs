@@ -4,20 +4,18 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
+use crate::args::Report;
+use crate::{interrupt, out};
+use nicforge_driver::by_target::Programs;
+use nicforge_driver::program::Loaded;
+use nicforge_driver::rates::{self, Guaranteed};
+use nicforge_driver::simulation::{self, Offered};
+use nicforge_driver::{Failure, Runtime, backend, planning, targets};
 use nicforge_ir::text::{PrintOptions, print};
 use nicforge_ir::{Program, Verified};
 use nicforge_plan::{Plan, Replication, Step};
 use nicforge_planner::assemble;
 use nicforge_target::Target;
-
-use super::rates::{self, Guaranteed};
-use super::{matrix, plan, sim};
-use crate::args::{self, Report};
-use crate::backend;
-use crate::by_target::Programs;
-use crate::context::{Failure, Runtime};
-use crate::program::Loaded;
-use crate::{interrupt, out};
 
 const PAGE: &str = include_str!("report.html");
 
@@ -40,11 +38,11 @@ struct Row {
 pub fn run(args: Report) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
     let targets: Vec<Vec<Target>> =
-        args.target.iter().map(|name| matrix::targets(name)).collect::<Result<_, _>>()?;
+        args.target.iter().map(|name| targets::named(name)).collect::<Result<_, _>>()?;
     let targets = targets.concat();
     let mut programs = Programs::load(&args.source, &targets, &runtime)?;
     drop(runtime);
-    programs.each(|loaded| plan::profile(loaded, &args.planning, &args.inputs))?;
+    programs.each(|loaded| planning::profile(loaded, &args.planning, &args.inputs))?;
     let loaded = &programs.general;
     out::notes(&loaded.warnings);
     interrupt::stop_in_order();
@@ -61,7 +59,7 @@ pub fn run(args: Report) -> Result<(), Failure> {
 
 /// Plans, and finds the rates that were asked for.
 fn row(args: &Report, loaded: &Loaded, target: Target) -> Row {
-    let plan = plan::find(loaded, &target, &args.planning).map(|(plan, _)| plan);
+    let plan = planning::find(loaded, &target, &args.planning).map(|(plan, _)| plan);
     let mut row = Row {
         plan: plan.map_err(|failure| failure.reason().to_string()),
         target,
@@ -72,8 +70,8 @@ fn row(args: &Report, loaded: &Loaded, target: Target) -> Row {
     let Ok(plan) = &row.plan else { return row };
     let target = &row.target;
     if !args.quick {
-        let run = args::Sim::of_plan(&args.source, &args.inputs, &args.planning, plan, SIMULATED);
-        let found = sim::greatest(&run, target, plan, loaded)
+        let found = Offered::planned(&args.planning, SIMULATED)
+            .and_then(|traffic| simulation::greatest(&traffic, &args.inputs, target, plan, loaded))
             .map_err(|failure| failure.reason().to_string());
         let lossy = || "every rate loses packets".to_string();
         row.simulated = Some(found.and_then(|rate| rate.ok_or_else(lossy)));

@@ -6,8 +6,9 @@ use std::path::Path;
 use clap::Command;
 use clap_mangen::Man;
 
+use nicforge_driver::Failure;
+
 use crate::args::{self, Completions, Manual};
-use crate::context::Failure;
 
 /// Prints the completions of a shell.
 pub fn completions(args: &Completions) {

@@ -2,19 +2,16 @@
 
 use std::time::Duration;
 
-use nicforge_ir::{Program, Verified};
+use crate::args::Build;
+use crate::text;
+use nicforge_driver::program::Loaded;
+use nicforge_driver::{Failure, design};
 use nicforge_run::rtl::RtlProgram;
 use nicforge_run::synth::{self, Area};
 use nicforge_run::temp::Folder;
 use nicforge_target::Target;
-use nicforge_target::area::{AreaCosts, Estimate};
+use nicforge_target::area::AreaCosts;
 use serde_json::json;
-
-use super::fpga;
-use crate::args::Build;
-use crate::context::Failure;
-use crate::program::{self, Loaded};
-use crate::text;
 
 /// Outputs of a design that only simulations read.
 const RECORD: [&str; 3] = ["rec_valid", "rec_kind", "rec_data"];
@@ -30,11 +27,11 @@ pub fn area(design: &RtlProgram, limit: Option<Duration>) -> Result<Area, Failur
 
 /// Synthesizes and prints.
 pub fn run(target: &Target, args: &Build, loaded: &Loaded) -> Result<(), Failure> {
-    let design = fpga::design(&loaded.program, &args.planned, target)?;
+    let design = design::design(&loaded.program, &args.planned, target)?;
     if let Some(path) = &args.output {
-        design.write(path).map_err(|e| fpga::failure(&loaded.program, e))?;
+        design.write(path).map_err(|e| design::failure(&loaded.program, e))?;
     }
-    let estimate = estimate(&loaded.program, &design, costs(target)?)?;
+    let estimate = design::estimate(&loaded.program, &design, design::costs(target)?)?;
     let area = area(&design, None)?;
     if args.json {
         outln!(
@@ -46,7 +43,7 @@ pub fn run(target: &Target, args: &Build, loaded: &Loaded) -> Result<(), Failure
         );
         return Ok(());
     }
-    print(&area, costs(target)?);
+    print(&area, design::costs(target)?);
     outln!(
         "the planner's estimate: {:.0} LUTs, {:.0} flip-flops, {} BRAM, {} DSP",
         estimate.luts,
@@ -55,24 +52,6 @@ pub fn run(target: &Target, args: &Build, loaded: &Loaded) -> Result<(), Failure
         estimate.dsps
     );
     Ok(())
-}
-
-/// What designs take of the device, by the spec.
-pub fn costs(target: &Target) -> Result<&AreaCosts, Failure> {
-    let missing = || {
-        Failure::user(format!("target `{}` has no section [area], which designs need", target.name))
-    };
-    target.area.as_ref().ok_or_else(missing)
-}
-
-/// What the spec expects a program's design to take.
-pub fn estimate(
-    program: &Verified<Program>,
-    design: &RtlProgram,
-    costs: &AreaCosts,
-) -> Result<Estimate, Failure> {
-    let lowered = program::lower(program)?;
-    Ok(costs.estimate(&lowered, &design.handlers()))
 }
 
 fn print(area: &Area, device: &AreaCosts) {

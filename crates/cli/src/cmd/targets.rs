@@ -1,18 +1,16 @@
 //! `nicforge targets`: the specifications there are.
 
+use crate::args::{Targets, TargetsAction};
+use nicforge_driver::{Failure, targets};
 use nicforge_target::{self as target, Speed, Target};
 use serde_json::{Value, json};
-
-use super::matrix;
-use crate::args::{Targets, TargetsAction};
-use crate::context::Failure;
 
 /// Lists targets, or prints one.
 pub fn run(args: Targets) -> Result<(), Failure> {
     match args.action {
         Some(TargetsAction::Show { target: name }) if !args.json => {
             // Read before it is shown, so that a broken file is refused rather than printed.
-            let found = matrix::find(&name)?;
+            let found = targets::find(&name)?;
             match target::source(&found.name) {
                 Some(text) if !name.ends_with(".toml") => outln!("{}", text.trim_end()),
                 _ => {
@@ -26,7 +24,7 @@ pub fn run(args: Targets) -> Result<(), Failure> {
         Some(TargetsAction::Show { target: name }) => {
             outln!(
                 "{:#}",
-                json!({ "schema": "nicforge/target", "version": 1, "target": row(&matrix::find(&name)?) })
+                json!({ "schema": "nicforge/target", "version": 1, "target": row(&targets::find(&name)?) })
             );
             Ok(())
         }
@@ -35,7 +33,7 @@ pub fn run(args: Targets) -> Result<(), Failure> {
 }
 
 fn list(as_json: bool) -> Result<(), Failure> {
-    let targets = matrix::targets("all")?;
+    let targets = targets::named("all")?;
     if as_json {
         let rows: Vec<Value> = targets.iter().map(row).collect();
         outln!("{:#}", json!({ "schema": "nicforge/targets", "version": 1, "targets": rows }));

@@ -1,12 +1,10 @@
 //! `nicforge trace`: what one packet does in a program, on source lines.
 
+use crate::args::Trace;
+use nicforge_driver::compare::describe;
+use nicforge_driver::{Failure, Runtime, events, program};
 use nicforge_ir::interp::{Access, BodyOf, Interp, Shapes, Step, Tracer, Val};
 use nicforge_ir::{Body, FileId, InstId, Op, Output, Program, Span, json};
-
-use super::compare::describe;
-use crate::args::Trace;
-use crate::context::{Failure, Runtime};
-use crate::{events, program};
 
 /// Runs the events before the chosen one silently, then shows that one.
 pub fn run(args: Trace) -> Result<(), Failure> {

@@ -6,16 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use flate2::read::GzDecoder;
-use include_dir::{Dir, include_dir};
-use nicforge_bound::analysis::{self, BoundError, Options};
-use nicforge_bound::method::Method;
-use nicforge_bound::search::{By, Machine};
-use nicforge_bound::unroll::UnrollError;
-use nicforge_isa::nfp::cost;
-use nicforge_run::temp::Folder;
-use serde_json::json;
-
 use super::{
     originals, validate_alkali, validate_balance, validate_flow, validate_fpga, validate_lift,
     validate_predict, validate_spin,
@@ -24,9 +14,18 @@ use crate::args::{Suite, Validate};
 use crate::cmd::bound;
 use crate::cmd::bound::load::{self, Subject};
 use crate::cmd::spin::datapath;
-use crate::context::Failure;
+use crate::out;
 use crate::text::table;
-use crate::{interrupt, out};
+use flate2::read::GzDecoder;
+use include_dir::{Dir, include_dir};
+use nicforge_bound::analysis::{self, BoundError, Options};
+use nicforge_bound::method::Method;
+use nicforge_bound::search::{By, Machine};
+use nicforge_bound::unroll::UnrollError;
+use nicforge_driver::{Failure, stop};
+use nicforge_isa::nfp::cost;
+use nicforge_run::temp::Folder;
+use serde_json::json;
 
 /// Source, case, metric; published (not a number where nothing is), ours.
 pub struct Row {
@@ -342,7 +341,7 @@ fn subject(dir: &std::path::Path, name: &str, define: &str) -> Result<Subject, F
 }
 
 fn example(name: &str, subject: &Subject) -> Result<Example, Failure> {
-    let (graph, stop) = (subject.graph.clone(), Arc::new(AtomicBool::new(interrupt::stopped())));
+    let (graph, stop) = (subject.graph.clone(), Arc::new(AtomicBool::new(stop::stopped())));
     let report = analysis::analyse(graph, &options(subject.machine), stop, &mut |_, _| {});
     let report = report.map_err(|e| Failure::user(format!("{name}: {e}")))?;
     let path = report.records[0].slowest.as_ref().filter(|_| report.records[0].exact);
@@ -361,7 +360,7 @@ fn example(name: &str, subject: &Subject) -> Result<Example, Failure> {
 fn alternatives(case: &str, subject: &Subject) -> Result<Vec<Row>, Failure> {
     let timed = |options: Options| {
         let graph = subject.graph.clone();
-        let stop = Arc::new(AtomicBool::new(interrupt::stopped()));
+        let stop = Arc::new(AtomicBool::new(stop::stopped()));
         let begun = Instant::now();
         let report = analysis::analyse(graph, &options, stop, &mut |_, _| {});
         let seconds = begun.elapsed().as_secs_f64();

@@ -9,7 +9,11 @@
 
 use std::path::Path;
 
+use super::validate::Row;
+use super::validate_search;
 use include_dir::{Dir, include_dir};
+use nicforge_driver::options::Source;
+use nicforge_driver::{Failure, Runtime, program, simulation, stop, targets};
 use nicforge_ir::{Input, InputEvent, Program, Verified};
 use nicforge_plan::{Objective, Plan};
 use nicforge_planner::assemble;
@@ -21,12 +25,6 @@ use nicforge_run::temp::Folder;
 use nicforge_sim::workload::{Rate, Replay, Timed};
 use nicforge_sim::{Options, Report, find};
 use nicforge_target::{Target, Traffic, support};
-
-use super::validate::Row;
-use super::{matrix, sim, validate_search};
-use crate::args::Source;
-use crate::context::{Failure, Runtime};
-use crate::{interrupt, program};
 
 static PROGRAMS: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../docs/validation/alkali");
 
@@ -118,10 +116,10 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
         let program = load(name)?;
         let traffic = frames(name, *flows);
         for (nic, cell, calibrated) in *cells {
-            if interrupt::stopped() {
+            if stop::stopped() {
                 return Ok(rows);
             }
-            let target = matrix::find(nic)?;
+            let target = targets::find(nic)?;
             if !support::missing(&program, &target).is_empty() {
                 continue;
             }
@@ -184,7 +182,7 @@ pub fn row(case: String, metric: &'static str, published: f64, ours: f64) -> Row
 
 /// One flow, all tables in one memory.
 fn placements(rows: &mut Vec<Row>) -> Result<(), Failure> {
-    let target = matrix::find("agilio-cx")?;
+    let target = targets::find("agilio-cx")?;
     for (name, memory, published) in PLACEMENTS {
         let program = load(name)?;
         let pin = |memory: &str| {
@@ -214,7 +212,7 @@ fn stages(rows: &mut Vec<Row>) -> Result<(), Failure> {
     for (name, keys) in [("nf_chain", ""), ("nf_chain_tuple", ", keys by 5-tuple and address")] {
         let program = load(name)?;
         for (nic, published) in [("bluefield2", 3.0), ("agilio-cx", 4.0)] {
-            let (plan, _) = plan(&program, &matrix::find(nic)?, &Config::default())?;
+            let (plan, _) = plan(&program, &targets::find(nic)?, &Config::default())?;
             let case = format!("nf_chain on {nic}{keys}");
             rows.push(row(case, "stages of the best plan", published, plan.stages.len() as f64));
         }
@@ -241,7 +239,7 @@ pub fn plan(
     config: &Config,
 ) -> Result<(Plan, f64), Failure> {
     let limits = Limits { candidates: CANDIDATES, until: None, beyond_ceiling: false };
-    let found = search(program, target, config, Goal::Rate, limits, &interrupt::stopped)
+    let found = search(program, target, config, Goal::Rate, limits, &stop::stopped)
         .map_err(|e| Failure::user(e.to_string()))?;
     let line = instance::line_rate(target, program.ports, config.traffic);
     Ok((assemble::plan(program, target, config, Objective::Rate, &found, found.best), line))
@@ -291,11 +289,11 @@ fn simulate(
     let (Rate::Frames(pps) | Rate::Wire(pps)) = rate;
     let mut workload = Replay::new(planned, traffic, Timed::Apart(1e12 / pps), 1);
     compiled.stepper().reset();
-    sim::empty(planned, compiled.stepper().program().tables_mut())?;
+    simulation::empty(planned, compiled.stepper().program().tables_mut())?;
     let options = Options {
         evenly: true,
         receive_depth: RECEIVE_DEPTH,
-        stop: &interrupt::stopped,
+        stop: &stop::stopped,
         ..Options::default()
     };
     nicforge_sim::run(target, plan, planned, compiled, &mut workload, &options)

@@ -13,18 +13,16 @@
 
 use std::process::{Command, Stdio};
 
+use super::validate::Row;
+use super::validate_flow_load::{KEYS, Load};
+use super::validate_flow_sim;
 use include_dir::{Dir, include_dir};
+use nicforge_driver::options::Source;
+use nicforge_driver::{Failure, Runtime, program};
 use nicforge_ir::{Input, InputEvent, Output, Program, Verified};
 use nicforge_passes::fuse::fuse;
 use nicforge_run::host::HostProgram;
 use nicforge_run::temp::Folder;
-
-use super::validate::Row;
-use super::validate_flow_load::{KEYS, Load};
-use super::validate_flow_sim;
-use crate::args::Source;
-use crate::context::{Failure, Runtime};
-use crate::program;
 
 static PYTHON: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../python");
 static PROGRAMS: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../docs/validation/flow");

@@ -11,6 +11,10 @@
 
 use std::cell::RefCell;
 
+use super::validate::Row;
+use super::validate_flow::Place;
+use super::validate_flow_load::{KEYS, Load, request, tuple};
+use nicforge_driver::{Failure, stop, targets};
 use nicforge_ir::{
     Entry, Input, InputEvent, Interp, Program, TableBackend as _, TableId, Verified,
 };
@@ -24,13 +28,6 @@ use nicforge_run::sim::Compiled;
 use nicforge_sim::workload::{Replay, Timed};
 use nicforge_sim::{Effect, Handlers as _, Options, Report, Trace};
 use nicforge_target::{Device, Link, Target, Traffic};
-
-use super::matrix;
-use super::validate::Row;
-use super::validate_flow::Place;
-use super::validate_flow_load::{KEYS, Load, request, tuple};
-use crate::context::Failure;
-use crate::interrupt;
 
 /// A message, and how much of it the host reads: ratios 1/5 to 4/5, with the published speed-ups.
 const WHOLE: u32 = 1024;
@@ -61,7 +58,7 @@ const WARM: usize = 100_000;
 pub fn rows(place: &Place, load: &Load) -> Result<Vec<Row>, Failure> {
     let mut bench = Bench {
         place,
-        target: matrix::find("liquidio")?,
+        target: targets::find("liquidio")?,
         rows: Vec::new(),
         items: RefCell::default(),
     };
@@ -262,7 +259,7 @@ impl Bench<'_> {
         let program = &profile::measured(program, &entries, rest, events).map_err(Failure::user)?;
         // The program as it is written: its queues are what is looked at.
         let limits = Limits { candidates: 1, until: None, beyond_ceiling: false };
-        let found = search(program, target, &config, Goal::Rate, limits, &interrupt::stopped)
+        let found = search(program, target, &config, Goal::Rate, limits, &stop::stopped)
             .map_err(|e| Failure::user(e.to_string()))?;
         let plan = assemble::plan(program, target, &config, Objective::Rate, &found, found.best);
         let planned = assemble::program_of(&plan).map_err(Failure::user)?;
@@ -275,7 +272,7 @@ impl Bench<'_> {
             warm_up_ps: (apart * FRAMES as f64 / 5.0) as u64,
             duration_ps: Some((apart * FRAMES as f64) as u64),
             drain: false,
-            stop: &interrupt::stopped,
+            stop: &stop::stopped,
             ..Options::default()
         };
         let mut run = |target: &Target| {

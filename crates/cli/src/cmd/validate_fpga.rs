@@ -3,17 +3,16 @@
 
 use std::time::Duration;
 
+use super::synth;
+use super::validate::{Row, records};
+use nicforge_driver::options::Source;
+use nicforge_driver::program::{self, Loaded};
+use nicforge_driver::{Failure, Runtime, design, targets};
 use nicforge_ir::{Program, Verified};
 use nicforge_run::rtl::RtlProgram;
 use nicforge_run::synth::Area;
 use nicforge_run::temp::Folder;
 use nicforge_target::area::AreaCosts;
-
-use super::validate::{Row, records};
-use super::{fpga, matrix, synth};
-use crate::args::Source;
-use crate::context::{Failure, Runtime};
-use crate::program::{self, Loaded};
 
 macro_rules! examples {
     ($($name:literal),* $(,)?) => {
@@ -98,16 +97,16 @@ fn design(
     area: &AreaCosts,
 ) -> Result<RtlProgram, Failure> {
     match engines {
-        Some(count) => fpga::of_engines(program, count, area),
-        None => fpga::with_engines(program, 1, area),
+        Some(count) => design::of_engines(program, count, area),
+        None => design::with_engines(program, 1, area),
     }
 }
 
 /// Estimate and result of every example that yosys has been run on.
 pub fn rows() -> Result<Vec<Row>, Failure> {
     let runtime = Runtime::unpack()?;
-    let target = matrix::find(TARGET)?;
-    let device = synth::costs(&target)?;
+    let target = targets::find(TARGET)?;
+    let device = design::costs(&target)?;
     let mut rows = Vec::new();
     for fields in records(YOSYS) {
         let [name, _, sites, memory, flip_flops, half_brams, _, dsps, _] = fields[..] else {
@@ -121,7 +120,7 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
         };
         let loaded = load(program, text, &runtime)?;
         let design = design(&loaded.program, engines, device)?;
-        let estimate = synth::estimate(&loaded.program, &design, device)?;
+        let estimate = design::estimate(&loaded.program, &design, device)?;
         let number = |text: &str| text.parse::<f64>().unwrap_or(f64::NAN);
         let mut row = |metric, published, ours| {
             let calibrated = FACTORS.contains(&metric) && FITTED.contains(&name);
@@ -212,8 +211,8 @@ fn area(name: &str, runtime: &Runtime, limit: Option<Duration>) -> Result<Area, 
     let (program, engines) = engines_of(name);
     if let Some((_, text)) = EXAMPLES.iter().find(|(known, _)| *known == program) {
         let loaded = load(program, text, runtime)?;
-        let target = matrix::find(TARGET)?;
-        let design = design(&loaded.program, engines, synth::costs(&target)?)?;
+        let target = targets::find(TARGET)?;
+        let design = design(&loaded.program, engines, design::costs(&target)?)?;
         return synth::area(&design, limit);
     }
     let dir = Folder::new("validate-fpga").map_err(Failure::temporary)?;

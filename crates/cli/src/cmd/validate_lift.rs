@@ -4,15 +4,15 @@
 use std::path::Path;
 use std::time::Instant;
 
+use super::{below, lifted};
+use crate::args::{self, Validate};
+use crate::out;
+use crate::text::table;
+use nicforge_driver::compare::Agreement;
+use nicforge_driver::verify::kernel;
+use nicforge_driver::{Failure, Runtime, stop};
 use nicforge_target::{Target, support};
 use serde_json::{Value, json};
-
-use super::compare::Agreement;
-use super::{below, lifted, verify};
-use crate::args::{self, Validate};
-use crate::context::{Failure, Runtime};
-use crate::text::table;
-use crate::{interrupt, out};
 
 /// What became of a program.
 struct Row {
@@ -50,7 +50,7 @@ pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
             }
         };
         for (function, section) in programs {
-            if interrupt::stopped() {
+            if stop::stopped() {
                 break;
             }
             if section.starts_with("xdp") {
@@ -105,7 +105,7 @@ fn of_program(
     };
     let program = subject.program();
     let recompiled = runtime.map(|runtime| {
-        let compared = verify::compared_in_kernel(program, program, (&events, &[]), runtime);
+        let compared = kernel::beside(program, program, (&events, &[]), runtime);
         compared.map(|(agreement, _)| agreement).map_err(because)
     });
     let takes = |target: &&Target| support::missing(program, target).is_empty();

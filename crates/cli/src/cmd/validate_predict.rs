@@ -8,16 +8,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nicforge_target::Target;
-use serde_json::{Value, json};
-
-use super::{below, plan, sim};
-use crate::args::{self, Inputs, Planning, Source, Validate};
-use crate::backend;
-use crate::context::{Failure, Runtime};
-use crate::program;
+use super::below;
+use crate::args::Validate;
 use crate::text::table;
 use crate::{interrupt, out, parallel};
+use nicforge_driver::options::{Inputs, Planning, Source};
+use nicforge_driver::simulation::{self, Offered};
+use nicforge_driver::{Failure, Runtime, backend, planning, program, stop};
+use nicforge_target::Target;
+use serde_json::{Value, json};
 
 /// Simulated time of each run that looks for the greatest rate, in seconds.
 const SIMULATED: f64 = 0.5e-3;
@@ -63,20 +62,20 @@ pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
         programs.iter().flat_map(|path| targets.iter().map(move |target| (path, target))).collect();
     let done = AtomicUsize::new(0);
     let cells = parallel::each(&pairs, |(path, target)| {
-        let cell = (!interrupt::stopped()).then(|| cell(path, target, &runtime));
+        let cell = (!stop::stopped()).then(|| cell(path, target, &runtime));
         out::progress(done.fetch_add(1, Ordering::Relaxed) + 1, pairs.len());
         cell
     });
     let cells: Vec<Cell> = cells.into_iter().flatten().collect();
-    if cells.iter().all(|cell| cell.predicted.is_err()) && !interrupt::stopped() {
+    if cells.iter().all(|cell| cell.predicted.is_err()) && !stop::stopped() {
         return Err(Failure::user(format!(
             "no program of {} has a plan; name a folder of Nicforge's programs, such as examples",
             from.display()
         )));
     }
     print(&cells, args.json);
-    if interrupt::stopped() {
-        return Err(Failure { code: interrupt::STATUS, message: String::new() });
+    if stop::stopped() {
+        return Err(Failure { code: nicforge_driver::INTERRUPTED, message: String::new() });
     }
     Ok(())
 }
@@ -101,11 +100,11 @@ fn cell(path: &Path, target: &Target, runtime: &Runtime) -> Cell {
     let inputs = Inputs::default();
     let planning = Planning::default();
     let found = program::load(&source.on(target), runtime).and_then(|mut loaded| {
-        let traffic = sim::traffic(&planning, target, &loaded, &inputs, PROFILED)?;
-        plan::profile_on(&mut loaded, &traffic.entries, &traffic.before, &traffic.events)
+        let traffic = simulation::traffic(&planning, target, &loaded, &inputs, PROFILED)?;
+        planning::profile_on(&mut loaded, &traffic.entries, &traffic.before, &traffic.events)
             .map_err(Failure::user)?;
         let planning = Planning { frame: traffic.frame_bytes, ..planning.clone() };
-        plan::find(&loaded, target, &planning).map(|(plan, _)| (loaded, plan))
+        planning::find(&loaded, target, &planning).map(|(plan, _)| (loaded, plan))
     });
     let (loaded, plan) = match found {
         Ok(found) => found,
@@ -115,9 +114,10 @@ fn cell(path: &Path, target: &Target, runtime: &Runtime) -> Cell {
         }
     };
     cell.predicted = Ok((plan.predicted.rate_pps, plan.predicted.limit.clone()));
-    let run = args::Sim::of_plan(&source, &inputs, &planning, &plan, SIMULATED);
     let lossy = || "every rate loses packets".to_string();
-    let simulated = sim::greatest(&run, target, &plan, &loaded).map_err(said);
+    let simulated = Offered::planned(&planning, SIMULATED)
+        .and_then(|traffic| simulation::greatest(&traffic, &inputs, target, &plan, &loaded))
+        .map_err(said);
     cell.simulated = Some(simulated.and_then(|rate| rate.ok_or_else(lossy)));
     if let Ok(backend) = backend::of(target) {
         cell.counted =

@@ -3,6 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use super::validate::Row;
+use super::validate_alkali::{WITHIN, delivered, frames, greatest, load, row};
+use nicforge_driver::{Failure, stop, targets};
 use nicforge_ir::{InputEvent, Program, Verified};
 use nicforge_plan::{Objective, Plan};
 use nicforge_planner::assemble;
@@ -11,12 +14,6 @@ use nicforge_planner::mapping::{self, Goal};
 use nicforge_planner::search::{CANDIDATES, Found, Limits, search};
 use nicforge_target::quantity::Time;
 use nicforge_target::{OpCosts, Target, Traffic};
-
-use super::matrix;
-use super::validate::Row;
-use super::validate_alkali::{WITHIN, delivered, frames, greatest, load, row};
-use crate::context::Failure;
-use crate::interrupt;
 
 const FLOWS: u32 = 4096;
 
@@ -38,7 +35,7 @@ fn config() -> Config {
 
 fn found(program: &Verified<Program>, target: &Target, config: &Config) -> Result<Found, Failure> {
     let limits = Limits { candidates: CANDIDATES, until: None, beyond_ceiling: false };
-    search(program, target, config, Goal::Rate, limits, &interrupt::stopped)
+    search(program, target, config, Goal::Rate, limits, &stop::stopped)
         .map_err(|e| Failure::user(e.to_string()))
 }
 
@@ -46,7 +43,7 @@ fn found(program: &Verified<Program>, target: &Target, config: &Config) -> Resul
 fn iterations(rows: &mut Vec<Row>) -> Result<(), Failure> {
     let program = load("nf_chain")?;
     for (nic, published) in [("bluefield2", 13.0), ("agilio-cx", 26.0)] {
-        let found = found(&program, &matrix::find(nic)?, &config())?;
+        let found = found(&program, &targets::find(nic)?, &config())?;
         let mut best = 0.0;
         for step in &found.steps {
             if step.best_pps > best {
@@ -68,7 +65,7 @@ fn iterations(rows: &mut Vec<Row>) -> Result<(), Failure> {
 /// All replica counts of the best three-stage pipeline on one island, simulated under overload.
 fn island(rows: &mut Vec<Row>) -> Result<(), Failure> {
     let program = load("nf_chain")?;
-    let mut target = matrix::find("agilio-cx")?;
+    let mut target = targets::find("agilio-cx")?;
     target.units[0].count = target.units[0].per_island.unwrap_or(target.units[0].count);
     let config = config();
     let mut found = found(&program, &target, &config)?;
@@ -89,7 +86,7 @@ fn island(rows: &mut Vec<Row>) -> Result<(), Failure> {
                 // Fewer replicas of anything are never better.
                 let full = (0..3).all(|s| !allowed(s, replicas[s] + 1))
                     || replicas.iter().sum::<u32>() == most;
-                if !full || (0..3).any(|s| !allowed(s, replicas[s])) || interrupt::stopped() {
+                if !full || (0..3).any(|s| !allowed(s, replicas[s])) || stop::stopped() {
                     continue;
                 }
                 let Some(mapping) =
@@ -193,7 +190,7 @@ fn wrong_costs(rows: &mut Vec<Row>) -> Result<(), Failure> {
     let program = load("nf_chain")?;
     let traffic = frames("nf_chain", FLOWS);
     for nic in ["bluefield2", "agilio-cx"] {
-        let target = matrix::find(nic)?;
+        let target = targets::find(nic)?;
         let mut known: BTreeMap<String, f64> = BTreeMap::new();
         let mut measure = |wrong: &Target| -> Result<f64, Failure> {
             let (plan, line) = planned(&program, wrong, &config())?;
@@ -219,7 +216,7 @@ fn wrong_costs(rows: &mut Vec<Row>) -> Result<(), Failure> {
         };
         let mut shares: Vec<f64> = Vec::new();
         for (what, wrong) in wrong_targets(&target) {
-            if interrupt::stopped() {
+            if stop::stopped() {
                 return Ok(());
             }
             let share = measure(&wrong)? / right;
@@ -260,7 +257,7 @@ const SWITCHES: [Switch; 4] = [
 
 /// What optimisations are worth with one flow, where the slowest stage decides.
 fn switches(rows: &mut Vec<Row>) -> Result<(), Failure> {
-    let target = matrix::find("agilio-cx")?;
+    let target = targets::find("agilio-cx")?;
     let program = load("flextoe_rx")?;
     let traffic: Vec<InputEvent> = frames("flextoe_rx", 1);
     let of = |switch: Option<fn(&mut Config)>| -> Result<f64, Failure> {
@@ -283,7 +280,7 @@ fn switches(rows: &mut Vec<Row>) -> Result<(), Failure> {
 /// The paper's example of values that share bytes of the context: 16, 16 and 32 bits that never
 /// live together.
 fn context(rows: &mut Vec<Row>) -> Result<(), Failure> {
-    let target = matrix::find("bluefield2")?;
+    let target = targets::find("bluefield2")?;
     let program = load("context")?;
     for (what, context, published) in
         [("bytes of their own", ContextUse::Own, 64.0), ("shared bytes", ContextUse::Shared, 32.0)]

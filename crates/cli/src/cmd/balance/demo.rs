@@ -3,23 +3,22 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::{profile, program};
+use crate::text::table;
+use crate::{interrupt, out};
 use clap::{Args, ValueEnum};
 use nicforge_balance::director::meter::Mode;
 use nicforge_balance::policy::Policy;
 use nicforge_balance::policy::failover::Limits;
 use nicforge_balance::policy::gate::Gate;
 use nicforge_balance::policy::headroom::Headroom;
+use nicforge_driver::options::Inputs;
+use nicforge_driver::{Failure, stop};
 use nicforge_run::balance::demo::{self, Options, Phase, PhaseReport, vips, wire_bits};
 use nicforge_run::balance::functions::FunctionName;
 use nicforge_run::balance::{Config, heartbeat, metrics, peer};
 use nicforge_run::temp::Folder;
 use serde_json::{Value, json};
-
-use super::{profile, program};
-use crate::args::Inputs;
-use crate::context::Failure;
-use crate::text::table;
-use crate::{interrupt, out};
 
 /// `nicforge balance demo`.
 #[derive(Args)]
@@ -205,7 +204,7 @@ pub fn run(args: &Demo) -> Result<(), Failure> {
             errln!("{}", metrics::line(status));
         }
     };
-    let reports = demo::run(&options, policy, &mut tell, &interrupt::stopped)
+    let reports = demo::run(&options, policy, &mut tell, &stop::stopped)
         .map_err(|e| Failure::of(e.fault(), e))?;
     if args.json {
         let list: Vec<Value> = reports.iter().map(to_json).collect();

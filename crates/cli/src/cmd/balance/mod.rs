@@ -13,7 +13,7 @@ mod sim;
 
 use clap::{Args, Subcommand};
 
-use crate::context::Failure;
+use nicforge_driver::Failure;
 
 /// `nicforge balance`.
 #[derive(Args)]

@@ -11,8 +11,7 @@ use nicforge_balance::policy::{Fixed, Policy};
 use nicforge_balance::profile::Profile;
 use nicforge_balance::sim::limit::{largest_within, nic_p99_us};
 use nicforge_balance::traffic::LINE_GBPS;
-
-use crate::context::Failure;
+use nicforge_driver::Failure;
 
 /// Which policy chooses the threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

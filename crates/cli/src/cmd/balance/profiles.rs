@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use nicforge_balance::profile::{self, Profile};
-
-use crate::context::Failure;
+use nicforge_driver::Failure;
 
 /// A built-in profile, or a file that `nicforge balance profile` wrote.
 pub fn find(name: &str) -> Result<Profile, Failure> {

@@ -2,15 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::out;
+use nicforge_driver::options::{Inputs, Source};
+use nicforge_driver::program::{check, load, lower};
+use nicforge_driver::{Failure, Runtime, events};
 use nicforge_ir::text;
 use nicforge_run::balance::program::{Compiled, Requests};
 use nicforge_run::control;
 use nicforge_run::host::{HostProgram, Watch};
-
-use crate::args::{Inputs, Source};
-use crate::context::{Failure, Runtime};
-use crate::program::{check, load, lower};
-use crate::{events, out};
 
 /// Compiles a program once for both sides into `folder`: its requests, and the arguments by which a
 /// side finds it.

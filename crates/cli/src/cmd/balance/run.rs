@@ -3,18 +3,17 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::policies::{self, PolicyName};
+use super::profiles;
+use crate::interrupt;
 use clap::{Args, ValueEnum};
 use nicforge_balance::director::Vip;
 use nicforge_balance::director::meter::Mode;
 use nicforge_balance::policy::failover::Limits;
+use nicforge_driver::{Failure, stop};
 use nicforge_run::balance::daemon::{Daemon, PERIOD_NS};
 use nicforge_run::balance::heartbeat::Receiver;
 use nicforge_run::balance::{Balancer, Config, Interfaces, control, metrics};
-
-use super::policies::{self, PolicyName};
-use super::profiles;
-use crate::context::Failure;
-use crate::interrupt;
 
 /// `nicforge balance run`.
 #[derive(Args)]
@@ -153,7 +152,7 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     let start = Instant::now();
     let mut told = start;
     let most = args.seconds.map(Duration::from_secs_f64);
-    while !interrupt::stopped() && most.is_none_or(|most| start.elapsed() < most) {
+    while !stop::stopped() && most.is_none_or(|most| start.elapsed() < most) {
         daemon.step(start.elapsed().as_nanos() as u64 + 1).map_err(environment)?;
         if server.poll(&mut daemon) {
             break;

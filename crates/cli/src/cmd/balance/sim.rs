@@ -2,6 +2,10 @@
 
 use std::path::PathBuf;
 
+use super::policies::{self, PolicyName};
+use super::{chart, profiles};
+use crate::out;
+use crate::text::table;
 use clap::{Args, ValueEnum};
 use nicforge_balance::director::meter::Mode;
 use nicforge_balance::policy::Fixed;
@@ -9,13 +13,8 @@ use nicforge_balance::profile::Profile;
 use nicforge_balance::sim::station::Sleep;
 use nicforge_balance::sim::{Director, Report, Scenario, System, simulate};
 use nicforge_balance::traffic::{self, LINE_GBPS, Law, Trace};
+use nicforge_driver::Failure;
 use serde_json::{Value, json};
-
-use super::policies::{self, PolicyName};
-use super::{chart, profiles};
-use crate::context::Failure;
-use crate::out;
-use crate::text::table;
 
 /// Where a published workload's law comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

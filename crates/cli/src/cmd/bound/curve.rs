@@ -4,13 +4,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nicforge_bound::analysis::Options;
-use nicforge_bound::search::By;
-
 use super::report::name;
-use crate::context::Failure;
 use crate::out;
 use crate::text::si;
+use nicforge_bound::analysis::Options;
+use nicforge_bound::search::By;
+use nicforge_driver::Failure;
 
 /// Bounds of the blocks as they stand are printed if unrolling takes longer than this.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -2,16 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use nicforge_bound::analysis::Report;
-use nicforge_bound::search::By;
-use nicforge_isa::object::{self, Program};
-use serde_json::{Value, json};
-
 use super::load;
 use crate::args::Bound;
-use crate::context::Failure;
 use crate::text::{si, table};
 use crate::{interrupt, out};
+use nicforge_bound::analysis::Report;
+use nicforge_bound::search::By;
+use nicforge_driver::{Failure, stop};
+use nicforge_isa::object::{self, Program};
+use serde_json::{Value, json};
 
 /// Most time of one program, if no other is given; with reading and translating it ends in ten.
 const TIMEOUT: Duration = Duration::from_secs(7);
@@ -37,7 +36,7 @@ pub fn run(args: &Bound) -> Result<(), Failure> {
     interrupt::stop_in_order();
     let mut rows = Vec::new();
     for program in &parsed.programs {
-        if interrupt::stopped() {
+        if stop::stopped() {
             break;
         }
         let start = Instant::now();

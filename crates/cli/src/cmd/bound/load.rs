@@ -3,6 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::suppose;
+use crate::args::{Bound, BoundTarget};
+use crate::cmd::spin::{build, handlers};
+use crate::out;
 use nicforge_bound::air::Lowered;
 use nicforge_bound::graph::{Graph, Place};
 use nicforge_bound::naive::Walked;
@@ -12,6 +16,8 @@ use nicforge_bound::unit::Unit;
 use nicforge_bound::witness::Witness;
 use nicforge_bound::{ebpf, nfp, replay, rv};
 use nicforge_codegen::{LineStyle, xdp};
+use nicforge_driver::options::{Loader, Source};
+use nicforge_driver::{Failure, Runtime, program, targets};
 use nicforge_ir::{self as ir, Verified};
 use nicforge_isa::lower::{self, Driver};
 use nicforge_isa::nfp::cost;
@@ -21,13 +27,6 @@ use nicforge_lift::Chain;
 use nicforge_run::compile;
 use nicforge_run::spin::Layout;
 use nicforge_target::Target;
-
-use super::suppose;
-use crate::args::{Bound, BoundTarget, Loader, Source};
-use crate::cmd::matrix;
-use crate::cmd::spin::{build, handlers};
-use crate::context::{Failure, Runtime};
-use crate::{out, program};
 
 /// What is analysed.
 pub struct Subject {
@@ -122,7 +121,7 @@ pub fn load(args: &Bound) -> Result<Subject, Failure> {
         return Err(Failure::usage("--driver is for --target agilio-xdp".to_string()));
     }
     if let BoundTarget::Described(target) = &args.target {
-        let target = matrix::find(target)?;
+        let target = targets::find(target)?;
         let start = std::fs::File::open(path).and_then(|file| {
             let mut start = Vec::new();
             let read = std::io::Read::read_to_end(&mut std::io::Read::take(file, 20), &mut start);
@@ -203,7 +202,7 @@ fn plain(path: &Path, define: &[String]) -> Source {
 /// A Nicforge program, or an object, as XDP program: the object that `build` writes.
 pub fn generated(source: &Source) -> Result<Vec<u8>, Failure> {
     let runtime = Runtime::unpack()?;
-    let loaded = program::load(&source.on(&matrix::find("xdp")?), &runtime)?;
+    let loaded = program::load(&source.on(&targets::find("xdp")?), &runtime)?;
     out::notes(&loaded.warnings);
     let lowered = program::lower(&loaded.program)?;
     let artifact = xdp::generate(&lowered, LineStyle::Directives)

@@ -16,17 +16,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::args::{Bound, BoundBy, BoundEmit, BoundMethod, RequiredRate};
+use crate::{interrupt, out};
 use nicforge_bound::analysis::{self, Options, PathReport, Report};
 use nicforge_bound::graph::Graph;
 use nicforge_bound::method::{Method, Step};
 use nicforge_bound::naive;
 use nicforge_bound::search::{By, Machine};
+use nicforge_driver::{Failure, stop};
 use nicforge_isa::nfp;
 use nicforge_run::pcap;
-
-use crate::args::{Bound, BoundBy, BoundEmit, BoundMethod, RequiredRate};
-use crate::context::Failure;
-use crate::{interrupt, out};
 
 use curve::Curve;
 use load::Subject;
@@ -199,7 +198,7 @@ fn analyse_graph(
     let result = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                stop.store(interrupt::stopped(), Ordering::Relaxed);
+                stop.store(stop::stopped(), Ordering::Relaxed);
                 if let Some(heard) = heard {
                     heard.lock().unwrap_or_else(PoisonError::into_inner).print();
                 }

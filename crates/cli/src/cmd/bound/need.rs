@@ -5,12 +5,11 @@
 //! other resource out of the way: by one core so slow that only it counts, and by cores without
 //! end.
 
-use nicforge_bound::analysis::Options;
-use nicforge_bound::search::By;
-
 use super::load::Subject;
 use crate::args::{Bound, RequiredRate};
-use crate::context::Failure;
+use nicforge_bound::analysis::Options;
+use nicforge_bound::search::By;
+use nicforge_driver::Failure;
 
 /// Cores at which nothing else counts, and cores that never count.
 const SLOW: f64 = 1e-9;

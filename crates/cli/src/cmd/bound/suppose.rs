@@ -1,6 +1,6 @@
 //! `--what-if`: packet fields, bytes and sizes that are supposed, and kinds of maps.
 
-use crate::context::Failure;
+use nicforge_driver::Failure;
 
 /// What is supposed.
 #[derive(Debug, Default, PartialEq, Eq)]

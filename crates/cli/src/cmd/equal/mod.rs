@@ -10,14 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nicforge_bound::equal::{self, Report};
-use nicforge_isa::object::Map;
-use nicforge_run::xdp::{LARGEST_TEST_FRAME, SMALLEST_FRAME};
-
 use super::bound;
 use crate::args::Verify;
-use crate::context::Failure;
 use crate::{interrupt, out};
+use nicforge_bound::equal::{self, Report};
+use nicforge_driver::{Failure, stop};
+use nicforge_isa::object::Map;
+use nicforge_run::xdp::{LARGEST_TEST_FRAME, SMALLEST_FRAME};
 
 use kernel::Checked;
 use report::View;
@@ -69,8 +68,8 @@ pub fn run(args: &Verify) -> Result<(), Failure> {
         );
         *result.open.entry(reason).or_default() += 1;
     }
-    if interrupt::stopped() {
-        return Err(Failure { code: interrupt::STATUS, message: String::new() });
+    if stop::stopped() {
+        return Err(Failure { code: nicforge_driver::INTERRUPTED, message: String::new() });
     }
     if let (Some(file), Some(example)) = (&args.proof.out, &result.example) {
         bound::write_pcap(file, vec![example.world.packet.clone()])?;
@@ -116,7 +115,7 @@ fn watched<T: Send>(work: impl FnOnce(&Arc<AtomicBool>) -> T + Send) -> T {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                stop.store(interrupt::stopped(), Ordering::Relaxed);
+                stop.store(stop::stopped(), Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(20));
             }
         });

@@ -5,19 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use crate::cmd::bound::load;
 use nicforge_bound::analysis::{self, Options};
 use nicforge_bound::ebpf;
 use nicforge_bound::equal::Side;
 use nicforge_bound::method::Method;
 use nicforge_bound::search::By;
+use nicforge_driver::options::Source;
+use nicforge_driver::{Failure, program};
 use nicforge_isa::object;
 use nicforge_lift::Chain;
 use nicforge_run::xdp::Loader;
-
-use crate::args::Source;
-use crate::cmd::bound::load;
-use crate::context::Failure;
-use crate::program;
 
 /// Most time for the guarantee of a version.
 const GUARANTEE: Duration = Duration::from_secs(2);

@@ -1,11 +1,10 @@
 //! What a run of a simulated design says: cycles, waits, latencies, and what stages counted.
 
 use nicforge_codegen::rtl::{Form, Stage};
+use nicforge_driver::program::Loaded;
 use nicforge_run::rtl::{RtlProgram, RtlStats};
 use nicforge_target::Target;
 use serde_json::{Value, json};
-
-use crate::program::Loaded;
 
 /// The clock of a design: that of the target's first units.
 fn clock(target: &Target) -> f64 {

@@ -4,13 +4,12 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::summary::Summary;
+use nicforge_driver::Failure;
+use nicforge_driver::stop::{STOP, stopped};
 use nicforge_ir::{Program, TableBackend};
 use nicforge_run::socket::{ControlTarget, Server};
 use serde_json::Value;
-
-use super::summary::Summary;
-use crate::context::Failure;
-use crate::interrupt::{STOP, stopped};
 
 struct Held<'a> {
     program: &'a Program,

@@ -5,7 +5,16 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::reload::{self, Controlled};
+use super::summary::Summary;
+use super::watch::Watch;
+use crate::args::Run;
+use crate::text;
 use nicforge_codegen::LineStyle;
+use nicforge_driver::compare::describe;
+use nicforge_driver::program::{self, Loaded};
+use nicforge_driver::stop::{STOP, stopped};
+use nicforge_driver::{Failure, Runtime, color, events, pipelines};
 use nicforge_ir::{Op, Output, Program};
 use nicforge_run::attach::HostSocket;
 use nicforge_run::dev::{DevOptions, DevSession, DevStats, InterfaceChange};
@@ -16,17 +25,6 @@ use nicforge_run::xdp::attach::index_of;
 use nicforge_run::xdp::device::takes_vlan_tags;
 
 use nicforge_target::Target;
-
-use super::reload::{self, Controlled};
-use super::summary::Summary;
-use super::watch::Watch;
-use crate::args::Run;
-use crate::cmd::compare::describe;
-use crate::cmd::pipelines;
-use crate::context::{Failure, Runtime, no_color};
-use crate::interrupt::{STOP, stopped};
-use crate::program::{self, Loaded};
-use crate::{events, text};
 
 /// What changes while a program runs on interfaces.
 pub struct State {
@@ -73,7 +71,7 @@ pub fn run(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Re
     // Attached: what is only needed for that is given up.
     let given_up = privilege::give_up(args.host_socket.is_some());
     given_up.map_err(|e| Failure::environment(format!("cannot give up privileges: {e}")))?;
-    no_color();
+    color::set(false);
     hidden_tags(source, &args.dev);
     let mut server = Server::start(&source.name).map_err(|e| Failure::of(e.fault(), e))?;
     errln!("{} runs on {}; Ctrl-C ends", source.name, args.dev.join(", "));

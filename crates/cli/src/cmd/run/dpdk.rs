@@ -1,18 +1,16 @@
 //! A capture through a planned pipeline in a process.
 
+use super::summary::{Promised, Summary, TableSize};
+use crate::args::Run;
+use nicforge_driver::backend::Pipelined;
+use nicforge_driver::compare::{Agreement, describe};
+use nicforge_driver::pipelines::{self, Job};
+use nicforge_driver::program::Loaded;
+use nicforge_driver::{Failure, events};
 use nicforge_ir::{Input, Output};
 use nicforge_run::dpdk::DpdkRun;
 use nicforge_target::Target;
 use serde_json::{Value, json};
-
-use super::summary::{Promised, Summary, TableSize};
-use crate::args::Run;
-use crate::backend::Pipelined;
-use crate::cmd::compare::{Agreement, describe};
-use crate::cmd::pipelines::{self, Job};
-use crate::context::Failure;
-use crate::events;
-use crate::program::Loaded;
 
 /// Plans, builds, runs and reports, with the interpreter beside it.
 pub fn run(
@@ -27,7 +25,8 @@ pub fn run(
     list.retain(|event| backend.takes(event));
     let left_out = all - list.len();
     let entries = events::tables(&args.inputs, program, &loaded.path)?;
-    let mut job = pipelines::job(backend, target, &args.planned, &loaded.program)?;
+    let mut job =
+        pipelines::job(backend.has_processes(target), target, &args.planned, &loaded.program)?;
     let (run, differences) = backend.compare(target, &mut job, &loaded.program, &entries, &list)?;
     let how = backend.stands_in(target).map_or(String::new(), |how| format!("; {how}"));
     let setting = format!(

@@ -15,11 +15,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use nicforge_driver::Failure;
 use nicforge_ir::interp::{Interp, NoTrace, Pending};
 use nicforge_ir::{EventId, Input, InputEvent, Output, Program, Room, Side};
 use nicforge_util::Random;
-
-use crate::context::Failure;
 
 /// A way between two sides; `true` is the host.
 type Link = (bool, bool);

@@ -3,27 +3,20 @@
 
 use std::time::Duration;
 
-use nicforge_codegen::{LineStyle, XdpArtifact, xdp};
+use super::control;
+use super::summary::Summary;
+use crate::args::Run;
+use nicforge_codegen::{LineStyle, xdp};
+use nicforge_driver::program::{self, Loaded, lower, unsupported};
+use nicforge_driver::stop::stopped;
+use nicforge_driver::{Failure, Runtime, compare, cost, events};
 use nicforge_ir::interp::Interp;
-use nicforge_ir::{Input, InputEvent, Output, Program};
-use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_ir::{Output, Program};
+use nicforge_run::compile::Mode;
 use nicforge_run::live::{LARGEST_WINDOW, LiveOptions, LiveOutputs, LiveRun, Session};
-use nicforge_run::xdp::bench::{FrameCost, bench};
-use nicforge_run::xdp::{LoadOptions, Loaded as Kernel, SMALLEST_FRAME, XdpError};
+use nicforge_run::xdp::XdpError;
 
 use nicforge_target::Target;
-
-use super::control;
-use super::summary::{Cost, Summary};
-use crate::args::Run;
-use crate::cmd::{compare, rates};
-use crate::context::{Failure, Runtime};
-use crate::interrupt::stopped;
-use crate::program::{Loaded, lower, unsupported};
-use crate::{events, program};
-
-/// Packets whose cost is measured.
-const SAMPLED: usize = 32;
 
 /// Loads, runs, compares, measures and reports.
 pub fn run(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure> {
@@ -73,7 +66,7 @@ pub fn run(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Re
         }
     }
     if !summary.stopped {
-        summary.cost = cost(&compiled, &artifact, &list, &entries)?;
+        summary.cost = cost::cost(&compiled, &artifact, &list, &entries)?;
     }
     summary.show(source, args.json, args.metrics);
     if args.hold {
@@ -141,49 +134,4 @@ pub fn print_events(program: &Program, streams: &nicforge_run::live::Streams) {
     streams.copies.iter().for_each(|output| show(output.clone()));
     streams.stack.iter().for_each(|frame| show(Output::Stack { frame: frame.clone() }));
     streams.host.iter().for_each(|output| show(output.clone()));
-}
-
-/// What a packet costs: a sample of the capture through the kernel's test run, on a fresh copy of
-/// the program.
-pub fn cost(
-    program: &Program,
-    artifact: &XdpArtifact,
-    list: &[InputEvent],
-    entries: &[(nicforge_ir::TableId, nicforge_ir::Entry)],
-) -> Result<Option<Cost>, Failure> {
-    let frames: Vec<Vec<u8>> = list
-        .iter()
-        .step_by((list.len() / SAMPLED).max(1))
-        .filter_map(|event| match &event.input {
-            Input::Net { frame, .. } if (SMALLEST_FRAME..3000).contains(&frame.len()) => {
-                Some(frame.clone())
-            }
-            _ => None,
-        })
-        .take(SAMPLED)
-        .collect();
-    if frames.is_empty() {
-        return Ok(None);
-    }
-    let runtime = Runtime::unpack()?;
-    let includes = runtime.target_headers("xdp");
-    let fail = |e: XdpError| crate::program::kernel_failure(program, e);
-    let object = compile_bpf(&program.name, &artifact.source, Mode::Live, &includes)
-        .map_err(|e| Failure::of(e.fault(), e))?;
-    let options = LoadOptions { mode: Mode::Live, ifindex: Vec::new() };
-    let fresh = Kernel::load(program, artifact, &object, &options).map_err(fail)?;
-    let mut tables = fresh.tables();
-    if events::fill(&mut tables, entries).is_err() {
-        return Ok(None);
-    }
-    let costs = bench(&fresh, &frames, 2000, &includes).map_err(fail)?;
-    let mean =
-        |of: &dyn Fn(&FrameCost) -> f64| costs.iter().map(of).sum::<f64>() / costs.len() as f64;
-    Ok(Some(Cost {
-        mean_ns: mean(&|c| c.ns.max(0.0)),
-        worst_ns: costs.iter().map(|c| c.ns).fold(0.0, f64::max),
-        harness_ns: mean(&|c| c.harness_ns),
-        packets: costs.len(),
-        most_instructions: rates::most_instructions(&object),
-    }))
 }

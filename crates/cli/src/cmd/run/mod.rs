@@ -13,13 +13,14 @@ mod reload;
 pub(super) mod summary;
 mod watch;
 
-pub use live::cost;
+use nicforge_driver::backend::{self, Backend, Chosen};
+use nicforge_driver::options::Planning;
+use nicforge_driver::{Failure, Loaded, Runtime, pipelines, program, tune};
+use nicforge_target::Target;
 
-use super::tune;
-use crate::args::{Planning, Run};
-use crate::backend::{self, Chosen};
-use crate::context::{Failure, Runtime};
-use crate::{interrupt, out, program};
+use super::{fpga, tuned};
+use crate::args::Run;
+use crate::{interrupt, out};
 
 /// Runs the program as asked and prints what happened.
 pub fn run(mut args: Run) -> Result<(), Failure> {
@@ -52,10 +53,9 @@ pub fn run(mut args: Run) -> Result<(), Failure> {
     }
     if let Some(most) = args.tune {
         let (planning, apart) = (Planning::default(), args.planned.host_process);
-        let tuned =
-            tune::tune(&loaded, &target, &planning, &args.source, &args.inputs, most, apart)?;
+        let tuned = tune::tune(&loaded, &target, &planning, &args.inputs, most, apart)?;
         if !args.json {
-            tuned.print();
+            tuned::print(&tuned);
         }
         args.planned.candidate = Some(tuned.best);
     }
@@ -63,5 +63,36 @@ pub fn run(mut args: Run) -> Result<(), Failure> {
         // A simulation is a process of its own and has nothing to clean up.
         interrupt::stop_in_order();
     }
-    backend.run(&target, &args, &loaded, runtime)
+    if backend.is_hardware() {
+        return fpga::run(&target, &args, &loaded);
+    }
+    match backend.pipelined() {
+        Some(workers) if workers.has_ports() && !args.dev.is_empty() => {
+            ports::run(&target, &args, &loaded)
+        }
+        Some(workers) => dpdk::run(workers, &target, &args, &loaded),
+        None => in_kernel(backend, &target, &args, &loaded, runtime),
+    }
+}
+
+/// Runs a program in this machine's kernel: on interfaces, or on a capture in one stage or several.
+fn in_kernel(
+    backend: &dyn Backend,
+    target: &Target,
+    args: &Run,
+    loaded: &Loaded,
+    runtime: Runtime,
+) -> Result<(), Failure> {
+    backend.takes(target, &loaded.program)?;
+    let staged = pipelines::asked(&args.planned) || pipelines::split(&loaded.program, target);
+    if args.watch && staged {
+        return Err(Failure::usage(
+            "--watch replaces a program of one stage; leave out --plan and --candidate, and handlers on the host",
+        ));
+    }
+    match args.dev.is_empty() {
+        false => dev::run(target, args, loaded, runtime),
+        true if staged => planned::run(target, args, loaded, runtime),
+        true => live::run(target, args, loaded, runtime),
+    }
 }

@@ -1,19 +1,17 @@
 //! A capture through a planned program in the kernel: stages on several CPUs, and the interpreter
 //! beside them.
 
+use super::summary::Promised;
+use super::{control, live};
+use crate::args::Run;
+use nicforge_driver::program::Loaded;
+use nicforge_driver::verify::kernel;
+use nicforge_driver::{Failure, Runtime, events, pipelines};
 use nicforge_ir::InputEvent;
 use nicforge_run::compile::Mode;
 use nicforge_run::live::{Crossed, LiveOutputs, StageReport};
 use nicforge_target::Target;
 use serde_json::{Value, json};
-
-use super::summary::Promised;
-use super::{control, live};
-use crate::args::Run;
-use crate::cmd::{pipelines, verify_xdp};
-use crate::context::{Failure, Runtime};
-use crate::events;
-use crate::program::Loaded;
 
 /// Plans, loads, runs, compares and reports.
 pub fn run(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure> {
@@ -24,12 +22,12 @@ pub fn run(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Re
         return Err(Failure::usage("a planned run needs --plan or --candidate"));
     };
     let reference = job.room_for_shards(target, source, &entries, &list)?;
-    let mut session = verify_xdp::session(source, target, &job, &entries, &runtime, Mode::Record)?;
-    let mut result = verify_xdp::live(&mut session, &list)?;
+    let mut session = kernel::session(source, target, &job, &entries, &runtime, Mode::Record)?;
+    let mut result = kernel::live(&mut session, &list)?;
     if !result.report.stopped {
         // Recording is not what a packet costs: times are those of a second run without it.
-        let mut plain = verify_xdp::session(source, target, &job, &entries, &runtime, Mode::Live)?;
-        let timed = verify_xdp::live(&mut plain, &list)?;
+        let mut plain = kernel::session(source, target, &job, &entries, &runtime, Mode::Live)?;
+        let timed = kernel::live(&mut plain, &list)?;
         for (stage, timed) in result.report.stages.iter_mut().zip(timed.report.stages) {
             stage.ns_per_packet = timed.ns_per_packet;
         }
@@ -47,7 +45,7 @@ pub fn run(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Re
     summary.promised = Promised::of(&job.plan, source, target);
     let mut tables = session.loaded().tables();
     summary.read_tables(source, &tables)?;
-    summary.agreement = Some(verify_xdp::agreement(&reference, &entries, &result, &session)?);
+    summary.agreement = Some(kernel::agreement(&reference, &entries, &result, &session)?);
     if let LiveOutputs::Streams(streams) = &result.outputs {
         if args.events {
             live::print_events(source, streams);

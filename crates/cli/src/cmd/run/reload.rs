@@ -3,20 +3,20 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::dev::State;
+use super::watch::Watch;
+use crate::args::Run;
+use crate::cmd::reload::tables as tables_text;
+use crate::out;
+use nicforge_driver::options::{Inputs, Source};
+use nicforge_driver::program::{self, Built, Loaded, build_live};
+use nicforge_driver::stop::STOP;
+use nicforge_driver::{Failure, Runtime, events};
 use nicforge_ir::{Program, TableBackend};
 use nicforge_run::dev::{DevSession, TableChange};
 use nicforge_run::socket::{ControlTarget, Request};
 use nicforge_run::xdp::Tables;
 use serde_json::{Value, json};
-
-use super::dev::State;
-use super::watch::Watch;
-use crate::args::{Inputs, Run, Source};
-use crate::cmd::reload::tables as tables_text;
-use crate::context::{Failure, Runtime};
-use crate::interrupt::STOP;
-use crate::program::{self, Built, Loaded, build_live};
-use crate::{events, out};
 
 /// What requests act on.
 pub struct Controlled<'a> {

@@ -1,15 +1,14 @@
 //! What a run reports, for people, as JSON and as Prometheus text.
 
+use crate::{out, text};
+use nicforge_driver::compare::Agreement;
+use nicforge_driver::cost::Cost;
+use nicforge_driver::{Failure, rates};
 use nicforge_ir::{Output, Program, TableBackend};
 use nicforge_plan::Plan;
 use nicforge_run::attach::AttachCounts;
 use nicforge_target::Target;
 use serde_json::{Value, json};
-
-use crate::cmd::compare::Agreement;
-use crate::cmd::rates;
-use crate::context::Failure;
-use crate::{out, text};
 
 /// Counts and measurements of a run.
 #[derive(Clone, Debug, Default)]
@@ -78,17 +77,6 @@ impl Promised {
             words: rates::words(&found),
         })
     }
-}
-
-/// Nanoseconds per packet by the kernel's test run.
-#[derive(Clone, Debug)]
-pub struct Cost {
-    pub mean_ns: f64,
-    pub worst_ns: f64,
-    pub harness_ns: f64,
-    pub packets: usize,
-    /// Instructions that no packet exceeds, and whether one takes so many.
-    pub most_instructions: Option<(u64, bool)>,
 }
 
 /// How full a table is.

@@ -1,19 +1,17 @@
 //! `nicforge check` of sPIN handlers: the compiler and headers of `spin build`, messages at lines
 //! of the user's files.
 
-use nicforge_frontend::{SourceFiles, render_all};
-use nicforge_ir::{Diagnostic, Severity, SourceFile, Span};
-use nicforge_run::spin::{self, ImageOptions, Place, Said};
-use serde_json::json;
-
 use super::build::contents;
 use super::handlers::{Handlers, MACHINES};
 use super::machine::{self, Chosen};
 use crate::args::Check;
-use crate::cmd::matrix;
-use crate::codes;
-use crate::context::{Failure, Runtime, color};
 use crate::out;
+use nicforge_driver::color::color;
+use nicforge_driver::{Failure, Runtime, codes, targets};
+use nicforge_frontend::{SourceFiles, render_all};
+use nicforge_ir::{Diagnostic, Severity, SourceFile, Span};
+use nicforge_run::spin::{self, ImageOptions, Place, Said};
+use serde_json::json;
 
 /// What came of handlers on one target.
 struct Checked {
@@ -32,7 +30,7 @@ pub fn run(handlers: &Handlers, args: &Check) -> Result<(), Failure> {
     let on = |target: &str| one(handlers, target, &flags, &runtime);
     let checked = match &args.target {
         Some(name) => {
-            let targets = matrix::targets(name)?;
+            let targets = targets::named(name)?;
             targets.iter().map(|target| on(&target.name)).collect::<Result<Vec<_>, _>>()?
         }
         None => vec![guessed(handlers.machine(), on)?],

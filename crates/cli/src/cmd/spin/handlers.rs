@@ -4,10 +4,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use nicforge_driver::{Failure, program};
 use nicforge_run::spin::Api;
-
-use crate::context::Failure;
-use crate::program;
 
 /// What only files of handlers have.
 const MARKS: [&str; 3] = ["__handler__", "init_handlers", "handler_args_t"];

@@ -3,16 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
+use super::rules;
 use clap::{Args, ValueEnum};
+use nicforge_driver::Failure;
 use nicforge_isa::object::riscv::Image;
 use nicforge_run::pcap;
 use nicforge_run::spin::{Api, Load, Traffic, generate, handlers_of, read_trace};
 use nicforge_spin::machine::Machine;
 use nicforge_spin::matching::Ruleset;
 use nicforge_spin::nic::{Arrival, Handlers, MemoryRules};
-
-use super::rules;
-use crate::context::Failure;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum TrafficArg {

@@ -1,10 +1,8 @@
 //! The sPIN NIC that `--machine` names: a target with a section `[spin]`, built in or a file.
 
+use nicforge_driver::{Failure, targets};
 use nicforge_run::spin::{Api, Layout};
 use nicforge_spin::machine::Machine;
-
-use crate::cmd::matrix;
-use crate::context::Failure;
 
 /// A machine, and how images of handlers are laid out for it.
 pub struct Chosen {
@@ -14,7 +12,7 @@ pub struct Chosen {
 
 /// The machine by name or file.
 pub fn find(name: &str) -> Result<Chosen, Failure> {
-    let target = matrix::find(name)?;
+    let target = targets::find(name)?;
     let layout = Layout::of(&target).map_err(|e| Failure::user(e.to_string()))?;
     let machine = Machine::from_target(&target).map_err(|e| Failure::user(e.to_string()))?;
     Ok(Chosen { machine, layout })

@@ -17,7 +17,7 @@ mod verify;
 use clap::{Args, Subcommand};
 pub use machine::published;
 
-use crate::context::Failure;
+use nicforge_driver::Failure;
 
 /// `nicforge spin`.
 #[derive(Args)]

@@ -3,17 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::build::{self, EngineArg};
+use super::machine::{self, Chosen};
+use super::rules;
+use super::sim::{self, DatapathArg};
+use crate::interrupt;
 use clap::Args;
+use nicforge_driver::{Failure, stop};
 use nicforge_run::spin::live::{Happening, LineFaults, Live, LiveOptions, Lived, Setup};
 use nicforge_run::spin::{Lines, handlers_of};
 use nicforge_spin::nic::{Compat, HostRegion, Options};
-
-use super::build::EngineArg;
-use super::machine::{self, Chosen};
-use super::sim::DatapathArg;
-use super::{build, rules, sim};
-use crate::context::Failure;
-use crate::interrupt;
 
 /// `nicforge spin run`.
 #[derive(Args)]
@@ -150,7 +149,7 @@ pub fn run(args: Run) -> Result<(), Failure> {
     if let Some(path) = &args.device {
         errln!("programs: NICFORGE_PSPIN={}", path.display());
     }
-    let lived = live.run(&interrupt::STOP, &mut |happening| match happening {
+    let lived = live.run(&stop::STOP, &mut |happening| match happening {
         Happening::Printed { hpu, text } => outln!("[{}.{}] {text}", hpu / cores, hpu % cores),
         Happening::Fault(fault) => errln!("{fault}"),
         Happening::Dropped(why) => errln!("dropped: {why}"),

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use clap::{Args, ValueEnum};
 
-use crate::context::{Failure, Runtime};
+use nicforge_driver::{Failure, Runtime};
 
 /// A NIC whose tree others build against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -4,9 +4,8 @@
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
+use nicforge_driver::Failure;
 use nicforge_run::spin::serve;
-
-use crate::context::Failure;
 
 /// Serves the driver at the other end of standard input.
 pub fn run() -> Result<(), Failure> {

@@ -10,10 +10,10 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
+use nicforge_driver::{Failure, stop};
+
 use super::Done;
 use super::spec::Job;
-use crate::context::Failure;
-use crate::interrupt;
 
 const SCRIPT: &str = include_str!("dask.py");
 
@@ -74,7 +74,7 @@ pub fn run(
     let status = child.wait().map_err(broken)?;
     match status.code() {
         Some(0) => Ok(()),
-        _ if interrupt::stopped() => Ok(()),
+        _ if stop::stopped() => Ok(()),
         Some(UNAVAILABLE) => Err(Failure::environment(format!(
             "no Dask at {scheduler}: see above; the Python (--python) needs `distributed`, the scheduler must run"
         ))),

@@ -5,10 +5,10 @@ use std::sync::Mutex;
 use std::sync::mpsc;
 use std::time::Instant;
 
+use nicforge_driver::{Failure, stop};
+
 use super::spec::Job;
 use super::{Done, last_line, since};
-use crate::context::Failure;
-use crate::interrupt;
 
 /// Runs the jobs `todo` names, `at_a_time` beside each other. Ctrl-C reaches the processes too; no
 /// further one starts.
@@ -27,7 +27,7 @@ pub fn run(
             let sender = sender.clone();
             let (next, program) = (&next, &program);
             scope.spawn(move || {
-                while !interrupt::stopped() {
+                while !stop::stopped() {
                     let Some(job) = next.lock().unwrap_or_else(|p| p.into_inner()).next() else {
                         break;
                     };
@@ -36,7 +36,7 @@ pub fn run(
                         .args(&jobs[job].arguments)
                         .stdin(Stdio::null())
                         .output();
-                    if interrupt::stopped() {
+                    if stop::stopped() {
                         break;
                     }
                     let output = match ran {

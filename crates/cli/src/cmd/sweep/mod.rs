@@ -33,8 +33,10 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::Value;
 
-use crate::context::Failure;
+use nicforge_driver::{Failure, stop};
+
 use crate::interrupt;
+
 use spec::{Job, Spec};
 use table::{Row, Table};
 
@@ -131,7 +133,7 @@ pub fn run(args: &Sweep) -> Result<(), Failure> {
             .map_err(|e| Failure::user(format!("{}: {e}", to.display())))?;
         errln!("wrote {}", to.display());
     }
-    if interrupt::stopped() {
+    if stop::stopped() {
         errln!("interrupted; the same command goes on from here");
     }
     let failed = table.failed();

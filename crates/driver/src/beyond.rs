@@ -11,8 +11,7 @@ use std::ops::RangeInclusive;
 
 use nicforge_ir::{Entry, Input, InputEvent, Interp, Output, Program, TableId, Verified};
 
-use crate::context::Failure;
-use crate::events;
+use crate::{Failure, events};
 
 /// Events run between two copies of the interpreter's state, at least.
 const APART: usize = 64;

@@ -10,9 +10,9 @@ use nicforge_ir::{Op, Program, ReasonId, Verified};
 use nicforge_target::Target;
 use nicforge_target::spec::{Device, Feature, UnitGroup};
 
-use crate::args::Source;
-use crate::context::{Failure, Runtime};
+use crate::options::Source;
 use crate::program::{self, Loaded};
+use crate::{Failure, Runtime};
 
 impl Source {
     /// The same, read for a target.

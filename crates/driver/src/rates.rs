@@ -1,28 +1,15 @@
-//! Rates of one plan side by side: what the simulator finds, what is guaranteed, and what this
-//! machine's kernel does.
+//! The guaranteed rate of a plan.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use nicforge_bound::analysis::{Options, analyse};
-use nicforge_bound::ebpf;
 use nicforge_bound::graph::Place;
-use nicforge_bound::method::Method;
 use nicforge_bound::plan as bound;
-use nicforge_bound::search::{By, Machine};
-use nicforge_codegen::{LineStyle, xdp};
-use nicforge_ir::{Program, Verified};
-use nicforge_isa::object;
+use nicforge_ir::Program;
 use nicforge_plan::Plan;
 use nicforge_planner::{assemble, instance};
 use nicforge_target::{Target, Traffic};
 
-use super::run::cost;
-use crate::args::Inputs;
-use crate::context::Failure;
-use crate::program::Loaded;
-use crate::{events, program};
+use crate::Failure;
 
 /// The rate a plan never falls below.
 pub struct Guaranteed {
@@ -85,47 +72,4 @@ pub fn quickly(plan: &Plan, source: &Program, target: &Target) -> String {
 /// The same for a run's report.
 pub fn quick(plan: &Plan, source: &Program, target: &Target) -> Option<Guaranteed> {
     guaranteed(plan, source, target, QUICK).ok()
-}
-
-/// Packets per second of one CPU in the kernel's test run on the program's capture, on this
-/// machine; `None` without a capture.
-pub fn measured(loaded: &Loaded, inputs: &Inputs) -> Result<Option<f64>, Failure> {
-    let source: &Verified<Program> = &loaded.program;
-    let list = events::captures(inputs, source, &loaded.path)?;
-    let entries = events::tables(inputs, source, &loaded.path)?;
-    let compiled = program::lower(source)?;
-    let artifact = xdp::generate(&compiled, LineStyle::Directives)
-        .map_err(|e| program::unsupported(&compiled, &e))?;
-    let cost = cost(&compiled, &artifact, &list, &entries)?;
-    match cost {
-        // The clock of the test run has whole nanoseconds.
-        Some(cost) if cost.mean_ns < 5.0 => {
-            Err(Failure::user("a packet takes less than the kernel's clock can tell"))
-        }
-        cost => Ok(cost.map(|cost| 1e9 / cost.mean_ns)),
-    }
-}
-
-/// Instructions that no packet exceeds in the kernel, and whether one takes so many; `None` if the
-/// object has what is not bounded.
-pub fn most_instructions(object: &[u8]) -> Option<(u64, bool)> {
-    let read = object::parse(object).ok()?;
-    let [program] = &read.programs[..] else { return None };
-    let graph = ebpf::graph(program, &read.maps).ok()?;
-    let options = Options {
-        machine: Machine { base_cycles: 0.0, cores: 1.0, hz: 1.0, port_pps: None, port_bps: None },
-        sizes: (60, 1500),
-        by: vec![By::PacketRate],
-        required: None,
-        top: 0,
-        all: false,
-        unroll: None,
-        timeout: Some(QUICK),
-        given: Vec::new(),
-        method: Method::Default,
-        path: None,
-    };
-    let report = analyse(graph, &options, Arc::new(AtomicBool::new(false)), &mut |_, _| {}).ok()?;
-    let record = report.records.first()?;
-    Some((record.bound.ceil() as u64, record.exact))
 }

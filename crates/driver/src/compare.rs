@@ -7,8 +7,8 @@ use nicforge_ir::{Entry, InputEvent, Output, Program, TableBackend, TableId, jso
 use nicforge_run::live::Streams;
 use serde_json::Value;
 
-use super::align::{Pair, align};
-use crate::context::Failure;
+use crate::Failure;
+use crate::align::{Pair, align};
 
 /// How well a target's run agrees with the interpreter's.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +48,25 @@ impl Agreement {
             "does not match the reference: {} of {events} events differ, {} of {tables} tables differ",
             wrong.0, wrong.1
         )
+    }
+
+    /// How a check ends; `beyond` events were left out, since the target does not take them.
+    ///
+    /// # Errors
+    /// Something differs, or nothing was compared, which proves nothing.
+    pub fn end(&self, beyond: usize) -> Result<(), Failure> {
+        match (self.passes(), self.complete(), beyond) {
+            (true, ..) => Ok(()),
+            (_, false, _) => Err(Failure::rendered(String::new())),
+            (_, _, 0) => Err(Failure::user(
+                "nothing was compared: the captures have no packets; give others with --pcap, or \
+                 messages with --events",
+            )),
+            _ => Err(Failure::user(
+                "nothing was compared: every event is beyond what the target takes; give other \
+                 packets with --pcap",
+            )),
+        }
     }
 
     fn differ(&mut self, text: String) {

@@ -12,16 +12,17 @@ mod riscv;
 mod rtl;
 mod xdp;
 
-use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
+use std::path::PathBuf;
+
+use nicforge_ir::{Program, Verified};
 use nicforge_plan::Plan;
 use nicforge_target::{Generator, Target, UnitGroup};
 
-use crate::args::{Build, Inputs, Run, Verify};
-use crate::cmd::matrix;
-use crate::cmd::tried::Refused;
-use crate::cmd::tune::Bench;
-use crate::context::{Failure, Runtime};
-use crate::program::Loaded;
+use crate::options::{Inputs, Planned};
+use crate::tried::Refused;
+use crate::tune::Bench;
+use crate::verify::{Case, Comparison};
+use crate::{Failure, Loaded, Runtime, targets};
 
 pub use dpdk::Dpdk;
 pub use pipelined::Pipelined;
@@ -33,18 +34,34 @@ static ALL: [&dyn Backend; 6] =
 /// The reference interpreter's word on the command line.
 const REFERENCE: &str = "interp";
 
-/// A comparison: the program without a target, and as it is for this one, with packets and table
-/// contents.
-pub struct Case<'a> {
-    pub args: &'a Verify,
-    pub source: &'a Verified<Program>,
-    pub subject: &'a Verified<Program>,
-    pub events: &'a [InputEvent],
-    pub entries: &'a [(TableId, Entry)],
-    pub runtime: Runtime,
+/// The passes of a build, for targets that take a program as one stage.
+pub type Passes<'a> = &'a dyn Fn(Verified<Program>) -> Result<Verified<Program>, Failure>;
+
+/// A build that is asked for.
+pub struct Build<'a> {
+    pub planned: &'a Planned,
+    /// Text of the generated code, and no more.
+    pub text: bool,
+    /// Where it goes; a name made of the program's, if nothing is said.
+    pub output: Option<&'a PathBuf>,
+    pub passes: Passes<'a>,
 }
 
-/// A code generator with all that commands do with what it makes.
+impl Build<'_> {
+    /// The file or folder that it goes to.
+    pub fn path(&self, usual: &str) -> PathBuf {
+        self.output.cloned().unwrap_or_else(|| usual.into())
+    }
+}
+
+/// A build's result.
+pub enum Product {
+    Text(String),
+    /// A file or folder that was written, and what is in it in a few words.
+    Written(PathBuf, Option<String>),
+}
+
+/// A code generator with all that is done with what it makes.
 pub trait Backend: Sync {
     /// The word of unit groups that it is for.
     fn generates(&self) -> Generator;
@@ -74,31 +91,30 @@ pub trait Backend: Sync {
         false
     }
 
-    /// Writes generated code, or what is built of it.
+    /// The pipeline of workers that its programs are, if so.
+    fn pipelined(&self) -> Option<&dyn Pipelined> {
+        None
+    }
+
+    /// Refuses a program of which the target lacks something that stands here for it.
+    ///
+    /// # Errors
+    /// The first construct that it lacks.
+    fn takes(&self, _target: &Target, _program: &Program) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Gives the text of generated code, or writes what is built of it.
     fn build(
         &self,
         target: &Target,
-        args: &Build,
+        build: &Build,
         loaded: &Loaded,
         runtime: &Runtime,
-    ) -> Result<(), Failure>;
-
-    /// Maps a design to the device.
-    fn synthesize(&self, _target: &Target, _args: &Build, _loaded: &Loaded) -> Result<(), Failure> {
-        Err(no_design())
-    }
-
-    /// Runs a program on a capture or on interfaces.
-    fn run(
-        &self,
-        target: &Target,
-        args: &Run,
-        loaded: &Loaded,
-        runtime: Runtime,
-    ) -> Result<(), Failure>;
+    ) -> Result<Product, Failure>;
 
     /// Compares a program with the interpreter.
-    fn verify(&self, target: &Target, case: Case) -> Result<(), Failure>;
+    fn verify(&self, target: &Target, case: &Case) -> Result<Comparison, Failure>;
 
     /// Puts into a plan what only the generator knows of its price.
     fn price(
@@ -131,6 +147,20 @@ pub trait Backend: Sync {
     fn refused(&self, _target: &Target, _loaded: &Loaded, _runtime: &Runtime) -> Option<Refused> {
         None
     }
+}
+
+/// Generated files as one text, one behind the other.
+fn text(files: &[(String, String)]) -> Product {
+    let one = |(name, text): &(String, String)| format!("/* ---- {name} */\n{text}\n");
+    Product::Text(files.iter().map(one).collect())
+}
+
+/// The folder that generated files go to, made if it is missing.
+fn folder(build: &Build, program: &Program) -> Result<PathBuf, Failure> {
+    let path = build.path(&program.name);
+    std::fs::create_dir_all(&path)
+        .map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+    Ok(path)
 }
 
 /// A measured rate, if there was anything to measure on.
@@ -183,7 +213,7 @@ pub fn find(name: &str) -> Result<Option<Chosen>, Failure> {
     if name == REFERENCE {
         return Ok(None);
     }
-    let target = matrix::find(name)?;
+    let target = targets::find(name)?;
     let backend = of(&target)?;
     Ok(Some(Chosen { target, backend }))
 }
@@ -192,11 +222,6 @@ pub fn find(name: &str) -> Result<Option<Chosen>, Failure> {
 /// as they are.
 pub fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target) -> Result<(), Failure> {
     of(target).map_or(Ok(()), |backend| backend.price(plan, source, target))
-}
-
-/// What `--synth` says of programs that become no hardware.
-pub fn no_design() -> Failure {
-    Failure::usage("--synth is for designs: add --target u280")
 }
 
 #[cfg(test)]

@@ -16,9 +16,8 @@ use nicforge_planner::instance::Config;
 use nicforge_planner::search::Found;
 use nicforge_target::Target;
 
-use super::rates::{self, Guaranteed};
-use crate::context::Failure;
-use crate::interrupt;
+use crate::rates::{self, Guaranteed};
+use crate::{Failure, stop};
 
 /// What was chosen.
 pub struct Choice {
@@ -66,7 +65,7 @@ pub fn choose(
                 rest = "; the others are not even expected to be faster than that";
                 break;
             }
-            if left < LEAST_TIME || interrupt::stopped() {
+            if left < LEAST_TIME || stop::stopped() {
                 rest = "; then time was over";
                 break;
             }

@@ -8,14 +8,10 @@ use nicforge_run::dpdk::{Difference, DpdkRun};
 use nicforge_run::spin::{self, CoresProgram, LONGEST};
 use nicforge_target::{Generator, LinkKind, Scope, Target, Traffic};
 
-use super::pipelined::Pipelined;
-use super::{Counted, first};
-use crate::args::{Build, Emit, Inputs};
-use crate::cmd::build;
-use crate::cmd::pipelines::{self, Job};
-use crate::context::Failure;
-use crate::events;
-use crate::program::{self, Loaded};
+use super::{Build, Counted, Pipelined, Product, first};
+use crate::options::Inputs;
+use crate::pipelines::{self, Job};
+use crate::{Failure, Loaded, events, program};
 
 pub struct Riscv;
 
@@ -74,15 +70,14 @@ impl Pipelined for Riscv {
         Some("on simulated cores")
     }
 
-    fn files(&self, target: &Target, args: &Build, job: &Job) -> Result<(), Failure> {
+    fn files(&self, target: &Target, build: &Build, job: &Job) -> Result<Product, Failure> {
         let app = cores(job, target)?;
-        if args.emit == Emit::C {
-            return build::write_text(args, &app.artifact().files);
+        if build.text {
+            return Ok(super::text(&app.artifact().files));
         }
-        let path = build::folder(args, &job.program)?;
+        let path = super::folder(build, &job.program)?;
         app.write(&path).map_err(|e| pipelines::bare_failure(&job.program, e))?;
-        outln!("wrote {}", path.display());
-        Ok(())
+        Ok(Product::Written(path, None))
     }
 
     fn compare(

@@ -16,9 +16,9 @@ use nicforge_run::xdp::XdpError;
 use nicforge_target::Target;
 use nicforge_target::support::{self, calls_c_on_host};
 
-use crate::args::{Loader, Source};
-use crate::codes;
-use crate::context::{Failure, Runtime, color};
+use crate::color::color;
+use crate::options::{Loader, Source};
+use crate::{Failure, Runtime, codes, tried};
 
 /// A program as its author wrote it, checked.
 pub struct Loaded {
@@ -268,7 +268,7 @@ pub fn kernel_failure(program: &Program, error: XdpError) -> Failure {
             "the kernel's verifier refuses the program here",
         )
         .label(reason.clone())
-        .help(crate::cmd::tried::remedy(reason).to_string())
+        .help(tried::remedy(reason).to_string())
         .note(format!("the kernel's complete log is in {}", log_path.display()));
         return Failure::rendered(frontend::render_all(&[diagnostic], &program.files, color()));
     }

@@ -1,18 +1,11 @@
-//! What all commands share: failures with their exit status, and the runtime files this binary
-//! carries.
+//! Failures, and whose fault they are.
 
-use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use include_dir::{Dir, include_dir};
 use nicforge_run::Fault;
-use nicforge_run::temp::Folder;
 
-/// Headers for user programs and for generated code, as they were when this binary was built.
-static RUNTIME: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../runtime");
+/// Exit status of a command that was interrupted.
+pub const INTERRUPTED: u8 = 130;
 
-/// Why a command failed: the message for the user and the exit status.
+/// A failure: the message for the user, and the exit status of a command that ends with it.
 #[derive(Debug)]
 pub struct Failure {
     pub code: u8,
@@ -61,6 +54,11 @@ impl Failure {
         Failure::environment(format!("cannot make a temporary folder: {error}"))
     }
 
+    /// The user wants it to end; there is nothing to say.
+    pub fn interrupted() -> Failure {
+        Failure { code: INTERRUPTED, message: String::new() }
+    }
+
     /// Diagnostics that are rendered already.
     pub fn rendered(message: String) -> Failure {
         Failure { code: 1, message }
@@ -69,51 +67,4 @@ impl Failure {
 
 fn with_prefix(message: String) -> String {
     if message.starts_with("error") { message } else { format!("error: {message}") }
-}
-
-/// The runtime files on disk; they go away with this. Kept only while something is compiled: a
-/// process that is killed leaves them behind until the next one starts, and long runs are the ones
-/// that get killed.
-pub struct Runtime {
-    dir: Folder,
-}
-
-impl Runtime {
-    /// Unpacks what the binary carries.
-    pub fn unpack() -> Result<Runtime, Failure> {
-        let made = Folder::filled("runtime", |path| RUNTIME.extract(path));
-        let dir = made
-            .map_err(|e| Failure::environment(format!("cannot unpack the runtime headers: {e}")))?;
-        Ok(Runtime { dir })
-    }
-
-    /// The folder with all of them.
-    pub fn path(&self) -> &Path {
-        self.dir.path()
-    }
-
-    /// The folder of `nicforge.h`.
-    pub fn user_headers(&self) -> PathBuf {
-        self.dir.path().join("include")
-    }
-
-    /// Folders that generated code for `target` includes from.
-    pub fn target_headers(&self, target: &str) -> Vec<PathBuf> {
-        vec![self.dir.path().join(target)]
-    }
-}
-
-/// Set once errors may go to another terminal than ours.
-static PLAIN: AtomicBool = AtomicBool::new(false);
-
-/// From here on diagnostics are not coloured.
-pub fn no_color() {
-    PLAIN.store(true, Ordering::Relaxed);
-}
-
-/// Whether diagnostics may be coloured.
-pub fn color() -> bool {
-    !PLAIN.load(Ordering::Relaxed)
-        && std::io::stderr().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none()
 }

@@ -7,7 +7,7 @@ use nicforge_run::compile::{CompileError, Mode, compile_bpf};
 use nicforge_run::xdp::{XdpError, refusal};
 use serde_json::{Value, json};
 
-use crate::context::Runtime;
+use crate::Runtime;
 use crate::program::{self, Loaded};
 
 /// Why a program does not run in the kernel.

@@ -5,12 +5,10 @@ use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
 use nicforge_run::dpdk::{Difference, DpdkProgram, DpdkRun, Machine, verify_apart, verify_on};
 use nicforge_target::{Generator, Target};
 
-use super::pipelined::{OnPorts, Pipelined};
-use crate::args::{Build, Emit};
-use crate::cmd::pipelines::{self, Job};
-use crate::cmd::tune::{self, Bench};
-use crate::cmd::{build, run};
-use crate::context::Failure;
+use super::{Build, Pipelined, Product};
+use crate::Failure;
+use crate::pipelines::{self, Job};
+use crate::tune::{self, Bench};
 
 pub struct Dpdk;
 
@@ -27,18 +25,17 @@ impl Pipelined for Dpdk {
         Machine::of(target) == Machine::Here
     }
 
-    fn files(&self, target: &Target, args: &Build, job: &Job) -> Result<(), Failure> {
+    fn files(&self, target: &Target, build: &Build, job: &Job) -> Result<Product, Failure> {
         let app = DpdkProgram::new_on(Machine::of(target), &job.program, &job.pipeline)
             .map_err(|e| pipelines::failure(&job.program, e))?;
-        if args.emit == Emit::C {
-            return build::write(args, app.artifact().source.as_bytes());
+        if build.text {
+            return Ok(Product::Text(app.artifact().source.clone()));
         }
         let built = app.path(false).map_err(|e| pipelines::failure(&job.program, e))?;
-        let path = args.output.clone().unwrap_or_else(|| job.program.name.clone().into());
+        let path = build.path(&job.program.name);
         std::fs::copy(built, &path)
             .map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
-        outln!("wrote {}", path.display());
-        Ok(())
+        Ok(Product::Written(path, None))
     }
 
     fn compare(
@@ -64,8 +61,8 @@ impl Pipelined for Dpdk {
         ran.map_err(|e| pipelines::failure(program, e))
     }
 
-    fn ports(&self) -> Option<OnPorts> {
-        Some(run::ports::run)
+    fn has_ports(&self) -> bool {
+        true
     }
 
     fn bench(&self, target: &Target) -> Option<Bench> {

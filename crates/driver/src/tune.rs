@@ -27,14 +27,13 @@ use nicforge_run::live::Session;
 use nicforge_run::xdp::XdpError;
 use nicforge_target::Target;
 
-use super::pipelines::{self, Job};
-use super::{plan, sim, verify_xdp};
-use crate::args::{self, Inputs, Planning, Source};
 use crate::backend::{self, Dpdk, Pipelined};
-use crate::context::{Failure, Runtime};
-use crate::program::{self, Loaded};
-use crate::text::table;
-use crate::{events, interrupt};
+use crate::options::{Inputs, Planning};
+use crate::pipelines::{self, Job};
+use crate::planning as plans;
+use crate::simulation::{self, Offered};
+use crate::verify::kernel;
+use crate::{Failure, Loaded, Runtime, events, program, stop};
 
 /// Runs of each plan on this machine.
 const RUNS: usize = 3;
@@ -47,9 +46,10 @@ const SAME: f64 = 0.01;
 pub struct Tried {
     /// Its number among the search's candidates.
     pub number: usize,
-    stages: String,
-    predicted: f64,
-    measured: Result<f64, String>,
+    pub stages: String,
+    /// Packets per second.
+    pub predicted: f64,
+    pub measured: Result<f64, String>,
 }
 
 /// What measuring found.
@@ -59,8 +59,9 @@ pub struct Tuned {
     /// The fastest, its search with what was measured.
     pub plan: Plan,
     /// The model's best first.
-    tried: Vec<Tried>,
-    how: String,
+    pub tried: Vec<Tried>,
+    /// How they were measured, in words.
+    pub how: String,
 }
 
 /// Measures the `most` best plans of a search.
@@ -72,7 +73,6 @@ pub fn tune(
     loaded: &Loaded,
     target: &Target,
     planning: &Planning,
-    source: &Source,
     inputs: &Inputs,
     most: usize,
     apart: bool,
@@ -96,7 +96,7 @@ pub fn tune(
     let profiled = &*program::to_plan(loaded.profiled.as_ref().unwrap_or(&loaded.program), target)?;
     // To see plans beyond the ports' rate takes long, and one is there anyway.
     let (found, config) =
-        plan::candidates(profiled, target, planning, most > 1 || planning.all_candidates)?;
+        plans::candidates(profiled, target, planning, most > 1 || planning.all_candidates)?;
     let traffic = Traffic {
         events: events::captures(inputs, &loaded.program, &loaded.path)?,
         entries: events::tables(inputs, &loaded.program, &loaded.path)?,
@@ -112,9 +112,9 @@ pub fn tune(
                 (bench.measure)(target, &plan, program, &loaded.program, &traffic, apart)
             }
             None => {
-                let run = args::Sim::of_plan(source, inputs, planning, &plan, SIMULATED);
+                let offered = Offered::planned(planning, SIMULATED)?;
                 let lossy = || Failed::CannotRun("every rate loses packets".to_string());
-                sim::greatest(&run, target, &plan, loaded)
+                simulation::greatest(&offered, inputs, target, &plan, loaded)
                     .map_err(Failed::from)
                     .and_then(|rate| rate.ok_or_else(lossy))
             }
@@ -124,8 +124,8 @@ pub fn tune(
             Err(Failed::CannotRun(why)) => Err(why),
             Ok(rate) => Ok(rate),
         };
-        if interrupt::stopped() {
-            return Err(Failure { code: interrupt::STATUS, message: String::new() });
+        if stop::stopped() {
+            return Err(Failure::interrupted());
         }
         let slowest = plan.stages.iter().map(|stage| stage.rate_pps).fold(f64::INFINITY, f64::min);
         tried.push(Tried {
@@ -301,9 +301,9 @@ fn in_kernel(
     let runtime = Runtime::unpack()?;
     let reference = job.room_for_shards(target, source, &traffic.entries, &traffic.events)?;
     let mut session =
-        verify_xdp::session(source, target, &job, &traffic.entries, &runtime, Mode::Record)?;
-    let result = verify_xdp::live(&mut session, &traffic.events)?;
-    let agreement = verify_xdp::agreement(&reference, &traffic.entries, &result, &session)?;
+        kernel::session(source, target, &job, &traffic.entries, &runtime, Mode::Record)?;
+    let result = kernel::live(&mut session, &traffic.events)?;
+    let agreement = kernel::agreement(&reference, &traffic.entries, &result, &session)?;
     if !agreement.complete() && !result.report.stopped {
         return Err(differs(plan, agreement.differences.len()));
     }
@@ -322,13 +322,13 @@ fn in_kernel(
         .map_err(|error| failed(error.into()))?;
     let mut fastest: f64 = 0.0;
     for _ in 0..RUNS {
-        if interrupt::stopped() {
+        if stop::stopped() {
             break;
         }
         let session = Session::of_object(&job.program, &artifact, &object, Mode::Live, &headers);
         let mut session = session.map_err(failed)?;
         events::fill(&mut session.loaded().tables(), &traffic.entries)?;
-        let report = verify_xdp::live(&mut session, &traffic.events)?.report;
+        let report = kernel::live(&mut session, &traffic.events)?.report;
         let busiest = report.stages.iter().map(|stage| {
             stage.ns_per_packet * stage.packets_in as f64 / f64::from(stage.replicas.max(1))
         });
@@ -342,35 +342,6 @@ fn in_kernel(
     } else {
         Err(Failed::CannotRun("no stage had anything to do".to_string()))
     }
-}
-
-impl Tuned {
-    /// Predicted against measured.
-    pub fn print(&self) {
-        outln!("measured {}:", self.how);
-        let rows: Vec<Vec<String>> = self
-            .tried
-            .iter()
-            .map(|one| {
-                let mpps = |rate: f64| format!("{:.2}", rate / 1e6);
-                let (measured, note) = match &one.measured {
-                    Ok(rate) => (mpps(*rate), String::new()),
-                    Err(why) => (String::new(), format!("; does not run: {}", first_line(why))),
-                };
-                let mark = if one.number == self.best { "*" } else { "" };
-                let said = format!("{}{note}", one.stages);
-                vec![mark.to_string(), one.number.to_string(), mpps(one.predicted), measured, said]
-            })
-            .collect();
-        outln!(
-            "{}",
-            table(&["", "no", "predicted Mpps", "measured Mpps", "stages"], &rows).trim_end()
-        );
-    }
-}
-
-fn first_line(text: &str) -> &str {
-    text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim()
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use nicforge_ir::{Entry, InputEvent, Program, TableBackend, TableId, timers};
 use nicforge_run::pcap::{self, Frame, SourceKind};
 
-use crate::args::Inputs;
-use crate::context::Failure;
+use crate::Failure;
+use crate::options::Inputs;
 
 /// Reads the captures: those named, else `traffic.pcap` (and `host.pcap`) beside the program. The
 /// program's timers fire between their packets.

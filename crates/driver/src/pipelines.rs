@@ -15,11 +15,8 @@ use nicforge_run::spin::CoresError;
 use nicforge_target::support::calls_c_on_host;
 use nicforge_target::{Generator, Target};
 
-use super::plan;
-use crate::args::Planned;
-use crate::backend::Pipelined;
-use crate::context::Failure;
-use crate::program;
+use crate::options::Planned;
+use crate::{Failure, planning, program};
 
 /// A planned program, ready for its code generator.
 pub struct Job {
@@ -34,14 +31,14 @@ pub struct Job {
     pub exec: Option<String>,
 }
 
-/// The plan for a target whose programs are a pipeline of workers.
+/// The plan for a target whose programs are a pipeline of workers; some have processes of the host.
 pub fn job(
-    backend: &dyn Pipelined,
+    has_processes: bool,
     target: &Target,
     planned: &Planned,
     source: &Verified<Program>,
 ) -> Result<Job, Failure> {
-    if planned.host_process && !backend.has_processes(target) {
+    if planned.host_process && !has_processes {
         return Err(no_process("the others have no such processes"));
     }
     on(planned, source, target)
@@ -99,7 +96,7 @@ pub fn xdp_artifact(job: &Job, target: &Target, lines: LineStyle) -> Result<XdpA
 /// The plan for any target, to be simulated or run.
 pub fn on(planned: &Planned, source: &Verified<Program>, target: &Target) -> Result<Job, Failure> {
     let source = program::to_plan(source, target)?;
-    let plan = plan::chosen(planned, &source, target)?;
+    let plan = planning::chosen(planned, &source, target)?;
     let job = of_plan(plan, &source, planned.host_process)?;
     Ok(Job { dma: planned.dma.clone(), ..job })
 }

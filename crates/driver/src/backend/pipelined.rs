@@ -6,13 +6,12 @@ use nicforge_plan::Plan;
 use nicforge_run::dpdk::{Difference, DpdkRun};
 use nicforge_target::{Generator, Target};
 
-use super::{Backend, Case, Counted};
-use crate::args::{Build, Inputs, Run};
-use crate::cmd::pipelines::{self, Job};
-use crate::cmd::tune::Bench;
-use crate::cmd::{run, verify_dpdk};
-use crate::context::{Failure, Runtime};
-use crate::program::Loaded;
+use super::{Backend, Build, Counted, Product};
+use crate::options::Inputs;
+use crate::pipelines::{self, Job};
+use crate::tune::Bench;
+use crate::verify::{self, Case, Comparison};
+use crate::{Failure, Loaded, Runtime};
 
 /// What differs among them.
 pub trait Pipelined: Sync {
@@ -37,8 +36,8 @@ pub trait Pipelined: Sync {
         false
     }
 
-    /// Writes generated code, or what is built of it.
-    fn files(&self, target: &Target, args: &Build, job: &Job) -> Result<(), Failure>;
+    /// Gives the text of generated code, or writes what is built of it.
+    fn files(&self, target: &Target, build: &Build, job: &Job) -> Result<Product, Failure>;
 
     /// Runs events as the target does and in the interpreter; gives the run and what differs.
     fn compare(
@@ -68,9 +67,9 @@ pub trait Pipelined: Sync {
         None
     }
 
-    /// Runs on ports, if it has such here.
-    fn ports(&self) -> Option<OnPorts> {
-        None
+    /// Whether it runs on ports here.
+    fn has_ports(&self) -> bool {
+        false
     }
 
     /// As [`Backend::bench`].
@@ -78,9 +77,6 @@ pub trait Pipelined: Sync {
         None
     }
 }
-
-/// A run on interfaces.
-pub type OnPorts = fn(&Target, &Run, &Loaded) -> Result<(), Failure>;
 
 impl<T: Pipelined> Backend for T {
     fn generates(&self) -> Generator {
@@ -100,24 +96,22 @@ impl<T: Pipelined> Backend for T {
     }
 
     fn has_interfaces(&self, target: &Target) -> bool {
-        self.ports().is_some() && Pipelined::stands_in(self, target).is_none()
+        self.has_ports() && Pipelined::stands_in(self, target).is_none()
+    }
+
+    fn pipelined(&self) -> Option<&dyn Pipelined> {
+        Some(self)
     }
 
     fn build(
         &self,
         target: &Target,
-        args: &Build,
+        build: &Build,
         loaded: &Loaded,
         _: &Runtime,
-    ) -> Result<(), Failure> {
-        self.files(target, args, &pipelines::job(self, target, &args.planned, &loaded.program)?)
-    }
-
-    fn run(&self, target: &Target, args: &Run, loaded: &Loaded, _: Runtime) -> Result<(), Failure> {
-        match self.ports().filter(|_| !args.dev.is_empty()) {
-            Some(ports) => ports(target, args, loaded),
-            None => run::dpdk::run(self, target, args, loaded),
-        }
+    ) -> Result<Product, Failure> {
+        let apart = self.has_processes(target);
+        self.files(target, build, &pipelines::job(apart, target, build.planned, &loaded.program)?)
     }
 
     fn counted(
@@ -130,8 +124,24 @@ impl<T: Pipelined> Backend for T {
         Pipelined::counted(self, target, loaded, plan, inputs)
     }
 
-    fn verify(&self, target: &Target, case: Case) -> Result<(), Failure> {
-        verify_dpdk::run(self, target, &case)
+    fn verify(&self, target: &Target, case: &Case) -> Result<Comparison, Failure> {
+        let apart = self.has_processes(target);
+        let mut job = pipelines::job(apart, target, case.planned, case.subject)?;
+        job.exec = case.exec.map(String::from);
+        let taken: Vec<InputEvent> =
+            case.events.iter().filter(|event| self.takes(event)).cloned().collect();
+        let beyond = case.events.len() - taken.len();
+        let (run, differences) =
+            self.compare(target, &mut job, case.source, case.entries, &taken)?;
+        let agreement = verify::of_differences(case.source, taken.len(), differences)?;
+        let counts = self.counts_cycles();
+        Ok(Comparison {
+            cycles: if counts { verify::cycles(&job.plan, &run.stats) } else { Vec::new() },
+            stands_in: Pipelined::stands_in(self, target),
+            limits: self.limits(),
+            plan: Some(job.plan),
+            ..Comparison::of(target, agreement, beyond)
+        })
     }
 
     fn bench(&self, target: &Target) -> Option<Bench> {

@@ -7,11 +7,9 @@ use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
 use nicforge_run::dpdk::{Difference, DpdkRun};
 use nicforge_target::{Generator, Target};
 
-use super::pipelined::Pipelined;
-use crate::args::{Build, Emit};
-use crate::cmd::build;
-use crate::cmd::pipelines::{self, Job};
-use crate::context::Failure;
+use super::{Build, Pipelined, Product};
+use crate::Failure;
+use crate::pipelines::{self, Job};
 
 /// A kind of engine.
 pub struct Cores {
@@ -48,15 +46,14 @@ impl Pipelined for Cores {
         true
     }
 
-    fn files(&self, target: &Target, args: &Build, job: &Job) -> Result<(), Failure> {
+    fn files(&self, target: &Target, build: &Build, job: &Job) -> Result<Product, Failure> {
         let app = job.engines(self.engines)?.with_toolchain(target.toolchain.as_ref());
-        if args.emit == Emit::C {
-            return build::write_text(args, &app.artifact().files);
+        if build.text {
+            return Ok(super::text(&app.artifact().files));
         }
-        let path = build::folder(args, &job.program)?;
+        let path = super::folder(build, &job.program)?;
         app.image(&path).map_err(|e| pipelines::failure(&job.program, e))?;
-        outln!("wrote {}", path.display());
-        Ok(())
+        Ok(Product::Written(path, None))
     }
 
     fn compare(

@@ -1,0 +1,180 @@
+//! A target against the interpreter, packet by packet, then table by table.
+
+pub mod command;
+pub mod kernel;
+pub mod simulated;
+
+use std::collections::BTreeSet;
+
+use nicforge_ir::{Entry, InputEvent, Output, Program, TableId, Verified};
+use nicforge_plan::Plan;
+use nicforge_run::dpdk::{Difference, DpdkStats};
+use nicforge_target::Target;
+use serde_json::{Value, json};
+
+use crate::compare::{self, Agreement};
+use crate::options::Planned;
+use crate::{Failure, Runtime};
+
+/// A comparison that is asked for: the program without a target, and as it is for this one, with
+/// packets and table contents.
+pub struct Case<'a> {
+    pub planned: &'a Planned,
+    /// The user's command that runs images.
+    pub exec: Option<&'a str>,
+    pub source: &'a Verified<Program>,
+    pub subject: &'a Verified<Program>,
+    pub events: &'a [InputEvent],
+    pub entries: &'a [(TableId, Entry)],
+    pub runtime: &'a Runtime,
+}
+
+/// What a comparison found.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    pub target: String,
+    /// What stands in for the target's hardware, if something does.
+    pub stands_in: Option<&'static str>,
+    /// What it takes, in words behind "events are beyond what".
+    pub limits: String,
+    pub agreement: Agreement,
+    /// Events that were left out, since they are beyond what the target takes.
+    pub beyond: usize,
+    /// What ran, where that is not obvious.
+    pub plan: Option<Plan>,
+    /// What stages took on simulated cores.
+    pub cycles: Vec<StageCycles>,
+    /// Tables were not compared, since the other side cannot say what they hold.
+    pub without_tables: bool,
+}
+
+/// Cycles of a stage, an event, beside those of its plan.
+#[derive(Clone, Debug)]
+pub struct StageCycles {
+    pub stage: String,
+    pub events: u64,
+    pub counted: f64,
+    pub planned: f64,
+}
+
+impl Comparison {
+    /// A comparison with a target, with nothing more to say of it.
+    pub fn of(target: &Target, agreement: Agreement, beyond: usize) -> Comparison {
+        Comparison {
+            target: target.name.clone(),
+            stands_in: None,
+            limits: String::new(),
+            agreement,
+            beyond,
+            plan: None,
+            cycles: Vec::new(),
+            without_tables: false,
+        }
+    }
+
+    /// The comparison as JSON, schema `nicforge/verify`.
+    pub fn json(&self) -> Value {
+        let result = &self.agreement;
+        let mut value = json!({
+            "schema": "nicforge/verify", "version": 1, "target": self.target,
+            "ok": result.passes(), "events": result.events, "matching": result.matching,
+            "tables": result.tables, "matching_tables": result.matching_tables,
+            "beyond_target": self.beyond, "differences": result.differences,
+        });
+        if let Some(plan) = &self.plan {
+            let stages =
+                plan.stages.iter().map(|s| json!({ "name": s.name, "replicas": s.replicas }));
+            value["stages"] = stages.collect();
+            value["functional"] = self.stands_in.into();
+        }
+        value
+    }
+
+    /// How a check ends.
+    ///
+    /// # Errors
+    /// Something differs, or nothing was compared, which proves nothing.
+    pub fn end(&self) -> Result<(), Failure> {
+        self.agreement.end(self.beyond)
+    }
+}
+
+/// Cycles of each stage that events came to.
+pub fn cycles(plan: &Plan, stats: &DpdkStats) -> Vec<StageCycles> {
+    let of = |(at, stage): (usize, &nicforge_plan::Stage)| {
+        let workers = || stats.workers.iter().filter(|worker| worker.stage == Some(at));
+        let events: u64 = workers().map(|worker| worker.events).sum();
+        let cycles: u64 = workers().map(|worker| worker.cycles).sum();
+        (events > 0).then(|| StageCycles {
+            stage: stage.name.clone(),
+            events,
+            counted: cycles as f64 / events as f64,
+            planned: stage.cycles,
+        })
+    };
+    plan.stages.iter().enumerate().filter_map(of).collect()
+}
+
+/// How well a run agrees with the interpreter, from what differs between them.
+///
+/// # Errors
+/// The interpreter cannot run an event.
+pub fn of_differences(
+    source: &Program,
+    events: usize,
+    differences: Vec<Difference>,
+) -> Result<Agreement, Failure> {
+    let tables = source.tables.len();
+    let mut result = Agreement {
+        events,
+        matching: events,
+        tables,
+        matching_tables: tables,
+        differences: vec![],
+    };
+    // An event that differs in several ways is one event.
+    let mut wrong = BTreeSet::new();
+    for difference in differences {
+        let text = match difference {
+            Difference::Outputs { event, want, got } => {
+                wrong.insert(event);
+                format!("event {}: {}", event + 1, outputs(source, &want, &got))
+            }
+            Difference::Order { before, after } => {
+                wrong.insert(after);
+                format!("event {} left before event {}", before + 1, after + 1)
+            }
+            Difference::Table { table, want, got } => {
+                let lines = compare::table_differences(source, table, &want, &got);
+                if lines.is_empty() {
+                    continue;
+                }
+                result.matching_tables -= 1;
+                lines.join("\n")
+            }
+            Difference::Interpreter { event, message } => {
+                return Err(Failure::user(format!("event {}: {message}", event + 1)));
+            }
+        };
+        if result.differences.len() < 5 {
+            result.differences.push(text);
+        }
+    }
+    result.matching -= wrong.len();
+    Ok(result)
+}
+
+/// The outputs of an event that differ, in words.
+pub fn outputs(program: &Program, want: &[Output], got: &[Output]) -> String {
+    if let ([Output::Send { port: a, frame: x }], [Output::Send { port: b, frame: y }]) =
+        (want, got)
+        && a == b
+    {
+        return compare::frame_difference(x, y);
+    }
+    let list = |outputs: &[Output]| {
+        let items: Vec<String> = outputs.iter().map(|o| compare::describe(program, o)).collect();
+        if items.is_empty() { "nothing".to_string() } else { items.join(", ") }
+    };
+    format!("expected {}; got {}", list(want), list(got))
+}
