@@ -3,14 +3,14 @@
 # make test   everything CI runs
 # make soak   the long runs: fuzzing and thousands of random programs
 # make mutants  how many small mistakes the tests of a crate find (needs cargo-mutants)
-# make dist   a wheel in dist/ with the command, examples and man pages: pip install dist/nicforge-*.whl
+# make dist   a wheel in dist/ with command, Python packages, examples and man pages: pip install dist/nicforge-*.whl
 # All install what they need on a Debian 12 machine (as root or with sudo); the second time takes seconds.
 
 .PHONY: dist demo check test mutants soak bench bootstrap build clean
 
 build:
 	@scripts/bootstrap.sh --build
-	@. scripts/env.sh && cargo build --release -q -p nicforge-cli
+	@. scripts/env.sh && cargo build --release -q -p nicforge-cli -p nicforge-python
 
 bootstrap:
 	@scripts/bootstrap.sh

@@ -37,7 +37,8 @@ if [ "$tier" = check ]; then
     jobs=("kernel=$PWD:$target/debug/nicforge run examples/nf_chain/nf_chain.c --target xdp")
 else
     step "build" build --workspace
-    step "build of the command" cargo build -q -p nicforge-cli -p nicforge-bench
+    step "build of the command" cargo build -q -p nicforge-cli -p nicforge-bench \
+        -p nicforge-python
     jobs=(
         "hardware library=$PWD:$NICFORGE_PYTHON/bin/pytest -q -n 2 -p no:cacheprovider rtl/tests"
         "flow programs=$PWD:$NICFORGE_PYTHON/bin/pytest -q -n 2 -p no:cacheprovider python/tests"

@@ -1,8 +1,9 @@
-"""Hatchling's hook: puts the `nicforge` command, examples, man pages and completions into the wheel.
+"""Hatchling's hook: puts the `nicforge` command, the compiled Python module, examples, man pages and
+completions into the wheel.
 
-The command is the binary that NICFORGE_BINARY names (`make dist` builds one); it carries headers,
-runtime sources, modules of hardware and targets inside. Without that variable the wheel has the
-Python packages alone, as `pip install .` in a clone makes it.
+The command is the binary that NICFORGE_BINARY names (`make dist` builds one), and the module lies
+beside it; both carry headers, runtime sources, modules of hardware and targets inside. Without that
+variable the wheel has the Python packages alone, as `pip install .` in a clone makes it.
 """
 
 import os
@@ -45,10 +46,11 @@ class CommandHook(BuildHookInterface):
         binary = pathlib.Path(binary).resolve()
         root = pathlib.Path(self.root)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="nicforge-wheel-"))
-        command = self.folder / "nicforge"
+        command, module = self.folder / "nicforge", self.folder / "_native.abi3.so"
         shutil.copy(binary, command)
+        shutil.copy(binary.with_name("libnicforge_python.so"), module)
         if shutil.which("strip"):
-            subprocess.run(["strip", command], check=True)
+            subprocess.run(["strip", command, module], check=True)
         data = {str(root / name): f"share/nicforge/{name}" for name in examples(root)}
         for shell, place in SHELLS.items():
             path = self.folder / f"completions.{shell}"
@@ -60,8 +62,9 @@ class CommandHook(BuildHookInterface):
         data[str(pages)] = "share/man/man1"
         build_data["shared_scripts"][str(command)] = "nicforge"
         build_data["shared_data"].update(data)
+        build_data["force_include"][str(module)] = "nicforge/_native.abi3.so"
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-linux_{platform.machine()}"
+        build_data["tag"] = f"cp311-abi3-linux_{platform.machine()}"
 
     def finalize(self, version, build_data, artifact_path):
         if hasattr(self, "folder"):

@@ -103,7 +103,7 @@ def test_a_cell_that_connects_again_is_told_so(notebook):
 
 
 def test_what_is_installed_says_what_it_misses(tmp_path):
-    """The package as it is installed: a folder of its own, with no `nicforge` command anywhere."""
+    """The package as it is installed: a folder of its own, with no compiled module anywhere."""
     package = pathlib.Path(__file__).resolve().parents[1] / "nicforge"
     # A copy: what a link leads to is beside a `target` folder.
     shutil.copytree(package, tmp_path / "nicforge")
@@ -120,5 +120,6 @@ def test_what_is_installed_says_what_it_misses(tmp_path):
     assert done.returncode == 0, done.stderr
     assert (
         done.stdout
-        == "there is no `nicforge` command; build it with `make build`, or name it in $NICFORGE\n"
+        == "nicforge's compiled module is not there: install a wheel (`make dist` makes "
+        "one), or build it here with `make build`\n"
     )

@@ -15,6 +15,8 @@ import sys
 from nicforge.flow import tool
 assert tool.find() == sys.argv[1], tool.find()
 import nicforge.floem
+plan = nicforge.load("examples/firewall").plan("bluefield2")
+assert plan.rate_pps > 0 and plan.stages, plan
 print("packages")
 """
 
@@ -31,7 +33,7 @@ def install(place):
     binary = os.environ | {"NICFORGE_BINARY": tool.find()}
     run(*pip, "wheel", "--no-deps", "-w", place / "dist", ROOT, env=binary)
     (wheel,) = (place / "dist").glob("nicforge-*.whl")
-    assert "-py3-none-linux_" in wheel.name
+    assert "-cp311-abi3-linux_" in wheel.name
     run(sys.executable, "-m", "venv", place / "venv")
     run(place / "venv/bin/pip", "-q", "install", "--no-index", "--no-deps", wheel)
 

@@ -48,7 +48,10 @@ fn crates_use_each_other_as_the_page_says() {
     for line in block.lines() {
         let (room, rest) = line.split_once(' ').unwrap_or((line, ""));
         let list: BTreeSet<String> = match rest.trim().strip_prefix("all but ") {
-            Some(but) => rooms.iter().filter(|one| *one != but && *one != room).cloned().collect(),
+            Some(but) => {
+                let but: Vec<&str> = but.split_whitespace().chain([room]).collect();
+                rooms.iter().filter(|one| !but.contains(&one.as_str())).cloned().collect()
+            }
             None => rest.split_whitespace().map(String::from).collect(),
         };
         said.insert(room.to_string(), list);

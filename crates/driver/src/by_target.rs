@@ -69,6 +69,11 @@ impl Programs {
         self.own[target].as_ref().unwrap_or(&self.general)
     }
 
+    /// What it is for the target of that number, and nothing else.
+    pub fn into(mut self, target: usize) -> Loaded {
+        self.own[target].take().unwrap_or(self.general)
+    }
+
     /// Does something to each of them.
     pub fn each(
         &mut self,

@@ -9,6 +9,7 @@ pub mod color;
 pub mod compare;
 pub mod cost;
 pub mod design;
+pub mod diagnose;
 pub mod events;
 pub mod guaranteed;
 pub mod installed;

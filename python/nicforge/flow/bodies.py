@@ -39,10 +39,10 @@ def macro(target: str) -> str:
 
 
 def defines(target: str) -> list[str]:
-    """Arguments that read a program with a target's bodies, and no others; none for the
+    """Macros that read a program with a target's bodies, and no others; none for the
     definition."""
-    calls = ["-DNF_TARGET_C=1"] if target == HOST else []
-    return ["-DNF_TARGET=1", f"-D{macro(target)}=1", *calls] if target else []
+    calls = ["NF_TARGET_C=1"] if target == HOST else []
+    return ["NF_TARGET=1", f"{macro(target)}=1", *calls] if target else []
 
 
 def chosen(element: Element, target: str) -> str:

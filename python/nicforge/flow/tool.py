@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import re
@@ -11,6 +10,7 @@ import subprocess
 import sys
 import sysconfig
 
+from .. import native
 from . import bodies
 from .errors import FlowError
 from .temporary import Folder
@@ -42,19 +42,17 @@ def find() -> str:
 NOT_WRITTEN = "NF0086"
 
 
-def target_names() -> list[str]:
-    """The targets that the command knows."""
+def _native():
+    """The compiled module; FlowError if it is not there."""
     try:
-        done = subprocess.run(
-            [find(), "targets", "--json"], capture_output=True, text=True, stdin=subprocess.DEVNULL
-        )
-    except OSError as error:
-        raise FlowError(
-            f"{find()}: {error.strerror}", help="name the command in $NICFORGE"
-        ) from None
-    if done.returncode != 0:
-        raise FlowError(done.stderr.strip())
-    return [target["name"] for target in json.loads(done.stdout)["targets"]]
+        return native.load()
+    except ImportError as error:
+        raise FlowError(str(error)) from None
+
+
+def target_names() -> list[str]:
+    """The targets that come with Nicforge."""
+    return _native().targets()
 
 
 class Tool:
@@ -82,8 +80,8 @@ class Tool:
         self.refused = refused or {}
         #: Targets that bodies are for: it is read without, and for each of them.
         self.targets = ["", *targets]
-        #: What `check` answered, by its arguments.
-        self._answers: dict[tuple[str, ...], dict] = {}
+        #: What the compiler said, by what it was asked.
+        self._answers: dict[tuple, dict] = {}
 
     def words(self, command: str, path: str) -> list[str]:
         """What a command needs to know beside the program, which is at `path`."""
@@ -170,11 +168,13 @@ class Tool:
 
     def cores(self, target: str) -> dict[str, int]:
         """How many units a target has on each device."""
-        done = self._call("targets", "show", target, "--json")
-        if done.returncode != 0:
-            raise FlowError(done.stderr.strip())
+        module = _native()
+        try:
+            units = module.target(target)["units"]
+        except module.Error as error:
+            raise FlowError(str(error)) from None
         found: dict[str, int] = {}
-        for unit in json.loads(done.stdout)["target"]["units"]:
+        for unit in units:
             found[unit["device"]] = found.get(unit["device"], 0) + unit["count"]
         return found
 
@@ -182,7 +182,7 @@ class Tool:
         """What a function of C outside the subset does with its state; FlowError for the first
         mistake."""
         with self._folder() as path:
-            return self._report(path, "--opaque", function)
+            return self._report(path, function=function)
 
     def outside(self) -> dict:
         """Bodies that have nothing against them but what is outside the subset, by element and
@@ -190,7 +190,7 @@ class Tool:
         found, wrong = {}, set()
         for target in self.targets:
             with self._folder() as path:
-                report = self._answer(path, *bodies.defines(target))
+                report = self._answer(path, bodies.defines(target))
             for diagnostic in report["diagnostics"]:
                 line = (diagnostic.get("primary") or {}).get("line", 0)
                 element = self.source.element(line)
@@ -203,18 +203,29 @@ class Tool:
                     wrong.add(body)
         return {body: why for body, why in found.items() if body not in wrong}
 
-    def _answer(self, path: str, *arguments: str) -> dict:
-        if arguments not in self._answers:
-            # Who has functions of C is no matter here, so nothing is linked.
-            done = self._call("check", path, "--json", *arguments, having=False)
+    def _answer(
+        self, path: str, define: list[str], on: str | None = None, function: str | None = None
+    ) -> dict:
+        """What there is to say about the C with some macros: of one function if it is named, else
+        of all, and whether the target `on` takes it."""
+        question = (*define, on, function)
+        if question not in self._answers:
+            module = _native()
             try:
-                self._answers[arguments] = json.loads(done.stdout)
-            except json.JSONDecodeError:
-                raise FlowError(done.stderr.strip() or "the compiler said nothing") from None
-        return self._answers[arguments]
+                # Who has functions of C is no matter here, so nothing is linked.
+                self._answers[question] = (
+                    module.opaque(path, function, define=define)
+                    if function
+                    else module.diagnose(path, define=define, target=on)
+                )
+            except module.Error as error:
+                raise FlowError(str(error)) from None
+        return self._answers[question]
 
-    def _report(self, path: str, *arguments: str, target: str = "") -> dict:
-        report = self._answer(path, *arguments, *bodies.defines(target))
+    def _report(
+        self, path: str, target: str = "", on: str | None = None, function: str | None = None
+    ) -> dict:
+        report = self._answer(path, bodies.defines(target), on, function)
         for diagnostic in report["diagnostics"]:
             if diagnostic["severity"] == "error":
                 raise self._error(diagnostic, target)
@@ -245,7 +256,7 @@ class Tool:
         if not self.files or target in (None, "all", "interp"):
             return
         with self._folder() as path:
-            report = self._report(path, "--target", target)
+            report = self._report(path, on=target)
         for row in report.get("targets", []):
             for missing in row["missing"]:
                 line = re.search(r":(\d+):\d+$", missing["place"])
@@ -263,10 +274,8 @@ class Tool:
     def _folder(self) -> _Folder:
         return _Folder(self.name, self.source.text, self.contents, self.files)
 
-    def _call(
-        self, command: str, path: str, *arguments: str, having: bool = True
-    ) -> subprocess.CompletedProcess:
-        words = [find(), command, path, *(self.words(command, path) if having else []), *arguments]
+    def _call(self, command: str, path: str, *arguments: str) -> subprocess.CompletedProcess:
+        words = [find(), command, path, *self.words(command, path), *arguments]
         try:
             return subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         except OSError as error:

@@ -1,158 +1,45 @@
 //! `nicforge check`: every problem in a program, in one go.
 
+use nicforge_driver::by_target::Programs;
+use nicforge_driver::{Failure, Runtime, diagnose, support, targets};
+use serde_json::Value;
+
 use crate::args::Check;
 use crate::out;
-use nicforge_driver::by_target::Programs;
-use nicforge_driver::program::{self, Loaded};
-use nicforge_driver::support::{self, Support};
-use nicforge_driver::{Failure, Runtime, targets};
-use nicforge_frontend as frontend;
-use nicforge_ir::{Diagnostic, Direction, Span, Type};
-use nicforge_planner::cut;
-use serde_json::{Value, json};
 
 /// Prints diagnostics; succeeds if there are no errors.
 pub fn run(args: Check) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
     if let Some(function) = &args.opaque {
-        return opaque(&args, function, &runtime);
+        return answer(&diagnose::opaque(&args.source, function, &runtime));
     }
-    let targets = args.target.as_deref().map(targets::named).transpose()?.unwrap_or_default();
-    if !args.json {
-        let programs = Programs::load(&args.source, &targets, &runtime)?;
-        let loaded = &programs.general;
-        out::notes(&loaded.warnings);
-        let p = &loaded.program;
-        outln!(
-            "{}: {} handler{}, {} table{}, {} port{}",
-            loaded.path.display(),
-            p.handlers.len(),
-            plural(p.handlers.len()),
-            p.tables.len(),
-            plural(p.tables.len()),
-            p.ports,
-            plural(p.ports as usize)
-        );
-        super::support::print(&support::of(&programs, &targets, &runtime)?);
-        return Ok(());
+    let asked = args.target.as_deref().map(targets::named).transpose()?;
+    if args.json {
+        return answer(&diagnose::check(&args.source, asked.as_deref(), &runtime)?);
     }
-    let Found { ok, list, fires, queues } = diagnostics(&args, &runtime)?;
-    let mut answer =
-        json!({ "schema": "nicforge/check", "version": 1, "ok": ok, "diagnostics": list });
-    if !fires.is_empty() {
-        answer["fires"] = fires.into();
-    }
-    if queues || ok && args.target.is_some() {
-        let programs = Programs::load(&args.source, &targets, &runtime)?;
-        if queues {
-            answer["queues"] = carried(&programs.general)?;
-        }
-        if args.target.is_some() {
-            let answers = support::of(&programs, &targets, &runtime)?;
-            answer["targets"] = answers.iter().map(Support::json).collect();
-        }
-    }
-    outln!("{answer:#}");
-    if ok { Ok(()) } else { Err(Failure::rendered(String::new())) }
+    let targets = asked.unwrap_or_default();
+    let programs = Programs::load(&args.source, &targets, &runtime)?;
+    let loaded = &programs.general;
+    out::notes(&loaded.warnings);
+    let p = &loaded.program;
+    outln!(
+        "{}: {} handler{}, {} table{}, {} port{}",
+        loaded.path.display(),
+        p.handlers.len(),
+        plural(p.handlers.len()),
+        p.tables.len(),
+        plural(p.tables.len()),
+        p.ports,
+        plural(p.ports as usize)
+    );
+    super::support::print(&support::of(&programs, &targets, &runtime)?);
+    Ok(())
 }
 
-/// What there is to say about a program.
-#[derive(Default)]
-struct Found {
-    ok: bool,
-    list: Vec<Value>,
-    /// What functions with `NF_FIRES` call.
-    fires: Vec<Value>,
-    /// It is good and has queues.
-    queues: bool,
-}
-
-/// What a function of C outside the subset does with its state, as flow programs ask.
-fn opaque(args: &Check, function: &str, runtime: &Runtime) -> Result<(), Failure> {
-    let options = program::options(&args.source, runtime);
-    let (ok, found) = match frontend::opaque::read(&args.source.program, function, &options) {
-        Ok(found) => {
-            let line =
-                |span: &Span| found.files.get(span.file?).map(|file| span.line_col(&file.text).0);
-            let uses = found.uses.iter().map(|one| {
-                let (read, written) =
-                    (one.read.as_ref().and_then(line), one.written.as_ref().and_then(line));
-                json!({ "path": one.path, "read": read, "written": written, "kept": one.kept })
-            });
-            let statics: Vec<_> = found.statics.iter().filter_map(line).collect();
-            (
-                true,
-                json!({ "diagnostics": [], "uses": uses.collect::<Vec<_>>(), "statics": statics }),
-            )
-        }
-        Err(found) => (false, json!({ "diagnostics": listed(&found.diagnostics, &found.files) })),
-    };
-    let mut answer = json!({ "schema": "nicforge/opaque", "version": 1, "ok": ok });
-    answer
-        .as_object_mut()
-        .into_iter()
-        .for_each(|map| map.extend(found.as_object().cloned().unwrap_or_default()));
-    outln!("{answer:#}");
-    if ok { Ok(()) } else { Err(Failure::rendered(String::new())) }
-}
-
-/// Diagnostics, each with what plain C has there and the subset lacks, if it is about that.
-fn listed(list: &[Diagnostic], files: &frontend::SourceFiles) -> Vec<Value> {
-    let one = |diagnostic: &Diagnostic| {
-        let mut value = diagnostic.to_json(files);
-        if let Some(title) = frontend::diagnostics::codes::outside_subset(diagnostic.code) {
-            value["outside_subset"] = title.into();
-        }
-        value
-    };
-    list.iter().map(one).collect()
-}
-
-/// What each of the program's queues carries before anything is cut: the values that live behind
-/// it, and their bytes.
-fn carried(loaded: &Loaded) -> Result<Value, Failure> {
-    let prepared = cut::trimmed(&loaded.program).map_err(|e| Failure::rendered(e.to_string()))?;
-    let queues =
-        prepared.events.values().filter(|event| event.direction == Direction::Internal).map(
-            |event| {
-                let values = event.params.iter().filter(|param| param.ty != Type::Packet);
-                let values: Vec<(&str, u32)> =
-                    values.map(|param| (param.name.as_str(), prepared.size_of(param.ty))).collect();
-                let bytes: u32 = values.iter().map(|(_, bytes)| bytes).sum();
-                let values: Vec<Value> = values
-                    .into_iter()
-                    .map(|(name, bytes)| json!({ "name": name, "bytes": bytes }))
-                    .collect();
-                json!({ "queue": event.name, "bytes": bytes, "values": values })
-            },
-        );
-    Ok(queues.collect::<Vec<_>>().into())
-}
-
-/// Compiles the program.
-fn diagnostics(args: &Check, runtime: &Runtime) -> Result<Found, Failure> {
-    let path = program::locate(&args.source.program)?;
-    if path.extension().is_some_and(|e| e == "air") {
-        return Ok(match program::load(&args.source, runtime) {
-            Ok(_) => Found { ok: true, ..Found::default() },
-            Err(failure) => {
-                let list = vec![json!({ "severity": "error", "message": failure.message })];
-                Found { list, ..Found::default() }
-            }
-        });
-    }
-    Ok(match frontend::compile(&path, &program::options(&args.source, runtime)) {
-        Ok(frontend::Output { program, warnings, fires }) => Found {
-            ok: true,
-            list: listed(&warnings, &program.files),
-            fires: fires
-                .iter()
-                .map(|f| json!({ "function": f.function, "outputs": f.outputs, "class": f.class }))
-                .collect(),
-            queues: program.events.values().any(|event| event.direction == Direction::Internal),
-        },
-        Err(found) => Found { list: listed(&found.diagnostics, &found.files), ..Found::default() },
-    })
+/// Prints an answer as JSON; succeeds if it says `ok`.
+fn answer(found: &Value) -> Result<(), Failure> {
+    outln!("{found:#}");
+    if found["ok"] == true { Ok(()) } else { Err(Failure::rendered(String::new())) }
 }
 
 fn plural(n: usize) -> &'static str {
