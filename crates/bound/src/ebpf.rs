@@ -6,7 +6,6 @@
 //! of the context) is read from tables, so that a witness says it. The context says where the
 //! packet is; packets of tc programs are taken to be in one piece.
 
-mod context;
 pub(crate) mod helpers;
 pub(crate) mod row;
 
@@ -25,8 +24,8 @@ use crate::graph::{
 use crate::naive::Walked;
 use crate::term::Op;
 
-pub use context::Layout;
-pub(crate) use context::XDP;
+pub use nicforge_isa::ebpf::context::Layout;
+pub(crate) use nicforge_isa::ebpf::context::XDP;
 pub use row::{MOST_PACKETS, in_a_row, kept};
 
 /// Address of packet byte 0.
@@ -144,7 +143,7 @@ pub fn of_maps(map: &Map) -> bool {
 /// Assumptions that a bound of this program rests on besides its instructions, in words.
 pub fn presumed(program: &Program, maps: &[Map], tails: &Tails) -> Vec<&'static str> {
     let mut list = Vec::new();
-    if Layout::of(&program.section) == Ok(context::SKB) {
+    if Layout::of(&program.section) == Ok(nicforge_isa::ebpf::context::SKB) {
         list.push("packets are in one piece, as after bpf_skb_pull_data");
     }
     if leaves(program, maps, tails) {

@@ -53,9 +53,37 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         assert!(ran.ok().contains(&format!("the object in the kernel {matches}")), "{ran:?}");
         assert!(ran.out.contains("dpdk (net_recv"), "{ran:?}");
     }
+    object(&place, "tc");
+    for (program, tables) in
+        [("tc.o:masquerade", 1), ("tc.o:mark", 1), ("tc.o:options", 0), ("tc.o:classic", 1)]
+    {
+        // Of some packets the kernel makes no socket buffer.
+        let ran = place.run(&["verify", program]);
+        let matches = format!(" events, {tables} of {tables} tables\n");
+        assert!(ran.ok().contains("the object in the kernel matches the reference"), "{ran:?}");
+        assert!(ran.out.contains(&format!("400 of 400{matches}")), "{ran:?}");
+    }
+    let ran = place.run(&["verify", "tc.o:first", "--tail-call", "steps[1]=second"]);
+    assert!(ran.ok().contains("the object in the kernel matches the reference"), "{ran:?}");
     // What the test run does not take is compared on the target only.
     let ran = place.run(&["verify", "loader.o:alone"]);
     assert!(ran.ok().contains("was not run: section `xdp/cpumap` is for programs in"), "{ran:?}");
+    place.is_clean();
+}
+
+/// What of a socket buffer has no meaning off the machine is refused by name.
+#[test]
+fn tc_programs_are_refused_by_name() {
+    let place = Place::new();
+    object(&place, "tc");
+    for (program, why) in [
+        ("tc.o:whom", "asks whom a packet is for (pkt_type)"),
+        ("tc.o:hash", "calls bpf_get_hash_recalc, which has no meaning here"),
+        ("tc.o:other", "section `cgroup_skb/ingress` is neither for XDP nor for tc"),
+        ("tc.o", "several programs; choose one with --program"),
+    ] {
+        place.run(&["check", program]).fails(1, &[why]);
+    }
     place.is_clean();
 }
 
@@ -66,7 +94,7 @@ fn a_folder_of_objects_is_a_table() {
     place.run(&["validate", "lift"]).fails(2, &["--from"]);
     std::fs::create_dir(place.path().join("objects")).unwrap();
     let all = ["validate", "lift", "--from", "objects", "--targets", "dpdk,u280"];
-    place.run(&all).fails(1, &["no XDP program in the objects below objects"]);
+    place.run(&all).fails(1, &["no XDP or tc program in the objects below objects"]);
     for name in ["counters", "chain"] {
         object(&place, name);
         let object = format!("{name}.o");
@@ -232,7 +260,7 @@ fn what_has_no_meaning_is_refused_by_name() {
     ["refused", "tunnel"].into_iter().for_each(|name| object(&place, name));
     place
         .run(&["check", "refused.o:traced"])
-        .fails(1, &["`tp_btf/xdp_exception` is no XDP program"]);
+        .fails(1, &["`tp_btf/xdp_exception` is neither for XDP nor for tc"]);
     // The only one for XDP is meant.
     let refused = place.run(&["check", "refused.o"]);
     refused.fails(1, &["calls bpf_sk_lookup_udp, which has no meaning here", "refused.c:10"]);

@@ -51,6 +51,7 @@ fn alike(a: &State, b: &State, live: u16) -> bool {
     let regs = a.regs.iter().zip(&b.regs).enumerate();
     regs.filter(|(at, _)| live >> at & 1 != 0).all(|(_, (x, y))| same(x, y))
         && memory(&a.front.memory, &b.front.memory)
+        && memory(&a.context, &b.context)
         && a.records.values().zip(b.records.values()).all(|(x, y)| memory(&x.memory, &y.memory))
         && a.frames.iter().zip(&b.frames).all(|(x, y)| {
             memory(&x.memory, &y.memory) && x.saved.iter().zip(&y.saved).all(|(x, y)| same(x, y))

@@ -23,6 +23,7 @@ const EACCES: u64 = -13i64 as u64;
 /// Bytes of metadata that every kernel grants.
 const MOST_METADATA: i64 = 32;
 pub const XDP_REDIRECT: u64 = 4;
+pub const TC_ACT_REDIRECT: u64 = 7;
 /// Where the kernel's data behind a frame begins, from the first byte of a frame as it came: no
 /// packet grows beyond. Pages have 4096 bytes, of which 256 are in front and 320 behind.
 const HARD_END: u64 = 4096 - 256 - 320;
@@ -61,7 +62,7 @@ impl Lifter<'_> {
                     return refuse(format!("{name} with flags"));
                 }
                 state.redirect = Some(Target::Port(self.port(port)));
-                Abs::known(XDP_REDIRECT)
+                Abs::known(if self.is_tc() { TC_ACT_REDIRECT } else { XDP_REDIRECT })
             }
             n::REDIRECT_MAP => return self.redirect_map(state, args),
             n::PROBE_READ | n::PROBE_READ_KERNEL => {
@@ -79,6 +80,15 @@ impl Lifter<'_> {
             }
             n::ENTRIES => self.entries(args[0])?,
             n::FIB_LOOKUP => return self.fib_lookup(state, args),
+            n::SKB_LOAD_BYTES | n::SKB_STORE_BYTES | n::SKB_LOAD_BYTES_RELATIVE => {
+                return self.skb_bytes(state, helper, args);
+            }
+            n::L3_CSUM_REPLACE | n::L4_CSUM_REPLACE => {
+                return self.replace_checksum(state, helper == n::L4_CSUM_REPLACE, args);
+            }
+            n::SKB_PULL_DATA => self.pull_data(state, args[1])?,
+            n::CSUM_UPDATE => self.csum_update(),
+            n::CLONE_REDIRECT => self.clone_redirect(args)?,
             n::ADJUST_HEAD => return self.adjust_head(state, args[1]),
             n::ADJUST_TAIL => return self.adjust_tail(state, args[1]),
             n::ADJUST_META => Abs::Num(self.adjust_meta(state, args[1])?),
@@ -110,12 +120,8 @@ impl Lifter<'_> {
     }
 
     fn copy(&mut self, state: &mut State, from: Abs, to: Abs, size: Abs) -> Result<(), Halt> {
-        let (from, to) = (self.read(from)?, self.read(to)?);
-        for (at, bytes) in halves(0, self.size(size)?) {
-            let value = self.load(state, from, at.into(), bytes)?;
-            self.store(state, to, at.into(), bytes, value)?;
-        }
-        Ok(())
+        let (from, to, bytes) = (self.read(from)?, self.read(to)?, self.size(size)?);
+        self.copy_bytes(state, from, to, bytes)
     }
 
     /// `bpf_xdp_load_bytes` and `bpf_xdp_store_bytes`.
@@ -346,7 +352,7 @@ impl Lifter<'_> {
         done(&mut fails, Abs::known(EINVAL));
         done(state, Abs::known(0));
         match fits {
-            Cond::Known(true) => self.change_ends(state, first)?,
+            Cond::Known(true) => self.begin(state, first)?,
             Cond::Known(false) => *state = fails,
             Cond::Value(cond) => {
                 state.first = Some(first);
@@ -356,8 +362,18 @@ impl Lifter<'_> {
         Ok(None)
     }
 
+    /// Does what a way of a call begins with.
+    pub fn begin(&mut self, state: &mut State, first: First) -> Result<(), Halt> {
+        match first {
+            First::Behead(_) | First::Resize(_) => self.change_ends(state, first),
+            First::Copy { from, to, bytes } => self.copy_bytes(state, from, to, bytes),
+            First::Clear { at, bytes } => self.clear_bytes(state, at, bytes),
+            First::Checksum(change) => self.change_checksum(state, change),
+        }
+    }
+
     /// Moves one of the packet's ends, for which there is room.
-    pub fn change_ends(&mut self, state: &mut State, first: First) -> Result<(), Halt> {
+    fn change_ends(&mut self, state: &mut State, first: First) -> Result<(), Halt> {
         let pkt = self.pkt;
         self.leave_end(state);
         match first {
@@ -386,6 +402,7 @@ impl Lifter<'_> {
                 let by = by.constant().map_or(i64::MIN, |by| by as i64);
                 state.at_least = state.at_least.saturating_add(by).max(SHORTEST);
             }
+            First::Copy { .. } | First::Clear { .. } | First::Checksum(_) => {}
         }
         state.ends_moved();
         self.version += 1;

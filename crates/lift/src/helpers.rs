@@ -10,14 +10,22 @@ pub mod number {
     pub const TRACE_PRINTK: i32 = 6;
     pub const PRANDOM: i32 = 7;
     pub const PROCESSOR: i32 = 8;
+    pub const CLONE_REDIRECT: i32 = 13;
+    pub const SKB_STORE_BYTES: i32 = 9;
+    pub const L3_CSUM_REPLACE: i32 = 10;
+    pub const L4_CSUM_REPLACE: i32 = 11;
     pub const TAIL_CALL: i32 = 12;
     pub const REDIRECT: i32 = 23;
     pub const PERF_EVENT_OUTPUT: i32 = 25;
+    pub const SKB_LOAD_BYTES: i32 = 26;
     pub const CSUM_DIFF: i32 = 28;
+    pub const SKB_PULL_DATA: i32 = 39;
+    pub const CSUM_UPDATE: i32 = 40;
     pub const ADJUST_HEAD: i32 = 44;
     pub const REDIRECT_MAP: i32 = 51;
     pub const ADJUST_META: i32 = 54;
     pub const ADJUST_TAIL: i32 = 65;
+    pub const SKB_LOAD_BYTES_RELATIVE: i32 = 68;
     pub const FIB_LOOKUP: i32 = 69;
     pub const SPIN_LOCK: i32 = 93;
     pub const SPIN_UNLOCK: i32 = 94;
@@ -47,12 +55,15 @@ pub fn reads(helper: i32) -> u16 {
         n::RINGBUF_SUBMIT | n::RINGBUF_DISCARD => 2,
         n::MAP_LOOKUP | n::MAP_DELETE | n::REDIRECT => 2,
         n::ADJUST_HEAD | n::ADJUST_META | n::ADJUST_TAIL => 2,
+        n::SKB_PULL_DATA | n::CSUM_UPDATE => 2,
+        n::CLONE_REDIRECT => 3,
         n::RINGBUF_RESERVE
         | n::REDIRECT_MAP
         | n::PROBE_READ
         | n::PROBE_READ_KERNEL
         | n::TAIL_CALL => 3,
         n::MAP_UPDATE | n::FIB_LOOKUP | n::RINGBUF_OUTPUT | n::LOAD_BYTES | n::STORE_BYTES => 4,
+        n::SKB_LOAD_BYTES => 4,
         _ => 5,
     };
     ((1u16 << (arguments + 1)) - 1) & !1

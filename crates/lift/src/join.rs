@@ -462,6 +462,7 @@ impl Meeting<'_, '_> {
             }
         }
         joined.front.memory = self.memory(&a.front.memory, &b.front.memory, Abs::known(0));
+        joined.context = self.memory(&a.context, &b.context, Abs::known(0));
         for (id, record) in &mut joined.records {
             let [x, y] = [&a, &b].map(|state| &state.records[id].memory);
             record.memory = self.memory(x, y, Abs::Nothing);

@@ -18,6 +18,7 @@ mod callbacks;
 mod calls;
 mod carry;
 mod chain;
+mod context;
 mod devices;
 mod emit;
 mod error;
@@ -32,6 +33,7 @@ mod loops;
 mod maps;
 mod memory;
 mod packets;
+mod skb;
 mod state;
 mod value;
 mod verdict;
@@ -43,11 +45,13 @@ use nicforge_ir::{Direction, Event, Handler, Param, Program, Span, Type};
 use nicforge_isa::object::{self, Object};
 
 pub use chain::Chain;
+pub use context::is_taken;
 pub use error::LiftError;
 pub use host::SAMPLE;
 pub use nicforge_isa::object::is_elf;
 pub use packets::packets;
 
+use context::{is_tc, is_xdp};
 use error::Halt;
 use flow::Flow;
 use lines::Lines;
@@ -85,6 +89,8 @@ pub struct Lifted {
     pub function: String,
     /// The BPF program.
     pub source: object::Program,
+    /// Whether it is a tc program, which gets a socket buffer and returns other verdicts.
+    pub is_tc: bool,
     /// Names of the maps that tables stand for, in the tables' order.
     pub maps: Vec<String>,
     /// Device hash maps that became arrays of slots: keys of 4 bytes lie in front of their values.
@@ -187,11 +193,15 @@ pub fn choose(object: &Object, wanted: Option<&str>) -> Result<usize, LiftError>
         return Err(LiftError::Empty);
     }
     let Some(wanted) = wanted else {
-        // Beside programs of other kinds, such as tracepoints, the one for XDP is meant.
-        let mut meant = programs.iter().enumerate().filter(|(_, p)| is_xdp(&p.section));
-        return match (meant.next(), meant.next()) {
-            (Some((only, _)), None) => Ok(only),
-            (None, _) if programs.len() == 1 => Ok(0),
+        // Beside programs of other kinds, such as tracepoints, the one for XDP is meant, else the one
+        // for tc.
+        let only = |meant: &dyn Fn(&str) -> bool| {
+            let mut found = programs.iter().enumerate().filter(|(_, p)| meant(&p.section));
+            (found.next().map(|(at, _)| at), found.next().is_some())
+        };
+        return match (only(&is_xdp), only(&is_tc)) {
+            ((Some(one), false), _) | ((None, _), (Some(one), false)) => Ok(one),
+            ((None, _), (None, _)) if programs.len() == 1 => Ok(0),
             _ => Err(LiftError::Several { names }),
         };
     };
@@ -220,8 +230,8 @@ fn one(
     callbacks::write_out(&mut chain.program);
     let source = &chain.program;
     let name = &source.name;
-    if !is_xdp(&source.section) {
-        let reason = format!("section `{}` is no XDP program", source.section);
+    if context::layout(&source.section).is_none() {
+        let reason = format!("section `{}` is neither for XDP nor for tc", source.section);
         return Err(refused(name, "", &reason));
     }
     let flow =
@@ -238,6 +248,9 @@ fn one(
             period: None,
         });
         let mut lifter = Lifter::new(object, &chain, (&flow, &lines), &apart, program);
+        if lifter.is_tc() {
+            lifter.find_protocol();
+        }
         let ended = lifter.walk(0, State::start(), &Stops::never());
         let here = lifter.here;
         match ended {
@@ -279,6 +292,7 @@ fn one(
             program,
             function: name.clone(),
             source: source.clone(),
+            is_tc: is_tc(&source.section),
             maps,
             listed,
             first,
@@ -288,9 +302,4 @@ fn one(
         });
     }
     Err(refused(name, "", &format!("ways differ at more than {MOST_ATTEMPTS} meetings")))
-}
-
-/// Whether a section has programs for XDP, or its name says nothing about what they are for.
-fn is_xdp(section: &str) -> bool {
-    section.starts_with("xdp") || matches!(section, "prog" | ".text")
 }

@@ -17,12 +17,14 @@ const MOST_PLACES: u64 = 64;
 enum Room {
     Frame(usize),
     Front,
+    Context,
     Record(u32),
 }
 
 fn room(state: &mut State, room: Room) -> Result<&mut Memory, Halt> {
     match room {
         Room::Front => Ok(&mut state.front.memory),
+        Room::Context => Ok(&mut state.context),
         Room::Record(record) => match state.records.get_mut(&record) {
             Some(record) => Ok(&mut record.memory),
             None => refuse("uses a record that was given away"),
@@ -44,7 +46,7 @@ impl Lifter<'_> {
         bytes: u32,
     ) -> Result<Abs, Halt> {
         match self.read(pointer)? {
-            Abs::Context(base) => self.context(state, base + off),
+            Abs::Context(base) => self.load_context(state, base + off, bytes),
             Abs::Packet { place, epoch } => {
                 alive(state, epoch)?;
                 self.load_packet(state, place.plus(off), bytes).map(Abs::Num)
@@ -77,6 +79,7 @@ impl Lifter<'_> {
         value: Abs,
     ) -> Result<(), Halt> {
         match self.read(pointer)? {
+            Abs::Context(base) => self.store_context(state, base + off, bytes, value),
             Abs::Stack { frame, place } => {
                 self.store_room(state, Room::Frame(frame), place.plus(off), bytes, value)
             }
@@ -122,24 +125,6 @@ impl Lifter<'_> {
         }
         let first = self.load_constant(map, place, bytes)?;
         Ok(self.binary(BinOp::Xor, num, first, 8 * bytes))
-    }
-
-    /// Members of `struct xdp_md`.
-    fn context(&mut self, state: &mut State, off: i64) -> Result<Abs, Halt> {
-        let epoch = state.epoch;
-        match off {
-            0 => Ok(Abs::Packet { place: Place::at(0), epoch }),
-            8 => Ok(Abs::Packet { place: Place::at(-state.metadata), epoch }),
-            4 => Ok(Abs::PacketEnd { off: 0, epoch }),
-            12 => {
-                let pkt = self.pkt;
-                let port = self.push1(Op::InPort { pkt }, Type::U32);
-                Ok(Abs::Num(self.binary(BinOp::Add, Num::of(port, 32), Num::known(1), 32)))
-            }
-            16 => Ok(Abs::known(0)),
-            20 => refuse("asks for the port a packet leaves by (egress_ifindex)"),
-            _ => refuse(format!("reads the context at {off}, where struct xdp_md has no member")),
-        }
     }
 
     /// Bytes of the packet, with those in front.
@@ -315,6 +300,22 @@ impl Lifter<'_> {
         }
         // What was never written is zero.
         Ok(Abs::Num(self.combine(&parts, bytes)))
+    }
+
+    /// Reads a member of the context that is the program's own memory.
+    pub fn load_member(&mut self, state: &mut State, off: i64, bytes: u32) -> Result<Abs, Halt> {
+        self.load_room(state, Room::Context, Place::at(off), bytes)
+    }
+
+    /// Writes a member of the context that is the program's own memory.
+    pub fn store_member(
+        &mut self,
+        state: &mut State,
+        off: i64,
+        bytes: u32,
+        value: Abs,
+    ) -> Result<(), Halt> {
+        self.store_room(state, Room::Context, Place::at(off), bytes, value)
     }
 
     fn stack_places(&self, var: Num) -> Result<Vec<(u64, Num)>, Halt> {

@@ -114,6 +114,8 @@ pub struct State {
     /// within the packet, and one with which it is beyond.
     pub varying: BTreeMap<ValueId, (i64, i64)>,
     pub front: Front,
+    /// Members of the context that are the program's own memory, by their places.
+    pub context: Memory,
     /// Bytes of metadata in front of the packet, at negative places of `front`.
     pub metadata: i64,
     /// Bytes of the frame, as it came, in front of the unread rest.
@@ -126,13 +128,20 @@ pub struct State {
     pub first: Option<First>,
 }
 
-/// A change of the packet's ends, on the way on which it succeeds.
+/// What a way of a call that may fail begins with: on the one a change of the packet or of memory,
+/// on the other what failing leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First {
     /// Bytes taken off the front.
     Behead(i64),
     /// So many bytes more at the end, or fewer: a signed number of 32 bits.
     Resize(Num),
+    /// Bytes copied from one place to another.
+    Copy { from: Abs, to: Abs, bytes: u32 },
+    /// Bytes that become zero.
+    Clear { at: Abs, bytes: u32 },
+    /// A checksum in the packet.
+    Checksum(crate::skb::Change),
 }
 
 impl State {
@@ -152,6 +161,7 @@ impl State {
             too_many: i64::MAX,
             varying: BTreeMap::new(),
             front: Front::default(),
+            context: Memory::default(),
             metadata: 0,
             skipped: 0,
             epoch: 0,
@@ -181,6 +191,7 @@ impl State {
             frame.memory.slots.values_mut().for_each(|(_, abs)| visit(abs));
         }
         self.front.memory.slots.values_mut().for_each(|(_, abs)| visit(abs));
+        self.context.slots.values_mut().for_each(|(_, abs)| visit(abs));
         for record in self.records.values_mut() {
             record.memory.slots.values_mut().for_each(|(_, abs)| visit(abs));
         }

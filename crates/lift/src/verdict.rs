@@ -4,7 +4,7 @@ use nicforge_ir::{
     Direction, DropReason, Event, EventId, Op, Param, ReasonId, Span, Type, ValueId,
 };
 
-use crate::calls::XDP_REDIRECT;
+use crate::calls::{TC_ACT_REDIRECT, XDP_REDIRECT};
 use crate::emit::Cond;
 use crate::error::{Halt, refuse};
 use crate::memory::halves;
@@ -12,31 +12,58 @@ use crate::state::{State, Target};
 use crate::value::{Abs, Place};
 use crate::walk::Lifter;
 
-const XDP_ABORTED: u64 = 0;
-const XDP_DROP: u64 = 1;
-const XDP_PASS: u64 = 2;
 pub const XDP_TX: u64 = 3;
+
+/// What becomes of a packet.
+#[derive(Clone, Copy)]
+enum End {
+    Drop(&'static str),
+    /// To the operating system.
+    Stack,
+    /// Out of the port it came by.
+    Back,
+    Redirect,
+}
+
+/// Verdicts of XDP programs; whatever else they return, the kernel takes it for aborted.
+const XDP: [(u64, End); 4] = [
+    (1, End::Drop("XDP_DROP")),
+    (2, End::Stack),
+    (XDP_TX, End::Back),
+    (XDP_REDIRECT, End::Redirect),
+];
+const XDP_ELSE: End = End::Drop("XDP_ABORTED");
+
+/// Verdicts of tc programs in direct action; whatever else they return leaves it to the next filter,
+/// of which there is none.
+const TC: [(u64, End); 4] = [
+    (2, End::Drop("TC_ACT_SHOT")),
+    (4, End::Drop("TC_ACT_STOLEN")),
+    (TC_ACT_REDIRECT, End::Redirect),
+    (8, End::Drop("TC_ACT_TRAP")),
+];
+const TC_ELSE: End = End::Stack;
 
 impl Lifter<'_> {
     /// Ends the handler.
     pub fn verdict(&mut self, state: &mut State) -> Result<(), Halt> {
         let returned = self.cut(state.regs[0], 4)?;
         self.flush_all(state)?;
-        let all = [XDP_DROP, XDP_PASS, XDP_TX, XDP_REDIRECT];
-        let mut left: Vec<u64> =
-            all.into_iter().filter(|v| (returned.lo..=returned.hi).contains(v)).collect();
-        // Whatever else it is, the kernel takes it for aborted.
-        if returned.lo == XDP_ABORTED || returned.hi > XDP_REDIRECT {
-            left.push(XDP_ABORTED);
+        let (all, other): (&[(u64, End)], End) =
+            if self.is_tc() { (&TC, TC_ELSE) } else { (&XDP, XDP_ELSE) };
+        let possible = |(verdict, _): &&(u64, End)| (returned.lo..=returned.hi).contains(verdict);
+        let mut left: Vec<(u64, End)> = all.iter().filter(possible).copied().collect();
+        let mut last = other;
+        if returned.hi - returned.lo < left.len() as u64 {
+            last = left.pop().map_or(other, |(_, end)| end);
         }
-        let last = left.pop().unwrap_or(XDP_ABORTED);
-        for verdict in left {
+        for (verdict, end) in left {
             let Cond::Value(cond) = self.equals(returned, verdict) else { continue };
             let outside = self.at;
             let (then, other) = (self.build().new_block(), self.build().new_block());
             self.build().push0(Op::If { cond, likely: None, then, other });
             self.at = then;
-            self.leave_by(state, verdict)?;
+            self.leave_by(state, end)?;
             self.at = other;
             self.build().push0(Op::Yield(Vec::new()));
             self.at = outside;
@@ -44,37 +71,39 @@ impl Lifter<'_> {
         self.leave_by(state, last)
     }
 
-    fn leave_by(&mut self, state: &mut State, verdict: u64) -> Result<(), Halt> {
+    fn leave_by(&mut self, state: &mut State, end: End) -> Result<(), Halt> {
         let pkt = self.pkt;
-        match (verdict, state.redirect) {
-            (XDP_PASS, _) => self.leave_for(state, "stack_recv", None)?,
-            (XDP_TX, _) => {
+        match (end, state.redirect) {
+            (End::Stack, _) => self.leave_for(state, "stack_recv", None)?,
+            (End::Back, _) => {
                 let port = self.push1(Op::InPort { pkt }, Type::U32);
                 self.leave_for(state, "net_send", Some(port))?;
             }
-            (XDP_REDIRECT, Some(Target::Port(port))) => {
+            (End::Redirect, Some(Target::Port(port))) => {
                 let most = port.constant().filter(|port| *port < 256).unwrap_or(1) as u32;
                 self.program.ports = self.program.ports.max(most + 1);
                 let port = self.value(port, 32);
                 self.leave_for(state, "net_send", Some(port))?;
             }
-            (XDP_REDIRECT, Some(Target::Ports { map, others })) => {
+            (End::Redirect, Some(Target::Ports { map, others })) => {
                 self.leave_by_all(state, map, others)?;
             }
-            (XDP_REDIRECT, Some(Target::Stack)) => self.leave_for(state, "stack_recv", None)?,
-            (XDP_REDIRECT, Some(Target::Host)) => self.leave_for(state, "host_recv", None)?,
-            (other, _) => {
-                let text = match other {
-                    XDP_DROP => "XDP_DROP",
-                    XDP_REDIRECT => "XDP_REDIRECT without a target",
-                    _ => "XDP_ABORTED",
-                };
-                let reason = self.reason(text);
-                self.build().drop(pkt, reason);
+            (End::Redirect, Some(Target::Stack)) => self.leave_for(state, "stack_recv", None)?,
+            (End::Redirect, Some(Target::Host)) => self.leave_for(state, "host_recv", None)?,
+            (End::Redirect, None) => {
+                let what = if self.is_tc() { "TC_ACT_REDIRECT" } else { "XDP_REDIRECT" };
+                self.give_up(&format!("{what} without a target"));
             }
+            (End::Drop(what), _) => self.give_up(what),
         }
         self.build().push0(Op::Return(Vec::new()));
         Ok(())
+    }
+
+    /// Drops the packet.
+    fn give_up(&mut self, why: &str) {
+        let (pkt, reason) = (self.pkt, self.reason(why));
+        self.build().drop(pkt, reason);
     }
 
     pub fn reason(&mut self, text: &str) -> ReasonId {

@@ -14,10 +14,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use nicforge_ir::{BlockId, Body, InstId, Op, Program, Span, TableId, ValueId};
 use nicforge_isa::ebpf::Insn;
+use nicforge_isa::ebpf::context::{Layout, XDP};
 use nicforge_isa::ebpf::insn::{LDDW, SOURCE_REGISTER, class, width};
 use nicforge_isa::object::{Object, PSEUDO_FUNCTION, PSEUDO_MAP, PSEUDO_VALUE};
 
 use crate::chain::Chain;
+use crate::context::layout;
 use crate::emit::{Cond, low};
 use crate::error::{Halt, refuse};
 use crate::flow::{CALL, CALL_REGISTER, EXIT, Flow, jumps, target};
@@ -86,6 +88,10 @@ pub struct Lifter<'a> {
     pub at: BlockId,
     pub span: Span,
     pub pkt: ValueId,
+    /// The context that the program gets.
+    pub layout: Layout,
+    /// `skb->protocol` of the packet that came, for tc programs.
+    pub protocol: Num,
     pub tables: BTreeMap<usize, Known>,
     /// Constant arrays by map, element's bytes and first byte.
     pub arrays: HashMap<(usize, u32, i64), nicforge_ir::ConstId>,
@@ -130,6 +136,8 @@ impl<'a> Lifter<'a> {
             at,
             span: Span::default(),
             pkt,
+            layout: layout(&chain.program.section).unwrap_or(XDP),
+            protocol: Num::known(0),
             tables: BTreeMap::new(),
             arrays: HashMap::new(),
             message: None,
@@ -168,7 +176,7 @@ impl<'a> Lifter<'a> {
     pub fn walk(&mut self, from: usize, mut state: State, stops: &Stops) -> Result<Ended, Halt> {
         let mut at = from;
         if let Some(first) = state.first.take() {
-            self.change_ends(&mut state, first)?;
+            self.begin(&mut state, first)?;
         }
         loop {
             let depth = state.frames.len();
@@ -241,9 +249,7 @@ impl<'a> Lifter<'a> {
         let off = i64::from(insn.off);
         match insn.code & 7 {
             class::LD if insn.code == LDDW => state.regs[dst] = self.wide(insn, at)?,
-            class::LD => {
-                return refuse("loads through the old packet instructions (ld_abs, ld_ind)");
-            }
+            class::LD => self.load_classic(insn, state)?,
             class::LDX => {
                 let bytes = width(insn.code) as u32;
                 let pointer = self.read(state.regs[src])?;

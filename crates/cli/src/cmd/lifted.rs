@@ -63,8 +63,15 @@ impl Subject {
     ///
     /// # Errors
     /// The object cannot be read.
-    pub fn coverage(source: &args::Source, events: &[InputEvent]) -> Result<String, Failure> {
+    pub fn coverage(
+        &self,
+        source: &args::Source,
+        events: &[InputEvent],
+    ) -> Result<String, Failure> {
         const SHOWN: usize = 5;
+        if self.lifted.is_tc {
+            return Ok("how far packets come is said of XDP programs only".to_string());
+        }
         let version = Version::read(source, &source.program)?;
         let frames = events.iter().filter_map(|event| match &event.input {
             Input::Net { port: 0, frame } => Some(frame.as_slice()),
@@ -141,8 +148,8 @@ impl Subject {
         entries: &[(TableId, Entry)],
     ) -> Result<Agreement, Failure> {
         let of = |e: nicforge_run::xdp::XdpError| Failure::of(e.fault(), e);
-        let Lifted { function, sizes, tail_calls, data, .. } = &self.lifted;
-        let loader = Loader { sizes, tail_calls, data };
+        let Lifted { function, is_tc, sizes, tail_calls, data, .. } = &self.lifted;
+        let loader = Loader { is_tc: *is_tc, sizes, tail_calls, data };
         let kernel = Original::load(&self.bytes, function, &loader).map_err(of)?;
         let mut interp = Interp::new(&self.program);
         events::fill(&mut interp, entries)?;
@@ -158,14 +165,17 @@ impl Subject {
             }
         }
         let mut other = self.other_clock(entries)?;
-        let mut unsure = 0;
+        let (mut unsure, mut refused) = (0, 0);
         let mut result = Agreement::default();
         for (nth, event) in events.iter().enumerate() {
             let Input::Net { port: 0, frame } = &event.input else { continue };
             if !(SMALLEST_FRAME..=LARGEST_TEST_FRAME).contains(&frame.len()) {
                 continue;
             }
-            let got = kernel.run(frame).map_err(of)?;
+            let Some(got) = kernel.run(frame).map_err(of)? else {
+                refused += 1;
+                continue;
+            };
             let fail = |e| Failure::user(format!("event {}: {e}", nth + 1));
             let want = interp.run(event).map_err(fail)?;
             if let Some(other) = &mut other
@@ -175,13 +185,18 @@ impl Subject {
                 continue;
             }
             result.events += 1;
-            match difference(&self.program, &want, &got) {
+            match difference(&self.program, *is_tc, &want, &got) {
                 None => result.matching += 1,
                 Some(text) if result.differences.len() < 5 => {
                     result.differences.push(format!("event {}: {text}", nth + 1));
                 }
                 Some(_) => {}
             }
+        }
+        if refused > 0 {
+            errln!(
+                "{refused} packets were not compared: the kernel makes no socket buffer of them"
+            );
         }
         if unsure > 0 {
             errln!("{unsure} events were not compared: the time or random numbers decide them");
@@ -263,24 +278,13 @@ fn key(entry: &Entry) -> Vec<u8> {
 }
 
 /// What the kernel did otherwise.
-fn difference(program: &Program, want: &[Output], got: &Ran) -> Option<String> {
-    const NAMES: [&str; 5] = ["XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT"];
+fn difference(program: &Program, is_tc: bool, want: &[Output], got: &Ran) -> Option<String> {
     let aside =
         |output: &&Output| matches!(output, Output::Log { .. } | Output::HostMessage { .. });
     let leaves = want.iter().rev().find(|output| !aside(output));
-    let (verdicts, frame): (&[u32], Option<&Vec<u8>>) = match leaves {
-        Some(Output::Drop { reason }) if program.reasons[*reason].text == "XDP_DROP" => {
-            (&[1], None)
-        }
-        Some(Output::Drop { .. }) | None => (&[0, 4, 5], None),
-        Some(Output::Stack { frame }) => (&[2, 4], Some(frame)),
-        Some(Output::Send { port: 0, frame }) => (&[3, 4], Some(frame)),
-        Some(Output::Send { frame, .. } | Output::HostPacket { frame }) => (&[4], Some(frame)),
-        Some(_) => (&[], None),
-    };
-    let unknown = got.verdict > 4 && verdicts.contains(&0);
-    if !verdicts.contains(&got.verdict) && !unknown {
-        let name = NAMES.get(got.verdict as usize).copied().unwrap_or("an unknown verdict");
+    let (agree, frame) = if is_tc { by_tc(program, leaves) } else { by_xdp(program, leaves) };
+    if !agree(got.verdict) {
+        let name = verdict_name(is_tc, got.verdict);
         let list: Vec<String> = want.iter().map(|o| compare::describe(program, o)).collect();
         return Some(format!("the kernel says {name}, the lifted program {}", list.join(", ")));
     }
@@ -288,6 +292,55 @@ fn difference(program: &Program, want: &[Output], got: &Ran) -> Option<String> {
         return Some(compare::frame_difference(frame, &got.frame));
     }
     got.messages.as_ref().and_then(|got| other_messages(program, want, got))
+}
+
+/// Which verdicts lead to an output, and the frame that it has then.
+type Meant<'a> = (fn(u32) -> bool, Option<&'a Vec<u8>>);
+
+fn by_xdp<'a>(program: &Program, leaves: Option<&'a Output>) -> Meant<'a> {
+    match leaves {
+        Some(Output::Drop { reason }) if program.reasons[*reason].text == "XDP_DROP" => {
+            (|verdict| verdict == 1, None)
+        }
+        Some(Output::Drop { .. }) | None => (|verdict| verdict == 0 || verdict >= 4, None),
+        Some(Output::Stack { frame }) => (|verdict| matches!(verdict, 2 | 4), Some(frame)),
+        Some(Output::Send { port: 0, frame }) => (|verdict| matches!(verdict, 3 | 4), Some(frame)),
+        Some(Output::Send { frame, .. } | Output::HostPacket { frame }) => {
+            (|verdict| verdict == 4, Some(frame))
+        }
+        Some(_) => (|_| false, None),
+    }
+}
+
+fn by_tc<'a>(program: &Program, leaves: Option<&'a Output>) -> Meant<'a> {
+    match leaves {
+        Some(Output::Drop { reason }) => match program.reasons[*reason].text.as_str() {
+            "TC_ACT_SHOT" => (|verdict| verdict == 2, None),
+            "TC_ACT_STOLEN" => (|verdict| verdict == 4, None),
+            "TC_ACT_TRAP" => (|verdict| verdict == 8, None),
+            _ => (|verdict| verdict == 7, None),
+        },
+        Some(Output::Stack { frame }) => (|verdict| !matches!(verdict, 2 | 4 | 7 | 8), Some(frame)),
+        Some(Output::Send { frame, .. }) => (|verdict| verdict == 7, Some(frame)),
+        Some(_) | None => (|_| false, None),
+    }
+}
+
+fn verdict_name(is_tc: bool, verdict: u32) -> &'static str {
+    const XDP: [&str; 5] = ["XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT"];
+    const TC: [&str; 9] = [
+        "TC_ACT_OK",
+        "TC_ACT_RECLASSIFY",
+        "TC_ACT_SHOT",
+        "TC_ACT_PIPE",
+        "TC_ACT_STOLEN",
+        "TC_ACT_QUEUED",
+        "TC_ACT_REPEAT",
+        "TC_ACT_REDIRECT",
+        "TC_ACT_TRAP",
+    ];
+    let names: &[&str] = if is_tc { &TC } else { &XDP };
+    names.get(verdict as usize).copied().unwrap_or("another verdict")
 }
 
 /// Which message to the host is not the same.

@@ -53,7 +53,7 @@ pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
             if stop::stopped() {
                 break;
             }
-            if section.starts_with("xdp") {
+            if nicforge_lift::is_taken(&section) {
                 rows.push(of_program(
                     format!("{name}:{function}"),
                     path,
@@ -64,7 +64,7 @@ pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
         }
     }
     if rows.is_empty() {
-        let message = format!("no XDP program in the objects below {}", from.display());
+        let message = format!("no XDP or tc program in the objects below {}", from.display());
         return Err(Failure::user(message));
     }
     print(&rows, targets.len(), args);

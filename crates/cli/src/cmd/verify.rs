@@ -47,7 +47,7 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         if !args.json {
             result.differences.iter().for_each(|difference| outln!("{difference}"));
             outln!("the object in the kernel {}", result.verdict());
-            outln!("{}", lifted::Subject::coverage(&args.source, &events)?);
+            outln!("{}", original.coverage(&args.source, &events)?);
         }
         result.end(0)?;
     }

@@ -1,5 +1,6 @@
 //! eBPF: instruction encoding (RFC 9669) and an interpreter that counts what it executes.
 
+pub mod context;
 pub mod generate;
 pub mod insn;
 mod machine;

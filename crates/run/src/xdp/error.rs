@@ -102,6 +102,12 @@ impl XdpError {
         }
     }
 
+    /// Whether the kernel refused what it was given.
+    pub(crate) fn is_invalid(&self) -> bool {
+        matches!(self, XdpError::Kernel { source, .. }
+            if source.raw_os_error() == Some(libc::EINVAL))
+    }
+
     /// A failed system call, with the cause people meet most often told apart.
     pub(crate) fn kernel(what: impl Into<String>, source: io::Error) -> XdpError {
         let what = what.into();

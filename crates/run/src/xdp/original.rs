@@ -9,7 +9,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, ProgramType, libb
 use super::error::XdpError;
 use super::load::{load, open};
 use super::messages::{Message, Messages};
-use super::test_run::run_once;
+use super::test_run::{Context, run_with};
 use crate::pin::Pinned;
 
 /// Room for a packet that grew, in the kernel's test run.
@@ -30,6 +30,7 @@ pub struct Original {
     messages: Messages,
     object: Object,
     function: String,
+    context: Context,
     /// Per-CPU maps are read where the program ran.
     cpu: usize,
     _pinned: Pinned,
@@ -38,6 +39,8 @@ pub struct Original {
 /// What a loader decides.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Loader<'a> {
+    /// It is a tc program, not one for XDP.
+    pub is_tc: bool,
     /// Entries of maps.
     pub sizes: &'a [(String, u32)],
     /// Functions in slots of program arrays.
@@ -67,12 +70,13 @@ impl Original {
             XdpError::Contract(why) => XdpError::Object(why),
             other => other,
         })?;
+        let kind = if loader.is_tc { ProgramType::SchedCls } else { ProgramType::Xdp };
         for mut program in opened.progs_mut() {
             let name = program.name().to_str().unwrap_or_default();
             let called = loader.tail_calls.iter().any(|(_, _, callee)| callee == name);
             let own = name == function || called;
             program.set_autoload(own);
-            program.set_prog_type(ProgramType::Xdp);
+            program.set_prog_type(kind);
         }
         for mut map in opened.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
@@ -93,7 +97,8 @@ impl Original {
         let object = load(opened)?;
         let messages = Messages::of(&object)?;
         let function = function.to_string();
-        let original = Original { messages, object, function, cpu: 0, _pinned: pinned };
+        let context = if loader.is_tc { Context::Tc } else { Context::Xdp };
+        let original = Original { messages, object, function, context, cpu: 0, _pinned: pinned };
         for (map, slot, callee) in loader.tail_calls {
             let called = original.object.progs().find(|p| p.name().to_str() == Some(callee));
             let Some(called) = called else { continue };
@@ -103,19 +108,23 @@ impl Original {
         Ok(original)
     }
 
-    /// Runs the program on a frame.
+    /// Runs the program on a frame; nothing where the kernel makes no socket buffer of it, as of
+    /// frames that end before the header that their EtherType promises.
     ///
     /// # Errors
     /// The kernel does not run it.
-    pub fn run(&self, frame: &[u8]) -> Result<Ran, XdpError> {
+    pub fn run(&self, frame: &[u8]) -> Result<Option<Ran>, XdpError> {
         let own = self.object.progs().find(|p| p.name().to_str() == Some(&self.function));
         let program = own
             .ok_or_else(|| XdpError::Object(format!("there is no program `{}`", self.function)))?;
         let mut out = vec![0; LARGEST_OUT];
-        let run = run_once(program.as_fd(), frame, Some(&mut out), 1)?;
+        let run = match run_with(self.context, program.as_fd(), frame, Some(&mut out), 1) {
+            Err(error) if self.context == Context::Tc && error.is_invalid() => return Ok(None),
+            run => run?,
+        };
         out.truncate(run.length);
         out.drain(..run.metadata);
-        Ok(Ran { verdict: run.verdict, frame: out, messages: self.messages.take()? })
+        Ok(Some(Ran { verdict: run.verdict, frame: out, messages: self.messages.take()? }))
     }
 
     fn map(&self, name: &str) -> Result<MapHandle, XdpError> {

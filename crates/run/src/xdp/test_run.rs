@@ -155,8 +155,45 @@ pub(crate) struct TestRun {
     pub verdict: u32,
 }
 
-/// Runs program `fd` `repeat` times on `data`; the packet's bytes after the last one go to `out`.
+/// The context that a program gets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Context {
+    /// `struct xdp_md`.
+    Xdp,
+    /// `struct __sk_buff`.
+    Tc,
+}
+
+/// Place of `ingress_ifindex` in `struct __sk_buff`, in words.
+const INGRESS_IFINDEX: usize = 9;
+
+impl Context {
+    /// Its members, as words, for a packet of some bytes that came in by interface 1.
+    fn members(self, bytes: u32) -> Vec<u32> {
+        match self {
+            Context::Xdp => vec![0, bytes, 0, 0, 0, 0],
+            Context::Tc => {
+                let mut words = vec![0; 48];
+                words[INGRESS_IFINDEX] = 1;
+                words
+            }
+        }
+    }
+}
+
+/// Runs XDP program `fd` `repeat` times on `data`; the packet's bytes after the last one go to `out`.
 pub(crate) fn run_once(
+    fd: BorrowedFd,
+    data: &[u8],
+    out: Option<&mut [u8]>,
+    repeat: u32,
+) -> Result<TestRun, XdpError> {
+    run_with(Context::Xdp, fd, data, out, repeat)
+}
+
+/// Runs a program as [`run_once`] does, with the context that it gets.
+pub(crate) fn run_with(
+    context: Context,
     fd: BorrowedFd,
     data: &[u8],
     mut out: Option<&mut [u8]>,
@@ -172,14 +209,13 @@ pub(crate) fn run_once(
         opts.data_size_out = out.len() as u32;
     }
     opts.repeat = repeat as i32;
-    // `struct xdp_md`, whose first member says where the packet begins behind metadata.
-    let given = [0, data.len() as u32, 0, 0, 0, 0];
-    let mut context = given;
+    let given = context.members(data.len() as u32);
+    let mut context_out = given.clone();
     if out.is_some() {
         opts.ctx_in = given.as_ptr().cast();
-        opts.ctx_size_in = size_of_val(&given) as u32;
-        opts.ctx_out = context.as_mut_ptr().cast();
-        opts.ctx_size_out = size_of_val(&context) as u32;
+        opts.ctx_size_in = size_of_val(&*given) as u32;
+        opts.ctx_out = context_out.as_mut_ptr().cast();
+        opts.ctx_size_out = size_of_val(&*context_out) as u32;
     }
     // SAFETY: the pointers are to live buffers of the lengths given.
     let status = unsafe { libbpf_sys::bpf_prog_test_run_opts(fd.as_raw_fd(), &mut opts) };
@@ -192,7 +228,11 @@ pub(crate) fn run_once(
     Ok(TestRun {
         time: Duration::from_nanos(opts.duration.into()),
         length: opts.data_size_out as usize,
-        metadata: (context[0] as usize).min(opts.data_size_out as usize),
+        // The first member of `struct xdp_md` says where the packet begins behind metadata.
+        metadata: match context {
+            Context::Xdp => (context_out[0] as usize).min(opts.data_size_out as usize),
+            Context::Tc => 0,
+        },
         verdict: opts.retval,
     })
 }

@@ -32,6 +32,7 @@ pub fn check(example: &Example, pair: &Pair, old: &Version, new: &Version) -> Ch
             }
         }
         let ran = loaded.run(&example.world.packet).map_err(|e| e.to_string())?;
+        let ran = ran.ok_or("the kernel does not take the packet")?;
         let verdict = if pair.lifted { equal::dropped(ran.verdict) } else { ran.verdict };
         let packet = (verdict > 1).then_some(ran.frame);
         Ok((verdict, packet, contents(&loaded, pair, version)?))

@@ -101,7 +101,12 @@ impl Version {
 
     /// The program in the kernel.
     pub fn load(&self) -> Result<nicforge_run::xdp::Original, nicforge_run::xdp::XdpError> {
-        let loader = Loader { sizes: &self.sizes, tail_calls: &self.tail_calls, data: &self.data };
+        let loader = Loader {
+            is_tc: false,
+            sizes: &self.sizes,
+            tail_calls: &self.tail_calls,
+            data: &self.data,
+        };
         nicforge_run::xdp::Original::load(&self.bytes, &self.function, &loader)
     }
 

@@ -60,7 +60,7 @@ impl Layout {
         match () {
             () if begins(&SKB_SECTIONS) => Ok(SKB),
             () if begins(&OTHER_SECTIONS) => Err(format!(
-                "programs of section `{section}` get no packets; bounded are XDP and tc programs"
+                "programs of section `{section}` get no packets; XDP and tc programs do"
             )),
             () => Ok(XDP),
         }

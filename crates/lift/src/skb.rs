@@ -1,0 +1,338 @@
+//! Helpers of tc programs, which work on socket buffers (`net/core/filter.c`).
+
+use nicforge_ir::{BinOp, CmpOp, Op};
+use nicforge_isa::ebpf::Insn;
+
+use crate::calls::{EINVAL, done};
+use crate::emit::{Cond, low};
+use crate::error::{Halt, refuse};
+use crate::helpers::number as n;
+use crate::memory::halves;
+use crate::state::{First, State};
+use crate::value::{Abs, Num, Place};
+use crate::walk::{Fork, Lifter};
+
+const EFAULT: u64 = -14i64 as u64;
+const ENOMEM: u64 = -12i64 as u64;
+const ENOTSUPP: u64 = -524i64 as u64;
+
+/// Bytes of an Ethernet header, behind which the network header begins.
+const ETHERNET: i64 = 14;
+/// `BPF_HDR_START_NET`.
+const START_NET: u64 = 1;
+/// Offsets that helpers take at most.
+const MOST_OFFSET: u64 = 0xffff;
+
+/// Flags of the checksum helpers.
+const FIELD: u64 = 0xf;
+const PSEUDO: u64 = 0x10;
+const MANGLED_ZERO: u64 = 0x20;
+const ENFORCE: u64 = 0x40;
+const IPV6: u64 = 0x80;
+
+/// A change of a checksum in the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub at: Place,
+    from: Num,
+    to: Num,
+    kind: Kind,
+    /// UDP's: zero says that there is none, so a sum of zero is written as all ones.
+    mangled: bool,
+    /// A sum that is not there is written all the same.
+    enforced: bool,
+}
+
+/// What a checksum is changed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A difference.
+    Difference,
+    /// A number of 16 bits in place of another one.
+    Half,
+    /// A number of 32 bits, or what is treated like one.
+    Word,
+}
+
+impl Lifter<'_> {
+    /// `bpf_skb_load_bytes` and `bpf_skb_store_bytes`.
+    pub fn skb_bytes(
+        &mut self,
+        state: &mut State,
+        helper: i32,
+        args: [Abs; 5],
+    ) -> Result<Option<Fork>, Halt> {
+        let bytes = self.size(args[3])?;
+        let mut place = self.skb_place(args[1])?;
+        if helper == n::SKB_LOAD_BYTES_RELATIVE {
+            match self.num(args[4])?.constant() {
+                Some(0) => {}
+                Some(START_NET) => place = place.plus(ETHERNET),
+                _ => return refuse("loads bytes from a header that is not known"),
+            }
+        }
+        let packet = Abs::Packet { place, epoch: state.epoch };
+        let (then, fails) = if helper == n::SKB_STORE_BYTES {
+            (First::Copy { from: args[2], to: packet, bytes }, None)
+        } else {
+            let clear = First::Clear { at: args[2], bytes };
+            (First::Copy { from: packet, to: args[2], bytes }, Some(clear))
+        };
+        let fits = self.place_fits(state, place, bytes);
+        self.or_fault(state, fits, then, fails)
+    }
+
+    /// `bpf_l3_csum_replace` and `bpf_l4_csum_replace`.
+    pub fn replace_checksum(
+        &mut self,
+        state: &mut State,
+        layer4: bool,
+        args: [Abs; 5],
+    ) -> Result<Option<Fork>, Halt> {
+        let Some(flags) = self.num(args[4])?.constant() else {
+            return refuse("changes a checksum by flags that vary");
+        };
+        let at = self.skb_place(args[1])?;
+        let known = if layer4 { FIELD | PSEUDO | MANGLED_ZERO | ENFORCE | IPV6 } else { FIELD };
+        let kind = match flags & FIELD {
+            0 => Kind::Difference,
+            2 if layer4 => Kind::Word,
+            2 => Kind::Half,
+            4 => Kind::Word,
+            _ => return self.gives(state, EINVAL),
+        };
+        let (from, to) = match flags & FIELD {
+            2 => (self.cut(args[2], 2)?, self.cut(args[3], 2)?),
+            _ => (self.cut(args[2], 4)?, self.cut(args[3], 4)?),
+        };
+        if kind == Kind::Difference && from.constant() != Some(0) {
+            return refuse("changes a checksum by a difference from a number that may not be zero");
+        }
+        if flags & !known != 0 {
+            return self.gives(state, EINVAL);
+        }
+        if at.var.is_none() && at.off & 1 != 0 {
+            return self.gives(state, EFAULT);
+        }
+        let (mangled, enforced) = (flags & MANGLED_ZERO != 0, flags & ENFORCE != 0);
+        let change = Change { at, from, to, kind, mangled, enforced };
+        let fits = self.place_fits(state, at, 2);
+        self.or_fault(state, fits, First::Checksum(change), None)
+    }
+
+    /// The packet instructions of classic BPF (RFC 9669, section 5.4): a number in network byte
+    /// order; where it is not there, the program ends with zero.
+    pub fn load_classic(&mut self, insn: Insn, state: &mut State) -> Result<(), Halt> {
+        const INDIRECT: u8 = 0x40;
+        let bytes = match insn.code & 0x18 {
+            0x00 => 4,
+            0x08 => 2,
+            0x10 => 1,
+            _ => return refuse("loads 8 bytes through an old packet instruction"),
+        };
+        if !self.is_tc() || state.frames.len() > 1 {
+            return refuse("loads through an old packet instruction (ld_abs, ld_ind)");
+        }
+        let Ok(off) = u32::try_from(insn.imm) else {
+            return refuse("loads at a place from a header on (ld_abs, ld_ind)");
+        };
+        let mut place = Place::at(off.into());
+        if insn.code & 0xe0 == INDIRECT {
+            let by = self.cut(state.regs[usize::from(insn.src.min(10))], 4)?;
+            place = match by.constant() {
+                Some(by) => place.plus(by as i64),
+                None => Place { var: Some(by), ..place },
+            };
+        }
+        match self.place_fits(state, place, bytes) {
+            Cond::Known(true) => {}
+            Cond::Known(false) => return refuse("loads bytes that are never there"),
+            Cond::Value(fits) => {
+                let outside = self.at;
+                let (then, other) = (self.build().new_block(), self.build().new_block());
+                self.build().push0(Op::If { cond: fits, likely: None, then, other });
+                self.at = then;
+                self.build().push0(Op::Yield(Vec::new()));
+                self.at = other;
+                let mut ends = state.clone();
+                ends.regs[0] = Abs::known(0);
+                self.verdict(&mut ends)?;
+                self.at = outside;
+                if place.var.is_none() {
+                    state.at_least = state.at_least.max(place.off + i64::from(bytes));
+                }
+            }
+        }
+        let packet = Abs::Packet { place, epoch: state.epoch };
+        let found = self.load(state, packet, 0, bytes)?;
+        let found = self.num(found)?;
+        let number = if bytes == 1 { found } else { self.swap(found, 8 * bytes) };
+        done(state, Abs::Num(number));
+        Ok(())
+    }
+
+    /// `bpf_skb_pull_data`: all of a packet is in one piece already.
+    pub fn pull_data(&mut self, state: &mut State, len: Abs) -> Result<Abs, Halt> {
+        let len = self.cut(len, 4)?;
+        let cond = match len.constant() {
+            Some(len) => self.fits(state, len as i64),
+            None => {
+                let all = self.packet_len(state);
+                self.compare(CmpOp::Le, false, len, all, 64)
+            }
+        };
+        Ok(Abs::Num(self.select(cond, Num::known(0), Num::known(ENOMEM))))
+    }
+
+    /// `bpf_csum_update`, for packets whose checksum no NIC has summed up.
+    pub fn csum_update(&self) -> Abs {
+        Abs::known(ENOTSUPP)
+    }
+
+    /// `bpf_clone_redirect`: a copy of the packet as it is now.
+    pub fn clone_redirect(&mut self, args: [Abs; 5]) -> Result<Abs, Halt> {
+        if self.num(args[2])?.constant() != Some(0) {
+            return refuse("bpf_clone_redirect with flags");
+        }
+        let ifindex = self.cut(args[1], 4)?;
+        let port = self.port(ifindex);
+        let most = port.constant().filter(|port| *port < 256).unwrap_or(1) as u32;
+        self.program.ports = self.program.ports.max(most + 1);
+        let (event, port) = (self.event("net_copy"), self.value(port, 32));
+        let args = vec![self.pkt, port];
+        self.build().push0(Op::Generate { event, args });
+        Ok(Abs::known(0))
+    }
+
+    /// A place of the packet that a helper is given.
+    fn skb_place(&mut self, off: Abs) -> Result<Place, Halt> {
+        let off = self.cut(off, 4)?;
+        match off.constant() {
+            Some(off) if off > MOST_OFFSET => refuse("works on bytes beyond any packet"),
+            Some(off) => Ok(Place::at(off as i64)),
+            None => Ok(Place { off: 0, var: Some(off) }),
+        }
+    }
+
+    /// Whether so many bytes from a place on are in the packet.
+    fn place_fits(&mut self, state: &State, place: Place, bytes: u32) -> Cond {
+        let end = place.off + i64::from(bytes);
+        let Some(var) = place.var else { return self.fits(state, end) };
+        let all = self.packet_len(state);
+        let end = self.binary(BinOp::Add, var, Num::known(end as u64), 64);
+        self.compare(CmpOp::Le, false, end, all, 64)
+    }
+
+    /// Ends a call with a number.
+    fn gives(&mut self, state: &mut State, result: u64) -> Result<Option<Fork>, Halt> {
+        done(state, Abs::known(result));
+        Ok(None)
+    }
+
+    /// Does something where its bytes are there; else the call gives `-EFAULT`.
+    fn or_fault(
+        &mut self,
+        state: &mut State,
+        fits: Cond,
+        then: First,
+        otherwise: Option<First>,
+    ) -> Result<Option<Fork>, Halt> {
+        let mut fails = state.clone();
+        done(&mut fails, Abs::known(EFAULT));
+        done(state, Abs::known(0));
+        match fits {
+            Cond::Known(true) => self.begin(state, then)?,
+            Cond::Known(false) => {
+                *state = fails;
+                if let Some(otherwise) = otherwise {
+                    self.begin(state, otherwise)?;
+                }
+            }
+            Cond::Value(cond) => {
+                state.first = Some(then);
+                fails.first = otherwise;
+                return Ok(Some(Fork { cond, fails }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Copies bytes from one place to another.
+    pub fn copy_bytes(
+        &mut self,
+        state: &mut State,
+        from: Abs,
+        to: Abs,
+        bytes: u32,
+    ) -> Result<(), Halt> {
+        for (at, size) in halves(0, bytes) {
+            let value = self.load(state, from, at.into(), size)?;
+            self.store(state, to, at.into(), size, value)?;
+        }
+        Ok(())
+    }
+
+    /// Writes zeros.
+    pub fn clear_bytes(&mut self, state: &mut State, at: Abs, bytes: u32) -> Result<(), Halt> {
+        for (off, size) in halves(0, bytes) {
+            self.store(state, at, off.into(), size, Abs::known(0))?;
+        }
+        Ok(())
+    }
+
+    /// Changes a checksum that is in the packet.
+    pub fn change_checksum(&mut self, state: &mut State, change: Change) -> Result<(), Halt> {
+        let Change { at, from, to, kind, mangled, enforced } = change;
+        let field = Abs::Packet { place: at, epoch: state.epoch };
+        let old = self.load(state, field, 0, 2)?;
+        let old = self.num(old)?;
+        let new = match kind {
+            Kind::Half => {
+                let without = self.inverted_to(from, 16);
+                let rest = self.inverted_to(old, 16);
+                let rest = self.sum_within(rest, without, 16);
+                let sum = self.sum_within(rest, to, 16);
+                self.inverted_to(sum, 16)
+            }
+            Kind::Word | Kind::Difference => {
+                let mut rest = self.inverted_to(old, 32);
+                if kind == Kind::Word {
+                    let without = self.inverted_to(from, 32);
+                    rest = self.sum_within(rest, without, 32);
+                }
+                let sum = self.sum_within(rest, to, 32);
+                let high = self.binary(BinOp::Shr, sum, Num::known(16), 64);
+                let half = self.binary(BinOp::And, sum, Num::known(0xffff), 64);
+                let sum = self.sum_within(half, high, 16);
+                self.inverted_to(sum, 16)
+            }
+        };
+        let new = if mangled { self.not_zero(old, new, enforced) } else { new };
+        self.store(state, field, 0, 2, Abs::Num(new))
+    }
+
+    /// A new checksum where zero means that there is none.
+    fn not_zero(&mut self, old: Num, new: Num, enforced: bool) -> Num {
+        let none = self.equals(new, 0);
+        let new = self.select(none, Num::known(0xffff), new);
+        if enforced {
+            return new;
+        }
+        let none = self.equals(old, 0);
+        self.select(none, Num::known(0), new)
+    }
+
+    /// A number of so many bits with all of them inverted.
+    fn inverted_to(&mut self, num: Num, bits: u32) -> Num {
+        self.binary(BinOp::Xor, num, Num::known(low(bits)), 64)
+    }
+
+    /// The ones' complement sum of two numbers of so many bits.
+    fn sum_within(&mut self, a: Num, b: Num, bits: u32) -> Num {
+        let sum = self.binary(BinOp::Add, a, b, 64);
+        let carry = self.binary(BinOp::Shr, sum, Num::known(bits.into()), 64);
+        let rest = self.binary(BinOp::And, sum, Num::known(low(bits)), 64);
+        let sum = self.binary(BinOp::Add, rest, carry, 64);
+        self.truncate(sum, bits)
+    }
+}
