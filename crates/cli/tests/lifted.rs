@@ -37,7 +37,9 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         assert!(ran.out.contains(&format!("xdp {matches}")), "{ran:?}");
     }
     // Messages to the host are compared byte for byte, too.
-    ["tails", "callbacks", "ports", "data"].into_iter().for_each(|name| object(&place, name));
+    ["tails", "callbacks", "ports", "data", "bytes", "rings"]
+        .into_iter()
+        .for_each(|name| object(&place, name));
     for (program, tables) in [
         ("tails.o:xdp/trailer", 1),
         ("tails.o:xdp/either", 1),
@@ -47,6 +49,8 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("callbacks.o:xdp/records", 0),
         ("ports.o:xdp/others", 0),
         ("data.o", 1),
+        ("bytes.o", 0),
+        ("rings.o", 1),
     ] {
         let ran = place.run(&["verify", program, "--target", "dpdk"]);
         let matches = format!("matches the reference: 400 of 400 events, {tables} of {tables}");

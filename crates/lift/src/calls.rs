@@ -7,6 +7,7 @@ use crate::emit::Cond;
 use crate::error::{Halt, refuse};
 use crate::helpers::number as n;
 use crate::memory::halves;
+use crate::rings::is_ring;
 use crate::state::{First, State, Target};
 use crate::value::{Abs, Num, Place};
 use crate::walk::{Fork, Lifter};
@@ -46,6 +47,14 @@ impl Lifter<'_> {
                 let map = self.map(args[0], &name)?;
                 Abs::Num(self.delete(state, map, args[1])?)
             }
+            n::PUSH_ELEM => {
+                let map = self.ring(args[0], &name)?;
+                self.push_element(state, map, [args[1], args[2]])?
+            }
+            n::POP_ELEM | n::PEEK_ELEM => {
+                let map = self.ring(args[0], &name)?;
+                self.pop_element(state, map, args[1], helper == n::POP_ELEM)?
+            }
             n::KTIME_GET_NS | n::KTIME_GET_BOOT_NS | n::KTIME_GET_COARSE_NS => {
                 Abs::Num(Num::of(self.push1(Op::Now, Type::U64), 64))
             }
@@ -54,7 +63,11 @@ impl Lifter<'_> {
             n::PROCESSOR => Abs::known(0),
             // A handler runs alone.
             n::SPIN_LOCK | n::SPIN_UNLOCK => Abs::Unusable("the result of a lock"),
-            n::TRACE_PRINTK => self.log(state, args)?,
+            n::TRACE_PRINTK => self.log(state, args, [args[2], args[3], args[4]].to_vec())?,
+            n::TRACE_VPRINTK => {
+                let values = self.words_of(state, args[2], args[3])?;
+                self.log(state, args, values)?
+            }
             n::CSUM_DIFF => Abs::Num(self.csum_diff(state, args)?),
             n::REDIRECT => {
                 let port = self.cut(args[0], 4)?;
@@ -70,9 +83,6 @@ impl Lifter<'_> {
                 Abs::known(0)
             }
             n::GET_BUFF_LEN => Abs::Num(self.packet_len(state)),
-            n::LOAD_BYTES | n::STORE_BYTES => {
-                Abs::Num(self.packet_bytes(state, args, helper == n::LOAD_BYTES)?)
-            }
             n::PERF_EVENT_OUTPUT | n::RINGBUF_OUTPUT => self.message(state, helper, args)?,
             n::RINGBUF_RESERVE => self.reserve(state, args)?,
             n::RINGBUF_SUBMIT | n::RINGBUF_DISCARD => {
@@ -81,8 +91,9 @@ impl Lifter<'_> {
             n::ENTRIES => self.entries(args[0])?,
             n::FIB_LOOKUP => return self.fib_lookup(state, args),
             n::SKB_LOAD_BYTES | n::SKB_STORE_BYTES | n::SKB_LOAD_BYTES_RELATIVE => {
-                return self.skb_bytes(state, helper, args);
+                return self.packet_bytes(state, helper, args);
             }
+            n::LOAD_BYTES | n::STORE_BYTES => return self.packet_bytes(state, helper, args),
             n::L3_CSUM_REPLACE | n::L4_CSUM_REPLACE => {
                 return self.replace_checksum(state, helper == n::L4_CSUM_REPLACE, args);
             }
@@ -105,6 +116,16 @@ impl Lifter<'_> {
         }
     }
 
+    /// A map that is a queue or a stack.
+    fn ring(&self, abs: Abs, helper: &str) -> Result<usize, Halt> {
+        let map = self.map(abs, helper)?;
+        if is_ring(self.map_kind(map)) {
+            return Ok(map);
+        }
+        let kind = nicforge_isa::object::map_type_name(self.map_kind(map));
+        refuse(format!("{helper} with map `{}` of type {kind}", self.map_name(map)))
+    }
+
     /// The port that an interface index means.
     pub fn port(&mut self, ifindex: Num) -> Num {
         self.binary(BinOp::Sub, ifindex, Num::known(1), 32)
@@ -122,22 +143,6 @@ impl Lifter<'_> {
     fn copy(&mut self, state: &mut State, from: Abs, to: Abs, size: Abs) -> Result<(), Halt> {
         let (from, to, bytes) = (self.read(from)?, self.read(to)?, self.size(size)?);
         self.copy_bytes(state, from, to, bytes)
-    }
-
-    /// `bpf_xdp_load_bytes` and `bpf_xdp_store_bytes`.
-    fn packet_bytes(&mut self, state: &mut State, args: [Abs; 5], load: bool) -> Result<Num, Halt> {
-        let Some(off) = self.num(args[1])?.constant().filter(|off| *off < 0xffff) else {
-            return refuse("copies packet bytes at a place that varies");
-        };
-        let off = off as i64;
-        let fits = self.fits(state, off + i64::from(self.size(args[3])?));
-        if fits != Cond::Known(true) {
-            return refuse("copies packet bytes that may not be there");
-        }
-        let packet = Abs::Packet { place: Place::at(off), epoch: state.epoch };
-        let (from, to) = if load { (packet, args[2]) } else { (args[2], packet) };
-        self.copy(state, from, to, args[3])?;
-        Ok(Num::known(0))
     }
 
     /// Words of memory added to `sum`, folded to 32 bits.
@@ -196,7 +201,14 @@ impl Lifter<'_> {
         Ok(self.folded(sum, 16))
     }
 
-    fn log(&mut self, state: &mut State, args: [Abs; 5]) -> Result<Abs, Halt> {
+    /// Words of 8 bytes that a helper is given in memory.
+    fn words_of(&mut self, state: &mut State, at: Abs, bytes: Abs) -> Result<Vec<Abs>, Halt> {
+        let bytes = self.num(bytes)?.constant().filter(|bytes| *bytes <= MOST_BYTES);
+        let Some(bytes) = bytes else { return refuse("prints a number of values that varies") };
+        (0..bytes as i64 / 8).map(|word| self.load(state, at, 8 * word, 8)).collect()
+    }
+
+    fn log(&mut self, state: &mut State, args: [Abs; 5], given: Vec<Abs>) -> Result<Abs, Halt> {
         let mut text = Vec::new();
         let pointer = self.read(args[0])?;
         for at in 0..self.size(args[1])? {
@@ -210,7 +222,7 @@ impl Lifter<'_> {
         let text = String::from_utf8_lossy(&text).into_owned();
         let (format, widths) = format(&text)?;
         let mut values = Vec::new();
-        for (arg, (bits, signed)) in args[2..].iter().zip(widths) {
+        for (arg, (bits, signed)) in given.iter().zip(widths) {
             let num = self.cut(*arg, bits / 8)?;
             let value = self.value(num, bits);
             let ty = if signed { Type::i(bits as u8) } else { Type::u(bits as u8) };

@@ -27,6 +27,9 @@ pub mod number {
     pub const ADJUST_TAIL: i32 = 65;
     pub const SKB_LOAD_BYTES_RELATIVE: i32 = 68;
     pub const FIB_LOOKUP: i32 = 69;
+    pub const PUSH_ELEM: i32 = 87;
+    pub const POP_ELEM: i32 = 88;
+    pub const PEEK_ELEM: i32 = 89;
     pub const SPIN_LOCK: i32 = 93;
     pub const SPIN_UNLOCK: i32 = 94;
     pub const PROBE_READ_KERNEL: i32 = 113;
@@ -37,6 +40,7 @@ pub mod number {
     pub const RINGBUF_DISCARD: i32 = 133;
     pub const KTIME_GET_COARSE_NS: i32 = 160;
     pub const FOR_EACH_MAP_ELEM: i32 = 164;
+    pub const TRACE_VPRINTK: i32 = 177;
     pub const LOOP: i32 = 181;
     pub const GET_BUFF_LEN: i32 = 188;
     pub const LOAD_BYTES: i32 = 189;
@@ -54,6 +58,8 @@ pub fn reads(helper: i32) -> u16 {
         n::SPIN_LOCK | n::SPIN_UNLOCK | n::GET_BUFF_LEN | n::ENTRIES => 1,
         n::RINGBUF_SUBMIT | n::RINGBUF_DISCARD => 2,
         n::MAP_LOOKUP | n::MAP_DELETE | n::REDIRECT => 2,
+        n::POP_ELEM | n::PEEK_ELEM => 2,
+        n::PUSH_ELEM => 3,
         n::ADJUST_HEAD | n::ADJUST_META | n::ADJUST_TAIL => 2,
         n::SKB_PULL_DATA | n::CSUM_UPDATE => 2,
         n::CLONE_REDIRECT => 3,
@@ -63,7 +69,7 @@ pub fn reads(helper: i32) -> u16 {
         | n::PROBE_READ_KERNEL
         | n::TAIL_CALL => 3,
         n::MAP_UPDATE | n::FIB_LOOKUP | n::RINGBUF_OUTPUT | n::LOAD_BYTES | n::STORE_BYTES => 4,
-        n::SKB_LOAD_BYTES => 4,
+        n::SKB_LOAD_BYTES | n::TRACE_VPRINTK => 4,
         _ => 5,
     };
     ((1u16 << (arguments + 1)) - 1) & !1

@@ -33,6 +33,7 @@ mod loops;
 mod maps;
 mod memory;
 mod packets;
+mod rings;
 mod skb;
 mod state;
 mod value;
@@ -41,7 +42,7 @@ mod walk;
 
 use std::collections::BTreeSet;
 
-use nicforge_ir::{Direction, Event, Handler, Param, Program, Span, Type};
+use nicforge_ir::{BlockId, Body, Direction, Event, Handler, Param, Program, Span, Type};
 use nicforge_isa::object::{self, Object};
 
 pub use chain::Chain;
@@ -91,7 +92,8 @@ pub struct Lifted {
     pub source: object::Program,
     /// Whether it is a tc program, which gets a socket buffer and returns other verdicts.
     pub is_tc: bool,
-    /// Names of the maps that tables stand for, in the tables' order.
+    /// Names of the maps that tables stand for, in the tables' order; empty for those that are only
+    /// a part of one.
     pub maps: Vec<String>,
     /// Device hash maps that became arrays of slots: keys of 4 bytes lie in front of their values.
     pub listed: Vec<String>,
@@ -212,6 +214,13 @@ pub fn choose(object: &Object, wanted: Option<&str>) -> Result<usize, LiftError>
         .ok_or_else(|| LiftError::Unknown { wanted: wanted.to_string(), names })
 }
 
+/// How deep regions of αIR nest below a block.
+fn nesting(body: &Body, block: BlockId) -> usize {
+    let insts = body.blocks[block].insts.iter();
+    let inner = insts.flat_map(|inst| body.insts[*inst].op.regions());
+    inner.map(|block| 1 + nesting(body, block)).max().unwrap_or(0)
+}
+
 fn refused(program: &str, place: &str, reason: &str) -> LiftError {
     LiftError::Refused {
         program: program.to_string(),
@@ -271,11 +280,21 @@ fn one(
         let named = |map: usize| (object.maps[map].name.clone(), object.maps[map].data.clone());
         let first = (0..object.maps.len()).filter(|map| lifter.is_written(*map));
         let first = first.map(named).collect();
-        let Lifter { mut program, mut body, tables, .. } = lifter;
+        let Lifter { mut program, mut body, tables, rings, .. } = lifter;
         body.compact();
-        let mut maps: Vec<_> = tables.iter().map(|(map, known)| (known.table, *map)).collect();
+        if body.entry.is_some_and(|entry| nesting(&body, entry) > nicforge_ir::text::MAX_NESTING) {
+            let reason = format!(
+                "more than {} branches within each other, as loops make that are left early",
+                nicforge_ir::text::MAX_NESTING
+            );
+            return Err(refused(name, "", &reason));
+        }
+        let map =
+            |(map, known): (&usize, &walk::Known)| (known.table, object.maps[*map].name.clone());
+        let mut maps: Vec<_> = tables.iter().map(map).collect();
+        maps.extend(rings.into_values().map(|table| (table, String::new())));
         maps.sort_unstable();
-        let maps = maps.into_iter().map(|(_, map)| object.maps[map].name.clone()).collect();
+        let maps = maps.into_iter().map(|(_, name)| name).collect();
         program.handlers.push(Handler {
             name: "net_recv".to_string(),
             event,

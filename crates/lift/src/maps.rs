@@ -9,6 +9,7 @@ use nicforge_isa::object::map_type_name;
 use crate::emit::Cond;
 use crate::error::{Halt, refuse};
 use crate::layout::{Leaf, Node, Step, divide, identifier, project};
+use crate::rings::is_ring;
 use crate::state::{Lookup, State};
 use crate::value::{Abs, Num, Place};
 use crate::walk::{Known, Lifter};
@@ -28,6 +29,8 @@ pub mod kind {
     pub const DEVMAP: u32 = 14;
     pub const CPUMAP: u32 = 16;
     pub const XSKMAP: u32 = 17;
+    pub const QUEUE: u32 = 22;
+    pub const STACK: u32 = 23;
     pub const DEVMAP_HASH: u32 = 25;
 }
 
@@ -45,7 +48,7 @@ pub fn has_entries(map: &nicforge_isa::object::Map) -> bool {
 fn table_kind(kind: u32) -> Option<TableKind> {
     Some(match kind {
         kind::HASH | kind::PERCPU_HASH => TableKind::Hash,
-        kind::ARRAY | kind::PERCPU_ARRAY => TableKind::Array,
+        kind::ARRAY | kind::PERCPU_ARRAY | kind::QUEUE | kind::STACK => TableKind::Array,
         kind::LRU_HASH | kind::LRU_PERCPU_HASH => TableKind::Lru,
         kind::LPM_TRIE => TableKind::Lpm,
         // Entries that nobody set are absent there.
@@ -84,7 +87,11 @@ impl Lifter<'_> {
         let listed = self.is_listed(index);
         let (kind, slot) = if listed { (TableKind::Array, 4) } else { (kind, 0) };
         let skipped = if kind == TableKind::Lpm { PREFIX } else { 0 };
-        let key_size = map.key_size.saturating_sub(skipped);
+        let key_size = match number {
+            // An index of the ring.
+            _ if is_ring(number) => 4,
+            _ => map.key_size.saturating_sub(skipped),
+        };
         let sizes = [key_size, map.value_size];
         if sizes.iter().any(|size| *size == 0 || *size > MOST_BYTES) || map.max_entries == 0 {
             return refuse(format!("map `{}` has no sizes, or very large ones", map.name));

@@ -1,4 +1,5 @@
-//! Helpers of tc programs, which work on socket buffers (`net/core/filter.c`).
+//! Helpers that read and change packet bytes, most of them of tc programs, which work on socket
+//! buffers (`net/core/filter.c`).
 
 use nicforge_ir::{BinOp, CmpOp, Op};
 use nicforge_isa::ebpf::Insn;
@@ -55,15 +56,16 @@ enum Kind {
 }
 
 impl Lifter<'_> {
-    /// `bpf_skb_load_bytes` and `bpf_skb_store_bytes`.
-    pub fn skb_bytes(
+    /// `bpf_skb_load_bytes`, `bpf_xdp_load_bytes` and those that store. Where the bytes are not
+    /// there, socket buffers give zeros.
+    pub fn packet_bytes(
         &mut self,
         state: &mut State,
         helper: i32,
         args: [Abs; 5],
     ) -> Result<Option<Fork>, Halt> {
         let bytes = self.size(args[3])?;
-        let mut place = self.skb_place(args[1])?;
+        let mut place = self.packet_place(args[1])?;
         if helper == n::SKB_LOAD_BYTES_RELATIVE {
             match self.num(args[4])?.constant() {
                 Some(0) => {}
@@ -72,14 +74,14 @@ impl Lifter<'_> {
             }
         }
         let packet = Abs::Packet { place, epoch: state.epoch };
-        let (then, fails) = if helper == n::SKB_STORE_BYTES {
-            (First::Copy { from: args[2], to: packet, bytes }, None)
-        } else {
-            let clear = First::Clear { at: args[2], bytes };
-            (First::Copy { from: packet, to: args[2], bytes }, Some(clear))
-        };
+        let stores = matches!(helper, n::SKB_STORE_BYTES | n::STORE_BYTES);
+        let (from, to) = if stores { (args[2], packet) } else { (packet, args[2]) };
+        let (from, to) = (self.read(from)?, self.read(to)?);
+        let clear = First::Clear { at: to, bytes };
+        let fails = (!stores && self.is_tc()).then_some(clear);
+        let error = if self.is_tc() { EFAULT } else { EINVAL };
         let fits = self.place_fits(state, place, bytes);
-        self.or_fault(state, fits, then, fails)
+        self.or_error(state, fits, error, (First::Copy { from, to, bytes }, fails))
     }
 
     /// `bpf_l3_csum_replace` and `bpf_l4_csum_replace`.
@@ -92,7 +94,7 @@ impl Lifter<'_> {
         let Some(flags) = self.num(args[4])?.constant() else {
             return refuse("changes a checksum by flags that vary");
         };
-        let at = self.skb_place(args[1])?;
+        let at = self.packet_place(args[1])?;
         let known = if layer4 { FIELD | PSEUDO | MANGLED_ZERO | ENFORCE | IPV6 } else { FIELD };
         let kind = match flags & FIELD {
             0 => Kind::Difference,
@@ -117,7 +119,7 @@ impl Lifter<'_> {
         let (mangled, enforced) = (flags & MANGLED_ZERO != 0, flags & ENFORCE != 0);
         let change = Change { at, from, to, kind, mangled, enforced };
         let fits = self.place_fits(state, at, 2);
-        self.or_fault(state, fits, First::Checksum(change), None)
+        self.or_error(state, fits, EFAULT, (First::Checksum(change), None))
     }
 
     /// The packet instructions of classic BPF (RFC 9669, section 5.4): a number in network byte
@@ -205,7 +207,7 @@ impl Lifter<'_> {
     }
 
     /// A place of the packet that a helper is given.
-    fn skb_place(&mut self, off: Abs) -> Result<Place, Halt> {
+    fn packet_place(&mut self, off: Abs) -> Result<Place, Halt> {
         let off = self.cut(off, 4)?;
         match off.constant() {
             Some(off) if off > MOST_OFFSET => refuse("works on bytes beyond any packet"),
@@ -229,16 +231,17 @@ impl Lifter<'_> {
         Ok(None)
     }
 
-    /// Does something where its bytes are there; else the call gives `-EFAULT`.
-    fn or_fault(
+    /// Does something where its bytes are there; else the call gives an error, and does something
+    /// else.
+    fn or_error(
         &mut self,
         state: &mut State,
         fits: Cond,
-        then: First,
-        otherwise: Option<First>,
+        error: u64,
+        (then, otherwise): (First, Option<First>),
     ) -> Result<Option<Fork>, Halt> {
         let mut fails = state.clone();
-        done(&mut fails, Abs::known(EFAULT));
+        done(&mut fails, Abs::known(error));
         done(state, Abs::known(0));
         match fits {
             Cond::Known(true) => self.begin(state, then)?,

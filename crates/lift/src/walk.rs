@@ -93,6 +93,8 @@ pub struct Lifter<'a> {
     /// `skb->protocol` of the packet that came, for tc programs.
     pub protocol: Num,
     pub tables: BTreeMap<usize, Known>,
+    /// Tables of the ends of rings, by their maps.
+    pub rings: BTreeMap<usize, TableId>,
     /// Constant arrays by map, element's bytes and first byte.
     pub arrays: HashMap<(usize, u32, i64), nicforge_ir::ConstId>,
     pub message: Option<crate::host::Message>,
@@ -139,6 +141,7 @@ impl<'a> Lifter<'a> {
             layout: layout(&chain.program.section).unwrap_or(XDP),
             protocol: Num::known(0),
             tables: BTreeMap::new(),
+            rings: BTreeMap::new(),
             arrays: HashMap::new(),
             message: None,
             bytes: HashMap::new(),

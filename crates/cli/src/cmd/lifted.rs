@@ -154,7 +154,10 @@ impl Subject {
         let mut interp = Interp::new(&self.program);
         events::fill(&mut interp, entries)?;
         let names = &self.lifted.maps;
-        let name = |table: TableId| names.get(table.as_u32() as usize).map(String::as_str);
+        let name = |table: TableId| {
+            let name = names.get(table.as_u32() as usize).map(String::as_str);
+            name.filter(|name| !name.is_empty())
+        };
         for (table, entry) in entries {
             let Some(name) = name(*table) else { continue };
             match entry.value.split_at_checked(4) {
