@@ -22,6 +22,7 @@ mod context;
 mod devices;
 mod emit;
 mod error;
+mod exits;
 mod flow;
 mod helpers;
 mod host;

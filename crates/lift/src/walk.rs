@@ -53,7 +53,7 @@ impl Stops {
         Stops { at: Vec::new(), depth: usize::MAX }
     }
 
-    fn contain(&self, at: usize, depth: usize) -> bool {
+    pub fn contain(&self, at: usize, depth: usize) -> bool {
         self.depth == depth && self.at.contains(&at)
     }
 }
@@ -186,10 +186,7 @@ impl<'a> Lifter<'a> {
             if stops.contain(at, depth) {
                 return Ok(Ended::Here(Box::new(Ends::at(at, state))));
             }
-            self.steps += 1;
-            if self.steps > MOST_STEPS {
-                return refuse(format!("more than {MOST_STEPS} steps on all ways and trips"));
-            }
+            self.step()?;
             let Some(&insn) = self.insns.get(at) else {
                 return refuse("control leaves the program");
             };
@@ -246,8 +243,17 @@ impl<'a> Lifter<'a> {
         }
     }
 
+    /// Counts an instruction that is followed.
+    pub fn step(&mut self) -> Result<(), Halt> {
+        self.steps += 1;
+        if self.steps > MOST_STEPS {
+            return refuse(format!("more than {MOST_STEPS} steps on all ways and trips"));
+        }
+        Ok(())
+    }
+
     /// Instructions that neither jump nor call.
-    fn straight(&mut self, insn: Insn, at: usize, state: &mut State) -> Result<(), Halt> {
+    pub fn straight(&mut self, insn: Insn, at: usize, state: &mut State) -> Result<(), Halt> {
         let (dst, src) = (usize::from(insn.dst.min(10)), usize::from(insn.src.min(10)));
         let off = i64::from(insn.off);
         match insn.code & 7 {
@@ -347,6 +353,27 @@ impl<'a> Lifter<'a> {
         };
         let ways =
             [(to, self.refine(&state, insn, true)), (at + 1, self.refine(&state, insn, false))];
+        let inner = self.stops([to, at + 1], state.frames.len(), Some(at), stops);
+        let depth = state.frames.len();
+        let [taken, not] = [to, at + 1].map(|way| inner.contain(way, depth));
+        if taken != not {
+            let [first, second] = ways;
+            let (leaves, goes) = if taken { (first, second) } else { (second, first) };
+            if self.begins_chain(goes.0, leaves.0) {
+                let active = Cond::Value(cond);
+                let active = if taken { self.negate(active) } else { active };
+                let Cond::Value(active) = active else {
+                    return refuse("a branch that is decided");
+                };
+                self.deeper()?;
+                let found = self.chain(active, goes, leaves, (&inner, stops))?;
+                let next = self.go_on(found, inner, stops);
+                self.depth -= 1;
+                return next;
+            }
+            let ways = if taken { [leaves, goes] } else { [goes, leaves] };
+            return self.fork(cond, ways, Some(at), stops);
+        }
         self.fork(cond, ways, Some(at), stops)
     }
 
@@ -367,10 +394,7 @@ impl<'a> Lifter<'a> {
         outer: &Stops,
     ) -> Result<Next, Halt> {
         let inner = self.stops([ways[0].0, ways[1].0], ways[0].1.frames.len(), like, outer);
-        self.depth += 1;
-        if self.depth > MOST_DEPTH {
-            return refuse(format!("more than {MOST_DEPTH} branches within each other"));
-        }
+        self.deeper()?;
         let next = if inner.at.is_empty() {
             self.apart(cond, ways)
         } else {
@@ -379,6 +403,15 @@ impl<'a> Lifter<'a> {
         };
         self.depth -= 1;
         next
+    }
+
+    /// Counts a branch within others.
+    fn deeper(&mut self) -> Result<(), Halt> {
+        self.depth += 1;
+        if self.depth > MOST_DEPTH {
+            return refuse(format!("more than {MOST_DEPTH} branches within each other"));
+        }
+        Ok(())
     }
 
     /// Where two ways meet: at the first instruction that they share, or where all ways do.
@@ -483,7 +516,7 @@ impl<'a> Lifter<'a> {
     }
 
     /// Ways that meet.
-    fn together(
+    pub fn together(
         &mut self,
         cond: ValueId,
         ways: [(usize, State); 2],
