@@ -1,4 +1,4 @@
-//! Chains of branches that leave for one place, as loops make that are written out and left early:
+//! Chains of branches that leave for a few places, as loops make that are written out and left early:
 //! each link is done whether it was reached or not, and a condition says whose results count. Links
 //! within links would nest as deep as there are trips.
 
@@ -10,55 +10,68 @@ use crate::alike::differ;
 use crate::emit::Cond;
 use crate::error::{Halt, refuse};
 use crate::flow::{CALL, CALL_REGISTER, EXIT, jumps, target};
+use crate::join::{Ends, Way};
 use crate::state::State;
 use crate::value::Abs;
 use crate::walk::{Ended, Lifter, Stops};
 
-/// Links from which on a chain is worth it.
-const FEW: usize = 8;
+/// Links from which on a chain is worth it: fewer may nest, and end as soon as they can.
+const FEW: usize = 24;
+/// Places that a chain leaves for, at most.
+const PLACES: usize = 3;
 /// Links at most.
-const MOST: usize = 2048;
+const MOST: usize = 4096;
 /// Instructions that are looked at for so many links.
-const FAR: usize = 400;
+const FAR: usize = 1000;
 
 impl Lifter<'_> {
-    /// Whether a chain of branches to `exit` begins at an instruction.
-    pub fn begins_chain(&self, mut at: usize, exit: usize) -> bool {
-        let mut links = 0;
+    /// The places that a chain of branches leaves for, if one begins at an instruction and leaves
+    /// for `exit` among others: those that lie ahead of a branch which else goes on.
+    pub fn exits(&self, mut at: usize, exit: usize) -> Option<Vec<usize>> {
+        let (mut exits, mut links) = (vec![exit], 0);
         for _ in 0..FAR {
-            let Some(&insn) = self.insns.get(at) else { return false };
+            let &insn = self.insns.get(at)?;
             let next = at + if insn.code == LDDW { 2 } else { 1 };
             at = match target(self.insns, at) {
                 Some(to) if jumps(insn) => to,
-                Some(to) if to == exit || next == exit => {
+                Some(to) => {
                     links += 1;
                     if links == FEW {
-                        return true;
+                        return Some(exits);
                     }
-                    if to == exit { next } else { to }
+                    if exits.contains(&next) {
+                        to
+                    } else {
+                        if !exits.contains(&to) {
+                            if exits.len() == PLACES || to < next {
+                                return None;
+                            }
+                            exits.push(to);
+                        }
+                        next
+                    }
                 }
-                Some(_) => return false,
-                None if matches!(insn.code, CALL | CALL_REGISTER | EXIT) => return false,
+                None if matches!(insn.code, CALL | CALL_REGISTER | EXIT) => return None,
                 None => next,
             };
         }
-        false
+        None
     }
 
-    /// Follows a chain from its second link on: `cur` at `at` is where `active` holds, `out` what is
-    /// known of the others at `exit`.
+    /// Follows a chain from its second link on: `cur` at `at` is where `active` holds, `out` where
+    /// the others are. `inner` has all `exits`; `outer` is where somebody around goes on.
     pub fn chain(
         &mut self,
         mut active: ValueId,
         (mut at, mut cur): (usize, State),
-        (exit, mut out): (usize, State),
+        mut out: Ends,
+        exits: &[usize],
         (inner, outer): (&Stops, &Stops),
     ) -> Result<Ended, Halt> {
         let depth = cur.frames.len();
-        let live = self.live(&[exit]);
         let mut links = 0;
         // Trips of a loop are links like others.
-        while at != exit && !outer.contain(at, depth) {
+        while !exits.contains(&at) && !outer.contain(at, depth) {
             self.step()?;
             let Some(&insn) = self.insns.get(at) else {
                 return refuse("control leaves the program");
@@ -77,38 +90,64 @@ impl Lifter<'_> {
                 at = to;
                 continue;
             }
-            if to != exit && at + 1 != exit {
+            let taken = exits.contains(&to);
+            if taken == exits.contains(&(at + 1)) {
                 break;
             }
-            let leaves = match self.condition(insn, &mut cur)? {
+            let cond = match self.condition(insn, &mut cur)? {
                 Cond::Known(taken) => {
                     at = if taken { to } else { at + 1 };
                     continue;
                 }
-                Cond::Value(cond) if to == exit => Cond::Value(cond),
-                Cond::Value(cond) => self.negate(Cond::Value(cond)),
+                cond => cond,
             };
-            let gone = self.refine(&cur, insn, to == exit);
-            if differ(&gone, &out, Some(live)) {
+            let (exit, next) = if taken { (to, at + 1) } else { (at + 1, to) };
+            let gone = self.refine(&cur, insn, taken);
+            let live = self.live(&[exit]);
+            if out.states.get(&exit).is_some_and(|other| differ(&gone, other, Some(live))) {
                 break;
             }
-            let Ended::Here(ends) =
-                self.together(active, [(exit, gone), (exit, out.clone())], inner)?
-            else {
-                return refuse("a chain of branches that ends nowhere");
-            };
             links += 1;
             if links > MOST {
-                return refuse(format!("a loop of more than {MOST} trips that is left early"));
+                return refuse(format!("a loop that may be left at more than {MOST} places"));
             }
-            let Some(joined) = ends.only() else { return refuse("ways that cannot be one") };
-            out = joined;
-            let Cond::Value(stays) = self.negate(leaves) else { break };
+            out = self.beside(active, (exit, gone), out, inner)?;
+            let stays = if taken { self.negate(cond) } else { cond };
+            let Cond::Value(stays) = stays else { break };
             active = self.push1(Op::Bin(BinOp::And, active, stays), Type::BOOL);
-            cur = self.refine(&cur, insn, to != exit);
-            at = if to == exit { at + 1 } else { to };
+            cur = self.refine(&cur, insn, !taken);
+            at = next;
         }
-        self.together(active, [(at, cur), (exit, out)], inner)
+        self.beside(active, (at, cur), out, inner).map(|ends| Ended::Here(Box::new(ends)))
+    }
+
+    /// Follows a way where a condition holds; elsewhere ways have ended already.
+    fn beside(
+        &mut self,
+        cond: ValueId,
+        (at, state): (usize, State),
+        others: Ends,
+        stops: &Stops,
+    ) -> Result<Ends, Halt> {
+        let (outside, span) = (self.at, self.span);
+        let mark = self.body.values.len() as u32;
+        let (then, other) = (self.build().new_block(), self.build().new_block());
+        let inst = self.build().push0(Op::If { cond, likely: None, then, other });
+        self.at = then;
+        let ended = self.walk(at, state, stops)?;
+        (self.at, self.span) = (outside, span);
+        let ways = match ended {
+            Ended::Here(ends) => {
+                [Way { ends: *ends, region: Some(then) }, Way { ends: others, region: Some(other) }]
+            }
+            Ended::Left => [
+                Way { ends: others.clone(), region: None },
+                Way { ends: others, region: Some(other) },
+            ],
+        };
+        let ends = self.meet(inst, mark, ways)?;
+        self.at = outside;
+        Ok(ends)
     }
 
     /// Whether an instruction changes nothing but what is known: it may be done in vain.

@@ -24,12 +24,6 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// What is known, if it is one state at one place.
-    pub fn only(self) -> Option<State> {
-        let mut states = self.states.into_values();
-        states.next().filter(|_| states.next().is_none())
-    }
-
     /// One place.
     pub fn at(place: usize, state: State) -> Ends {
         Ends { next: Num::known(place as u64), states: BTreeMap::from([(place, state)]) }

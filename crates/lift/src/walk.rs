@@ -355,26 +355,27 @@ impl<'a> Lifter<'a> {
             [(to, self.refine(&state, insn, true)), (at + 1, self.refine(&state, insn, false))];
         let inner = self.stops([to, at + 1], state.frames.len(), Some(at), stops);
         let depth = state.frames.len();
-        let [taken, not] = [to, at + 1].map(|way| inner.contain(way, depth));
-        if taken != not {
-            let [first, second] = ways;
-            let (leaves, goes) = if taken { (first, second) } else { (second, first) };
-            if self.begins_chain(goes.0, leaves.0) {
-                let active = Cond::Value(cond);
-                let active = if taken { self.negate(active) } else { active };
-                let Cond::Value(active) = active else {
-                    return refuse("a branch that is decided");
-                };
-                self.deeper()?;
-                let found = self.chain(active, goes, leaves, (&inner, stops))?;
-                let next = self.go_on(found, inner, stops);
-                self.depth -= 1;
-                return next;
-            }
-            let ways = if taken { [leaves, goes] } else { [goes, leaves] };
-            return self.fork(cond, ways, Some(at), stops);
-        }
-        self.fork(cond, ways, Some(at), stops)
+        let leaves = |way| inner.contain(way, depth) || self.only_returns(way, depth);
+        let [taken, not] = [to, at + 1].map(leaves);
+        let [exit, next] = if taken { [to, at + 1] } else { [at + 1, to] };
+        let own = inner.depth == depth || inner.at.is_empty();
+        let exits = (own && taken != not).then(|| self.exits(next, exit)).flatten();
+        let Some(exits) = exits else { return self.fork(cond, ways, Some(at), stops) };
+        let [first, second] = ways;
+        let (gone, on) = if taken { (first, second) } else { (second, first) };
+        let active = Cond::Value(cond);
+        let active = if taken { self.negate(active) } else { active };
+        let Cond::Value(active) = active else { return refuse("a branch that is decided") };
+        let mut inner = Stops { depth, ..inner };
+        inner.at.extend(&exits);
+        self.flow.sort(at, &mut inner.at);
+        inner.at.dedup();
+        self.deeper()?;
+        let out = Ends::at(gone.0, gone.1);
+        let found = self.chain(active, on, out, &exits, (&inner, stops))?;
+        let next = self.go_on(found, inner, stops);
+        self.depth -= 1;
+        next
     }
 
     /// The branch that asks for what a helper returned, if it comes next.
@@ -516,7 +517,7 @@ impl<'a> Lifter<'a> {
     }
 
     /// Ways that meet.
-    pub fn together(
+    fn together(
         &mut self,
         cond: ValueId,
         ways: [(usize, State); 2],
@@ -556,7 +557,8 @@ impl<'a> Lifter<'a> {
     fn only_returns(&self, from: usize, depth: usize) -> bool {
         let returns = |insn: &Insn| insn.code == EXIT;
         let copies = |insn: &Insn| matches!(insn.code, 0xb7 | 0xbf | 0xb4 | 0xbc);
-        let end = self.insns[from..].iter().take(4).find(|insn| !copies(insn));
+        let end =
+            self.insns.get(from..).unwrap_or_default().iter().take(4).find(|insn| !copies(insn));
         depth == 1 && end.is_some_and(returns)
     }
 
