@@ -37,7 +37,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         assert!(ran.out.contains(&format!("xdp {matches}")), "{ran:?}");
     }
     // Messages to the host are compared byte for byte, too.
-    ["tails", "callbacks", "ports", "data", "bytes", "rings", "exits"]
+    ["tails", "callbacks", "ports", "data", "bytes", "rings", "exits", "behead"]
         .into_iter()
         .for_each(|name| object(&place, name));
     for (program, tables) in [
@@ -51,6 +51,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("data.o", 1),
         ("bytes.o", 0),
         ("rings.o", 1),
+        ("behead.o", 0),
         ("exits.o:loop", 0),
         ("exits.o:find", 0),
     ] {

@@ -8,6 +8,7 @@ use crate::error::{Halt, refuse};
 use crate::helpers::number as n;
 use crate::memory::halves;
 use crate::rings::is_ring;
+use crate::skb::MOST_OFFSET;
 use crate::state::{First, State, Target};
 use crate::value::{Abs, Num, Place};
 use crate::walk::{Fork, Lifter};
@@ -235,8 +236,13 @@ impl Lifter<'_> {
     fn adjust_head(&mut self, state: &mut State, by: Abs) -> Result<Option<Fork>, Halt> {
         let by = self.cut(by, 4)?;
         let Some(by) = by.constant().map(|by| i64::from(by as u32 as i32)) else {
-            return refuse("bpf_xdp_adjust_head by a number that varies");
+            return self.behead_by(state, by);
         };
+        if by < 0 && state.skipped.is_none() {
+            return refuse(
+                "makes room in front of a packet that lost a number of bytes that varies",
+            );
+        }
         if by <= 0 {
             let room = state.front.bytes + state.metadata - by <= HEADROOM;
             if room {
@@ -251,6 +257,20 @@ impl Lifter<'_> {
         }
         let fits = self.fits(state, by + SHORTEST);
         self.may_fail(state, fits, First::Behead(by))
+    }
+
+    /// Takes bytes off the front whose number varies: what they were is not seen again.
+    fn behead_by(&mut self, state: &mut State, by: Num) -> Result<Option<Fork>, Halt> {
+        if by.lo == 0 || by.hi > MOST_OFFSET {
+            return refuse("bpf_xdp_adjust_head by a number that varies and may not be positive");
+        }
+        if state.front.bytes > 0 || state.metadata > 0 {
+            return refuse(
+                "bpf_xdp_adjust_head by a number that varies, with headers or metadata in front",
+            );
+        }
+        let fits = self.place_fits(state, Place { off: 0, var: Some(by) }, SHORTEST as u32);
+        self.may_fail(state, fits, First::BeheadBy(by))
     }
 
     /// Metadata is memory in front of the packet that lasts as long as the program.
@@ -287,21 +307,24 @@ impl Lifter<'_> {
         }
         let fits = match by.constant().map(|by| by as i64) {
             Some(by) if by <= 0 => self.fits(state, SHORTEST - by),
-            _ => self.new_end_fits(state, by),
+            _ => self.new_end_fits(state, by)?,
         };
         self.may_fail(state, fits, First::Resize(by))
     }
 
     /// Whether a packet that is longer, or shorter, by a signed number of bytes is one.
-    fn new_end_fits(&mut self, state: &State, by: Num) -> Cond {
+    fn new_end_fits(&mut self, state: &State, by: Num) -> Result<Cond, Halt> {
+        let Some(skipped) = state.skipped else {
+            return refuse("makes a packet longer that lost a number of bytes that varies");
+        };
         let len = self.packet_len(state);
         let new = self.add(len, by);
-        let start = state.skipped - state.front.bytes;
+        let start = skipped - state.front.bytes;
         let most = Num::known(HARD_END.wrapping_sub(start as u64));
         let short = Num::known(SHORTEST as u64);
         let enough = self.compare(CmpOp::Ge, true, new, short, 64);
         let few = self.compare(CmpOp::Le, true, new, most, 64);
-        self.both(enough, few)
+        Ok(self.both(enough, few))
     }
 
     pub fn both(&mut self, a: Cond, b: Cond) -> Cond {
@@ -377,7 +400,9 @@ impl Lifter<'_> {
     /// Does what a way of a call begins with.
     pub fn begin(&mut self, state: &mut State, first: First) -> Result<(), Halt> {
         match first {
-            First::Behead(_) | First::Resize(_) => self.change_ends(state, first),
+            First::Behead(_) | First::BeheadBy(_) | First::Resize(_) => {
+                self.change_ends(state, first)
+            }
             First::Copy { from, to, bytes } => self.copy_bytes(state, from, to, bytes),
             First::Clear { at, bytes } => self.clear_bytes(state, at, bytes),
             First::Checksum(change) => self.change_checksum(state, change),
@@ -401,13 +426,20 @@ impl Lifter<'_> {
                 }
                 let off = by - state.front.bytes;
                 if off > 0 {
-                    state.skipped += off;
+                    state.skipped = state.skipped.map(|skipped| skipped + off);
                     let len = self.build().int(off as u64, Type::U32);
                     self.push1(Op::Skip { pkt, len }, Type::BOOL);
                 }
                 self.shift_front(state, -by)?;
                 state.front.bytes = (state.front.bytes - by).max(0);
                 state.at_least -= by;
+            }
+            First::BeheadBy(by) => {
+                let len = self.value(by, 32);
+                self.push1(Op::Skip { pkt, len }, Type::BOOL);
+                state.front.memory.slots.clear();
+                state.skipped = None;
+                state.at_least = (state.at_least - by.hi as i64).max(SHORTEST);
             }
             First::Resize(by) => {
                 self.resize(by);

@@ -22,7 +22,7 @@ const ETHERNET: i64 = 14;
 /// `BPF_HDR_START_NET`.
 const START_NET: u64 = 1;
 /// Offsets that helpers take at most.
-const MOST_OFFSET: u64 = 0xffff;
+pub const MOST_OFFSET: u64 = 0xffff;
 
 /// Flags of the checksum helpers.
 const FIELD: u64 = 0xf;
@@ -217,7 +217,7 @@ impl Lifter<'_> {
     }
 
     /// Whether so many bytes from a place on are in the packet.
-    fn place_fits(&mut self, state: &State, place: Place, bytes: u32) -> Cond {
+    pub fn place_fits(&mut self, state: &State, place: Place, bytes: u32) -> Cond {
         let end = place.off + i64::from(bytes);
         let Some(var) = place.var else { return self.fits(state, end) };
         let all = self.packet_len(state);

@@ -118,8 +118,8 @@ pub struct State {
     pub context: Memory,
     /// Bytes of metadata in front of the packet, at negative places of `front`.
     pub metadata: i64,
-    /// Bytes of the frame, as it came, in front of the unread rest.
-    pub skipped: i64,
+    /// Bytes of the frame, as it came, in front of the unread rest, if that is known.
+    pub skipped: Option<i64>,
     /// How often the packet's ends moved.
     pub epoch: u32,
     /// Tail calls so far.
@@ -134,6 +134,8 @@ pub struct State {
 pub enum First {
     /// Bytes taken off the front.
     Behead(i64),
+    /// A number of bytes that varies, taken off the front.
+    BeheadBy(Num),
     /// So many bytes more at the end, or fewer: a signed number of 32 bits.
     Resize(Num),
     /// Bytes copied from one place to another.
@@ -163,7 +165,7 @@ impl State {
             front: Front::default(),
             context: Memory::default(),
             metadata: 0,
-            skipped: 0,
+            skipped: Some(0),
             epoch: 0,
             tail_calls: 0,
             first: None,

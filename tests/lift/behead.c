@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// Takes off as many bytes in front as the packet says.
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+SEC("xdp") int behead(struct xdp_md *ctx)
+{
+    __u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+    if (data + 54 > end)
+        return XDP_DROP;
+    int by = 4 + (data[14] & 15) * 4 + (data[11] & 3);
+    __u8 kind = data[12];
+    if (bpf_xdp_adjust_head(ctx, by))
+        return XDP_ABORTED;
+    data = (void *)(long)ctx->data;
+    end = (void *)(long)ctx->data_end;
+    if (data + 16 > end)
+        return XDP_TX;
+    data[0] = kind;
+    data[15] ^= by;
+    if (data[1] == 1)
+        bpf_xdp_adjust_tail(ctx, -2);
+    return bpf_xdp_adjust_head(ctx, 6) ? XDP_PASS : XDP_TX;
+}
+
+char _license[] SEC("license") = "GPL";
