@@ -9,7 +9,7 @@ use crate::emit::Cond;
 use crate::error::{Halt, refuse};
 use crate::maps::forget;
 use crate::state::State;
-use crate::value::{Abs, Num};
+use crate::value::{Abs, Num, Place};
 use crate::walk::Lifter;
 
 impl Lifter<'_> {
@@ -32,6 +32,7 @@ impl Lifter<'_> {
         };
         let (key, parts) = self.key(state, map, key)?;
         let ty = self.program.tables[known.table].value;
+        self.note_unwritten(state, map, value, known.value.size());
         let (value, _) = self.gather(state, value, 0, ty, &known.value)?;
         // An entry that is there stays where only new ones are taken.
         self.before_change(state, map, (flags != 1).then_some(&parts))?;
@@ -53,6 +54,22 @@ impl Lifter<'_> {
         let done = self.either(goes, put, error)?;
         self.after_insertion(state, map)?;
         Ok(done)
+    }
+
+    /// Notes bytes of a value that the program never wrote on its stack: the kernel copies whatever
+    /// is there.
+    fn note_unwritten(&mut self, state: &State, map: usize, pointer: Abs, bytes: u32) {
+        let Abs::Stack { frame, place: Place { off, var: None } } = pointer else { return };
+        let Some(frame) = state.frames.get(frame) else { return };
+        let mut left: BTreeSet<u32> = (0..bytes).collect();
+        for (at, size, abs) in frame.memory.overlapping(off, bytes) {
+            if !matches!(abs, Abs::Nothing) {
+                left.retain(|byte| !(at..at + i64::from(size)).contains(&(off + i64::from(*byte))));
+            }
+        }
+        if !left.is_empty() {
+            self.unwritten.entry(map).or_default().extend(left);
+        }
     }
 
     /// What `then` gives where the condition holds, else a number.

@@ -101,6 +101,9 @@ pub struct Lifted {
     /// Global data that is written and not zero at first, by its section: tables hold the exclusive
     /// or with it.
     pub first: Vec<(String, Vec<u8>)>,
+    /// Bytes of map values that the program takes from its stack without having written them, by
+    /// map: in the kernel they hold whatever was there.
+    pub unwritten: Vec<(String, Vec<u32>)>,
     /// Entries of every map of the object, by name.
     pub sizes: Vec<(String, u32)>,
     /// Functions in slots of program arrays, by the array's name.
@@ -281,7 +284,11 @@ fn one(
         let named = |map: usize| (object.maps[map].name.clone(), object.maps[map].data.clone());
         let first = (0..object.maps.len()).filter(|map| lifter.is_written(*map));
         let first = first.map(named).collect();
-        let Lifter { mut program, mut body, tables, rings, .. } = lifter;
+        let Lifter { mut program, mut body, tables, rings, unwritten, .. } = lifter;
+        let of_map = |(map, bytes): (usize, BTreeSet<u32>)| {
+            (object.maps[map].name.clone(), bytes.into_iter().collect())
+        };
+        let unwritten = unwritten.into_iter().map(of_map).collect();
         body.compact();
         if body.entry.is_some_and(|entry| nesting(&body, entry) > nicforge_ir::text::MAX_NESTING) {
             let reason = format!(
@@ -316,6 +323,7 @@ fn one(
             maps,
             listed,
             first,
+            unwritten,
             sizes,
             tail_calls: chain.names.clone(),
             data: data.to_vec(),

@@ -95,6 +95,8 @@ pub struct Lifter<'a> {
     pub tables: BTreeMap<usize, Known>,
     /// Tables of the ends of rings, by their maps.
     pub rings: BTreeMap<usize, TableId>,
+    /// Bytes of map values that were never written, by map.
+    pub unwritten: BTreeMap<usize, BTreeSet<u32>>,
     /// Constant arrays by map, element's bytes and first byte.
     pub arrays: HashMap<(usize, u32, i64), nicforge_ir::ConstId>,
     pub message: Option<crate::host::Message>,
@@ -142,6 +144,7 @@ impl<'a> Lifter<'a> {
             protocol: Num::known(0),
             tables: BTreeMap::new(),
             rings: BTreeMap::new(),
+            unwritten: BTreeMap::new(),
             arrays: HashMap::new(),
             message: None,
             bytes: HashMap::new(),
