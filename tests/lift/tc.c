@@ -141,6 +141,33 @@ SEC("tc") int options(struct __sk_buff *skb)
     return bpf_csum_update(skb, 5) < 0 ? TC_ACT_OK : TC_ACT_SHOT;
 }
 
+/* Into a tunnel of IPv4 in IPv4, and out of one. */
+SEC("tc") int tunnel_in(struct __sk_buff *skb)
+{
+    struct iphdr outer = {.version = 4, .ihl = 5, .ttl = 64, .protocol = IPPROTO_IPIP};
+    if (skb->protocol == bpf_htons(ETH_P_ARP))
+        return TC_ACT_OK;
+    outer.tot_len = bpf_htons(skb->len - ETH_HLEN + sizeof(outer));
+    __u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L3_IPV4;
+    if (bpf_skb_adjust_room(skb, sizeof(outer), BPF_ADJ_ROOM_MAC, flags))
+        return TC_ACT_SHOT;
+    if (bpf_skb_store_bytes(skb, ETH_HLEN, &outer, sizeof(outer), BPF_F_INVALIDATE_HASH))
+        return TC_ACT_STOLEN;
+    return TC_ACT_OK;
+}
+
+SEC("tc") int tunnel_out(struct __sk_buff *skb)
+{
+    __u8 protocol;
+    if (bpf_skb_load_bytes(skb, 23, &protocol, 1) || protocol == IPPROTO_TCP)
+        return TC_ACT_OK;
+    if (bpf_skb_adjust_room(skb, -20, BPF_ADJ_ROOM_MAC, 0))
+        return TC_ACT_SHOT;
+    if (bpf_skb_load_bytes(skb, 14, &protocol, 1))
+        return TC_ACT_STOLEN;
+    return protocol == 0x45 ? TC_ACT_PIPE : TC_ACT_RECLASSIFY;
+}
+
 /* The packet instructions of classic BPF. */
 unsigned long long load_byte(void *skb, unsigned long long off) asm("llvm.bpf.load.byte");
 unsigned long long load_half(void *skb, unsigned long long off) asm("llvm.bpf.load.half");

@@ -61,9 +61,14 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         assert!(ran.out.contains("dpdk (net_recv"), "{ran:?}");
     }
     object(&place, "tc");
-    for (program, tables) in
-        [("tc.o:masquerade", 1), ("tc.o:mark", 1), ("tc.o:options", 0), ("tc.o:classic", 1)]
-    {
+    for (program, tables) in [
+        ("tc.o:masquerade", 1),
+        ("tc.o:mark", 1),
+        ("tc.o:options", 0),
+        ("tc.o:classic", 1),
+        ("tc.o:tunnel_in", 0),
+        ("tc.o:tunnel_out", 0),
+    ] {
         // Of some packets the kernel makes no socket buffer.
         let ran = place.run(&["verify", program]);
         let matches = format!(" events, {tables} of {tables} tables\n");

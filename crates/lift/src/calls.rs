@@ -16,7 +16,7 @@ use crate::walk::{Fork, Lifter};
 /// Bytes of a frame's header: no packet becomes shorter.
 const SHORTEST: i64 = 14;
 /// Room in front of a packet, less what the kernel keeps there.
-const HEADROOM: i64 = 256 - 40;
+pub const HEADROOM: i64 = 256 - 40;
 /// Bytes that one call copies or sums at most.
 const MOST_BYTES: u64 = 512;
 
@@ -98,6 +98,7 @@ impl Lifter<'_> {
             n::L3_CSUM_REPLACE | n::L4_CSUM_REPLACE => {
                 return self.replace_checksum(state, helper == n::L4_CSUM_REPLACE, args);
             }
+            n::SKB_ADJUST_ROOM => return self.adjust_room(state, args),
             n::SKB_PULL_DATA => self.pull_data(state, args[1])?,
             n::CSUM_UPDATE => self.csum_update(),
             n::CLONE_REDIRECT => self.clone_redirect(args)?,
@@ -246,17 +247,23 @@ impl Lifter<'_> {
         if by <= 0 {
             let room = state.front.bytes + state.metadata - by <= HEADROOM;
             if room {
-                self.leave_end(state);
-                self.shift_front(state, -by)?;
-                state.front.bytes -= by;
-                state.at_least -= by;
-                state.ends_moved();
+                self.put_in_front(state, -by)?;
             }
             done(state, Abs::known(if room { 0 } else { EINVAL }));
             return Ok(None);
         }
         let fits = self.fits(state, by + SHORTEST);
         self.may_fail(state, fits, First::Behead(by))
+    }
+
+    /// Makes a packet longer in front, where there is room for sure.
+    pub fn put_in_front(&mut self, state: &mut State, bytes: i64) -> Result<(), Halt> {
+        self.leave_end(state);
+        self.shift_front(state, bytes)?;
+        state.front.bytes += bytes;
+        state.at_least += bytes;
+        state.ends_moved();
+        Ok(())
     }
 
     /// Takes bytes off the front whose number varies: what they were is not seen again.
@@ -406,11 +413,12 @@ impl Lifter<'_> {
             First::Copy { from, to, bytes } => self.copy_bytes(state, from, to, bytes),
             First::Clear { at, bytes } => self.clear_bytes(state, at, bytes),
             First::Checksum(change) => self.change_checksum(state, change),
+            First::Room(by) => self.make_room(state, by),
         }
     }
 
     /// Moves one of the packet's ends, for which there is room.
-    fn change_ends(&mut self, state: &mut State, first: First) -> Result<(), Halt> {
+    pub fn change_ends(&mut self, state: &mut State, first: First) -> Result<(), Halt> {
         let pkt = self.pkt;
         self.leave_end(state);
         match first {
@@ -446,7 +454,7 @@ impl Lifter<'_> {
                 let by = by.constant().map_or(i64::MIN, |by| by as i64);
                 state.at_least = state.at_least.saturating_add(by).max(SHORTEST);
             }
-            First::Copy { .. } | First::Clear { .. } | First::Checksum(_) => {}
+            First::Copy { .. } | First::Clear { .. } | First::Checksum(_) | First::Room(_) => {}
         }
         state.ends_moved();
         self.version += 1;

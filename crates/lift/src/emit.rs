@@ -90,6 +90,10 @@ impl Lifter<'_> {
         let value = self.signed(num, from);
         let wide = self.build().cast(value, Type::i(to as u8));
         let id = self.build().cast(wide, Type::u(to as u8));
+        if num.lo > low(from - 1) {
+            let [lo, hi] = [num.lo, num.hi].map(|end| sign_extend(end, from) & low(to));
+            return Num::within(id, lo, hi);
+        }
         Num::of(id, to)
     }
 
@@ -234,6 +238,13 @@ impl Lifter<'_> {
                 let (x, y) = (sign_extend(x, bits) as i64, sign_extend(y, bits) as i64);
                 return Cond::Known(holds(op, x, y));
             }
+            // One of them is negative for sure, and the other is not.
+            if a.lo > half && b.hi <= half {
+                return Cond::Known(holds(op, -1, 0));
+            }
+            if b.lo > half && a.hi <= half {
+                return Cond::Known(holds(op, 0, -1));
+            }
             let (x, y) = (self.signed(a, bits), self.signed(b, bits));
             return Cond::Value(self.push1(Op::Cmp(op, x, y), Type::BOOL));
         }
@@ -314,10 +325,16 @@ fn range(op: BinOp, a: Num, b: Num, most: u64) -> (u64, u64) {
         (Some(lo), Some(hi)) if hi <= most => (lo, hi),
         _ => (0, most),
     };
+    let (wide, size) = (i128::from, i128::from(most) + 1);
+    // What wraps in every case keeps its order.
+    let around = |lo: i128, hi: i128| match lo.div_euclid(size) == hi.div_euclid(size) {
+        true => (lo.rem_euclid(size) as u64, hi.rem_euclid(size) as u64),
+        false => (0, most),
+    };
     let filled = |value: u64| if value == 0 { 0 } else { u64::MAX >> value.leading_zeros() };
     match op {
-        BinOp::Add => within(a.lo.checked_add(b.lo), a.hi.checked_add(b.hi)),
-        BinOp::Sub => within(a.lo.checked_sub(b.hi), a.hi.checked_sub(b.lo)),
+        BinOp::Add => around(wide(a.lo) + wide(b.lo), wide(a.hi) + wide(b.hi)),
+        BinOp::Sub => around(wide(a.lo) - wide(b.hi), wide(a.hi) - wide(b.lo)),
         BinOp::Mul => within(a.lo.checked_mul(b.lo), a.hi.checked_mul(b.hi)),
         BinOp::Div if b.lo > 0 => (a.lo / b.hi, a.hi / b.lo),
         BinOp::Div => (0, a.hi),

@@ -23,6 +23,7 @@ pub mod number {
     pub const CSUM_UPDATE: i32 = 40;
     pub const ADJUST_HEAD: i32 = 44;
     pub const REDIRECT_MAP: i32 = 51;
+    pub const SKB_ADJUST_ROOM: i32 = 50;
     pub const ADJUST_META: i32 = 54;
     pub const ADJUST_TAIL: i32 = 65;
     pub const SKB_LOAD_BYTES_RELATIVE: i32 = 68;
@@ -63,6 +64,7 @@ pub fn reads(helper: i32) -> u16 {
         n::ADJUST_HEAD | n::ADJUST_META | n::ADJUST_TAIL => 2,
         n::SKB_PULL_DATA | n::CSUM_UPDATE => 2,
         n::CLONE_REDIRECT => 3,
+        n::SKB_ADJUST_ROOM => 4,
         n::RINGBUF_RESERVE
         | n::REDIRECT_MAP
         | n::PROBE_READ

@@ -4,7 +4,7 @@
 use nicforge_ir::{BinOp, CmpOp, Op};
 use nicforge_isa::ebpf::Insn;
 
-use crate::calls::{EINVAL, done};
+use crate::calls::{EINVAL, HEADROOM, done};
 use crate::emit::{Cond, low};
 use crate::error::{Halt, refuse};
 use crate::helpers::number as n;
@@ -17,6 +17,12 @@ const EFAULT: u64 = -14i64 as u64;
 const ENOMEM: u64 = -12i64 as u64;
 const ENOTSUPP: u64 = -524i64 as u64;
 
+/// `BPF_ADJ_ROOM_MAC`, and bytes that are taken away at most.
+const ROOM_MAC: u64 = 1;
+const MOST_OFF: i64 = 0xfff;
+/// EtherTypes of IPv4 and IPv6, in network byte order.
+const IPV4: u64 = 0x0008;
+const IPV6_TYPE: u64 = 0xdd86;
 /// Bytes of an Ethernet header, behind which the network header begins.
 const ETHERNET: i64 = 14;
 /// `BPF_HDR_START_NET`.
@@ -184,6 +190,59 @@ impl Lifter<'_> {
             }
         };
         Ok(Abs::Num(self.select(cond, Num::known(0), Num::known(ENOMEM))))
+    }
+
+    /// `bpf_skb_adjust_room` behind the Ethernet header: tunnels in and out.
+    pub fn adjust_room(&mut self, state: &mut State, args: [Abs; 5]) -> Result<Option<Fork>, Halt> {
+        let by = self.cut(args[1], 4)?.constant().map(|by| i64::from(by as u32 as i32));
+        let Some(by) = by.filter(|by| *by != 0) else {
+            return refuse("bpf_skb_adjust_room by a number that varies");
+        };
+        if self.cut(args[2], 4)?.constant() != Some(ROOM_MAC) {
+            return refuse("bpf_skb_adjust_room behind another header than Ethernet's");
+        }
+        if self.num(args[3])?.constant().is_none() {
+            return refuse("bpf_skb_adjust_room by flags that vary");
+        }
+        if by > HEADROOM || by < -MOST_OFF || state.skipped.is_none() {
+            return refuse(format!("bpf_skb_adjust_room by {by} bytes"));
+        }
+        let v4 = self.equals(self.protocol, IPV4);
+        let v6 = self.equals(self.protocol, IPV6_TYPE);
+        let not = self.negate(v4);
+        let other = self.negate(v6);
+        let neither = self.both(not, other);
+        let mut fits = self.negate(neither);
+        if by < 0 {
+            let least = self.select(v6, Num::known(40), Num::known(20));
+            let all = self.packet_len(state);
+            let need = self.binary(BinOp::Add, least, Num::known((ETHERNET - by) as u64), 64);
+            let enough = self.compare(CmpOp::Le, false, need, all, 64);
+            fits = self.both(fits, enough);
+        }
+        self.or_error(state, fits, ENOTSUPP, (First::Room(by), None))
+    }
+
+    /// Puts zeros behind the Ethernet header, or takes bytes away there.
+    pub fn make_room(&mut self, state: &mut State, by: i64) -> Result<(), Halt> {
+        let mut header = Vec::new();
+        for (at, size) in halves(0, ETHERNET as u32) {
+            let packet = Abs::Packet { place: Place::at(at.into()), epoch: state.epoch };
+            header.push((at, size, self.load(state, packet, 0, size)?));
+        }
+        if by > 0 {
+            self.put_in_front(state, by)?;
+        } else {
+            self.change_ends(state, First::Behead(-by))?;
+        }
+        let start = Abs::Packet { place: Place::at(0), epoch: state.epoch };
+        for (at, size, value) in header {
+            self.store(state, start, at.into(), size, value)?;
+        }
+        for (at, size) in halves(0, by.max(0) as u32) {
+            self.store(state, start, ETHERNET + i64::from(at), size, Abs::known(0))?;
+        }
+        Ok(())
     }
 
     /// `bpf_csum_update`, for packets whose checksum no NIC has summed up.

@@ -138,6 +138,8 @@ pub enum First {
     BeheadBy(Num),
     /// So many bytes more at the end, or fewer: a signed number of 32 bits.
     Resize(Num),
+    /// Bytes behind the Ethernet header: put there, as zeros, or taken away.
+    Room(i64),
     /// Bytes copied from one place to another.
     Copy { from: Abs, to: Abs, bytes: u32 },
     /// Bytes that become zero.
