@@ -12,8 +12,7 @@ use nicforge_target::Target;
 use nicforge_target::area::{AreaCosts, Estimate, TooLarge};
 use nicforge_target::spec::Generator;
 
-use crate::options::Planned;
-use crate::{Failure, planning, program};
+use crate::{Failure, program};
 
 /// What hardware cannot do is shown on source lines, everything else as it is.
 pub fn failure(program: &Program, error: RtlError) -> Failure {
@@ -23,35 +22,20 @@ pub fn failure(program: &Program, error: RtlError) -> Failure {
     }
 }
 
-/// The design of a program, with as many engines as its plan says, or as are worth it and fit.
-pub fn design(
-    source: &Verified<Program>,
-    planned: &Planned,
-    target: &Target,
-) -> Result<RtlProgram, Failure> {
-    // The generator says more of what it refuses.
-    let design = generated(source, planned, target)?;
-    program::taken(source, target)?;
-    Ok(design)
-}
-
-fn generated(
-    source: &Verified<Program>,
-    planned: &Planned,
-    target: &Target,
-) -> Result<RtlProgram, Failure> {
+/// The design of a program, with as many engines as are worth it and fit.
+///
+/// # Errors
+/// The device has no room for it, or the generator refuses it.
+pub fn of_program(source: &Verified<Program>, target: &Target) -> Result<RtlProgram, Failure> {
     let area = costs(target)?;
     let source = program::to_plan(source, target)?;
-    if planned.plan.is_none() && planned.candidate.is_none() {
-        let compiled = program::lower_planned(&source)?;
-        if has_internal(&compiled) {
-            return staged(&compiled, &in_a_row(&compiled), Wanted::Best, area);
-        }
-        let one = sized(&compiled, 1, area)?;
-        let replicas = engines(&compiled, &one, target)?;
-        return if replicas == 1 { Ok(one) } else { sized(&compiled, replicas, area) };
+    let compiled = program::lower_planned(&source)?;
+    if has_internal(&compiled) {
+        return staged(&compiled, &in_a_row(&compiled), Wanted::Best, area);
     }
-    with(&source, &planning::chosen(planned, &source, target)?, area)
+    let one = sized(&compiled, 1, area)?;
+    let replicas = engines(&compiled, &one, target)?;
+    if replicas == 1 { Ok(one) } else { sized(&compiled, replicas, area) }
 }
 
 /// Whether handlers stay behind others.
@@ -273,7 +257,8 @@ pub fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target) -> Re
     if !target.in_a_row() {
         return Ok(());
     }
-    let design = design(source, &Planned::default(), target)?;
+    let design = of_program(source, target)?;
+    program::taken(source, target)?;
     if let Form::Stages { stages, .. } = &design.artifact().form {
         price_stages(plan, stages, target);
         return Ok(());

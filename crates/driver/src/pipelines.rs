@@ -11,12 +11,13 @@ use nicforge_planner::assemble;
 use nicforge_run::capacity;
 use nicforge_run::dpdk::DpdkError;
 use nicforge_run::nfp::EnginesProgram;
+use nicforge_run::rtl::RtlProgram;
 use nicforge_run::spin::CoresError;
 use nicforge_target::support::calls_c_on_host;
 use nicforge_target::{Generator, Target};
 
 use crate::options::Planned;
-use crate::{Failure, planning, program};
+use crate::{Failure, design, planning, program};
 
 /// A planned program, ready for its code generator.
 pub struct Job {
@@ -191,6 +192,25 @@ impl Job {
         self.program = widen(&self.program)?;
         Ok(reference)
     }
+}
+
+/// The design of a program, with as many engines as its plan says, or as are worth it and fit.
+pub fn design(
+    planned: &Planned,
+    source: &Verified<Program>,
+    target: &Target,
+) -> Result<RtlProgram, Failure> {
+    let made = if asked(planned) {
+        let source = program::to_plan(source, target)?;
+        let plan = planning::chosen(planned, &source, target)?;
+        design::with(&source, &plan, design::costs(target)?)
+    } else {
+        design::of_program(source, target)
+    };
+    // The generator says more of what it refuses.
+    let made = made?;
+    program::taken(source, target)?;
+    Ok(made)
 }
 
 /// What DPDK cannot do is shown on source lines, everything else as it is.

@@ -14,7 +14,7 @@ use crate::guaranteed::{self, Choice};
 use crate::options::{Inputs, Planned, Planning};
 use crate::program::{self, Loaded};
 use crate::rates::Guaranteed;
-use crate::{Failure, backend, events, stop};
+use crate::{Failure, design, events, stop};
 
 /// A guarantee and how it was found.
 pub type Chosen = Option<(Guaranteed, String)>;
@@ -58,7 +58,7 @@ pub fn chosen(
         )));
     }
     let mut plan = assemble::plan(source, target, &config, Objective::Rate, &found, number);
-    backend::price(&mut plan, source, target)?;
+    design::price(&mut plan, source, target)?;
     Ok(plan)
 }
 
@@ -180,7 +180,7 @@ pub fn searched(
         return Ok((plan, found.interrupted, Some((guaranteed, note))));
     }
     let mut plan = assemble::plan(source, target, &config, objective, &found, found.best);
-    backend::price(&mut plan, source, target)?;
+    design::price(&mut plan, source, target)?;
     Ok((plan, found.interrupted, None))
 }
 

@@ -33,7 +33,7 @@ use crate::pipelines::{self, Job};
 use crate::planning as plans;
 use crate::simulation::{self, Offered};
 use crate::verify::kernel;
-use crate::{Failure, Loaded, Runtime, events, program, stop};
+use crate::{Failure, Loaded, Runtime, design, events, program, stop};
 
 /// Runs of each plan on this machine.
 const RUNS: usize = 3;
@@ -106,7 +106,7 @@ pub fn tune(
     let mut plans: Vec<Plan> = Vec::new();
     for number in promising(&found, most) {
         let mut plan = assemble::plan(program, target, &config, Objective::Rate, &found, number);
-        backend::price(&mut plan, program, target)?;
+        design::price(&mut plan, program, target)?;
         let measured = match &bench {
             Some(bench) => {
                 (bench.measure)(target, &plan, program, &loaded.program, &traffic, apart)

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::seconds;
 use clap::{Args as ClapArgs, ValueEnum};
 use nicforge_bound::ebpf::MOST_PACKETS;
 use nicforge_driver::options::Loader;
 use nicforge_isa::lower::{DRIVERS, Driver};
+
+use super::seconds;
 
 /// Machine a bound is for.
 #[derive(Clone, PartialEq, Eq)]

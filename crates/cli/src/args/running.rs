@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
-
 use nicforge_driver::options::Source;
 
 #[derive(ClapArgs)]

@@ -1,8 +1,5 @@
 //! `nicforge build`: a program to αIR, generated C or an object.
 
-use super::synth;
-use crate::args::{Build, Emit};
-use crate::{out, text};
 use nicforge_driver::backend::{self, Product};
 use nicforge_driver::options::Source;
 use nicforge_driver::program::{self, pass_failure};
@@ -12,6 +9,10 @@ use nicforge_ir::{Program, Verified};
 use nicforge_passes::fuse::fuse;
 use nicforge_passes::{PassManager, registry};
 use nicforge_run::attach::AttachError;
+
+use super::synth;
+use crate::args::{Build, Emit};
+use crate::{out, text};
 
 /// Compiles as far as asked and writes the result.
 pub fn run(args: Build) -> Result<(), Failure> {

@@ -4,8 +4,6 @@
 //! Tools are looked for by the code that calls them (`nicforge_run::needs`). The kernel is asked by
 //! a program that goes the whole road: generated, compiled, loaded, run on one packet.
 
-use super::{new, sweep};
-use crate::args::Doctor;
 use nicforge_codegen::{LineStyle, xdp};
 use nicforge_driver::options::Source;
 use nicforge_driver::{Failure, Runtime, program};
@@ -16,6 +14,9 @@ use nicforge_run::netns::Sandbox;
 use nicforge_run::temp::Folder;
 use nicforge_run::xdp::{LoadOptions, Loaded};
 use serde_json::json;
+
+use super::{new, sweep};
+use crate::args::Doctor;
 
 /// Prints the table. Fails where the first program, in the interpreter, could not run.
 pub fn run(args: &Doctor) -> Result<(), Failure> {

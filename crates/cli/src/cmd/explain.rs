@@ -1,10 +1,11 @@
 //! `nicforge explain`: why a plan is as it is.
 
-use crate::args::Explain;
 use nicforge_driver::{Failure, Runtime, planning, program, targets};
 use nicforge_ir::Program;
 use nicforge_plan::{Carried, Plan, Replication, Stage, TablePlan};
 use nicforge_target::{Target, accelerate};
+
+use crate::args::Explain;
 
 /// Plans, and answers what the question's words name.
 pub fn run(args: Explain) -> Result<(), Failure> {

@@ -3,22 +3,23 @@
 
 mod report;
 
+use nicforge_driver::program::Loaded;
+use nicforge_driver::{Failure, compare, design, events, pipelines};
+use nicforge_ir::{Input, InputEvent, Output, Program};
+use nicforge_run::rtl::{Drive, RtlRun, takes};
+use nicforge_target::Target;
+
 use super::run::control;
 use super::run::summary::{Summary, TableSize};
 use crate::args::Run;
 use crate::{interrupt, out};
-use nicforge_driver::program::Loaded;
-use nicforge_driver::{Failure, compare, design, events};
-use nicforge_ir::{Input, InputEvent, Output, Program};
-use nicforge_run::rtl::{Drive, RtlRun, takes};
-use nicforge_target::Target;
 
 /// Plays captures into the simulated design and reports what it did and how fast.
 pub fn run(target: &Target, args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     let events = events::captures(&args.inputs, &loaded.program, &loaded.path)?;
     let entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;
     let taken: Vec<InputEvent> = events.iter().filter(|event| takes(event)).cloned().collect();
-    let design = design::design(&loaded.program, &args.planned, target)?;
+    let design = pipelines::design(&args.planned, &loaded.program, target)?;
     let drive = Drive { trace: args.trace.clone(), ..Drive::default() };
     let fail = |e| design::failure(&loaded.program, e);
     let (run, mut held) = if args.hold {

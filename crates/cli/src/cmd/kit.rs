@@ -4,11 +4,12 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use crate::args::Kit;
 use nicforge_driver::backend::{self, Chosen, Product};
 use nicforge_driver::options::{Inputs, Planned, Source};
 use nicforge_driver::{Failure, Runtime, by_target, events, program};
 use nicforge_run::exec::Device;
+
+use crate::args::Kit;
 
 /// Compares what a command answers with what is expected; written into every kit.
 const RUNNER: &str = include_str!("../../../../runtime/kit/run.py");

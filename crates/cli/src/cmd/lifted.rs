@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use super::equal::Version;
-use crate::args;
 use nicforge_bound::equal::{self, Coverage};
 use nicforge_driver::compare::{self, Agreement};
 use nicforge_driver::{Failure, events};
@@ -13,6 +11,9 @@ use nicforge_ir::{
 };
 use nicforge_lift::Lifted;
 use nicforge_run::xdp::{LARGEST_TEST_FRAME, Loader, Message, Original, Ran, SMALLEST_FRAME};
+
+use super::equal::Version;
+use crate::args;
 
 /// Packets at most that are made for a program.
 pub const PACKETS: usize = 400;
@@ -217,16 +218,22 @@ impl Subject {
         }
         if refused > 0 {
             errln!(
-                "{refused} packets were not compared: the kernel makes no socket buffer of them"
+                "{function}: {refused} packets were not compared: the kernel makes no socket buffer of them"
             );
         }
         if unsure > 0 {
-            errln!("{unsure} events were not compared: the time or random numbers decide them");
+            errln!(
+                "{function}: {unsure} events were not compared: the time or random numbers decide \
+                 them"
+            );
         }
         for (table, def) in self.program.tables.iter() {
             let Some(name) = name(table) else { continue };
             if def.capacity > LARGEST_MAP {
-                errln!("map `{name}` was not compared: it has {} entries", def.capacity);
+                errln!(
+                    "{function}: map `{name}` was not compared: it has {} entries",
+                    def.capacity
+                );
                 continue;
             }
             let Some(mut got) = kernel.entries(name).map_err(of)? else { continue };

@@ -1,10 +1,11 @@
 //! `nicforge metrics`: the counters of a running program.
 
-use crate::args::Metrics;
-use crate::out;
 use nicforge_driver::Failure;
 use nicforge_run::socket::{Request, find_run, request};
 use serde_json::Value;
+
+use crate::args::Metrics;
+use crate::out;
 
 /// Asks the run and prints its counters.
 pub fn run(args: Metrics) -> Result<(), Failure> {

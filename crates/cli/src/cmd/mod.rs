@@ -20,6 +20,7 @@ mod originals_nfp;
 mod plan;
 mod reload;
 mod report;
+mod rows;
 pub mod run;
 mod shell;
 mod sim;
@@ -40,14 +41,16 @@ mod validate_flow_load;
 mod validate_flow_sim;
 mod validate_fpga;
 mod validate_lift;
+mod validate_nfp;
 mod validate_predict;
 mod validate_search;
 mod validate_spin;
 pub mod verify;
 
+use nicforge_driver::Failure;
+
 use crate::args::{self, Args, Command};
 use crate::out;
-use nicforge_driver::Failure;
 
 /// Runs the command that was asked for.
 pub fn dispatch(args: Args) -> Result<(), Failure> {

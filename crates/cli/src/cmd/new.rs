@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use crate::args::New;
 use nicforge_driver::Failure;
 use nicforge_run::pcap::{self, Frame};
+
+use crate::args::New;
 
 const STARTER: &str = include_str!("starter.c");
 

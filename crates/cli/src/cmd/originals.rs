@@ -8,11 +8,6 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::validate_alkali::{original, plan};
-use super::{below, originals_nfp, validate};
-use crate::args::Validate;
-use crate::out;
-use crate::text::table;
 use nicforge_driver::options::Source;
 use nicforge_driver::{Failure, Runtime, program, stop};
 use nicforge_ir::{Input, InputEvent, Interp, Output, Program, Verified};
@@ -22,6 +17,12 @@ use nicforge_run::pcap::{self, Frame};
 use nicforge_run::temp::Folder;
 use nicforge_target::{Target, support};
 use serde_json::{Value, json};
+
+use super::validate_alkali::{original, plan};
+use super::{below, originals_nfp, rows};
+use crate::args::Validate;
+use crate::out;
+use crate::text::table;
 
 /// Frames that programs are compared on.
 const FRAMES: usize = 2000;
@@ -39,7 +40,7 @@ struct Cell {
     /// What `verify` says: nothing where it agrees.
     target_says: Option<Result<(), String>>,
     planned: Option<Planned>,
-    published: Option<validate::Row>,
+    published: Option<rows::Row>,
 }
 
 struct Planned {
@@ -272,6 +273,6 @@ fn to_json(cell: &Cell) -> Value {
         "metric": cell.published.as_ref().map(|row| row.metric),
         "published": cell.published.as_ref().map(|row| row.published),
         "ours": cell.published.as_ref().map(|row| row.ours),
-        "error": cell.published.as_ref().map(validate::Row::error),
+        "error": cell.published.as_ref().map(rows::Row::error),
     })
 }

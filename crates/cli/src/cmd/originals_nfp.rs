@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::bound::load::{self, Subject};
-use super::{below, validate};
-use crate::args::Validate;
-use crate::out;
-use crate::text::table;
 use nicforge_bound::analysis;
 use nicforge_driver::{Failure, stop};
 use nicforge_isa::nfp::{Insn, Op, Target};
 use serde_json::{Value, json};
+
+use super::bound::load::{self, Subject};
+use super::{below, validate_nfp};
+use crate::args::Validate;
+use crate::out;
+use crate::text::table;
 
 struct Row {
     program: String,
@@ -99,7 +100,7 @@ fn in_common(a: &[Insn], b: &[Insn]) -> usize {
 
 fn bounded(subject: &Subject) -> Result<Bounded, Failure> {
     let (graph, stop) = (subject.graph.clone(), Arc::new(AtomicBool::new(false)));
-    let options = validate::options(subject.machine);
+    let options = validate_nfp::options(subject.machine);
     let report = analysis::analyse(graph, &options, stop, &mut |_, _| {})
         .map_err(|e| Failure::user(e.to_string()))?;
     let path = report.records[0].slowest.as_ref().filter(|_| report.records[0].exact);

@@ -1,7 +1,5 @@
 //! `nicforge plan`: the pipeline that suits a target.
 
-use super::tuned;
-use crate::{args, out};
 use nicforge_driver::by_target::Programs;
 use nicforge_driver::guaranteed::STAGE_TIME;
 use nicforge_driver::planning::{self, Chosen, read};
@@ -12,6 +10,9 @@ use nicforge_plan::{Edge, Plan, Replication, Steering};
 use nicforge_target::Target;
 use nicforge_target::area::AreaCosts;
 use serde_json::{Value, json};
+
+use super::tuned;
+use crate::{args, out};
 
 /// Searches and prints.
 pub fn run(args: args::Plan) -> Result<(), Failure> {

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::args::Reload;
-use crate::{out, text};
 use nicforge_driver::Failure;
 use nicforge_run::socket::{Request, SocketError, find_run, request};
 use serde_json::{Value, json};
+
+use crate::args::Reload;
+use crate::{out, text};
 
 /// Asks the run to compile and take the program; prints what became of each table.
 pub fn run(args: Reload) -> Result<(), Failure> {

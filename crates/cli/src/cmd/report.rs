@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::args::Report;
-use crate::{interrupt, out};
 use nicforge_driver::by_target::Programs;
 use nicforge_driver::program::Loaded;
 use nicforge_driver::rates::{self, Guaranteed};
@@ -16,6 +14,9 @@ use nicforge_ir::{Program, Verified};
 use nicforge_plan::{Plan, Replication, Step};
 use nicforge_planner::assemble;
 use nicforge_target::Target;
+
+use crate::args::Report;
+use crate::{interrupt, out};
 
 const PAGE: &str = include_str!("report.html");
 

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use clap::Command;
 use clap_mangen::Man;
-
 use nicforge_driver::Failure;
 
 use crate::args::{self, Completions, Manual};

@@ -1,7 +1,5 @@
 //! `nicforge sim`: a planned program under simulated traffic.
 
-use super::sim_print;
-use crate::{args, interrupt, out};
 use nicforge_driver::simulation::{Offered, Ready, Simulation};
 use nicforge_driver::{Failure, Runtime, planning, program, stop, targets};
 use nicforge_plan::Plan;
@@ -9,6 +7,9 @@ use nicforge_sim::find;
 use nicforge_sim::workload::{self, Rate};
 use nicforge_target::Target;
 use serde_json::{Value, json};
+
+use super::sim_print;
+use crate::{args, interrupt, out};
 
 /// Simulates and prints.
 pub fn run(args: args::Sim) -> Result<(), Failure> {

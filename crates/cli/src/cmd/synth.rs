@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use crate::args::Build;
-use crate::text;
 use nicforge_driver::program::Loaded;
-use nicforge_driver::{Failure, design};
+use nicforge_driver::{Failure, design, pipelines};
 use nicforge_run::rtl::RtlProgram;
 use nicforge_run::synth::{self, Area};
 use nicforge_run::temp::Folder;
 use nicforge_target::Target;
 use nicforge_target::area::AreaCosts;
 use serde_json::json;
+
+use crate::args::Build;
+use crate::text;
 
 /// Outputs of a design that only simulations read.
 const RECORD: [&str; 3] = ["rec_valid", "rec_kind", "rec_data"];
@@ -27,7 +28,7 @@ pub fn area(design: &RtlProgram, limit: Option<Duration>) -> Result<Area, Failur
 
 /// Synthesizes and prints.
 pub fn run(target: &Target, args: &Build, loaded: &Loaded) -> Result<(), Failure> {
-    let design = design::design(&loaded.program, &args.planned, target)?;
+    let design = pipelines::design(&args.planned, &loaded.program, target)?;
     if let Some(path) = &args.output {
         design.write(path).map_err(|e| design::failure(&loaded.program, e))?;
     }

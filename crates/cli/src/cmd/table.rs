@@ -1,10 +1,11 @@
 //! `nicforge table`: the tables of a running program, through its control socket.
 
-use crate::args::{Matching, Table, TableAction};
-use crate::{out, text};
 use nicforge_driver::Failure;
 use nicforge_run::socket::{Request, find_run, request};
 use serde_json::{Map, Value, json};
+
+use crate::args::{Matching, Table, TableAction};
+use crate::{out, text};
 
 /// Asks the run and prints its answer.
 pub fn run(args: Table) -> Result<(), Failure> {

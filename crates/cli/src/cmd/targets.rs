@@ -1,9 +1,10 @@
 //! `nicforge targets`: the specifications there are.
 
-use crate::args::{Targets, TargetsAction};
 use nicforge_driver::{Failure, targets};
 use nicforge_target as target;
 use serde_json::{Value, json};
+
+use crate::args::{Targets, TargetsAction};
 
 /// Lists targets, or prints one.
 pub fn run(args: Targets) -> Result<(), Failure> {

@@ -1,10 +1,11 @@
 //! `nicforge trace`: what one packet does in a program, on source lines.
 
-use crate::args::Trace;
 use nicforge_driver::compare::describe;
 use nicforge_driver::{Failure, Runtime, events, program};
 use nicforge_ir::interp::{Access, BodyOf, Interp, Shapes, Step, Tracer, Val};
 use nicforge_ir::{Body, FileId, InstId, Op, Output, Program, Span, json};
+
+use crate::args::Trace;
 
 /// Runs the events before the chosen one silently, then shows that one.
 pub fn run(args: Trace) -> Result<(), Failure> {

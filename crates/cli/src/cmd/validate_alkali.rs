@@ -9,8 +9,6 @@
 
 use std::path::Path;
 
-use super::validate::Row;
-use super::validate_search;
 use include_dir::{Dir, include_dir};
 use nicforge_driver::options::Source;
 use nicforge_driver::{Failure, Runtime, program, simulation, stop, targets};
@@ -25,6 +23,9 @@ use nicforge_run::temp::Folder;
 use nicforge_sim::workload::{Rate, Replay, Timed};
 use nicforge_sim::{Options, Report, find};
 use nicforge_target::{Target, Traffic, support};
+
+use super::rows::Row;
+use super::validate_search;
 
 static PROGRAMS: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../docs/validation/alkali");
 

@@ -12,15 +12,16 @@
 mod functions;
 mod sweeps;
 
-use super::balance::policies::algorithm_1;
-use super::validate::{Row, records};
-use crate::parallel;
 use nicforge_balance::director::meter::Mode;
 use nicforge_balance::policy::{Fixed, Policy};
 use nicforge_balance::profile::{Profile, Side, built_in};
 use nicforge_balance::sim::{Director, Report, Scenario, System, simulate};
 use nicforge_balance::traffic::{self, LINE_GBPS, Law, Trace, constant, published};
 use nicforge_driver::Failure;
+
+use super::balance::policies::algorithm_1;
+use super::rows::{Row, records};
+use crate::parallel;
 
 const TABLE_V: &str = include_str!("../../../../docs/validation/hal_table5.csv");
 /// What the paper calls the base of its power figures, W.

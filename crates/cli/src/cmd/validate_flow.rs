@@ -13,9 +13,6 @@
 
 use std::process::{Command, Stdio};
 
-use super::validate::Row;
-use super::validate_flow_load::{KEYS, Load};
-use super::validate_flow_sim;
 use include_dir::{Dir, include_dir};
 use nicforge_driver::options::Source;
 use nicforge_driver::{Failure, Runtime, program};
@@ -23,6 +20,10 @@ use nicforge_ir::{Input, InputEvent, Output, Program, Verified};
 use nicforge_passes::fuse::fuse;
 use nicforge_run::host::HostProgram;
 use nicforge_run::temp::Folder;
+
+use super::rows::Row;
+use super::validate_flow_load::{KEYS, Load};
+use super::validate_flow_sim;
 
 static PYTHON: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../python");
 static PROGRAMS: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../docs/validation/flow");

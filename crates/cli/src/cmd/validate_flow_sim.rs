@@ -11,9 +11,6 @@
 
 use std::cell::RefCell;
 
-use super::validate::Row;
-use super::validate_flow::Place;
-use super::validate_flow_load::{KEYS, Load, request, tuple};
 use nicforge_driver::{Failure, stop, targets};
 use nicforge_ir::{
     Entry, Input, InputEvent, Interp, Program, TableBackend as _, TableId, Verified,
@@ -28,6 +25,10 @@ use nicforge_run::sim::Compiled;
 use nicforge_sim::workload::{Replay, Timed};
 use nicforge_sim::{Effect, Handlers as _, Options, Report, Trace};
 use nicforge_target::{Device, Link, Target, Traffic};
+
+use super::rows::Row;
+use super::validate_flow::Place;
+use super::validate_flow_load::{KEYS, Load, request, tuple};
 
 /// A message, and how much of it the host reads: ratios 1/5 to 4/5, with the published speed-ups.
 const WHOLE: u32 = 1024;

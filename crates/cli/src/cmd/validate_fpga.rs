@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use super::synth;
-use super::validate::{Row, records};
 use nicforge_driver::options::Source;
 use nicforge_driver::program::{self, Loaded};
 use nicforge_driver::{Failure, Runtime, design, targets};
@@ -13,6 +11,9 @@ use nicforge_run::rtl::RtlProgram;
 use nicforge_run::synth::Area;
 use nicforge_run::temp::Folder;
 use nicforge_target::area::AreaCosts;
+
+use super::rows::{Row, records};
+use super::synth;
 
 macro_rules! examples {
     ($($name:literal),* $(,)?) => {

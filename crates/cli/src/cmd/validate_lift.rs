@@ -4,15 +4,16 @@
 use std::path::Path;
 use std::time::Instant;
 
-use super::{below, lifted};
-use crate::args::{self, Validate};
-use crate::out;
-use crate::text::table;
 use nicforge_driver::compare::Agreement;
 use nicforge_driver::verify::kernel;
 use nicforge_driver::{Failure, Runtime, stop};
 use nicforge_target::{Target, support};
 use serde_json::{Value, json};
+
+use super::{below, lifted};
+use crate::args::{self, Validate};
+use crate::out;
+use crate::text::table;
 
 /// What became of a program.
 struct Row {

@@ -8,15 +8,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::below;
-use crate::args::Validate;
-use crate::text::table;
-use crate::{interrupt, out, parallel};
 use nicforge_driver::options::{Inputs, Planning, Source};
 use nicforge_driver::simulation::{self, Offered};
 use nicforge_driver::{Failure, Runtime, backend, planning, program, stop};
 use nicforge_target::Target;
 use serde_json::{Value, json};
+
+use super::below;
+use crate::args::Validate;
+use crate::text::table;
+use crate::{interrupt, out, parallel};
 
 /// Simulated time of each run that looks for the greatest rate, in seconds.
 const SIMULATED: f64 = 0.5e-3;

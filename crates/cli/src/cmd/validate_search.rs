@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use super::validate::Row;
-use super::validate_alkali::{WITHIN, delivered, frames, greatest, load, row};
 use nicforge_driver::{Failure, stop, targets};
 use nicforge_ir::{InputEvent, Program, Verified};
 use nicforge_plan::{Objective, Plan};
@@ -14,6 +12,9 @@ use nicforge_planner::mapping::{self, Goal};
 use nicforge_planner::search::{CANDIDATES, Found, Limits, search};
 use nicforge_target::quantity::Time;
 use nicforge_target::{OpCosts, Target, Traffic};
+
+use super::rows::Row;
+use super::validate_alkali::{WITHIN, delivered, frames, greatest, load, row};
 
 const FLOWS: u32 = 4096;
 

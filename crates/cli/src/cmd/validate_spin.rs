@@ -9,8 +9,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::spin::published;
-use super::validate::{Row, records};
 use include_dir::{Dir, include_dir};
 use nicforge_driver::{Failure, Runtime};
 use nicforge_isa::object::riscv::Image;
@@ -22,6 +20,9 @@ use nicforge_run::temp::Folder;
 use nicforge_spin::machine::Machine;
 use nicforge_spin::messages::Handler;
 use nicforge_spin::nic::{Full, Options};
+
+use super::rows::{Row, records};
+use super::spin::published;
 
 static EXAMPLES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../examples/spin");
 const RTL: &str = include_str!("../../../../docs/validation/pspin_rtl.csv");

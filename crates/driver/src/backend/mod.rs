@@ -116,16 +116,6 @@ pub trait Backend: Sync {
     /// Compares a program with the interpreter.
     fn verify(&self, target: &Target, case: &Case) -> Result<Comparison, Failure>;
 
-    /// Puts into a plan what only the generator knows of its price.
-    fn price(
-        &self,
-        _plan: &mut Plan,
-        _source: &Verified<Program>,
-        _target: &Target,
-    ) -> Result<(), Failure> {
-        Ok(())
-    }
-
     /// How plans are measured on this machine; without it they are simulated.
     fn bench(&self, _target: &Target) -> Option<Bench> {
         None
@@ -216,12 +206,6 @@ pub fn find(name: &str) -> Result<Option<Chosen>, Failure> {
     let target = targets::find(name)?;
     let backend = of(&target)?;
     Ok(Some(Chosen { target, backend }))
-}
-
-/// Puts into a plan what its generator knows; plans for units that nothing generates code for stay
-/// as they are.
-pub fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target) -> Result<(), Failure> {
-    of(target).map_or(Ok(()), |backend| backend.price(plan, source, target))
 }
 
 #[cfg(test)]

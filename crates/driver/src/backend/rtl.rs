@@ -1,14 +1,13 @@
 //! SystemVerilog for FPGA cards, simulated by Verilator.
 
 use nicforge_codegen::rtl::{LONGEST, SHORTEST};
-use nicforge_ir::{InputEvent, Program, Verified};
-use nicforge_plan::Plan;
+use nicforge_ir::InputEvent;
 use nicforge_run::rtl::{Drive, takes};
 use nicforge_target::{Generator, Target};
 
 use super::{Backend, Build, Product, first};
 use crate::verify::{self, Case, Comparison};
-use crate::{Failure, Loaded, Runtime, design};
+use crate::{Failure, Loaded, Runtime, design, pipelines};
 
 pub struct Rtl;
 
@@ -53,7 +52,7 @@ impl Backend for Rtl {
         loaded: &Loaded,
         _: &Runtime,
     ) -> Result<Product, Failure> {
-        let made = design::design(&loaded.program, build.planned, target)?;
+        let made = pipelines::design(build.planned, &loaded.program, target)?;
         if build.text {
             let files = made.artifact().files.iter();
             let text = files.map(|(name, text)| format!("// ---- {name}\n{text}\n"));
@@ -69,7 +68,7 @@ impl Backend for Rtl {
     fn verify(&self, target: &Target, case: &Case) -> Result<Comparison, Failure> {
         let taken: Vec<InputEvent> =
             case.events.iter().filter(|event| takes(event)).cloned().collect();
-        let made = design::design(case.subject, case.planned, target)?;
+        let made = pipelines::design(case.planned, case.subject, target)?;
         let drive = Drive { pressure: 1, ..Drive::default() };
         let (_, differences) = made
             .verify(case.source, case.entries, &taken, &drive)
@@ -80,14 +79,5 @@ impl Backend for Rtl {
             limits: format!("the design takes (frames under {SHORTEST} or over {LONGEST} bytes)"),
             ..Comparison::of(target, agreement, case.events.len() - taken.len())
         })
-    }
-
-    fn price(
-        &self,
-        plan: &mut Plan,
-        source: &Verified<Program>,
-        target: &Target,
-    ) -> Result<(), Failure> {
-        design::price(plan, source, target)
     }
 }

@@ -3,9 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{profile, program};
-use crate::text::table;
-use crate::{interrupt, out};
 use clap::{Args, ValueEnum};
 use nicforge_balance::director::meter::Mode;
 use nicforge_balance::policy::Policy;
@@ -19,6 +16,10 @@ use nicforge_run::balance::functions::FunctionName;
 use nicforge_run::balance::{Config, heartbeat, metrics, peer};
 use nicforge_run::temp::Folder;
 use serde_json::{Value, json};
+
+use super::{profile, program};
+use crate::text::table;
+use crate::{interrupt, out};
 
 /// `nicforge balance demo`.
 #[derive(Args)]

@@ -12,7 +12,6 @@ mod run;
 mod sim;
 
 use clap::{Args, Subcommand};
-
 use nicforge_driver::Failure;
 
 /// `nicforge balance`.

@@ -1,9 +1,5 @@
 //! `nicforge balance plan`: what the NIC should get.
 
-use super::rte_flow::{Ports, commands};
-use super::{policies, profiles};
-use crate::out;
-use crate::text::table;
 use clap::Args;
 use nicforge_balance::director::Vip;
 use nicforge_balance::policy::share::{Claim, divide, saved};
@@ -11,6 +7,11 @@ use nicforge_balance::profile::Profile;
 use nicforge_balance::sim::limit::nic_p99_us;
 use nicforge_driver::Failure;
 use serde_json::json;
+
+use super::rte_flow::{Ports, commands};
+use super::{policies, profiles};
+use crate::out;
+use crate::text::table;
 
 /// `nicforge balance plan`.
 #[derive(Args)]

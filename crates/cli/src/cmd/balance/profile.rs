@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::out;
 use clap::Args;
 use nicforge_balance::profile::{Power, Profile, Side};
 use nicforge_driver::Failure;
@@ -11,6 +10,8 @@ use nicforge_run::balance::functions::{Function, FunctionName};
 use nicforge_run::balance::library::{Pipeline, compile};
 use nicforge_run::balance::measure::{Cost, measure};
 use nicforge_run::temp::Folder;
+
+use crate::out;
 
 /// `nicforge balance profile`.
 #[derive(Args)]

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::out;
 use nicforge_driver::options::{Inputs, Source};
 use nicforge_driver::program::{check, load, lower};
 use nicforge_driver::{Failure, Runtime, events};
@@ -10,6 +9,8 @@ use nicforge_ir::text;
 use nicforge_run::balance::program::{Compiled, Requests};
 use nicforge_run::control;
 use nicforge_run::host::{HostProgram, Watch};
+
+use crate::out;
 
 /// Compiles a program once for both sides into `folder`: its requests, and the arguments by which a
 /// side finds it.

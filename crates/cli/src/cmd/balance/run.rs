@@ -3,9 +3,6 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::policies::{self, PolicyName};
-use super::profiles;
-use crate::interrupt;
 use clap::{Args, ValueEnum};
 use nicforge_balance::director::Vip;
 use nicforge_balance::director::meter::Mode;
@@ -14,6 +11,10 @@ use nicforge_driver::{Failure, stop};
 use nicforge_run::balance::daemon::{Daemon, PERIOD_NS};
 use nicforge_run::balance::heartbeat::Receiver;
 use nicforge_run::balance::{Balancer, Config, Interfaces, control, metrics};
+
+use super::policies::{self, PolicyName};
+use super::profiles;
+use crate::interrupt;
 
 /// `nicforge balance run`.
 #[derive(Args)]

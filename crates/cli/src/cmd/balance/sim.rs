@@ -2,10 +2,6 @@
 
 use std::path::PathBuf;
 
-use super::policies::{self, PolicyName};
-use super::{chart, profiles};
-use crate::out;
-use crate::text::table;
 use clap::{Args, ValueEnum};
 use nicforge_balance::director::meter::Mode;
 use nicforge_balance::policy::Fixed;
@@ -15,6 +11,11 @@ use nicforge_balance::sim::{Director, Report, Scenario, System, simulate};
 use nicforge_balance::traffic::{self, LINE_GBPS, Law, Trace};
 use nicforge_driver::Failure;
 use serde_json::{Value, json};
+
+use super::policies::{self, PolicyName};
+use super::{chart, profiles};
+use crate::out;
+use crate::text::table;
 
 /// Where a published workload's law comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::report::name;
-use crate::out;
-use crate::text::si;
 use nicforge_bound::analysis::Options;
 use nicforge_bound::search::By;
 use nicforge_driver::Failure;
+
+use super::report::name;
+use crate::out;
+use crate::text::si;
 
 /// Bounds of the blocks as they stand are printed if unrolling takes longer than this.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -2,15 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use super::load;
-use crate::args::Bound;
-use crate::text::{si, table};
-use crate::{interrupt, out};
 use nicforge_bound::analysis::Report;
 use nicforge_bound::search::By;
 use nicforge_driver::{Failure, stop};
 use nicforge_isa::object::{self, Program};
 use serde_json::{Value, json};
+
+use super::load;
+use crate::args::Bound;
+use crate::text::{si, table};
+use crate::{interrupt, out};
 
 /// Most time of one program, if no other is given; with reading and translating it ends in ten.
 const TIMEOUT: Duration = Duration::from_secs(7);

@@ -3,10 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::suppose;
-use crate::args::{Bound, BoundTarget};
-use crate::cmd::spin::{build, handlers};
-use crate::out;
 use nicforge_bound::air::Lowered;
 use nicforge_bound::graph::{Graph, Place};
 use nicforge_bound::naive::Walked;
@@ -27,6 +23,11 @@ use nicforge_lift::Chain;
 use nicforge_run::compile;
 use nicforge_run::spin::Layout;
 use nicforge_target::Target;
+
+use super::suppose;
+use crate::args::{Bound, BoundTarget};
+use crate::cmd::spin::{build, handlers};
+use crate::out;
 
 /// What is analysed.
 pub struct Subject {

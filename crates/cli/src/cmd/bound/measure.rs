@@ -4,12 +4,13 @@
 //! Where its path also depends on results of helpers or fields of the context it may be shorter
 //! here, which the output says.
 
-use super::load::Subject;
 use nicforge_bound::analysis::PathReport;
 use nicforge_bound::replay;
 use nicforge_driver::{Failure, Runtime};
 use nicforge_run::xdp::bench::bench_object;
 use serde_json::{Value, json};
+
+use super::load::Subject;
 
 /// Runs per turn, for packets that the program leaves as they are.
 const REPEAT: u32 = 10_000;

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::args::{Bound, BoundBy, BoundEmit, BoundMethod, RequiredRate};
-use crate::{interrupt, out};
+use curve::Curve;
+use load::Subject;
 use nicforge_bound::analysis::{self, Options, PathReport, Report};
 use nicforge_bound::graph::Graph;
 use nicforge_bound::method::{Method, Step};
@@ -27,8 +27,8 @@ use nicforge_driver::{Failure, stop};
 use nicforge_isa::nfp;
 use nicforge_run::pcap;
 
-use curve::Curve;
-use load::Subject;
+use crate::args::{Bound, BoundBy, BoundEmit, BoundMethod, RequiredRate};
+use crate::{interrupt, out};
 
 /// Prints the guarantee; fails if a required rate does not hold.
 pub fn run(args: Bound) -> Result<(), Failure> {

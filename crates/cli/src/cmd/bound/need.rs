@@ -5,11 +5,12 @@
 //! other resource out of the way: by one core so slow that only it counts, and by cores without
 //! end.
 
-use super::load::Subject;
-use crate::args::{Bound, RequiredRate};
 use nicforge_bound::analysis::Options;
 use nicforge_bound::search::By;
 use nicforge_driver::Failure;
+
+use super::load::Subject;
+use crate::args::{Bound, RequiredRate};
 
 /// Cores at which nothing else counts, and cores that never count.
 const SLOW: f64 = 1e-9;

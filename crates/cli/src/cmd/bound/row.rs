@@ -2,10 +2,6 @@
 
 use std::fmt::Write as _;
 
-use super::load::Subject;
-use super::report::hex;
-use crate::args::{Bound, BoundTarget, RequiredRate};
-use crate::text::si;
 use nicforge_bound::analysis::{Options, PathReport};
 use nicforge_bound::replay::InRow;
 use nicforge_bound::search::By;
@@ -14,6 +10,11 @@ use nicforge_driver::Failure;
 use nicforge_driver::options::Loader;
 use nicforge_run::xdp::bench::verdicts_in_order;
 use serde_json::{Value, json};
+
+use super::load::Subject;
+use super::report::hex;
+use crate::args::{Bound, BoundTarget, RequiredRate};
+use crate::text::si;
 
 /// The slowest packets in a row.
 pub struct Row {

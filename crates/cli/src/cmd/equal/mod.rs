@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::bound;
-use crate::args::Verify;
-use crate::{interrupt, out};
+use kernel::Checked;
 use nicforge_bound::equal::{self, Report};
 use nicforge_driver::{Failure, stop};
 use nicforge_isa::object::Map;
 use nicforge_run::xdp::{LARGEST_TEST_FRAME, SMALLEST_FRAME};
-
-use kernel::Checked;
 use report::View;
+
+use super::bound;
+use crate::args::Verify;
+use crate::{interrupt, out};
 pub use version::Version;
 
 /// Most time of a proof, if no other is given.

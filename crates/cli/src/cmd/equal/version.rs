@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::cmd::bound::load;
 use nicforge_bound::analysis::{self, Options};
 use nicforge_bound::ebpf;
 use nicforge_bound::equal::Side;
@@ -16,6 +15,8 @@ use nicforge_driver::{Failure, program};
 use nicforge_isa::object;
 use nicforge_lift::Chain;
 use nicforge_run::xdp::Loader;
+
+use crate::cmd::bound::load;
 
 /// Most time for the guarantee of a version.
 const GUARANTEE: Duration = Duration::from_secs(2);

@@ -4,12 +4,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::summary::Summary;
 use nicforge_driver::Failure;
 use nicforge_driver::stop::{STOP, stopped};
 use nicforge_ir::{Program, TableBackend};
 use nicforge_run::socket::{ControlTarget, Server};
 use serde_json::Value;
+
+use super::summary::Summary;
 
 struct Held<'a> {
     program: &'a Program,

@@ -5,11 +5,6 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::reload::{self, Controlled};
-use super::summary::Summary;
-use super::watch::Watch;
-use crate::args::Run;
-use crate::text;
 use nicforge_codegen::LineStyle;
 use nicforge_driver::compare::describe;
 use nicforge_driver::program::{self, Loaded};
@@ -23,8 +18,13 @@ use nicforge_run::socket::Server;
 use nicforge_run::xdp::XdpError;
 use nicforge_run::xdp::attach::index_of;
 use nicforge_run::xdp::device::takes_vlan_tags;
-
 use nicforge_target::Target;
+
+use super::reload::{self, Controlled};
+use super::summary::Summary;
+use super::watch::Watch;
+use crate::args::Run;
+use crate::text;
 
 /// What changes while a program runs on interfaces.
 pub struct State {

@@ -1,7 +1,5 @@
 //! A capture through a planned pipeline in a process.
 
-use super::summary::{Promised, Summary, TableSize};
-use crate::args::Run;
 use nicforge_driver::backend::Pipelined;
 use nicforge_driver::compare::{Agreement, describe};
 use nicforge_driver::pipelines::{self, Job};
@@ -11,6 +9,9 @@ use nicforge_ir::{Input, Output};
 use nicforge_run::dpdk::DpdkRun;
 use nicforge_target::Target;
 use serde_json::{Value, json};
+
+use super::summary::{Promised, Summary, TableSize};
+use crate::args::Run;
 
 /// Plans, builds, runs and reports, with the interpreter beside it.
 pub fn run(

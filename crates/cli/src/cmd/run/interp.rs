@@ -1,15 +1,16 @@
 //! A capture through the interpreter.
 
-use super::control;
-use super::interleave::Interleaved;
-use super::summary::Summary;
-use crate::args::Run;
 use nicforge_driver::compare::describe;
 use nicforge_driver::program::Loaded;
 use nicforge_driver::stop::stopped;
 use nicforge_driver::{Failure, events};
 use nicforge_ir::interp::Interp;
 use nicforge_ir::{Input, Output};
+
+use super::control;
+use super::interleave::Interleaved;
+use super::summary::Summary;
+use crate::args::Run;
 
 /// Interprets every event and reports.
 pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {

@@ -3,9 +3,6 @@
 
 use std::time::Duration;
 
-use super::control;
-use super::summary::Summary;
-use crate::args::Run;
 use nicforge_codegen::{LineStyle, xdp};
 use nicforge_driver::program::{self, Loaded, lower, unsupported};
 use nicforge_driver::stop::stopped;
@@ -15,8 +12,11 @@ use nicforge_ir::{Output, Program};
 use nicforge_run::compile::Mode;
 use nicforge_run::live::{LARGEST_WINDOW, LiveOptions, LiveOutputs, LiveRun, Session};
 use nicforge_run::xdp::XdpError;
-
 use nicforge_target::Target;
+
+use super::control;
+use super::summary::Summary;
+use crate::args::Run;
 
 /// Loads, runs, compares, measures and reports.
 pub fn run(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure> {

@@ -1,9 +1,6 @@
 //! A capture through a planned program in the kernel: stages on several CPUs, and the interpreter
 //! beside them.
 
-use super::summary::Promised;
-use super::{control, live};
-use crate::args::Run;
 use nicforge_driver::program::Loaded;
 use nicforge_driver::verify::kernel;
 use nicforge_driver::{Failure, Runtime, events, pipelines};
@@ -12,6 +9,10 @@ use nicforge_run::compile::Mode;
 use nicforge_run::live::{Crossed, LiveOutputs, StageReport};
 use nicforge_target::Target;
 use serde_json::{Value, json};
+
+use super::summary::Promised;
+use super::{control, live};
+use crate::args::Run;
 
 /// Plans, loads, runs, compares and reports.
 pub fn run(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure> {

@@ -2,17 +2,17 @@
 
 use std::time::Instant;
 
-use super::dpdk::{print_stages, stages};
-use super::summary::{Summary, TableSize};
-use crate::args::Run;
-use crate::text;
 use nicforge_driver::program::Loaded;
 use nicforge_driver::stop::STOP;
 use nicforge_driver::{Failure, events, pipelines};
 use nicforge_ir::Program;
 use nicforge_run::dpdk::{DpdkProgram, DpdkRun, Live, Ports, Progress};
-
 use nicforge_target::Target;
+
+use super::dpdk::{print_stages, stages};
+use super::summary::{Summary, TableSize};
+use crate::args::Run;
+use crate::text;
 
 /// Longest frame that comes in, jumbo frames included.
 const LONGEST_FRAME: u32 = 9216;

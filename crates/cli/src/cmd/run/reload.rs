@@ -3,11 +3,6 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::dev::State;
-use super::watch::Watch;
-use crate::args::Run;
-use crate::cmd::reload::tables as tables_text;
-use crate::out;
 use nicforge_driver::options::{Inputs, Source};
 use nicforge_driver::program::{self, Built, Loaded, build_live};
 use nicforge_driver::stop::STOP;
@@ -17,6 +12,12 @@ use nicforge_run::dev::{DevSession, TableChange};
 use nicforge_run::socket::{ControlTarget, Request};
 use nicforge_run::xdp::Tables;
 use serde_json::{Value, json};
+
+use super::dev::State;
+use super::watch::Watch;
+use crate::args::Run;
+use crate::cmd::reload::tables as tables_text;
+use crate::out;
 
 /// What requests act on.
 pub struct Controlled<'a> {

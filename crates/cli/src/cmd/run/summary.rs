@@ -1,6 +1,5 @@
 //! What a run reports, for people, as JSON and as Prometheus text.
 
-use crate::{out, text};
 use nicforge_driver::compare::Agreement;
 use nicforge_driver::cost::Cost;
 use nicforge_driver::{Failure, rates};
@@ -9,6 +8,8 @@ use nicforge_plan::Plan;
 use nicforge_run::attach::AttachCounts;
 use nicforge_target::Target;
 use serde_json::{Value, json};
+
+use crate::{out, text};
 
 /// Counts and measurements of a run.
 #[derive(Clone, Debug, Default)]

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::machine::{self, Chosen};
 use clap::{Args, ValueEnum};
 use nicforge_driver::{Failure, Runtime};
 use nicforge_isa::object::riscv::Image;
 use nicforge_run::spin::{self, Built, ImageOptions, Layout, NativeImage};
+
+use super::machine::{self, Chosen};
 
 /// What runs handlers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,17 +1,18 @@
 //! `nicforge check` of sPIN handlers: the compiler and headers of `spin build`, messages at lines
 //! of the user's files.
 
-use super::build::contents;
-use super::handlers::{Handlers, MACHINES};
-use super::machine::{self, Chosen};
-use crate::args::Check;
-use crate::out;
 use nicforge_driver::color::color;
 use nicforge_driver::{Failure, Runtime, codes, targets};
 use nicforge_frontend::{SourceFiles, render_all};
 use nicforge_ir::{Diagnostic, Severity, SourceFile, Span};
 use nicforge_run::spin::{self, ImageOptions, Place, Said};
 use serde_json::json;
+
+use super::build::contents;
+use super::handlers::{Handlers, MACHINES};
+use super::machine::{self, Chosen};
+use crate::args::Check;
+use crate::out;
 
 /// What came of handlers on one target.
 struct Checked {

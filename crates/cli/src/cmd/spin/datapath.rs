@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
-use crate::cmd::validate::{Row, records};
-use crate::text::table;
 use nicforge_driver::Failure;
 use nicforge_run::spin::datapath::{Cycles, Latencies, Model, SOURCES};
 use nicforge_run::temp::Folder;
 use nicforge_spin::machine::Machine;
 use serde_json::{Value, json};
+
+use crate::cmd::rows::{Row, records};
+use crate::text::table;
 
 /// yosys' results, as [`remake`] prints them.
 const YOSYS: &str = include_str!("../../../../../docs/validation/spin_rtl_yosys.csv");

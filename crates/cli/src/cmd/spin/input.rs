@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::rules;
 use clap::{Args, ValueEnum};
 use nicforge_driver::Failure;
 use nicforge_isa::object::riscv::Image;
@@ -12,6 +11,8 @@ use nicforge_run::spin::{Api, Load, Traffic, generate, handlers_of, read_trace};
 use nicforge_spin::machine::Machine;
 use nicforge_spin::matching::Ruleset;
 use nicforge_spin::nic::{Arrival, Handlers, MemoryRules};
+
+use super::rules;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum TrafficArg {

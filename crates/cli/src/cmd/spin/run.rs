@@ -3,16 +3,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::build::{self, EngineArg};
-use super::machine::{self, Chosen};
-use super::rules;
-use super::sim::{self, DatapathArg};
-use crate::interrupt;
 use clap::Args;
 use nicforge_driver::{Failure, stop};
 use nicforge_run::spin::live::{Happening, LineFaults, Live, LiveOptions, Lived, Setup};
 use nicforge_run::spin::{Lines, handlers_of};
 use nicforge_spin::nic::{Compat, HostRegion, Options};
+
+use super::build::{self, EngineArg};
+use super::machine::{self, Chosen};
+use super::rules;
+use super::sim::{self, DatapathArg};
+use crate::interrupt;
 
 /// `nicforge spin run`.
 #[derive(Args)]

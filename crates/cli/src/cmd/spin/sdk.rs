@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::{Args, ValueEnum};
-
 use nicforge_driver::{Failure, Runtime};
 
 /// A NIC whose tree others build against.

@@ -2,10 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::build::{self, EngineArg};
-use super::input::Input;
-use super::machine::{self, Chosen};
-use super::{datapath, table};
 use clap::{Args, ValueEnum};
 use nicforge_driver::Failure;
 use nicforge_isa::object::riscv::{self, Image};
@@ -14,6 +10,11 @@ use nicforge_run::pcap;
 use nicforge_run::spin::datapath::Rtl;
 use nicforge_run::spin::{HostProgram, Layout, Lines, Native, Simulation, simulate_on};
 use nicforge_spin::nic::{Compat, Engine, Full, Iss, Nic, NicError, Options, SparseMemory};
+
+use super::build::{self, EngineArg};
+use super::input::Input;
+use super::machine::{self, Chosen};
+use super::{datapath, table};
 
 /// What matches, stores and schedules packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

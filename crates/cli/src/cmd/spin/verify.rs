@@ -3,9 +3,6 @@
 
 use std::path::PathBuf;
 
-use super::input::Input;
-use super::machine::{self, Chosen};
-use super::{build, sim};
 use clap::Args;
 use nicforge_driver::Failure;
 use nicforge_run::Fault;
@@ -14,6 +11,10 @@ use nicforge_run::spin::datapath::Rtl;
 use nicforge_run::spin::{HostProgram, Native, Simulation};
 use nicforge_spin::nic::{Arrival, Engine, Full, HostMemory, Iss, Nic, NicError, Options};
 use serde_json::json;
+
+use super::input::Input;
+use super::machine::{self, Chosen};
+use super::{build, sim};
 
 /// `nicforge spin verify`.
 #[derive(Args)]

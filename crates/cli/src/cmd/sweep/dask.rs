@@ -8,9 +8,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use serde::Deserialize;
-
 use nicforge_driver::{Failure, stop};
+use serde::Deserialize;
 
 use super::Done;
 use super::spec::Job;

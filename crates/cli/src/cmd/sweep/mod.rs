@@ -31,14 +31,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use serde_json::Value;
-
 use nicforge_driver::{Failure, stop};
-
-use crate::interrupt;
-
+use serde_json::Value;
 use spec::{Job, Spec};
 use table::{Row, Table};
+
+use crate::interrupt;
 
 /// `nicforge sweep`.
 #[derive(Args)]
