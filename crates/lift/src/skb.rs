@@ -204,7 +204,7 @@ impl Lifter<'_> {
         if self.num(args[3])?.constant().is_none() {
             return refuse("bpf_skb_adjust_room by flags that vary");
         }
-        if by > HEADROOM || by < -MOST_OFF || state.skipped.is_none() {
+        if !(-MOST_OFF..=HEADROOM).contains(&by) || state.skipped.is_none() {
             return refuse(format!("bpf_skb_adjust_room by {by} bytes"));
         }
         let v4 = self.equals(self.protocol, IPV4);
