@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
 target=${CARGO_TARGET_DIR:-target}
-cargo build --release -q -p nicforge-bench -p nicforge-cli
+cargo build --release -q -p nicforge-bench -p nicforge-cli -p nicforge-python
 as_root "$target/release/nicforge-bench" "$@"
 if [ "$*" = "" ]; then
     as_root "$target/release/dpdk" echo

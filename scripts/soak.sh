@@ -12,7 +12,7 @@ as_root env "PATH=$PATH" cargo test --release -p nicforge-tests --test random_pr
     --nocapture
 
 # All of the Python tests, with what `make test` leaves out.
-as_root env "PATH=$PATH" cargo build -q -p nicforge-cli
+as_root env "PATH=$PATH" cargo build -q -p nicforge-cli -p nicforge-python
 as_root env "PATH=$PATH" NICFORGE="$PWD/target/debug/nicforge" "$NICFORGE_PYTHON/bin/pytest" -q \
     -m "soak or not soak" -p no:cacheprovider python/tests rtl/tests
 
@@ -36,7 +36,7 @@ rm -r "$objects"
 cargo test -q -p nicforge-cli --test flow -- --ignored
 
 # Examples with each other clang that is installed, under the name of the preferred one.
-as_root env "PATH=$PATH" cargo build --release -q -p nicforge-cli
+as_root env "PATH=$PATH" cargo build --release -q -p nicforge-cli -p nicforge-python
 for version in 16 15 14; do
     if ! command -v "clang-$version" >/dev/null; then
         echo "clang $version left out: \`apt-get install clang-$version\`" >&2

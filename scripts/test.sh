@@ -33,7 +33,7 @@ if [ "$tier" = check ]; then
     step "build" build --workspace --lib --bins
     step "build of fixtures" build -p nicforge-frontend -p nicforge-passes -p nicforge-codegen \
         --test fixtures
-    step "build of the command" cargo build -q -p nicforge-cli
+    step "build of the command" cargo build -q -p nicforge-cli -p nicforge-python
     jobs=("kernel=$PWD:$target/debug/nicforge run examples/nf_chain/nf_chain.c --target xdp")
 else
     step "build" build --workspace

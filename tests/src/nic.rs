@@ -22,7 +22,10 @@ pub fn tool() -> &'static Path {
         let test = std::env::current_exe().expect("the test's path");
         let profile = test.ancestors().nth(2).expect("TARGET/PROFILE/deps/TEST");
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-        cargo.args(["build", "-q", "-p", "nicforge-cli", "--target-dir"]).arg(profile.join(".."));
+        // Together with the module, as scripts build it: alone, dependencies have fewer features, and
+        // all of them would be built again.
+        cargo.args(["build", "-q", "-p", "nicforge-cli", "-p", "nicforge-python", "--target-dir"]);
+        cargo.arg(profile.join(".."));
         if profile.ends_with("release") {
             cargo.arg("--release");
         }
