@@ -153,7 +153,7 @@ SEC("tc") int tunnel_in(struct __sk_buff *skb)
         return TC_ACT_SHOT;
     if (bpf_skb_store_bytes(skb, ETH_HLEN, &outer, sizeof(outer), BPF_F_INVALIDATE_HASH))
         return TC_ACT_STOLEN;
-    return TC_ACT_OK;
+    return skb->protocol == bpf_htons(ETH_P_IP) ? TC_ACT_OK : TC_ACT_TRAP;
 }
 
 SEC("tc") int tunnel_out(struct __sk_buff *skb)
@@ -189,6 +189,17 @@ SEC("tc/refused") int whom(struct __sk_buff *skb)
     return skb->pkt_type ? TC_ACT_OK : TC_ACT_SHOT;
 }
 SEC("tc/refused") int hash(struct __sk_buff *skb) { return bpf_get_hash_recalc(skb) & 1; }
+SEC("tc/refused") int ethernet(struct __sk_buff *skb)
+{
+    __u64 flags = BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 | BPF_F_ADJ_ROOM_ENCAP_L2(14);
+    return bpf_skb_adjust_room(skb, 50, BPF_ADJ_ROOM_MAC, flags) ? TC_ACT_SHOT : TC_ACT_OK;
+}
+SEC("tc/refused") int copied(struct __sk_buff *skb)
+{
+    if (bpf_skb_adjust_room(skb, 20, BPF_ADJ_ROOM_MAC, 0))
+        return TC_ACT_SHOT;
+    return bpf_clone_redirect(skb, skb->ifindex, 0) ? TC_ACT_SHOT : TC_ACT_OK;
+}
 SEC("cgroup_skb/ingress") int other(struct __sk_buff *skb) { return 1; }
 
 char _license[] SEC("license") = "GPL";

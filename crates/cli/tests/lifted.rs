@@ -122,7 +122,7 @@ fn examples_do_what_the_kernel_does() {
     place.is_clean();
 }
 
-/// What of a socket buffer has no meaning off the machine is refused by name.
+/// Members and helpers of socket buffers that mean nothing off the machine are refused by name.
 #[test]
 fn tc_programs_are_refused_by_name() {
     let place = Place::new();
@@ -130,6 +130,8 @@ fn tc_programs_are_refused_by_name() {
     for (program, why) in [
         ("tc.o:whom", "asks whom a packet is for (pkt_type)"),
         ("tc.o:hash", "calls bpf_get_hash_recalc, which has no meaning here"),
+        ("tc.o:ethernet", "bpf_skb_adjust_room with flags 0x"),
+        ("tc.o:copied", "copies a packet with headers that were put in front"),
         ("tc.o:other", "section `cgroup_skb/ingress` is neither for XDP nor for tc"),
         ("tc.o", "several programs; choose one with --program"),
     ] {

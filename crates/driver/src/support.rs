@@ -31,8 +31,8 @@ pub struct Support {
     /// What the program asks for and the target lacks.
     pub missing: Vec<Construct>,
     pub accelerated: Vec<Accelerated>,
-    /// What else stands against it: this machine's kernel, where that is the target, or no plan that
-    /// fits.
+    /// What else stands against it: this machine's kernel, where that is the target, or that no
+    /// plan fits.
     pub refused: Option<Refused>,
 }
 
@@ -49,9 +49,15 @@ impl Support {
             missing.map(|one| json!({ "construct": one.what, "place": one.place })).collect();
         let accelerated = self.accelerated.iter();
         let accelerated: Vec<Value> = accelerated
-            .map(|one| json!({ "accelerator": one.accelerator, "op": one.op.name(), "place": one.place }))
+            .map(|one| {
+                let Accelerated { accelerator, op, place } = one;
+                json!({ "accelerator": accelerator, "op": op.name(), "place": place })
+            })
             .collect();
-        let mut row = json!({ "target": self.target, "runs": self.runs(), "missing": missing, "accelerated": accelerated });
+        let mut row = json!({
+            "target": self.target, "runs": self.runs(), "missing": missing,
+            "accelerated": accelerated,
+        });
         if let Some(refused) = &self.refused {
             row["refused"] = refused.json();
         }

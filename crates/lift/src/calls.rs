@@ -101,7 +101,7 @@ impl Lifter<'_> {
             n::SKB_ADJUST_ROOM => return self.adjust_room(state, args),
             n::SKB_PULL_DATA => self.pull_data(state, args[1])?,
             n::CSUM_UPDATE => self.csum_update(),
-            n::CLONE_REDIRECT => self.clone_redirect(args)?,
+            n::CLONE_REDIRECT => self.clone_redirect(state, args)?,
             n::ADJUST_HEAD => return self.adjust_head(state, args[1]),
             n::ADJUST_TAIL => return self.adjust_tail(state, args[1]),
             n::ADJUST_META => Abs::Num(self.adjust_meta(state, args[1])?),
@@ -413,7 +413,7 @@ impl Lifter<'_> {
             First::Copy { from, to, bytes } => self.copy_bytes(state, from, to, bytes),
             First::Clear { at, bytes } => self.clear_bytes(state, at, bytes),
             First::Checksum(change) => self.change_checksum(state, change),
-            First::Room(by) => self.make_room(state, by),
+            First::Room { by, outer } => self.make_room(state, by, outer),
         }
     }
 
@@ -454,7 +454,7 @@ impl Lifter<'_> {
                 let by = by.constant().map_or(i64::MIN, |by| by as i64);
                 state.at_least = state.at_least.saturating_add(by).max(SHORTEST);
             }
-            First::Copy { .. } | First::Clear { .. } | First::Checksum(_) | First::Room(_) => {}
+            First::Copy { .. } | First::Clear { .. } | First::Checksum(_) | First::Room { .. } => {}
         }
         state.ends_moved();
         self.version += 1;

@@ -53,7 +53,8 @@ pub fn is_taken(section: &str) -> bool {
 /// The context of programs that are lifted; none where another section's programs decide about
 /// packets in another way.
 pub fn layout(section: &str) -> Option<Layout> {
-    let decides_otherwise = ["lwt_", "cgroup_skb"].iter().any(|kind| section.starts_with(kind));
+    let name = section.trim_start_matches('?');
+    let decides_otherwise = ["lwt_", "cgroup_skb"].iter().any(|kind| name.starts_with(kind));
     match Layout::of(section) {
         Ok(SKB) if !decides_otherwise => Some(SKB),
         Ok(_) if is_xdp(section) => Some(XDP),
@@ -108,8 +109,14 @@ impl Lifter<'_> {
         let whole = match member {
             skb::DATA | skb::DATA_META => return Ok(Abs::Packet { place: Place::at(0), epoch }),
             skb::DATA_END => return Ok(Abs::PacketEnd { off: 0, epoch }),
-            skb::LEN | skb::WIRE_LEN => self.packet_len(state),
-            skb::PROTOCOL => self.protocol,
+            skb::LEN => self.packet_len(state),
+            skb::WIRE_LEN if state.front.bytes == 0 && state.skipped == Some(0) => {
+                self.packet_len(state)
+            }
+            skb::WIRE_LEN => {
+                return refuse("asks how long a packet was before it changed (wire_len)");
+            }
+            skb::PROTOCOL => self.protocol(state)?,
             skb::IFINDEX | skb::INGRESS_IFINDEX => self.in_index(),
             skb::PKT_TYPE => return refuse("asks whom a packet is for (pkt_type)"),
             skb::HASH => return refuse("reads the hash of a packet, which the NIC chooses"),
@@ -138,8 +145,19 @@ impl Lifter<'_> {
         refuse(format!("writes the context at {off}"))
     }
 
+    /// `skb->protocol` as it is now.
+    pub fn protocol(&mut self, state: &mut State) -> Result<Num, Halt> {
+        let found = self.load_member(state, skb::PROTOCOL, 4)?;
+        self.num(found)
+    }
+
+    /// Sets `skb->protocol`, which the kernel changes with a packet's outer header.
+    pub fn set_protocol(&mut self, state: &mut State, protocol: Num) -> Result<(), Halt> {
+        self.store_member(state, skb::PROTOCOL, 4, Abs::Num(protocol))
+    }
+
     /// `skb->protocol`, as `eth_type_trans` finds it in the packet that came.
-    pub fn find_protocol(&mut self) {
+    pub fn find_protocol(&mut self, state: &mut State) -> Result<(), Halt> {
         let pkt = self.pkt;
         let mut load = |off: u64| {
             let off = self.build().int(off, Type::U32);
@@ -152,6 +170,7 @@ impl Lifter<'_> {
         let is_type = self.compare(CmpOp::Ge, false, number, Num::known(ETHERTYPES), 32);
         let is_raw = self.compare(CmpOp::Eq, false, first, Num::known(0xffff), 32);
         let length = self.select(is_raw, Num::known(RAW), Num::known(LLC));
-        self.protocol = self.select(is_type, ty, length);
+        let protocol = self.select(is_type, ty, length);
+        self.set_protocol(state, protocol)
     }
 }

@@ -1,5 +1,6 @@
-//! Chains of branches that leave for a few places, as loops make that are written out and left early:
-//! each link is done whether it was reached or not, and a condition says whose results count. Links
+//! Chains of branches that leave for a few places, as loops make that are left early.
+//!
+//! Each link is done whether it was reached or not, and a condition says whose results count. Links
 //! within links would nest as deep as there are trips.
 
 use nicforge_ir::{BinOp, Op, Type, ValueId};
@@ -13,7 +14,7 @@ use crate::flow::{CALL, CALL_REGISTER, EXIT, jumps, target};
 use crate::join::{Ends, Way};
 use crate::state::State;
 use crate::value::Abs;
-use crate::walk::{Ended, Lifter, Stops};
+use crate::walk::{Ended, Lifter, Next, Stops};
 
 /// Links from which on a chain is worth it: fewer may nest, and end as soon as they can.
 const FEW: usize = 24;
@@ -24,10 +25,55 @@ const MOST: usize = 4096;
 /// Instructions that are looked at for so many links.
 const FAR: usize = 1000;
 
+/// A chain of branches that leave early, before it is followed.
+pub struct Early {
+    /// Its first branch leaves where its condition holds.
+    taken: bool,
+    exits: Vec<usize>,
+    inner: Stops,
+}
+
 impl Lifter<'_> {
+    /// The chain that begins with the branch at `at` to `to`, if one does.
+    pub fn early_exits(&self, at: usize, to: usize, depth: usize, outer: &Stops) -> Option<Early> {
+        let inner = self.stops([to, at + 1], depth, Some(at), outer);
+        let leaves = |way| inner.contain(way, depth) || self.only_returns(way, depth);
+        let [taken, not] = [to, at + 1].map(leaves);
+        if taken == not || inner.depth != depth && !inner.at.is_empty() {
+            return None;
+        }
+        let [exit, next] = if taken { [to, at + 1] } else { [at + 1, to] };
+        let exits = self.exits(next, exit)?;
+        let mut inner = Stops { depth, ..inner };
+        inner.at.extend(&exits);
+        self.flow.sort(at, &mut inner.at);
+        inner.at.dedup();
+        Some(Early { taken, exits, inner })
+    }
+
+    /// Follows a chain from its first branch on.
+    pub fn leave_early(
+        &mut self,
+        Early { taken, exits, inner }: Early,
+        cond: ValueId,
+        [first, second]: [(usize, State); 2],
+        outer: &Stops,
+    ) -> Result<Next, Halt> {
+        let (gone, on) = if taken { (first, second) } else { (second, first) };
+        let active = Cond::Value(cond);
+        let active = if taken { self.negate(active) } else { active };
+        let Cond::Value(active) = active else { return refuse("a branch that is decided") };
+        self.deeper()?;
+        let out = Ends::at(gone.0, gone.1);
+        let found = self.chain(active, on, out, &exits, (&inner, outer))?;
+        let next = self.go_on(found, inner, outer);
+        self.depth -= 1;
+        next
+    }
+
     /// The places that a chain of branches leaves for, if one begins at an instruction and leaves
     /// for `exit` among others: those that lie ahead of a branch which else goes on.
-    pub fn exits(&self, mut at: usize, exit: usize) -> Option<Vec<usize>> {
+    fn exits(&self, mut at: usize, exit: usize) -> Option<Vec<usize>> {
         let (mut exits, mut links) = (vec![exit], 0);
         for _ in 0..FAR {
             let &insn = self.insns.get(at)?;
@@ -60,7 +106,7 @@ impl Lifter<'_> {
 
     /// Follows a chain from its second link on: `cur` at `at` is where `active` holds, `out` where
     /// the others are. `inner` has all `exits`; `outer` is where somebody around goes on.
-    pub fn chain(
+    fn chain(
         &mut self,
         mut active: ValueId,
         (mut at, mut cur): (usize, State),

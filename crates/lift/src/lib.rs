@@ -261,10 +261,9 @@ fn one(
             period: None,
         });
         let mut lifter = Lifter::new(object, &chain, (&flow, &lines), &apart, program);
-        if lifter.is_tc() {
-            lifter.find_protocol();
-        }
-        let ended = lifter.walk(0, State::start(), &Stops::never());
+        let mut start = State::start();
+        let found = if lifter.is_tc() { lifter.find_protocol(&mut start) } else { Ok(()) };
+        let ended = found.and_then(|()| lifter.walk(0, start, &Stops::never()));
         let here = lifter.here;
         match ended {
             Ok(_) => {}

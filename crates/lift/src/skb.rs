@@ -20,6 +20,17 @@ const ENOTSUPP: u64 = -524i64 as u64;
 /// `BPF_ADJ_ROOM_MAC`, and bytes that are taken away at most.
 const ROOM_MAC: u64 = 1;
 const MOST_OFF: i64 = 0xfff;
+/// Flags of `bpf_skb_adjust_room` whose bytes are those of the call without them.
+mod room {
+    const FIXED_GSO: u64 = 1;
+    const NO_CSUM_RESET: u64 = 1 << 5;
+    pub const IN_V4: u64 = 1 << 1;
+    pub const IN_V6: u64 = 1 << 2;
+    pub const GRE: u64 = 1 << 3;
+    pub const UDP: u64 = 1 << 4;
+    pub const GROW: u64 = SHRINK | IN_V4 | IN_V6 | GRE | UDP;
+    pub const SHRINK: u64 = FIXED_GSO | NO_CSUM_RESET;
+}
 /// EtherTypes of IPv4 and IPv6, in network byte order.
 const IPV4: u64 = 0x0008;
 const IPV6_TYPE: u64 = 0xdd86;
@@ -201,14 +212,23 @@ impl Lifter<'_> {
         if self.cut(args[2], 4)?.constant() != Some(ROOM_MAC) {
             return refuse("bpf_skb_adjust_room behind another header than Ethernet's");
         }
-        if self.num(args[3])?.constant().is_none() {
+        let Some(flags) = self.num(args[3])?.constant() else {
             return refuse("bpf_skb_adjust_room by flags that vary");
+        };
+        let taken = if by > 0 { room::GROW } else { room::SHRINK };
+        let both = |pair: u64| flags & pair == pair;
+        if flags & !taken != 0 || both(room::IN_V4 | room::IN_V6) || both(room::GRE | room::UDP) {
+            return refuse(format!("bpf_skb_adjust_room with flags {flags:#x}"));
+        }
+        let tunnel = flags & (room::IN_V4 | room::IN_V6) != 0;
+        if tunnel && state.front.bytes > 0 {
+            return refuse("bpf_skb_adjust_room into a tunnel within another one");
         }
         if !(-MOST_OFF..=HEADROOM).contains(&by) || state.skipped.is_none() {
             return refuse(format!("bpf_skb_adjust_room by {by} bytes"));
         }
-        let v4 = self.equals(self.protocol, IPV4);
-        let v6 = self.equals(self.protocol, IPV6_TYPE);
+        let protocol = self.protocol(state)?;
+        let (v4, v6) = (self.equals(protocol, IPV4), self.equals(protocol, IPV6_TYPE));
         let not = self.negate(v4);
         let other = self.negate(v6);
         let neither = self.both(not, other);
@@ -220,11 +240,22 @@ impl Lifter<'_> {
             let enough = self.compare(CmpOp::Le, false, need, all, 64);
             fits = self.both(fits, enough);
         }
-        self.or_error(state, fits, ENOTSUPP, (First::Room(by), None))
+        let outer = match flags & (room::IN_V4 | room::IN_V6) {
+            room::IN_V4 => Some(IPV4),
+            room::IN_V6 => Some(IPV6_TYPE),
+            _ => None,
+        };
+        self.or_error(state, fits, ENOTSUPP, (First::Room { by, outer }, None))
     }
 
-    /// Puts zeros behind the Ethernet header, or takes bytes away there.
-    pub fn make_room(&mut self, state: &mut State, by: i64) -> Result<(), Halt> {
+    /// Puts zeros behind the Ethernet header, or takes bytes away there; `outer` is the EtherType
+    /// that the packet has then, if it changes.
+    pub fn make_room(
+        &mut self,
+        state: &mut State,
+        by: i64,
+        outer: Option<u64>,
+    ) -> Result<(), Halt> {
         let mut header = Vec::new();
         for (at, size) in halves(0, ETHERNET as u32) {
             let packet = Abs::Packet { place: Place::at(at.into()), epoch: state.epoch };
@@ -242,7 +273,10 @@ impl Lifter<'_> {
         for (at, size) in halves(0, by.max(0) as u32) {
             self.store(state, start, ETHERNET + i64::from(at), size, Abs::known(0))?;
         }
-        Ok(())
+        match outer {
+            Some(outer) => self.set_protocol(state, Num::known(outer)),
+            None => Ok(()),
+        }
     }
 
     /// `bpf_csum_update`, for packets whose checksum no NIC has summed up.
@@ -251,7 +285,10 @@ impl Lifter<'_> {
     }
 
     /// `bpf_clone_redirect`: a copy of the packet as it is now.
-    pub fn clone_redirect(&mut self, args: [Abs; 5]) -> Result<Abs, Halt> {
+    pub fn clone_redirect(&mut self, state: &State, args: [Abs; 5]) -> Result<Abs, Halt> {
+        if state.front.bytes > 0 {
+            return refuse("copies a packet with headers that were put in front");
+        }
         if self.num(args[2])?.constant() != Some(0) {
             return refuse("bpf_clone_redirect with flags");
         }

@@ -138,8 +138,9 @@ pub enum First {
     BeheadBy(Num),
     /// So many bytes more at the end, or fewer: a signed number of 32 bits.
     Resize(Num),
-    /// Bytes behind the Ethernet header: put there, as zeros, or taken away.
-    Room(i64),
+    /// Bytes behind the Ethernet header: put there, as zeros, or taken away; and the EtherType
+    /// that the packet has then, if it changes.
+    Room { by: i64, outer: Option<u64> },
     /// Bytes copied from one place to another.
     Copy { from: Abs, to: Abs, bytes: u32 },
     /// Bytes that become zero.

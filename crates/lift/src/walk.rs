@@ -90,8 +90,6 @@ pub struct Lifter<'a> {
     pub pkt: ValueId,
     /// The context that the program gets.
     pub layout: Layout,
-    /// `skb->protocol` of the packet that came, for tc programs.
-    pub protocol: Num,
     pub tables: BTreeMap<usize, Known>,
     /// Tables of the ends of rings, by their maps.
     pub rings: BTreeMap<usize, TableId>,
@@ -141,7 +139,6 @@ impl<'a> Lifter<'a> {
             span: Span::default(),
             pkt,
             layout: layout(&chain.program.section).unwrap_or(XDP),
-            protocol: Num::known(0),
             tables: BTreeMap::new(),
             rings: BTreeMap::new(),
             unwritten: BTreeMap::new(),
@@ -356,29 +353,10 @@ impl<'a> Lifter<'a> {
         };
         let ways =
             [(to, self.refine(&state, insn, true)), (at + 1, self.refine(&state, insn, false))];
-        let inner = self.stops([to, at + 1], state.frames.len(), Some(at), stops);
-        let depth = state.frames.len();
-        let leaves = |way| inner.contain(way, depth) || self.only_returns(way, depth);
-        let [taken, not] = [to, at + 1].map(leaves);
-        let [exit, next] = if taken { [to, at + 1] } else { [at + 1, to] };
-        let own = inner.depth == depth || inner.at.is_empty();
-        let exits = (own && taken != not).then(|| self.exits(next, exit)).flatten();
-        let Some(exits) = exits else { return self.fork(cond, ways, Some(at), stops) };
-        let [first, second] = ways;
-        let (gone, on) = if taken { (first, second) } else { (second, first) };
-        let active = Cond::Value(cond);
-        let active = if taken { self.negate(active) } else { active };
-        let Cond::Value(active) = active else { return refuse("a branch that is decided") };
-        let mut inner = Stops { depth, ..inner };
-        inner.at.extend(&exits);
-        self.flow.sort(at, &mut inner.at);
-        inner.at.dedup();
-        self.deeper()?;
-        let out = Ends::at(gone.0, gone.1);
-        let found = self.chain(active, on, out, &exits, (&inner, stops))?;
-        let next = self.go_on(found, inner, stops);
-        self.depth -= 1;
-        next
+        match self.early_exits(at, to, state.frames.len(), stops) {
+            Some(early) => self.leave_early(early, cond, ways, stops),
+            None => self.fork(cond, ways, Some(at), stops),
+        }
     }
 
     /// The branch that asks for what a helper returned, if it comes next.
@@ -410,7 +388,7 @@ impl<'a> Lifter<'a> {
     }
 
     /// Counts a branch within others.
-    fn deeper(&mut self) -> Result<(), Halt> {
+    pub fn deeper(&mut self) -> Result<(), Halt> {
         self.depth += 1;
         if self.depth > MOST_DEPTH {
             return refuse(format!("more than {MOST_DEPTH} branches within each other"));
@@ -419,7 +397,13 @@ impl<'a> Lifter<'a> {
     }
 
     /// Where two ways meet: at the first instruction that they share, or where all ways do.
-    fn stops(&self, ways: [usize; 2], depth: usize, like: Option<usize>, outer: &Stops) -> Stops {
+    pub fn stops(
+        &self,
+        ways: [usize; 2],
+        depth: usize,
+        like: Option<usize>,
+        outer: &Stops,
+    ) -> Stops {
         let Some(name) = like else { return outer.clone() };
         let mut at = match self.flow.meet[name] {
             Some(meet) if !self.only_returns(meet, depth) => vec![meet],
@@ -440,7 +424,7 @@ impl<'a> Lifter<'a> {
     }
 
     /// Goes on where two ways met: at one of a few places, the first of which may lead to others.
-    fn go_on(&mut self, ended: Ended, mut inner: Stops, outer: &Stops) -> Result<Next, Halt> {
+    pub fn go_on(&mut self, ended: Ended, mut inner: Stops, outer: &Stops) -> Result<Next, Halt> {
         let Ended::Here(mut ends) = ended else { return Ok(Next::Ended(Ended::Left)) };
         let labels = self.labels();
         loop {
@@ -557,7 +541,7 @@ impl<'a> Lifter<'a> {
     }
 
     /// Whether nothing is left but to say what was decided: each way says so itself.
-    fn only_returns(&self, from: usize, depth: usize) -> bool {
+    pub fn only_returns(&self, from: usize, depth: usize) -> bool {
         let returns = |insn: &Insn| insn.code == EXIT;
         let copies = |insn: &Insn| matches!(insn.code, 0xb7 | 0xbf | 0xb4 | 0xbc);
         let end =
@@ -599,7 +583,7 @@ pub struct Fork {
 }
 
 /// What comes behind a branch.
-enum Next {
+pub enum Next {
     At(usize, Box<State>),
     Ended(Ended),
 }

@@ -129,10 +129,10 @@ impl Subject {
         }
     }
 
-    /// Leaves out bytes that the program never wrote.
-    fn without_unwritten(&self, name: &str, lists: [&mut Contents; 2]) {
+    /// Leaves out bytes that the program never wrote; whether there are such.
+    fn without_unwritten(&self, name: &str, lists: [&mut Contents; 2]) -> bool {
         let Some((_, bytes)) = self.lifted.unwritten.iter().find(|(own, _)| own == name) else {
-            return;
+            return false;
         };
         for (_, value) in lists.into_iter().flatten() {
             for at in bytes {
@@ -141,6 +141,7 @@ impl Subject {
                 }
             }
         }
+        true
     }
 
     /// Interpreters that see other times and other random numbers, if the program asks for any.
@@ -218,7 +219,8 @@ impl Subject {
         }
         if refused > 0 {
             errln!(
-                "{function}: {refused} packets were not compared: the kernel makes no socket buffer of them"
+                "{function}: {refused} packets were not compared: the kernel makes no socket buffer \
+                 of them"
             );
         }
         if unsure > 0 {
@@ -247,7 +249,11 @@ impl Subject {
                 let own = want.clone();
                 blank(&mut want, &own, &other);
             }
-            self.without_unwritten(name, [&mut want, &mut got]);
+            if self.without_unwritten(name, [&mut want, &mut got]) {
+                errln!(
+                    "{function}: bytes of map `{name}` were left out: the program never wrote them"
+                );
+            }
             if want == got {
                 result.matching_tables += 1;
                 continue;

@@ -84,7 +84,7 @@ fn one_target(name: &str) -> Result<Target, Failure> {
     }
 }
 
-/// What the command line offers.
+/// Traffic that the command line asks for.
 fn offered(args: &args::Sim) -> Result<Offered, Failure> {
     let mut spec = workload::parse(&args.workload).map_err(Failure::usage)?;
     spec.seed = args.seed.unwrap_or(spec.seed);

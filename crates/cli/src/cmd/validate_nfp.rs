@@ -223,7 +223,7 @@ fn example(name: &str, subject: &Subject) -> Result<Example, Failure> {
     Ok(Example { bps: 8.0 * path.size as f64 / path.seconds, instructions, pps })
 }
 
-/// How much longer than our search the alternatives take (the paper's Table 4), most programs of
+/// Time of alternatives in that of our search (the paper's Table 4), most programs of
 /// which are stopped.
 fn alternatives(case: &str, subject: &Subject) -> Result<Vec<Row>, Failure> {
     let timed = |options: Options| {

@@ -42,7 +42,7 @@ pub struct Build<'a> {
     pub planned: &'a Planned,
     /// Text of the generated code, and no more.
     pub text: bool,
-    /// Where it goes; a name made of the program's, if nothing is said.
+    /// Output file or folder; one named like the program, if nothing is said.
     pub output: Option<&'a PathBuf>,
     pub passes: Passes<'a>,
 }

@@ -67,7 +67,7 @@ pub trait Pipelined: Sync {
         None
     }
 
-    /// Whether it runs on ports here.
+    /// Ports of this machine: whether programs run on them.
     fn has_ports(&self) -> bool {
         false
     }

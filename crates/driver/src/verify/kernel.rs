@@ -1,7 +1,7 @@
 //! Programs in this machine's kernel against the interpreter.
 //!
-//! One stage goes through the kernel's test run. That refuses programs behind CPU maps, so events of
-//! planned pipelines go over veth, a window at a time, with what the program read of time and
+//! One stage goes through the kernel's test run. That refuses programs behind CPU maps, so events
+//! of planned pipelines go over veth, a window at a time, with what the program read of time and
 //! randomness recorded for the interpreter.
 
 use std::time::Duration;
