@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * balance_ipip: a layer 4 load balancer with direct return: packets for a service go to one of its
- * servers inside IPv4 (RFC 2003), and are sent back.
+ * balance_ipip: a layer 4 load balancer: packets go to servers inside IPv4 (RFC 2003).
  */
 #include "xdp.h"
 
@@ -13,13 +12,6 @@ struct server {
 TABLE(servers, struct server, 16);
 
 #define SERVICE bpf_htonl(0x0a000102)
-
-INLINE __u16 folded(__u32 sum)
-{
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    return ~sum;
-}
 
 SEC("xdp") int balance_ipip(struct xdp_md *ctx)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * chain: a parser, a policy and a forwarder, one behind the other by tail calls; metadata in front
- * of the packet goes along.
+ * chain: a parser, a policy and a forwarder behind one another by tail calls.
  */
 #include "xdp.h"
 

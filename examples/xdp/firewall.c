@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * firewall: drops packets whose addresses, ports and protocol match a rule; counts hits of rules.
+ * firewall: drops packets that match a rule of a table; counts hits.
  */
 #include "xdp.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * histogram: lengths of packets by powers of two, for each CPU, with the largest of each protocol.
+ * histogram: lengths of packets by powers of two, for each CPU.
  */
 #include "xdp.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * maglev: sends UDP flows to servers by a table of consistent hashing that a process fills, and
- * out of the interface that the server is behind.
+ * maglev: sends UDP flows to servers by a table of consistent hashing.
  */
 #include "xdp.h"
 

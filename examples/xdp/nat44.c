@@ -11,16 +11,6 @@ struct {
     __type(value, __u32);
 } addresses SEC(".maps");
 
-INLINE __u16 changed(__u16 check, __u32 from, __u32 to)
-{
-    __u32 sum = (__u16)~check;
-    sum += (__u16)~from + (__u16) ~(from >> 16);
-    sum += (to & 0xffff) + (to >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    return ~sum;
-}
-
 SEC("xdp") int nat44(struct xdp_md *ctx)
 {
     struct packet p = packet_of(ctx);

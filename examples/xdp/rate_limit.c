@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * rate_limit: a token bucket for each source, under a lock: so many packets a second, and bursts.
+ * rate_limit: a token bucket for each source, under a lock.
  */
 #include "xdp.h"
 

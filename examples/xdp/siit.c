@@ -4,13 +4,6 @@
  */
 #include "xdp.h"
 
-INLINE __u16 folded(__u32 sum)
-{
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    return ~sum;
-}
-
 SEC("xdp") int siit(struct xdp_md *ctx)
 {
     struct packet p = packet_of(ctx);

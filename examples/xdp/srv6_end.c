@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * srv6_end: an end point of segment routing over IPv6 (RFC 8986, section 4.1): the next segment
- * becomes the destination.
+ * srv6_end: an end point of segment routing over IPv6 (RFC 8986, section 4.1).
  */
 #include "xdp.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * syn_cookie: answers a SYN by itself, with a number that tells the client again when it comes
- * back; only connections that do get through.
+ * syn_cookie: answers a SYN by itself; only clients that come back get through.
  */
 #include "xdp.h"
 
@@ -11,16 +10,6 @@ INLINE __u32 cookie(struct iphdr *ip, struct tcphdr *tcp)
 {
     __u32 ports = tcp->source | (__u32)tcp->dest << 16;
     return mix(mix(mix(0x5eed, ip->saddr), ip->daddr), ports);
-}
-
-INLINE __u16 changed(__u16 check, __u32 from, __u32 to)
-{
-    __u32 sum = (__u16)~check;
-    sum += (__u16)~from + (__u16) ~(from >> 16);
-    sum += (to & 0xffff) + (to >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    return ~sum;
 }
 
 INLINE void count(__u32 which)

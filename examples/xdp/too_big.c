@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * too_big: tells the sender of a packet that may not be cut and is too long (RFC 1191): the packet
- * is shortened, and goes back behind an ICMP message.
+ * too_big: tells senders of packets that are too long (RFC 1191).
  */
 #include "xdp.h"
 
@@ -19,13 +18,6 @@ struct answer {
     struct iphdr inner;
     __u8 rest[8];
 } __attribute__((packed));
-
-INLINE __u16 folded(__u32 sum)
-{
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    return ~sum;
-}
 
 SEC("xdp") int too_big(struct xdp_md *ctx)
 {

@@ -52,6 +52,23 @@ INLINE __u32 mix(__u32 hash, __u32 value)
     return hash ^ hash >> 15;
 }
 
+/* A sum of 16-bit words as a checksum (RFC 1071). */
+INLINE __u16 folded(__u32 sum)
+{
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    return ~sum;
+}
+
+/* A checksum once 32 bits that it covers have changed (RFC 1624). */
+INLINE __u16 changed(__u16 check, __u32 from, __u32 to)
+{
+    __u32 sum = (__u16)~check;
+    sum += (__u16)~from + (__u16) ~(from >> 16);
+    sum += (to & 0xffff) + (to >> 16);
+    return folded(sum);
+}
+
 char _license[] SEC("license") = "Dual BSD/GPL";
 
 #endif
