@@ -128,7 +128,7 @@ module nf_access #(
       endcase
     if (state == IDLE) begin
       at <= 16'd0;
-      r_sum <= sum;
+      r_sum <= fold(fold(sum));  // a request may be of no bytes
       r_value <= '0;
     end
     waited <= state == WAIT ? waited + 2'd1 : 2'd0;
