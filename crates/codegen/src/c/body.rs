@@ -177,6 +177,15 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         let _ = writeln!(self.out, "{:1$}{text}", "", indent * 4);
     }
 
+    /// Lines with variables that nothing else needs: the compiler may use their room again.
+    pub fn in_braces(&mut self, lines: &[String]) {
+        self.line("{");
+        self.indent += 1;
+        lines.iter().for_each(|line| self.line(line));
+        self.indent -= 1;
+        self.line("}");
+    }
+
     /// `T name`, without initialiser.
     pub fn declaration(&self, class: ValueId) -> String {
         format!("{} {}", self.types.name(self.body.ty(class)), self.vars.name(class))

@@ -64,12 +64,13 @@ impl Vars {
         self.names.insert(self.class(value), place);
     }
 
-    /// Makes aggregates that are declared in the body, and parameters, members of something
-    /// declared elsewhere, which `prefix` leads to. Gives their names and types.
-    pub fn move_out(&mut self, body: &Body, prefix: &str) -> Vec<(String, Type)> {
+    /// Makes variables that are declared in the body, and parameters, members of something declared
+    /// elsewhere, which `prefix` leads to: aggregates, and numbers too if asked. Gives their names
+    /// and types.
+    pub fn move_out(&mut self, body: &Body, prefix: &str, numbers: bool) -> Vec<(String, Type)> {
         let mut moved = Vec::new();
         for list in self.declare_at.values_mut() {
-            moved.extend(list.extract_if(.., |class| body.ty(*class).is_aggregate()));
+            moved.extend(list.extract_if(.., |class| numbers || body.ty(*class).is_aggregate()));
         }
         let params = body.blocks[body.entry()].params.iter().map(|param| self.class(*param));
         moved.extend(params.filter(|class| body.ty(*class).is_aggregate()));

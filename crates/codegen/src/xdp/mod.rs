@@ -57,8 +57,9 @@ pub(crate) enum Writing {
     /// Structs and arrays lie in an entry of a map for each CPU: the stack has 512 bytes, wants
     /// every access aligned, and the verifier remembers what each of them holds.
     Framed,
-    /// That, and of numbers that go from one trip of a loop to the next the verifier knows nothing:
-    /// it would walk the loop once for each.
+    /// Numbers lie there too, and the verifier knows nothing of those that go from one trip of a
+    /// loop to the next: it would walk what follows once for each value that it knows, and the loop
+    /// once for each trip.
     Forgetful,
 }
 
@@ -470,7 +471,7 @@ impl<'a> Generator<'a> {
         );
         let framed = match self.form {
             Writing::Plain => Vec::new(),
-            _ => emitter.vars.move_out(body, FRAME),
+            form => emitter.vars.move_out(body, FRAME, form == Writing::Forgetful),
         };
         emitter.far = (self.form != Writing::Plain).then_some(FAR);
         emitter.forgets = self.form == Writing::Forgetful;

@@ -126,16 +126,16 @@ impl Xdp<'_> {
                 let ty = e.body.ty(*message);
                 let (record, size) = (e.names.fresh("record"), e.program.size_of(ty));
                 let (ty, message) = (e.types.name(ty), e.text(*message));
-                e.line(&format!(
-                    "struct {{ struct nf_record_head head; {ty} message; }} {record} NF_LOCAL;"
-                ));
-                e.line(&format!("__builtin_memset(&{record}, 0, sizeof({record}));"));
-                e.line(&format!("{record}.head.kind = NF_HOST_MSG;"));
-                e.line(&format!("{record}.head.length = {size};"));
-                e.line(&format!("{record}.message = {message};"));
-                e.line(&format!(
-                    "bpf_ringbuf_output(&nf_host, &{record}, sizeof({record}.head) + {size}, 0);"
-                ));
+                e.in_braces(&[
+                    format!("struct {{ struct nf_record_head head; {ty} message; }} {record} NF_LOCAL;"),
+                    format!("__builtin_memset(&{record}, 0, sizeof({record}));"),
+                    format!("{record}.head.kind = NF_HOST_MSG;"),
+                    format!("{record}.head.length = {size};"),
+                    format!("{record}.message = {message};"),
+                    format!(
+                        "bpf_ringbuf_output(&nf_host, &{record}, sizeof({record}.head) + {size}, 0);"
+                    ),
+                ]);
                 Ok(false)
             }
             _ => Err(Unsupported {
@@ -162,11 +162,13 @@ impl Xdp<'_> {
             .collect();
         let size = 8 * (args.len() + 1);
         let list = std::iter::once(format!("{id}ull")).chain(words).collect::<Vec<_>>().join(", ");
-        e.line(&format!(
-            "struct {{ struct nf_record_head head; u64 words[{}]; }} {record} = {{ {{ NF_LOG, {size}, 0 }}, {{ {list} }} }};",
-            args.len() + 1
-        ));
-        e.line(&format!("bpf_ringbuf_output(&nf_host, &{record}, sizeof({record}), 0);"));
+        e.in_braces(&[
+            format!(
+                "struct {{ struct nf_record_head head; u64 words[{}]; }} {record} = {{ {{ NF_LOG, {size}, 0 }}, {{ {list} }} }};",
+                args.len() + 1
+            ),
+            format!("bpf_ringbuf_output(&nf_host, &{record}, sizeof({record}), 0);"),
+        ]);
     }
 
     /// Delivers an entry's byte string to the host side and empties it.

@@ -33,8 +33,29 @@ struct {
 } names SEC(".maps");
 
 struct nf_frame_nf_net_recv {
+    bool tmp NF_LOCAL;
+    u8 n NF_LOCAL;
+    u32 tmp_2 NF_LOCAL;
+    bool tmp_3 NF_LOCAL;
     struct t_name a NF_LOCAL;
+    u32 i NF_LOCAL;
+    bool tmp_4 NF_LOCAL;
+    u8 c NF_LOCAL;
+    s32 i_2 NF_LOCAL;
+    u32 tmp_5 NF_LOCAL;
+    u8 tmp_6 NF_LOCAL;
+    u8 tmp_7 NF_LOCAL;
+    u8 differs NF_LOCAL;
+    s32 i_3 NF_LOCAL;
+    u8 tmp_8 NF_LOCAL;
+    u8 tmp_9 NF_LOCAL;
+    u32 i_4 NF_LOCAL;
+    u8 tmp_10 NF_LOCAL;
     struct t_name known NF_LOCAL;
+    u32 i_5 NF_LOCAL;
+    u32 i_6 NF_LOCAL;
+    u8 tmp_11 NF_LOCAL;
+    bool tmp_12 NF_LOCAL;
 };
 
 struct {
@@ -63,86 +84,80 @@ int nf_net_recv(struct xdp_md *ctx)
 #endif
 
     NF_CLEAR(nf_frame->a);
-    bool tmp = data + 1 <= end;
-    u8 n = 0;
-    if (tmp)
-        NF_GET(n, data);
-    if (!tmp) {
+    nf_frame->tmp = data + 1 <= end;
+    nf_frame->n = 0;
+    if (nf_frame->tmp)
+        NF_GET(nf_frame->n, data);
+    if (!nf_frame->tmp) {
         return nf_drop(0);
     }
-    u32 tmp_2 = (u32)n;
-    t_name_at *names_entry = bpf_map_lookup_elem(&names, &tmp_2);
-    bool tmp_3 = names_entry != 0;
+    nf_frame->tmp_2 = (u32)nf_frame->n;
+    t_name_at *names_entry = bpf_map_lookup_elem(&names, &nf_frame->tmp_2);
+    nf_frame->tmp_3 = names_entry != 0;
     if (names_entry)
         NF_GET(nf_frame->known, &(*names_entry));
     else
         nf_frame->known = (struct t_name){0};
-    if (!tmp_3) {
+    if (!nf_frame->tmp_3) {
         return nf_drop(0);
     }
-    u32 i;
-    i = 0u;
-    u64 run = (u64)tmp_2;
+    nf_frame->i = 0u;
+    u64 run = (u64)nf_frame->tmp_2;
     if (run > 24)
         run = 24;
     if (!nf_load_run(ctx, (u64)1 + 0u, nf_frame->a.b, run, 24)) {
         for (u32 trip = 0; trip < 24; trip++) {
-            NF_FORGET(i);
-            if (!(i < 24u)) {
+            NF_FORGET(nf_frame->i);
+            if (!(nf_frame->i < 24u)) {
                 break;
             }
-            if (i >= (u32)nf_unlinked(tmp_2)) {
+            if (nf_frame->i >= (u32)nf_unlinked(nf_frame->tmp_2)) {
                 break;
             }
-            u64 at = (u64)1 + (u32)i;
+            u64 at = (u64)1 + (u32)nf_frame->i;
             bool inside = at < 0x8000;
             NF_BOUND_OFFSET(at);
             u8 *place = data + at;
             NF_PIN(place);
-            bool tmp_4 = inside && place + 1 <= end;
-            u8 c = 0;
-            if (tmp_4)
-                NF_GET(c, place);
-            if (i < 24)
-                nf_frame->a.b[nf_index(i, 24)] = c;
-            i = i + 1u;
+            nf_frame->tmp_4 = inside && place + 1 <= end;
+            nf_frame->c = 0;
+            if (nf_frame->tmp_4)
+                NF_GET(nf_frame->c, place);
+            if (nf_frame->i < 24)
+                nf_frame->a.b[nf_index(nf_frame->i, 24)] = nf_frame->c;
+            nf_frame->i = nf_frame->i + 1u;
         }
     }
-    s32 i_2;
-    i_2 = 0;
+    nf_frame->i_2 = 0;
     u64 equal = nf_same_run(nf_frame->a.b, names_entry->b, 24, 24, 1, 8);
-    i_2 += equal;
+    nf_frame->i_2 += equal;
     for (u32 trip_2 = equal + 8 > 24 ? equal + 8 - 24 : 0; trip_2 < 8; trip_2++) {
-        NF_FORGET(i_2);
-        if (i_2 >= 24) {
+        NF_FORGET(nf_frame->i_2);
+        if (nf_frame->i_2 >= 24) {
             break;
         }
-        u32 tmp_5 = (u32)i_2;
-        u8 tmp_6 = tmp_5 < 24 ? nf_frame->a.b[nf_index(tmp_5, 24)] : 0;
-        u8 tmp_7 = tmp_5 < 24 ? names_entry->b[nf_index(tmp_5, 24)] : 0;
-        if (((s32)tmp_6) != ((s32)tmp_7)) {
+        nf_frame->tmp_5 = (u32)nf_frame->i_2;
+        nf_frame->tmp_6 = nf_frame->tmp_5 < 24 ? nf_frame->a.b[nf_index(nf_frame->tmp_5, 24)] : 0;
+        nf_frame->tmp_7 = nf_frame->tmp_5 < 24 ? names_entry->b[nf_index(nf_frame->tmp_5, 24)] : 0;
+        if (((s32)nf_frame->tmp_6) != ((s32)nf_frame->tmp_7)) {
             return nf_drop(1);
         }
-        i_2 = (s32)((u32)i_2 + (u32)1);
+        nf_frame->i_2 = (s32)((u32)nf_frame->i_2 + (u32)1);
     }
-    u8 differs;
-    s32 i_3;
-    differs = 0;
-    i_3 = 0;
-    differs |= nf_differ_run(nf_frame->a.b + 2, nf_frame->a.b, 20, 20, 3, 2);
-    u8 differs_emitted NF_LOCAL = differs;
-    u32 i_4;
-    i_4 = 0u;
+    nf_frame->differs = 0;
+    nf_frame->i_3 = 0;
+    nf_frame->differs |= nf_differ_run(nf_frame->a.b + 2, nf_frame->a.b, 20, 20, 3, 2);
+    u8 u_nf_frame__differs_emitted NF_LOCAL = nf_frame->differs;
+    nf_frame->i_4 = 0u;
     cursor = 1;
-    NF_PUT(staged + 0, differs_emitted);
+    NF_PUT(staged + 0, u_nf_frame__differs_emitted);
     staged_len = 0;
     nf_staged_more(staged, &staged_len, 1);
-    u64 run_2 = (u64)tmp_2;
+    u64 run_2 = (u64)nf_frame->tmp_2;
     if (run_2 > 24)
         run_2 = 24;
     nf_stage_run(staged, &staged_len, nf_frame->known.b, run_2, 24, 1);
-    u32 i_5;
-    i_5 = 0u;
+    nf_frame->i_5 = 0u;
     nf_copy_run(nf_frame->known.b, nf_frame->known.b + 1, 23, 23, 1, 1);
     NF_PUT((u8 *)&(*names_entry) + 0, nf_frame->known.length);
     NF_MOVE(&names_entry->b, &nf_frame->known.b, 24);
