@@ -7,7 +7,8 @@
 use std::sync::Mutex;
 
 use nicforge_codegen::rtl::{Form, Wanted};
-use nicforge_ir::generate::{self, decisions, generate_from};
+use nicforge_ir::generate::{self, decisions, generate_from, shrink};
+use nicforge_ir::text::{PrintOptions, print};
 use nicforge_ir::{Input, InputEvent};
 use nicforge_passes::PassManager;
 use nicforge_run::rtl::{Drive, RtlError, RtlProgram, takes};
@@ -618,30 +619,54 @@ fn any_random_programs_in_their_best_form() {
     random_programs(Wanted::Best, generate::Options::ALL, seeds(200));
 }
 
+/// How often a failing program is made smaller: each time a model is built.
+const SMALLER: u32 = 150;
+
 fn random_programs(wanted: Wanted, options: generate::Options, seeds: std::ops::Range<u64>) {
     if verilator_is_missing() {
         return;
     }
     let (mut ran, tried) = (0, seeds.end - seeds.start);
     for seed in seeds {
-        let program = generate_from(&decisions(seed), options);
-        let compiled =
-            PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
-        let events: Vec<InputEvent> =
-            generate::events(seed, 150).into_iter().filter(takes).collect();
-        let design = match RtlProgram::replicated(&compiled, wanted, 1 + seed as u32 % 3) {
-            Ok(design) => design,
+        let list = decisions(seed);
+        let found = match difference(seed, &list, wanted, options) {
+            Ok(found) => found,
             // More headers, or larger tables, than there is room for.
             Err(RtlError::Unsupported(_)) => continue,
             Err(error) => panic!("seed {seed}: {error}"),
         };
-        println!("seed {seed}: {:?}", design.artifact().form);
-        let drive = Drive { pressure: seed, ..Drive::default() };
-        let (_, found) = design
-            .verify(&program, &[], &events, &drive)
-            .unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-        assert!(found.is_empty(), "seed {seed}: {:?}", found[0]);
+        if let Some(what) = found {
+            println!("seed {seed}: {what}\nLooking for a smaller program ...");
+            let mut tries = 0;
+            let small = shrink(&list, |list| {
+                tries += 1;
+                tries <= SMALLER && matches!(difference(seed, list, wanted, options), Ok(Some(_)))
+            });
+            let what = difference(seed, &small, wanted, options);
+            panic!(
+                "seed {seed}: {what:?} for\n{}",
+                print(&generate_from(&small, options), PrintOptions::default())
+            );
+        }
         ran += 1;
     }
     assert!(ran * 2 >= tried, "only {ran} of {tried} random programs fit");
+}
+
+/// What a program does otherwise in hardware, if anything.
+fn difference(
+    seed: u64,
+    list: &[u32],
+    wanted: Wanted,
+    options: generate::Options,
+) -> Result<Option<String>, RtlError> {
+    let program = generate_from(list, options);
+    let compiled =
+        PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let events: Vec<InputEvent> = generate::events(seed, 150).into_iter().filter(takes).collect();
+    let design = RtlProgram::replicated(&compiled, wanted, 1 + seed as u32 % 3)?;
+    println!("seed {seed}: {:?}", design.artifact().form);
+    let drive = Drive { pressure: seed, ..Drive::default() };
+    let (_, found) = design.verify(&program, &[], &events, &drive)?;
+    Ok(found.first().map(|what| format!("{what:?}")))
 }

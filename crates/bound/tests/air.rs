@@ -122,7 +122,7 @@ fn check_random(seeds: std::ops::Range<u64>, kind: generate::Options, least: u32
 
 #[test]
 fn random_programs_never_take_longer() {
-    check_random(0..60, generate::Options::ALL, 25);
+    check_random(0..60, generate::Options::ALL, 18);
 }
 
 #[test]

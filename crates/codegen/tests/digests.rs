@@ -22,8 +22,8 @@ use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{Limits, search};
 use nicforge_target::{Generator, Target};
 
-/// Random programs; half of them as hardware too.
-const RANDOM: u64 = 160;
+/// Random programs, of which a quarter have loops over bytes; half of them as hardware too.
+const RANDOM: u64 = 240;
 /// Random programs that share a line.
 const GROUP: u64 = 20;
 
@@ -152,7 +152,11 @@ fn code_of_random_programs_is_the_same() {
         let mut texts: BTreeMap<&str, String> = BTreeMap::new();
         for seed in first..first + GROUP {
             let name = format!("random {seed}");
-            let options = if seed % 4 == 3 { Options::GROWING } else { Options::ALL };
+            let options = match seed % 4 {
+                2 => Options::BYTES,
+                3 => Options::GROWING,
+                _ => Options::ALL,
+            };
             let program = lowered(&name, generate::generate(seed, options));
             for (what, made) in whole(&program, if seed % 2 == 0 { 2 } else { 0 }) {
                 let said = made.unwrap_or_else(|errors| format!("{errors:#?}"));

@@ -10,6 +10,7 @@
 //! shows: values are emitted, logged and stored in tables before the packet leaves.
 
 mod body;
+mod bytes;
 mod ops;
 
 use crate::io::{Input, InputEvent, random};
@@ -38,6 +39,9 @@ pub struct Options {
     /// Nothing but arithmetic and aggregates on values from the packet, every one of which shows:
     /// for rules about single ops, which control flow would hide.
     pub arithmetic_only: bool,
+    /// Loops of one byte a trip: copies, comparisons, moves from and to the packet, and loops that
+    /// differ from these in a little.
+    pub byte_loops: bool,
 }
 
 impl Options {
@@ -50,11 +54,14 @@ impl Options {
         time_and_random: true,
         extend: false,
         arithmetic_only: false,
+        byte_loops: false,
     };
     /// What every code generator runs the same way: no odd widths, no LRU tables.
     pub const PORTABLE: Options = Options { odd_widths: false, lru: false, ..Options::ALL };
     /// The same with packets that become longer at their end.
     pub const GROWING: Options = Options { extend: true, ..Options::PORTABLE };
+    /// The same with loops over bytes.
+    pub const BYTES: Options = Options { byte_loops: true, ..Options::GROWING };
     /// Arithmetic and aggregates only.
     pub const ARITHMETIC: Options = Options { arithmetic_only: true, ..Options::ALL };
 }
@@ -74,6 +81,11 @@ impl<'a> Decisions<'a> {
         self.raw() as usize % n
     }
 
+    /// Whether decisions are left: without, only what ends the program is still made.
+    fn are_left(&self) -> bool {
+        self.rest.len() > 0
+    }
+
     fn raw(&mut self) -> u32 {
         self.rest.next().copied().unwrap_or(0)
     }
@@ -84,10 +96,10 @@ impl<'a> Decisions<'a> {
     }
 }
 
-/// The decisions of a seed: enough for a program of some 60 ops.
+/// The decisions of a seed: enough for a program of some 80 ops.
 pub fn decisions(seed: u64) -> Vec<u32> {
     // Some seeds give short lists, so that small programs are common too.
-    let len = 40 + random(seed, 0) as u64 % 400;
+    let len = 50 + random(seed, 0) as u64 % 600;
     (1..=len).map(|i| random(seed, i)).collect()
 }
 
@@ -161,7 +173,7 @@ fn build(d: &mut Decisions, options: Options) -> Program {
     let mut program = Program::new("generated");
     program.ports = 2;
     declare(&mut program, options);
-    let types = types(&mut program, options);
+    let types = types(&mut program, d, options);
     // A function of integers, one that reads the packet, one that gives it away.
     let funcs = d.below(4);
     for i in 0..funcs {
@@ -278,17 +290,48 @@ fn declare(program: &mut Program, options: Options) {
     }
 }
 
-/// The types that values of a program have.
-fn types(program: &mut Program, options: Options) -> Vec<Type> {
-    let mut types: Vec<Type> =
+/// The types that values of a program have: few, so that values meet others of their type. All of
+/// them where rules about single ops are the matter.
+fn types(program: &mut Program, d: &mut Decisions, options: Options) -> Vec<Type> {
+    let mut ints: Vec<Type> =
         [8, 16, 32, 64].into_iter().flat_map(|bits| [Type::u(bits), Type::i(bits)]).collect();
-    types.push(Type::BOOL);
     if options.odd_widths {
-        types.extend([Type::u(12), Type::i(5), Type::u(33)]);
+        ints.extend([Type::u(12), Type::i(5), Type::u(33)]);
     }
-    types.extend(program.structs.keys().map(Type::Struct));
-    types.push(program.array_of(Type::U16, 3));
+    let mut aggregates: Vec<Type> = program.structs.keys().map(Type::Struct).collect();
+    aggregates.push(program.array_of(Type::U16, 3));
+    if !options.arithmetic_only {
+        few(d, &mut ints, 3);
+        few(d, &mut aggregates, 2);
+    }
+    if options.byte_loops {
+        aggregates.push(program.array_of(Type::U8, 16));
+        let bytes = program.array_of(Type::U8, 12);
+        let text = StructDef {
+            name: "text".to_string(),
+            packed: false,
+            fields: vec![
+                field("len", Type::U8),
+                field("kind", Type::U16),
+                field("bytes", bytes),
+                field("sum", Type::U32),
+            ],
+        };
+        aggregates.push(Type::Struct(program.add_struct(text)));
+    }
+    // Most ops give truth, or are about numbers of this width.
+    let always = [Type::BOOL, Type::U32].into_iter().filter(|ty| !ints.contains(ty));
+    let mut types: Vec<Type> = always.collect();
+    types.extend(ints);
+    types.extend(aggregates);
     types
+}
+
+/// Leaves so many of a list.
+fn few(d: &mut Decisions, list: &mut Vec<Type>, count: usize) {
+    while list.len() > count {
+        list.remove(d.below(list.len()));
+    }
 }
 
 #[cfg(test)]
@@ -304,7 +347,8 @@ mod tests {
         let options = PrintOptions { spans: true };
         let (mut sends, mut drops, mut insts) = (0, 0, 0);
         for seed in 0..400 {
-            let program = generate(seed, Options::ALL);
+            let of = if seed % 4 == 3 { Options::BYTES } else { Options::ALL };
+            let program = generate(seed, of);
             let text = print(&program, options);
             let again = verify(parse(&text).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{text}")))
                 .unwrap();

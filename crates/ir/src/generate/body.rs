@@ -17,10 +17,10 @@ pub struct Gen<'a, 'd, 'l> {
     pub scope: Vec<ValueId>,
     pub pkt: Option<ValueId>,
     /// The packet must be given away before `return`.
-    gives: bool,
+    pub gives: bool,
     results: Vec<Type>,
     /// Carried types of the loops around.
-    loops: Vec<Vec<Type>>,
+    pub loops: Vec<Vec<Type>>,
     /// Statements that may still be made.
     budget: usize,
     depth: usize,
@@ -57,9 +57,25 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
         if self.options.arithmetic_only {
             return self.arithmetic();
         }
-        self.budget = 30;
-        self.statements(30);
+        self.take();
+        if self.options.byte_loops {
+            self.take_bytes();
+        }
+        self.budget = 40;
+        self.statements(40);
         self.leave();
+    }
+
+    /// Values of the packet for what follows: it would be about constants without.
+    fn take(&mut self) {
+        let Some(pkt) = self.pkt else { return };
+        for _ in 0..self.d.below(5) {
+            let ty = if self.d.one_in(3) { self.any_type() } else { self.int_type() };
+            self.push_ok_and_kept(Op::Extract { pkt }, ty);
+        }
+        if self.d.one_in(2) {
+            self.b.push0(Op::Reset { pkt });
+        }
     }
 
     /// Values from the packet, arithmetic, and a hash of everything.
@@ -101,16 +117,45 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
 
     // ---- values ----------------------------------------------------------------------------------------
 
-    /// A visible value of the type, or a constant.
+    /// A visible value of the type, or one made of another, or a constant.
     pub fn pick(&mut self, ty: Type) -> ValueId {
-        let known: Vec<ValueId> =
-            self.scope.iter().copied().filter(|v| self.b.body.ty(*v) == ty).collect();
-        if known.is_empty() || self.d.one_in(6) {
+        self.pick_beside(ty, None)
+    }
+
+    /// The same, but another value than one if there is: what is done with a value and itself is
+    /// folded as a rule.
+    pub fn pick_beside(&mut self, ty: Type, beside: Option<ValueId>) -> ValueId {
+        let of_type = |value: &ValueId| self.b.body.ty(*value) == ty && Some(*value) != beside;
+        let known: Vec<ValueId> = self.scope.iter().copied().filter(of_type).collect();
+        if known.is_empty()
+            && self.d.are_left()
+            && let Some(value) = self.made(ty)
+        {
+            return value;
+        }
+        if known.is_empty() || self.d.one_in(10) {
             return self.constant(ty);
         }
         // Later values are better: they depend on more.
         let back = self.d.below(known.len().min(8));
         known[known.len() - 1 - back]
+    }
+
+    /// A value of a type of which none is visible: a visible number cast, or bytes of the packet.
+    fn made(&mut self, ty: Type) -> Option<ValueId> {
+        let value = match (ty.is_int(), self.pkt) {
+            (true, _) if self.d.one_in(3) => return None,
+            (true, _) => {
+                let of = self.last_int()?;
+                self.b.cast(of, ty)
+            }
+            (false, Some(pkt)) => {
+                let off = self.b.int(self.d.below(20) as u64, Type::U32);
+                self.b.push2(Op::Load { pkt, off }, Type::BOOL, ty).1
+            }
+            (false, None) => return None,
+        };
+        Some(self.keep(value))
     }
 
     pub fn constant(&mut self, ty: Type) -> ValueId {
@@ -164,7 +209,7 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
     }
 
     /// In a region that is about to end, lets what it computed last show.
-    fn show(&mut self) {
+    pub fn show(&mut self) {
         if let (true, true, Some(value)) = (self.options.logs, self.d.one_in(2), self.last_int()) {
             self.log("last {}", vec![value]);
         }
@@ -180,7 +225,8 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
             return self.pick(Type::BOOL);
         }
         let ty = self.int_type();
-        let (a, b) = (self.pick(ty), self.pick(ty));
+        let a = self.pick(ty);
+        let b = self.pick_beside(ty, Some(a));
         let op =
             [CmpOp::Ne, CmpOp::Lt, CmpOp::Eq, CmpOp::Ge, CmpOp::Gt, CmpOp::Le][self.d.below(6)];
         let value = self.b.cmp(op, a, b);
@@ -193,10 +239,14 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
     fn statements(&mut self, most: usize) {
         let count = most / 2 + self.d.below(most / 2 + 1);
         for _ in 0..count {
-            if self.budget == 0 {
+            if self.budget == 0 || !self.d.are_left() {
                 return;
             }
             self.budget -= 1;
+            if self.options.byte_loops && self.depth < 4 && self.d.one_in(3) {
+                self.byte_loop();
+                continue;
+            }
             match self.d.below(12) {
                 9 if self.depth < 4 => self.if_statement(),
                 10 if self.depth < 4 => self.loop_statement(),
@@ -207,13 +257,13 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
     }
 
     /// Fills a new region; what it defines goes out of sight behind it.
-    fn region(&mut self, fill: impl FnOnce(&mut Self)) -> BlockId {
+    pub fn region(&mut self, fill: impl FnOnce(&mut Self)) -> BlockId {
         let block = self.b.new_block();
         self.fill(block, fill);
         block
     }
 
-    fn fill(&mut self, block: BlockId, fill: impl FnOnce(&mut Self)) {
+    pub fn fill(&mut self, block: BlockId, fill: impl FnOnce(&mut Self)) {
         let (before, visible) = (self.b.current(), self.scope.len());
         self.b.switch_to(block);
         self.depth += 1;
@@ -250,7 +300,9 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
     fn loop_statement(&mut self) {
         let carried: Vec<Type> = (0..1 + self.d.below(2)).map(|_| self.any_type()).collect();
         let init = self.picks(&carried);
-        let max_trips = [3, 1, 2, 8, 0][self.d.below(5)];
+        // Loops in loops with many trips are too much for the kernel's verifier.
+        let most = if self.loops.is_empty() { 8 } else { 3 };
+        let max_trips = [3, 1, 2, most, 0][self.d.below(5)];
         let body = self.b.new_block();
         let params: Vec<ValueId> = carried.iter().map(|ty| self.b.param(body, *ty, None)).collect();
         self.loops.push(carried.clone());
@@ -287,7 +339,7 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
     }
 
     /// Ends the region: out of a loop, or out of the body with the packet given away.
-    fn leave(&mut self) {
+    pub fn leave(&mut self) {
         let loops = self.loops.len();
         if loops > 0 && !self.d.one_in(4) {
             let depth = if loops > 1 { self.d.below(2) } else { 0 };
@@ -311,8 +363,9 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
     fn give_away(&mut self, pkt: ValueId) {
         // What was computed shows in the frame: one hash of several values, and some values as they
         // are.
-        if !self.d.one_in(3) {
-            let value = self.digest(6);
+        if !self.d.one_in(4) {
+            let count = 8 + self.d.below(20);
+            let value = self.digest(count);
             self.emit(pkt, value);
         }
         for _ in 0..self.d.below(3) {

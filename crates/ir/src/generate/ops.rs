@@ -48,7 +48,7 @@ impl Gen<'_, '_, '_> {
         self.keep(value);
     }
 
-    fn push_ok_and_kept(&mut self, op: Op, ty: Type) {
+    pub fn push_ok_and_kept(&mut self, op: Op, ty: Type) {
         let (ok, value) = self.b.push2(op, Type::BOOL, ty);
         self.keep(ok);
         self.keep(value);
@@ -59,11 +59,11 @@ impl Gen<'_, '_, '_> {
         let a = self.pick(ty);
         match self.d.below(6) {
             0 | 1 => {
-                let (op, b) = (self.word::<BinOp>(), self.pick(ty));
+                let (op, b) = (self.word::<BinOp>(), self.pick_beside(ty, Some(a)));
                 self.push_kept(Op::Bin(op, a, b), ty);
             }
             2 => {
-                let (op, b) = (self.word::<CmpOp>(), self.pick(ty));
+                let (op, b) = (self.word::<CmpOp>(), self.pick_beside(ty, Some(a)));
                 self.push_kept(Op::Cmp(op, a, b), Type::BOOL);
             }
             3 => {
@@ -80,7 +80,8 @@ impl Gen<'_, '_, '_> {
             }
             _ => {
                 let ty = self.any_type();
-                let (cond, then, other) = (self.pick(Type::BOOL), self.pick(ty), self.pick(ty));
+                let (cond, then) = (self.pick(Type::BOOL), self.pick(ty));
+                let other = self.pick_beside(ty, Some(then));
                 self.push_kept(Op::Select { cond, then, other }, ty);
             }
         }
@@ -145,7 +146,7 @@ impl Gen<'_, '_, '_> {
     }
 
     /// A small number as u32: offsets and lengths that often fit, keys that often repeat.
-    fn small(&mut self) -> ValueId {
+    pub fn small(&mut self) -> ValueId {
         match self.d.below(3) {
             0 => {
                 let value = self.b.int(self.d.below(5) as u64, Type::U32);
