@@ -54,6 +54,14 @@ pub fn timers(program: &Program) -> Result<(), Vec<Unsupported>> {
     if refused.is_empty() { Ok(()) } else { Err(refused) }
 }
 
+// Byte strings in memory have fewer lines than an address can say.
+const _: () = assert!(MEMORY_BITS / 512 < 1 << super::ADDRESS_BITS);
+
+/// Kibibytes that hold so many bits.
+pub fn kib(bits: u64) -> u64 {
+    bits.div_ceil(8192)
+}
+
 /// Tables that are too large.
 pub fn tables(program: &Program, forms: &[TableForm]) -> Result<(), Vec<Unsupported>> {
     let mut errors = Vec::new();
@@ -64,20 +72,11 @@ pub fn tables(program: &Program, forms: &[TableForm]) -> Result<(), Vec<Unsuppor
                 message: format!(
                     "table `{}` takes {} KiB of memory, all tables {} KiB; the device has {} KiB",
                     table.name,
-                    form.memory_bits() / 8192,
-                    all / 8192,
-                    MEMORY_BITS / 8192
+                    kib(form.memory_bits()),
+                    kib(all),
+                    kib(MEMORY_BITS)
                 ),
                 help: "give it fewer entries".to_string(),
-                span: table.span,
-            });
-        }
-        if let Some(store) = &form.bytes
-            && u64::from(store.lines) * u64::from(form.capacity) > 1 << super::ADDRESS_BITS
-        {
-            errors.push(Unsupported {
-                message: format!("the byte strings of `{}` take more than 64 MiB", table.name),
-                help: "give the table fewer entries, or shorter byte strings".to_string(),
                 span: table.span,
             });
         }
@@ -100,7 +99,7 @@ pub fn copies(
     let largest =
         commits.iter().filter(|commit| commit.at_once).max_by_key(|commit| bits(commit))?;
     let table = &program.tables[TableId::from_u32(largest.table as u32)];
-    let (count, name, kib) = (largest.ends.len(), &table.name, bits(largest) / 8192);
+    let (count, name, takes) = (largest.ends.len(), &table.name, kib(bits(largest)));
     let reason = match () {
         () if count > MOST_AT_ONCE => {
             format!(
@@ -108,16 +107,16 @@ pub fn copies(
             )
         }
         () if bits(largest) > MOST_COPIED => format!(
-            "{} copies of table `{name}`, which give a packet {count} entries at once, would take {kib} KiB of memory; {} KiB at most",
+            "{} copies of table `{name}`, which give a packet {count} entries at once, would take {takes} KiB of memory; {} KiB at most",
             largest.copies(),
-            MOST_COPIED / 8192
+            kib(MOST_COPIED)
         ),
         () if all > MEMORY_BITS => format!(
-            "{} copies of table `{name}`, which give a packet {count} entries at once, would take {kib} KiB of memory, all tables {} KiB; \
+            "{} copies of table `{name}`, which give a packet {count} entries at once, would take {takes} KiB of memory, all tables {} KiB; \
              the device has {} KiB",
             largest.copies(),
-            all / 8192,
-            MEMORY_BITS / 8192
+            kib(all),
+            kib(MEMORY_BITS)
         ),
         () => return None,
     };

@@ -144,8 +144,7 @@ impl TableForm {
             out.push_str(", .LRU(1)");
         }
         let buckets = bits_below(self.capacity);
-        let _ =
-            write!(out, ",\n      .H3({})", literal(hashed * buckets, &masks(hashed * buckets)));
+        let _ = write!(out, ",\n      .H3({})", masks(hashed * buckets));
         out
     }
 }
@@ -210,7 +209,7 @@ impl TableForm {
         }
         if hashed {
             let bits = 2 * self.key_bits * bits;
-            let _ = write!(out, ",\n      .H3({})", literal(bits, &masks(bits)));
+            let _ = write!(out, ",\n      .H3({})", masks(bits));
         }
         out
     }
@@ -218,7 +217,7 @@ impl TableForm {
     /// The hash by which a lock of its byte strings tells keys apart, as a parameter.
     pub fn string_lock_masks(&self) -> String {
         let bits = STRING_TAG * self.key_bits;
-        format!(".T({STRING_TAG}), .H3({})", literal(bits, &masks(bits)))
+        format!(".T({STRING_TAG}), .H3({})", masks(bits))
     }
 
     /// The form of a pipe, in which lengths of byte strings are part of values.
@@ -302,7 +301,7 @@ impl TableForm {
         }
         if self.pipe_hashes() && changing.is_some() {
             let bits = 2 * self.key_bits * self.row_bits();
-            let _ = write!(out, ",\n      .H3({})", literal(bits, &masks(bits)));
+            let _ = write!(out, ",\n      .H3({})", masks(bits));
         } else if self.pipe_hashes() {
             let bits = 2 * self.key_bits * self.row_bits();
             let lru = u32::from(self.kind == TableKind::Lru);
@@ -311,7 +310,7 @@ impl TableForm {
                 ", .LRU({lru}), .TABLE({number}), .PORTS({0}), .VALUED({0}'b{1}),\n      .H3({2})",
                 valued.len(),
                 binary(valued),
-                literal(bits, &masks(bits))
+                masks(bits)
             );
         }
         out
@@ -323,13 +322,11 @@ fn binary(bits: &[bool]) -> String {
     bits.iter().rev().map(|bit| if *bit { '1' } else { '0' }).collect()
 }
 
-/// So many bits that look random and are the same every time: SplitMix64 from zero.
-fn masks(bits: u32) -> Vec<u8> {
+/// So many bits that look random and are the same every time, as a constant: SplitMix64 from zero.
+/// Keys have whole bytes, so masks for them do.
+fn masks(bits: u32) -> String {
     let words =
         (0..bits.div_ceil(32)).flat_map(|n| nicforge_ir::io::random(0, u64::from(n)).to_le_bytes());
-    let mut bytes: Vec<u8> = words.take(bits.div_ceil(8) as usize).collect();
-    if let (Some(last), part @ 1..) = (bytes.last_mut(), bits % 8) {
-        *last &= (1 << part) - 1;
-    }
-    bytes
+    let bytes: Vec<u8> = words.take(bits as usize / 8).collect();
+    literal(bits, &bytes)
 }

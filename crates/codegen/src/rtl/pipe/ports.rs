@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 use nicforge_ir::{Span, TableKind};
 
 use super::super::expr::{Wire, mark, resolve, used};
-use super::super::limits::MEMORY_BITS;
+use super::super::limits::{MEMORY_BITS, kib};
 use super::super::timing;
 use super::dag::{Dag, Given, Key, NoPipe, under};
 use super::exclusive::{exclude, select};
@@ -299,8 +299,8 @@ fn check(dag: &Dag, table: usize, count: usize, span: Span) -> Result<(), NoPipe
         _ if bits > MEMORY_BITS => format!(
             "table `{}` is asked for {count} key(s) at once, which takes {} KiB of memory; the device has {} KiB",
             form.name,
-            bits / 8192,
-            MEMORY_BITS / 8192
+            kib(bits),
+            kib(MEMORY_BITS)
         ),
         _ => return Ok(()),
     };

@@ -6,7 +6,7 @@
 //! question each cycle. Each module has a copy of the packet buffer; questions of one kind on ways
 //! that exclude each other share one, as keys of tables share a port.
 
-use super::super::super::limits::MEMORY_BITS;
+use super::super::super::limits::{MEMORY_BITS, kib};
 use super::super::super::{ADDRESS_BITS, SLOT_LINES};
 use super::super::exclusive::{exclude, select};
 use super::super::ports::stateful;
@@ -232,9 +232,9 @@ fn stored_room(asked: &[Question], tables: &[TableForm]) -> Result<(), NoPipe> {
                 "bytes of strings in tables are read at {} places at once, each with a copy of {} KiB and the like, {} KiB with all tables; \
                  the device has {} KiB",
                 read.len(),
-                bits / 8192,
-                all / 8192,
-                MEMORY_BITS / 8192
+                kib(*bits),
+                kib(all),
+                kib(MEMORY_BITS)
             );
             return Err(NoPipe { reason, span: asked.span });
         }
