@@ -260,7 +260,11 @@ impl<'a> Lower<'a> {
     fn bin(&mut self, op: BinOp, a: ValueId, b: ValueId) -> (String, u32) {
         let (width, signed) = (self.width(a), self.ty(a).is_signed());
         let delay = timing::bin(op, width, self.constant(b).is_some());
-        let (x, y) = (self.operand(a), self.operand(b));
+        let (x, mut y) = (self.operand(a), self.operand(b));
+        if let (BinOp::Shl | BinOp::Shr, Some(by)) = (op, self.constant(b)) {
+            // Tools refuse constants of more than 32 bits here.
+            y = number(7, by.min(width.into()));
+        }
         let text = match op {
             BinOp::Add => format!("{x} + {y}"),
             BinOp::Sub => format!("{x} - {y}"),
