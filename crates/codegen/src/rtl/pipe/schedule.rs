@@ -167,13 +167,12 @@ pub fn schedule(
     let mut exit = last;
     let leaving: Vec<String> =
         commands.iter().flat_map(|command| command.fields.values().cloned()).collect();
-    for text in &leaving {
+    // Tables are asked even where nothing that leaves depends on the answer.
+    let asked = ports.iter().map(|port| &port.key);
+    let told =
+        commits.iter().flat_map(|commit| [&commit.refused].into_iter().chain(commit.counted()));
+    for text in leaving.iter().chain(asked).chain(told) {
         exit = exit.max(arrivals.expression(text).0);
-    }
-    for commit in &commits {
-        for text in [&commit.refused].into_iter().chain(commit.counted()) {
-            exit = exit.max(arrivals.expression(text).0);
-        }
     }
     let changes = commits.iter().map(Commit::cycles).max().unwrap_or(1);
     let meeting = gates.iter().map(|gate| gate.meeting(exit)).max().unwrap_or(1).max(changes);
