@@ -116,9 +116,8 @@ fn makes(output: &Output, event: &InputEvent) -> bool {
 
 fn check(seed: u64, skipped: &AtomicU64) {
     let list = decisions(seed);
-    if difference(&list, seed, skipped).is_none() {
-        return;
-    }
+    let Some(what) = difference(&list, seed, skipped) else { return };
+    println!("seed {seed}: {what}\nLooking for a smaller program ...");
     let small = shrink(&list, |list| difference(list, seed, skipped).is_some());
     let what = difference(&small, seed, skipped).unwrap_or_default();
     let program = generate_from(&small, options(seed));

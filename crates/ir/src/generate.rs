@@ -173,6 +173,9 @@ fn build(d: &mut Decisions, options: Options) -> Program {
     let mut program = Program::new("generated");
     program.ports = 2;
     declare(&mut program, options);
+    if !options.arithmetic_only {
+        mixed(&mut program, d);
+    }
     let types = types(&mut program, d, options);
     // A function of integers, one that reads the packet, one that gives it away.
     let funcs = d.below(4);
@@ -288,6 +291,40 @@ fn declare(program: &mut Program, options: Options) {
     for text in ["first", "second"] {
         program.reasons.push(DropReason { text: text.to_string(), span: Span::default() });
     }
+}
+
+/// A struct of anything: numbers, parts of a byte, arrays, structs in arrays.
+fn mixed(program: &mut Program, d: &mut Decisions) {
+    let mut fields = Vec::new();
+    let mut bytes = 0;
+    for at in 0..1 + d.below(4) {
+        let bits = [8, 16, 32, 64][d.below(4)];
+        let number = if d.one_in(3) { Type::i(bits) } else { Type::u(bits) };
+        let of = match d.below(6) {
+            5 => Type::Struct(program.structs.keys().nth(d.below(3)).expect("they are declared")),
+            _ => number,
+        };
+        let ty = match d.below(3) {
+            2 => program.array_of(of, 1 + d.below(12) as u32),
+            _ => of,
+        };
+        // What a variable of the stack may take.
+        bytes += program.size_of(ty);
+        if bytes > 64 {
+            break;
+        }
+        let narrow = ty == number && d.one_in(3);
+        fields.push(Field {
+            bit_width: narrow.then(|| 1 + d.below(usize::from(bits)) as u8),
+            big_endian: !narrow && ty == number && bits > 8 && d.one_in(4),
+            ..field(&format!("m{at}"), ty)
+        });
+    }
+    if fields.is_empty() {
+        fields.push(field("m0", Type::U8));
+    }
+    let packed = d.one_in(3);
+    program.add_struct(StructDef { name: "mixed".to_string(), packed, fields });
 }
 
 /// The types that values of a program have: few, so that values meet others of their type. All of

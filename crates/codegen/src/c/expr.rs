@@ -114,7 +114,11 @@ impl<D: Dialect> Emitter<'_, D> {
             Op::Un(UnOp::Neg, a) => wrap(Expr::compound(format!("-{}", self.operand(*a))), ty),
             Op::Un(UnOp::Bswap, a) => {
                 let swap = format!("__builtin_bswap{}({})", ty.bits().unwrap_or(64), self.text(*a));
-                if ty.is_signed() { wrap(Expr::atom(swap), ty) } else { Expr::atom(swap) }
+                match ty.is_signed() {
+                    // Builtins give unsigned numbers.
+                    true => Expr::compound(format!("({}){swap}", self.types.name(ty))),
+                    false => Expr::atom(swap),
+                }
             }
             Op::Un(UnOp::Popcount, a) => {
                 // Above the width of a signed type stand copies of its sign.

@@ -248,7 +248,11 @@ impl<T: Target> InPlace<T> {
                 Self::facts(e, b, false);
             }
             _ => {
-                if holds && let Some(bytes) = e.dialect.proves.get(&cond) {
+                // Truth that lies in memory tells the verifier nothing of packets and pointers.
+                if holds
+                    && !e.forgets
+                    && let Some(bytes) = e.dialect.proves.get(&cond)
+                {
                     e.state.proved = e.state.proved.max(*bytes);
                 }
                 if let Cursor::Static { at, unless: Some((ok, before)) } = e.state.cursor
@@ -257,7 +261,9 @@ impl<T: Target> InPlace<T> {
                     e.state.cursor =
                         Cursor::Static { at: if holds { at } else { before }, unless: None };
                 }
-                for entry in e.state.entries.iter_mut().filter(|entry| entry.hit == Some(cond)) {
+                let told = !(e.forgets && holds);
+                let of = |entry: &&mut EntryPointer| told && entry.hit == Some(cond);
+                for entry in e.state.entries.iter_mut().filter(of) {
                     entry.known = Some(holds);
                 }
             }

@@ -106,8 +106,12 @@ int nf_net_recv(struct xdp_md *ctx)
     else
         nf_frame->v = (struct t_v){0};
     if (nf_frame->tmp_3) {
-        nf_frame->v.a = (u32)((s32)((u32)((s32)((u32)values_entry->a)) + (u32)3));
-        __builtin_memcpy((u8 *)&(*values_entry) + 0, (u8 *)&nf_frame->v + 0, 1);
+        nf_frame->v.a = (u32)((s32)((u32)((s32)((u32)nf_frame->v.a)) + (u32)3));
+        if (values_entry) {
+            __builtin_memcpy((u8 *)&(*values_entry) + 0, (u8 *)&nf_frame->v + 0, 1);
+        } else {
+            (void)(nf_refuse(&nf_refused[0]));
+        }
     }
     t_h_at *heads_entry = bpf_map_lookup_elem(&heads, &nf_frame->h);
     nf_frame->tmp_5 = heads_entry != 0;
@@ -117,10 +121,14 @@ int nf_net_recv(struct xdp_md *ctx)
         nf_frame->o = (struct t_h){0};
     if (nf_frame->tmp_5) {
         nf_frame->o_2 = nf_frame->o;
-        nf_frame->o_2.version = (u8)(heads_entry->version + 1);
-        nf_frame->o_2.s = (s16)((s32)((u32)((s32)heads_entry->s) - (u32)2));
-        __builtin_memcpy((u8 *)&(*heads_entry) + 0, (u8 *)&nf_frame->o_2 + 0, 1);
-        __builtin_memcpy((u8 *)&(*heads_entry) + 8, (u8 *)&nf_frame->o_2 + 8, 1);
+        nf_frame->o_2.version = (u8)(nf_frame->o.version + 1);
+        nf_frame->o_2.s = (s16)((s32)((u32)((s32)nf_frame->o.s) - (u32)2));
+        if (heads_entry) {
+            __builtin_memcpy((u8 *)&(*heads_entry) + 0, (u8 *)&nf_frame->o_2 + 0, 1);
+            __builtin_memcpy((u8 *)&(*heads_entry) + 8, (u8 *)&nf_frame->o_2 + 8, 1);
+        } else {
+            (void)(nf_map_update(&heads, &nf_frame->h, &nf_frame->o_2, &nf_refused[1]));
+        }
     } else {
         (void)(nf_map_update(&heads, &nf_frame->h, &nf_frame->h, &nf_refused[1]));
     }
@@ -133,10 +141,14 @@ int nf_net_recv(struct xdp_md *ctx)
         nf_frame->h.b = 1;
         nf_frame->h.v.b = (u32)nf_frame->v.a;
         struct t_h u_nf_frame__h_emitted NF_LOCAL = nf_frame->h;
+        if (data + 12 > end)
+            return nf_no_room(1);
         NF_PUT(data, u_nf_frame__h_emitted);
         return nf_send((u32)((nf_frame->n & 1) != 4));
     }
     nf_frame->h.v.b = (u32)nf_frame->v.a;
+    if (data + 12 > end)
+        return nf_no_room(1);
     NF_PUT(data, nf_frame->h);
     return nf_send((u32)((nf_frame->n & 1) != 4));
 }

@@ -146,6 +146,8 @@ int nf_net_recv(struct xdp_md *ctx)
     NF_MOVE(&nf_frame->dmac, &nf_frame->eth.dst, sizeof(nf_frame->dmac));
     NF_MOVE(&nf_frame->eth.dst, &nf_frame->smac, sizeof(nf_frame->eth.dst));
     NF_MOVE(&nf_frame->eth.src, &nf_frame->dmac, sizeof(nf_frame->eth.src));
+    if (data + 34 > end)
+        return nf_no_room(2);
     NF_PUT(data, nf_frame->eth.dst.b);
     NF_PUT(data + 6, nf_frame->eth.src.b);
     NF_PUT(data + 22, nf_frame->ip.ttl);

@@ -129,7 +129,7 @@ int nf_net_recv(struct xdp_md *ctx)
         }
     }
     nf_frame->i_2 = 0;
-    u64 equal = nf_same_run(nf_frame->a.b, names_entry->b, 24, 24, 1, 8);
+    u64 equal = nf_same_run(nf_frame->a.b, nf_frame->known.b, 24, 24, 1, 8);
     nf_frame->i_2 += equal;
     for (u32 trip_2 = equal + 8 > 24 ? equal + 8 - 24 : 0; trip_2 < 8; trip_2++) {
         NF_FORGET(nf_frame->i_2);
@@ -138,7 +138,7 @@ int nf_net_recv(struct xdp_md *ctx)
         }
         nf_frame->tmp_5 = (u32)nf_frame->i_2;
         nf_frame->tmp_6 = nf_frame->tmp_5 < 24 ? nf_frame->a.b[nf_index(nf_frame->tmp_5, 24)] : 0;
-        nf_frame->tmp_7 = nf_frame->tmp_5 < 24 ? names_entry->b[nf_index(nf_frame->tmp_5, 24)] : 0;
+        nf_frame->tmp_7 = nf_frame->tmp_5 < 24 ? nf_frame->known.b[nf_index(nf_frame->tmp_5, 24)] : 0;
         if (((s32)nf_frame->tmp_6) != ((s32)nf_frame->tmp_7)) {
             return nf_drop(1);
         }
@@ -159,8 +159,12 @@ int nf_net_recv(struct xdp_md *ctx)
     nf_stage_run(staged, &staged_len, nf_frame->known.b, run_2, 24, 1);
     nf_frame->i_5 = 0u;
     nf_copy_run(nf_frame->known.b, nf_frame->known.b + 1, 23, 23, 1, 1);
-    NF_PUT((u8 *)&(*names_entry) + 0, nf_frame->known.length);
-    NF_MOVE(&names_entry->b, &nf_frame->known.b, 24);
+    if (names_entry) {
+        NF_PUT((u8 *)&(*names_entry) + 0, nf_frame->known.length);
+        NF_MOVE(&names_entry->b, &nf_frame->known.b, 24);
+    } else {
+        (void)(nf_map_update(&names, &nf_frame->tmp_2, &nf_frame->known, &nf_refused[0]));
+    }
     if (bpf_xdp_adjust_head(ctx, (int)cursor - (int)staged_len))
         return nf_no_room(2);
     data = (u8 *)(long)ctx->data;

@@ -37,7 +37,7 @@ impl Gen<'_, '_, '_> {
     /// The way from a type to its array of bytes.
     fn byte_path(&self, ty: Type) -> Option<Vec<Proj>> {
         let bytes = |ty| match ty {
-            Type::Array(id) => self.program.arrays[id].elem.bits() == Some(8),
+            Type::Array(id) => self.program.arrays[id].elem == Type::U8,
             _ => false,
         };
         match ty {
