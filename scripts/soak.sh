@@ -1,124 +1,171 @@
 #!/usr/bin/env bash
-# The long runs, by hand or at night: random programs without end in sight, then fuzzing.
+# The long runs, by hand or at night: random programs without end in sight, then fuzzing. Several
+# run at a time; what has passed for a commit is not run again for it, so a run that was ended goes
+# on. A table at the end says what each step took.
+#
+#     soak.sh          all steps; SOAK_AGAIN=1 those too that have passed
+#     soak.sh STEP     one of: examples, objects, fuzzing
+#
 # SOAK_PROGRAMS sets how many programs (default 20000), SOAK_FUZZ_SECONDS how long each fuzz target
-# runs (default 600).
+# runs (default 600), SOAK_SEED where random numbers begin.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
-export NICFORGE_RANDOM_PROGRAMS=${SOAK_PROGRAMS:-20000} NICFORGE_SOAK=1
-as_root env "PATH=$PATH" cargo test --release -p nicforge-tests --test \
-    simulated --test plans -- --nocapture
-as_root env "PATH=$PATH" cargo test --release -p nicforge-tests --test random_programs -- \
-    --nocapture
+programs=${SOAK_PROGRAMS:-20000}
+seconds=${SOAK_FUZZ_SECONDS:-600}
+export SOAK_SEED=${SOAK_SEED:-$RANDOM}
 
-# All of the Python tests, with what `make test` leaves out.
-as_root env "PATH=$PATH" cargo build -q -p nicforge-cli -p nicforge-python
-as_root env "PATH=$PATH" NICFORGE="$PWD/target/debug/nicforge" "$NICFORGE_PYTHON/bin/pytest" -q \
-    -m "soak or not soak" -p no:cacheprovider python/tests rtl/tests
+# Examples with each other clang that is installed, under the name of the preferred one.
+examples() {
+    for version in 16 15 14; do
+        if ! command -v "clang-$version" >/dev/null; then
+            echo "clang $version left out: \`apt-get install clang-$version\`" >&2
+            continue
+        fi
+        named=$(mktemp -d)
+        ln -s "$(command -v "clang-$version")" "$named/clang-19"
+        for example in conn_limiter dns_cache firewall flow_stats kv_cache l2_forward nat; do
+            PATH=$named:$PATH target/release/nicforge verify "examples/$example" --target xdp
+        done
+        rm -r "$named"
+    done
+}
 
 # NFP instructions beside those of Linux's translator, from Debian's package linux-source-6.1:
 # random programs, the examples and the objects of libxdp1.
-objects=$(mktemp -d)
-for source in examples/xdp/*.c; do
-    clang-19 -O2 -g -target bpf -mcpu=v3 -I"/usr/include/$(uname -m)-linux-gnu" -c "$source" -o \
-        "$objects/$(basename "$source").o"
-done
-if tests/nfp_translator/build.sh >/dev/null; then
-    NICFORGE_NFP_PROGRAMS=14000 NICFORGE_NFP_SEED=${SOAK_SEED:-$RANDOM} \
-        NICFORGE_NFP_OBJECTS="$(printf '%s ' "$objects"/*.o $(dpkg -L libxdp1 | grep '\.o$'))" \
-        cargo test -q -p nicforge-isa --test nfp_translator -- --ignored --nocapture
-else
-    echo "the NFP translator of Linux left out: see above" >&2
-fi
-rm -r "$objects"
-
-# Published figures of caches and queues beside ours.
-cargo test -q -p nicforge-cli --test flow -- --ignored
-
-# Examples with each other clang that is installed, under the name of the preferred one.
-as_root env "PATH=$PATH" cargo build --release -q -p nicforge-cli -p nicforge-python
-for version in 16 15 14; do
-    if ! command -v "clang-$version" >/dev/null; then
-        echo "clang $version left out: \`apt-get install clang-$version\`" >&2
-        continue
+objects() {
+    if ! tests/nfp_translator/build.sh >/dev/null; then
+        echo "the NFP translator of Linux left out: see above" >&2
+        return
     fi
-    named=$(mktemp -d)
-    ln -s "$(command -v "clang-$version")" "$named/clang-19"
-    for example in conn_limiter dns_cache firewall flow_stats kv_cache l2_forward nat; do
-        as_root env "PATH=$named:$PATH" target/release/nicforge verify "examples/$example" \
-            --target xdp
+    folder=$(mktemp -d)
+    for source in examples/xdp/*.c; do
+        clang-19 -O2 -g -target bpf -mcpu=v3 -I"/usr/include/$(uname -m)-linux-gnu" -c "$source" \
+            -o "$folder/$(basename "$source").o"
     done
-    rm -r "$named"
-done
+    NICFORGE_NFP_PROGRAMS=$((programs * 7 / 10)) NICFORGE_NFP_SEED=$SOAK_SEED \
+        NICFORGE_NFP_OBJECTS="$(printf '%s ' "$folder"/*.o $(dpkg -L libxdp1 | grep '\.o$'))" \
+        cargo test --release -q -p nicforge-isa --test nfp_translator -- --ignored --nocapture
+    rm -r "$folder"
+}
+
+# What the tests replay is where fuzzing starts.
+fuzzing() {
+    if ! cargo fuzz --version >/dev/null 2>&1; then
+        echo "fuzzing left out: cargo-fuzz is missing;" \
+            "\`rustup toolchain install nightly && cargo install cargo-fuzz\`" >&2
+        return
+    fi
+    seeds=tests/corpus
+    fuzzed=(air pcap tables spec plan object ebpf nfp rv32 rv32_elf spin_match spin_image balance)
+    fuzzed+=(netlist)
+    mkdir -p "${fuzzed[@]/#/fuzz/corpus/}"
+    cp crates/ir/src/text/*.air crates/passes/tests/fixtures/*.air fuzz/corpus/air/
+    cp $seeds/pcap/* fuzz/corpus/pcap/
+    cp $seeds/tables/* fuzz/corpus/tables/
+    cp targets/*.toml fuzz/corpus/spec/
+    cp $seeds/plans/* fuzz/corpus/plan/
+    cp $seeds/netlist/* fuzz/corpus/netlist/
+    for profile in crates/balance/profiles/*.toml; do
+        { printf '\1'; cat "$profile"; } >"fuzz/corpus/balance/$(basename "$profile")"
+    done
+    for target in "${fuzzed[@]}"; do
+        cargo +nightly fuzz run "$target" -- -max_total_time="$seconds" -max_len=65536
+    done
+}
+
+if [ $# -gt 0 ]; then
+    case $1 in
+    examples | objects | fuzzing) "$1" ;;
+    *)
+        echo "soak.sh: there is no step \`$1\`; there are examples, objects and fuzzing" >&2
+        exit 2
+        ;;
+    esac
+    exit
+fi
+
+jobs=()
+# A name, and a command with its environment in front.
+job() {
+    local name=$1
+    shift
+    jobs+=("$name=$PWD:env $(printf '%q ' "$@")")
+}
+# The same for a test program: PACKAGE TEST, its environment, `--` and its arguments.
+tested() {
+    local package=$1 test=$2 environment=()
+    shift 2
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+        environment+=("$1")
+        shift
+    done
+    [ $# -eq 0 ] || shift
+    job "${package#nicforge-}-$test" "${environment[@]}" cargo test --release -q -p "$package" \
+        --test "$test" -- --nocapture "$@"
+}
+
+export NICFORGE_RANDOM_PROGRAMS=$programs NICFORGE_SOAK=1
+tested nicforge-tests simulated
+tested nicforge-tests plans
+tested nicforge-tests random_programs
+
+tested nicforge-codegen names NICFORGE_RANDOM_PROGRAMS=$((programs / 5))
 
 # Generated C programs as plain C and on the targets. It goes on where the last run ended: the state
 # file has the next seed. A failing program is made small by a reducer of our own
 # (tests/src/reduce.rs); `cvise` is not needed.
 targets=xdp,host,agilio-cx,pspin,liquidio/4,panic/4,dpdk/25,u280/100
 targets+=,plan:liquidio/20,plan:agilio-cx/20,plan:pspin/40,plan:panic/20,plan:dpdk/80
-as_root env "PATH=$PATH" NICFORGE_RANDOM_STATE="${SOAK_STATE:-target/generated.state}" \
-    NICFORGE_RANDOM_TARGETS="${SOAK_TARGETS:-$targets}" \
-    cargo test --release -p nicforge-tests --test generated -- --nocapture
-
+tested nicforge-tests generated "NICFORGE_RANDOM_STATE=${SOAK_STATE:-$PWD/target/generated.state}" \
+    "NICFORGE_RANDOM_TARGETS=${SOAK_TARGETS:-$targets}"
 # Generated handlers for sPIN NICs: as code of this computer, on simulated cores, and behind the
 # datapath in hardware.
-NICFORGE_RANDOM_HANDLERS=$((NICFORGE_RANDOM_PROGRAMS / 40)) cargo test --release -p nicforge-cli \
-    --test spin_generated -- --nocapture
+tested nicforge-cli spin_generated NICFORGE_RANDOM_HANDLERS=$((programs / 40))
 
 # Programs and random ones as hardware.
-cargo test --release -p nicforge-tests --test fpga_faults --test fpga_entries --test fpga_waits -- \
-    --nocapture
-NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p \
-    nicforge-tests --test fpga -- --nocapture
-NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p \
-    nicforge-tests --test fpga_chains -- --nocapture
-
+for test in fpga_faults fpga_entries fpga_waits; do
+    tested nicforge-tests "$test"
+done
+for test in fpga fpga_chains; do
+    tested nicforge-tests "$test" NICFORGE_RANDOM_DESIGNS=$((programs / 100))
+done
 # A million packets through the sPIN datapath in hardware, each compared.
-as_root env "PATH=$PATH" cargo test --release -p nicforge-run --test spin_datapath -- --ignored \
-    --nocapture
+tested nicforge-run spin_datapath -- --ignored
 
 # Random eBPF programs as objects: in the kernel, lifted, and compiled again in the kernel. It goes
 # on where the last run ended.
-as_root env "PATH=$PATH" NICFORGE_RANDOM_EBPF=$((NICFORGE_RANDOM_PROGRAMS / 2)) \
-    NICFORGE_RANDOM_STATE="${SOAK_EBPF_STATE:-target/ebpf.state}" \
-    cargo test --release -p nicforge-cli --test lift_generated -- --nocapture
-NICFORGE_RANDOM_EBPF=$((NICFORGE_RANDOM_PROGRAMS / 20)) cargo test --release -p nicforge-tests \
-    --test lifted -- --nocapture
-
-# Random eBPF programs: mistakes in them and rewritings beside proofs; random packets in a row beside
-# the bound.
-NICFORGE_RANDOM_PAIRS=$NICFORGE_RANDOM_PROGRAMS NICFORGE_RANDOM_SEED=${SOAK_SEED:-$RANDOM} \
-    cargo test --release -p nicforge-bound --test equal -- --nocapture
-NICFORGE_RANDOM_ROWS=$NICFORGE_RANDOM_PROGRAMS NICFORGE_RANDOM_SEED=${SOAK_SEED:-$RANDOM} \
-    cargo test --release -p nicforge-bound --test rows -- --nocapture
-
+tested nicforge-cli lift_generated NICFORGE_RANDOM_EBPF=$((programs / 2)) \
+    "NICFORGE_RANDOM_STATE=${SOAK_EBPF_STATE:-$PWD/target/ebpf.state}"
+tested nicforge-tests lifted NICFORGE_RANDOM_EBPF=$((programs / 20))
+# Mistakes in random eBPF programs and rewritings of them beside proofs; random packets in a row
+# beside the bound.
+tested nicforge-bound equal NICFORGE_RANDOM_PAIRS="$programs" NICFORGE_RANDOM_SEED="$SOAK_SEED"
+tested nicforge-bound rows NICFORGE_RANDOM_ROWS="$programs" NICFORGE_RANDOM_SEED="$SOAK_SEED"
 # Objects, instructions and listings with random damage, by a plain loop that needs no cargo-fuzz.
-export NICFORGE_FUZZ_SECONDS=${SOAK_FUZZ_SECONDS:-600} NICFORGE_FUZZ_SEED=${SOAK_SEED:-$RANDOM}
-cargo test --release -p nicforge-bound --test garbage -- --nocapture
+tested nicforge-bound garbage NICFORGE_FUZZ_SECONDS="$seconds" NICFORGE_FUZZ_SEED="$SOAK_SEED"
 # The RV32 core against qemu on a tenth of the programs, instruction by instruction, and damaged
 # code and files.
-NICFORGE_RV32_PROGRAMS=$((NICFORGE_RANDOM_PROGRAMS / 10)) cargo test --release -p nicforge-isa \
-    --test rv32 -- --nocapture
+tested nicforge-isa rv32 NICFORGE_RV32_PROGRAMS=$((programs / 10)) \
+    NICFORGE_FUZZ_SECONDS="$seconds" NICFORGE_FUZZ_SEED="$SOAK_SEED"
+# Published figures of caches and queues beside ours.
+tested nicforge-cli flow -- --ignored
 
-if ! cargo fuzz --version >/dev/null 2>&1; then
-    echo "fuzzing left out: cargo-fuzz is missing;" \
-        "\`rustup toolchain install nightly && cargo install cargo-fuzz\`" >&2
-    exit 0
-fi
-# What the tests replay is where fuzzing starts.
-seeds=tests/corpus
-fuzzed=(air pcap tables spec plan object ebpf nfp rv32 rv32_elf spin_match spin_image balance)
-fuzzed+=(netlist)
-mkdir -p "${fuzzed[@]/#/fuzz/corpus/}"
-cp crates/ir/src/text/*.air crates/passes/tests/fixtures/*.air fuzz/corpus/air/
-cp $seeds/pcap/* fuzz/corpus/pcap/
-cp $seeds/tables/* fuzz/corpus/tables/
-cp targets/*.toml fuzz/corpus/spec/
-cp $seeds/plans/* fuzz/corpus/plan/
-cp $seeds/netlist/* fuzz/corpus/netlist/
-for profile in crates/balance/profiles/*.toml; do
-    { printf '\1'; cat "$profile"; } >"fuzz/corpus/balance/$(basename "$profile")"
-done
-for target in "${fuzzed[@]}"; do
-    cargo +nightly fuzz run "$target" -- -max_total_time="${SOAK_FUZZ_SECONDS:-600}" -max_len=65536
-done
+# All of the Python tests, with what `make test` leaves out.
+pytest=("$NICFORGE_PYTHON/bin/pytest" -q -m "soak or not soak" -p no:cacheprovider)
+job "flow programs" NICFORGE="$PWD/target/release/nicforge" "${pytest[@]}" python/tests
+job "hardware library" "${pytest[@]}" rtl/tests
+job "examples with other clangs" scripts/soak.sh examples
+job "NFP translator" scripts/soak.sh objects
+job "fuzzing" scripts/soak.sh fuzzing
+
+logs=$PWD/target/soak
+mkdir -p "$logs"
+passed=$logs/$(git rev-parse --short HEAD).passed
+[ -z "${SOAK_AGAIN:-}" ] || rm -f "$passed"
+cargo build --release -q -p nicforge-cli -p nicforge-bench -p nicforge-python
+cargo test --release -q --no-run --workspace
+: >"$logs/none.json"
+as_root env "PATH=$PATH" NICFORGE_JOB_MINUTES="${NICFORGE_JOB_MINUTES:-1440}" \
+    "$NICFORGE_PYTHON/bin/python" scripts/tests.py --passed "$passed" "$logs" "$logs/none.json" \
+    "${jobs[@]}"

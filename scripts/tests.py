@@ -1,14 +1,17 @@
 """Runs the tests that scripts/test.sh has built, several at a time, and says what each took.
 
-    tests.py LOGS RUST.json [NAME=FOLDER:COMMAND ...]
+    tests.py [--passed FILE] LOGS RUST.json [NAME=FOLDER:COMMAND ...]
 
 RUST.json is what `cargo test --no-run --message-format=json` printed. Each test program, and each
 command, is one job. Its output goes to LOGS/NAME.log and is shown only if it fails.
 
 A job that takes longer than $NICFORGE_JOB_MINUTES (40 if not set) is ended with all that it
 started, and fails: its log says which tests had not ended and what was running then.
+
+With --passed, jobs that FILE names are left out, and those that pass are added to it.
 """
 
+import argparse
 import concurrent.futures
 import json
 import os
@@ -132,16 +135,27 @@ def rust_jobs(messages):
 
 
 def main():
-    logs, messages, *commands = sys.argv[1:]
-    logs = pathlib.Path(logs)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--passed", type=pathlib.Path)
+    parser.add_argument("logs", type=pathlib.Path)
+    parser.add_argument("messages")
+    parser.add_argument("commands", nargs="*")
+    given = parser.parse_args()
+    logs = given.logs
     logs.mkdir(parents=True, exist_ok=True)
-    jobs = list(rust_jobs(messages))
-    for text in commands:
+    jobs = list(rust_jobs(given.messages))
+    for text in given.commands:
         name, rest = text.split("=", 1)
         folder, command = rest.split(":", 1)
         jobs.append(Job(name, folder, shlex.split(command)))
     if not jobs:
-        sys.exit(f"tests.py: {messages} names no test program")
+        sys.exit(f"tests.py: {given.messages} names no test program")
+    if given.passed and given.passed.is_file():
+        before = set(given.passed.read_text().splitlines())
+        known = [job.name for job in jobs if job.name in before]
+        jobs = [job for job in jobs if job.name not in before]
+        if known:
+            print(f"passed before: {', '.join(known)}", flush=True)
     jobs.sort(key=lambda job: (not job.name.startswith(LONG), job.name))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
         running = [pool.submit(job.run, logs) for job in jobs]
@@ -150,6 +164,9 @@ def main():
             print(f"{'ok' if job.ok else 'FAILED':6} {job.name}: {job.seconds:.0f} s", flush=True)
             if not job.ok:
                 print(text[-20000:], flush=True)
+            elif given.passed:
+                with given.passed.open("a") as file:
+                    file.write(job.name + "\n")
     print(f"\n{'step':34} {'seconds':>8} {'CPU':>7} {'passed':>7} {'skipped':>8}")
     for job in sorted(jobs, key=lambda job: -job.seconds):
         print(
