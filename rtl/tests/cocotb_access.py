@@ -73,7 +73,10 @@ def ask(dut, op, length):
     to_line, to = place(length)
     request = {
         **{"op": op, "mem": random.randrange(MEMORIES), "line": line, "from": at, "length": length},
-        **{"w_value": random.getrandbits(8 * BYTES), "sum": random.getrandbits(random.choice([16, 32]))},
+        **{
+            "w_value": random.getrandbits(8 * BYTES),
+            "sum": random.getrandbits(random.choice([16, 32])),
+        },
         **{"to_mem": random.randrange(MEMORIES), "to_line": to_line, "to": to},
     }
     for name, value in request.items():
