@@ -15,7 +15,7 @@ use nicforge_run::rtl::{Drive, RtlError, RtlProgram, takes};
 use nicforge_target::support;
 use nicforge_tests::designs::{Piped, is_accepted};
 use nicforge_tests::example::{Example, for_each_of};
-use nicforge_tests::{packets, root, verilator_is_missing};
+use nicforge_tests::{packets, root, setting, verilator_is_missing};
 
 /// Events of each example that are run.
 const EVENTS: usize = 300;
@@ -24,9 +24,6 @@ const RANDOM: u64 = 1;
 
 /// Seeds of random programs, from `first` unless another one is asked for.
 fn seeds(first: u64) -> std::ops::Range<u64> {
-    let setting = |name: &str, default| {
-        std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
-    };
     let first = setting("NICFORGE_RANDOM_SEED", first);
     first..first + setting("NICFORGE_RANDOM_DESIGNS", RANDOM)
 }

@@ -12,17 +12,13 @@ use nicforge_ir::io::random;
 use nicforge_ir::{Input, InputEvent};
 use nicforge_passes::PassManager;
 use nicforge_run::rtl::{Drive, RtlProgram};
-use nicforge_tests::{root, verilator_is_missing};
+use nicforge_tests::{root, setting, verilator_is_missing};
 
 const PACKETS: u64 = 600;
 /// Seeds that once showed a mistake; they run first.
 const REMEMBERED: [u64; 1] = [158];
 /// Words of a packet that keys and conditions are made of.
 const WORDS: u64 = 6;
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
-}
 
 /// Numbers that follow from a seed.
 struct Numbers {

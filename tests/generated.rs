@@ -10,7 +10,9 @@ use nicforge_tests::campaign::{Campaign, EVENTS, Report, compile, reduced, wrong
 use nicforge_tests::oracle::faults::{FAULTS, TAMPERS};
 use nicforge_tests::oracle::{self, Source};
 use nicforge_tests::targets::{Case, Subject, TARGETS as TARGETS_HERE, UNTOLD, Verdict, judge};
-use nicforge_tests::{dpdk_is_missing, kernel_is_missing, programs, root, verilator_is_missing};
+use nicforge_tests::{
+    dpdk_is_missing, kernel_is_missing, programs, root, setting, verilator_is_missing,
+};
 
 /// Where programs run if nothing is said, and of how many each takes one.
 const TARGETS: &str = "xdp,host/4,liquidio/20,agilio-cx/20,pspin/20,panic/20,dpdk/50,u280/100,plan:liquidio/40,plan:agilio-cx/40,plan:panic/100";
@@ -25,10 +27,6 @@ const REDUCED: usize = 3;
 
 /// Programs after which a run's state is noted.
 const PART: u64 = 200;
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
-}
 
 /// So many of some programs are refused at most, if each is with the chance [`REFUSED`], but for
 /// seldom cases: the binomial distribution's bound.

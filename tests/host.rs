@@ -16,14 +16,10 @@ use nicforge_passes::PassManager;
 use nicforge_run::control;
 use nicforge_run::host::{HostOptions, HostProgram, Watch};
 use nicforge_tests::example::for_each;
-use nicforge_tests::internal;
+use nicforge_tests::{internal, setting};
 
 /// Everything but integers whose width C has no type for: no source has them.
 const OPTIONS: Options = Options { odd_widths: false, ..Options::ALL };
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
-}
 
 /// What differs between the interpreter and the compiled program, or `None`.
 fn difference(
@@ -82,7 +78,7 @@ fn examples_do_the_same_in_a_process() {
 }
 
 fn random_difference(list: &[u32], seed: u64) -> Option<String> {
-    let program = generate_from(list, OPTIONS);
+    let program = generate_from(list, OPTIONS.for_seed(seed));
     let compiled = match PassManager::new().run_default(program.clone()) {
         Ok(compiled) => compiled,
         Err(error) => return Some(error.to_string()),
@@ -107,12 +103,11 @@ fn random_programs_do_the_same_in_a_process() {
                         break;
                     }
                     let list = decisions(seed);
-                    if random_difference(&list, seed).is_none() {
-                        continue;
-                    }
+                    let Some(what) = random_difference(&list, seed) else { continue };
+                    println!("seed {seed}: {what}\nLooking for a smaller program ...");
                     let small = shrink(&list, |list| random_difference(list, seed).is_some());
                     let what = random_difference(&small, seed).unwrap_or_default();
-                    let program = generate_from(&small, OPTIONS);
+                    let program = generate_from(&small, OPTIONS.for_seed(seed));
                     panic!(
                         "seed {seed}: {what}\n\nfor:\n{}",
                         print(&program, PrintOptions::default())

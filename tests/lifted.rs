@@ -13,7 +13,7 @@ use nicforge_run::compile::{Effort, compile_xdp};
 use nicforge_run::units;
 use nicforge_tests::campaign::each;
 use nicforge_tests::targets::{Case, Subject, Verdict, ahead, effort, judge};
-use nicforge_tests::{dpdk_is_missing, verilator_is_missing};
+use nicforge_tests::{dpdk_is_missing, setting, verilator_is_missing};
 
 /// Where programs run if nothing is said, and of how many each takes one.
 const TARGETS: &str = "host/2,agilio-cx/4,liquidio/4,panic/8,pspin/8,dpdk/30,u280/30";
@@ -21,10 +21,6 @@ const TARGETS: &str = "host/2,agilio-cx/4,liquidio/4,panic/8,pspin/8,dpdk/30,u28
 const TOGETHER: u64 = 60;
 /// Packets for a program.
 const PACKETS: usize = 80;
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
-}
 
 /// A program that could be lifted.
 struct One {

@@ -15,21 +15,12 @@ use nicforge_ir::{Input, InputEvent, Interp, Output, TableBackend};
 use nicforge_passes::PassManager;
 use nicforge_run::compile::{CompileError, Mode, compile_bpf};
 use nicforge_run::xdp::{LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
-use nicforge_tests::{kernel_is_missing, root};
+use nicforge_tests::{kernel_is_missing, root, setting};
 
 const PACKETS: usize = 200;
 
 /// Bytes by which a frame may grow for certain.
 const HEADROOM: usize = 192;
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
-}
-
-/// What the programs of a seed may have: those of every fifth have loops over bytes.
-fn options(seed: u64) -> Options {
-    if seed % 5 == 2 { Options::BYTES } else { Options::GROWING }
-}
 
 fn includes() -> Vec<PathBuf> {
     vec![root().join("runtime/xdp")]
@@ -38,7 +29,7 @@ fn includes() -> Vec<PathBuf> {
 /// What differs, or `None`. A program that XDP cannot express (a byte string sent to the network)
 /// counts as equal and is counted in `skipped`.
 fn difference(list: &[u32], seed: u64, skipped: &AtomicU64) -> Option<String> {
-    let program = generate_from(list, options(seed));
+    let program = generate_from(list, Options::GROWING.for_seed(seed));
     let compiled = match PassManager::new().run_default(program.clone()) {
         Ok(compiled) => compiled,
         Err(error) => return Some(error.to_string()),
@@ -120,7 +111,7 @@ fn check(seed: u64, skipped: &AtomicU64) {
     println!("seed {seed}: {what}\nLooking for a smaller program ...");
     let small = shrink(&list, |list| difference(list, seed, skipped).is_some());
     let what = difference(&small, seed, skipped).unwrap_or_default();
-    let program = generate_from(&small, options(seed));
+    let program = generate_from(&small, Options::GROWING.for_seed(seed));
     panic!(
         "seed {seed}: {what}\n\nfor this program:\n{}",
         print(&program, PrintOptions::default())

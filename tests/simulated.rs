@@ -16,7 +16,7 @@ use nicforge_run::capacity;
 use nicforge_run::sim::verify_sim;
 use nicforge_target::{Target, support};
 use nicforge_tests::example::for_each;
-use nicforge_tests::soak;
+use nicforge_tests::{setting, soak};
 
 /// Candidates that are looked at.
 const CANDIDATES: u32 = 12;
@@ -117,8 +117,9 @@ fn examples_in_the_simulator() {
 fn random_programs_in_the_simulator() {
     let names = nicforge_target::names();
     let (mut checked, mut several) = (0, 0);
-    for seed in 0..RANDOM {
-        let program = generate_from(&decisions(seed), generate::Options::PORTABLE);
+    let first = setting("NICFORGE_RANDOM_SEED", 0);
+    for seed in first..first + setting("NICFORGE_RANDOM_PROGRAMS", RANDOM) {
+        let program = generate_from(&decisions(seed), generate::Options::PORTABLE.for_seed(seed));
         let target = nicforge_target::find(names[seed as usize % names.len()])
             .unwrap_or_else(|e| panic!("{e}"));
         if !support::missing(&program, &target).is_empty() {

@@ -30,7 +30,7 @@ use nicforge_run::netns::{LARGEST_FRAME, Sandbox};
 use nicforge_run::xdp::{LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
 use nicforge_target::Target;
 use nicforge_tests::example::for_each;
-use nicforge_tests::{internal, kernel_is_missing, root};
+use nicforge_tests::{internal, kernel_is_missing, root, setting};
 
 /// Candidates the search may look at: enough for plans of several stages.
 const CANDIDATES: u32 = 24;
@@ -221,9 +221,6 @@ fn random_programs_do_the_same_in_two_stages() {
     if skipped() {
         return;
     }
-    let setting = |name: &str, default: u64| {
-        std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
-    };
     let first = setting("NICFORGE_RANDOM_SEED", 0);
     let count = setting("NICFORGE_RANDOM_PROGRAMS", 30);
     let (mut ran, mut seed) = (0, first);
@@ -240,7 +237,7 @@ fn random_programs_do_the_same_in_two_stages() {
 
 /// Cuts the program of a seed and runs it; whether that was possible.
 fn random_program(seed: u64) -> bool {
-    let program = generate_from(&decisions(seed), generate::Options::PORTABLE);
+    let program = generate_from(&decisions(seed), generate::Options::PORTABLE.for_seed(seed));
     let prepared = cut::prepare(&program).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     let takes_packets = |h: &nicforge_ir::HandlerId| {
         let event = &program.events[program.handlers[*h].event];

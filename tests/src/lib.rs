@@ -27,6 +27,11 @@ pub fn soak() -> bool {
     std::env::var_os("NICFORGE_SOAK").is_some()
 }
 
+/// A number that the environment sets, such as how many random programs are tried.
+pub fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+}
+
 /// The part of a list that `make test` is content with: every `every`-th. `make soak` takes all.
 pub fn share<T>(all: impl IntoIterator<Item = T>, every: usize) -> Vec<T> {
     all.into_iter().step_by(if soak() { 1 } else { every }).collect()

@@ -64,6 +64,11 @@ impl Options {
     pub const BYTES: Options = Options { byte_loops: true, ..Options::GROWING };
     /// Arithmetic and aggregates only.
     pub const ARITHMETIC: Options = Options { arithmetic_only: true, ..Options::ALL };
+
+    /// The same for most seeds; the programs of every fifth have loops over bytes too.
+    pub fn for_seed(self, seed: u64) -> Options {
+        Options { byte_loops: seed % 5 == 2, ..self }
+    }
 }
 
 /// Decisions that have not been taken yet.
