@@ -439,3 +439,22 @@ fn what_does_not_fit_is_named() {
         "{cycle}"
     );
 }
+
+/// Which of an event's inserts a full table refused is repeated, not just how many.
+#[test]
+fn refused_inserts_are_told_apart() {
+    if skipped() {
+        return;
+    }
+    let program = internal("full");
+    let event = |i: u64| {
+        let mut frame = vec![0; 60];
+        (0..3).for_each(|at| frame[at] = random(5, 3 * i + at as u64) as u8 % 8);
+        InputEvent { time_ns: i, seed: i, input: Input::Net { port: 0, frame } }
+    };
+    let events: Vec<InputEvent> = (0..200).map(event).collect();
+    let (run, found) = run(&program, &program, &line(&program), &[], &events)
+        .unwrap_or_else(|why| panic!("{}", why.why()));
+    assert!(found.is_empty(), "{:?}", found[0]);
+    assert!(run.refusals.len() > 50, "only {} refused", run.refusals.len());
+}

@@ -492,12 +492,12 @@ extern u64 nf_recorded;
 
 #if NF_MODE == 1 && defined(NF_STAGES)
 /* Which events a full table refused: with several replicas that is the target's choice, which the
- * interpreter repeats. Pairs of the event's number and the table's. */
+ * interpreter repeats. The event's number, the table's, and the digest of the key. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1 << 16);
     __type(key, u32);
-    __type(value, u32[2]);
+    __type(value, u32[3]);
 } nf_refusals SEC(".maps");
 extern u64 nf_refusals_count;
 
@@ -1102,22 +1102,38 @@ NF_INLINE int nf_to_host(void)
 /* The address of a key or value that is an expression. */
 #define NF_ADDR(type, value) (&(type){value})
 
-/* Counts an insert that the table does not take. */
-NF_INLINE bool nf_refuse(u64 *refused)
-{
-    __sync_fetch_and_add(refused, 1);
 #if NF_MODE == 1 && defined(NF_STAGES)
+/* Notes a refused insert of a key of n bytes, which is a constant; of an array it is null. */
+NF_INLINE void nf_note_refusal(u32 table, const void *key, u32 n)
+{
     u32 zero = 0;
+    u32 digest = 2166136261; /* FNV-1a of 32 bits */
+    if (key) {
+#pragma unroll
+        for (u32 i = 0; i < n; i++)
+            digest = (digest ^ ((const u8 *)key)[i]) * 16777619;
+    }
     u32 at = __sync_fetch_and_add(&nf_refusals_count, 1);
     u32 *entry = bpf_map_lookup_elem(&nf_refusals, &at);
     u32 *current = bpf_map_lookup_elem(&nf_current, &zero);
     if (entry && current) {
         entry[0] = *current;
-        entry[1] = refused - nf_refused;
+        entry[1] = table;
+        entry[2] = digest;
     }
+}
+#else
+#define nf_note_refusal(table, key, n) ((void)(key), (void)(n))
 #endif
+
+/* Counts an insert that the table does not take. */
+NF_INLINE bool nf_refuse_key(u64 *refused, const void *key, u32 n)
+{
+    __sync_fetch_and_add(refused, 1);
+    nf_note_refusal(refused - nf_refused, key, n);
     return false;
 }
+#define nf_refuse(refused) nf_refuse_key(refused, 0, 0)
 
 /* n is a constant. */
 NF_INLINE bool nf_masked_equal(const void *key, const void *want, const void *mask, u32 n)
@@ -1140,28 +1156,33 @@ NF_INLINE bool nf_masked_equal(const void *key, const void *want, const void *ma
     return !differ;
 }
 
-NF_INLINE bool nf_map_update(void *map, const void *key, const void *value, u64 *refused)
+/* Of the maps behind these the compiler knows the type of keys. */
+#define nf_map_update(map, ...) nf_update(map, sizeof(*(map)->key), __VA_ARGS__)
+#define nf_map_create(map, ...) nf_create(map, sizeof(*(map)->key), __VA_ARGS__)
+#define nf_map_entry(map, ...) nf_entry(map, sizeof(*(map)->key), __VA_ARGS__)
+
+NF_INLINE bool nf_update(void *map, u32 n, const void *key, const void *value, u64 *refused)
 {
     if (bpf_map_update_elem(map, key, value, BPF_ANY) == 0)
         return true;
-    return nf_refuse(refused);
+    return nf_refuse_key(refused, key, n);
 }
 
 /* Makes an entry of a key that has none; null if the table is full. */
-NF_INLINE void *nf_map_create(void *map, const void *key, const void *zero, u64 *refused)
+NF_INLINE void *nf_create(void *map, u32 n, const void *key, const void *zero, u64 *refused)
 {
     bpf_map_update_elem(map, key, zero, BPF_NOEXIST);
     void *entry = bpf_map_lookup_elem(map, key);
     if (!entry)
-        nf_refuse(refused);
+        nf_refuse_key(refused, key, n);
     return entry;
 }
 
 /* The entry of key, made from zero if it was absent; null if the table is full. */
-NF_INLINE void *nf_map_entry(void *map, const void *key, const void *zero, u64 *refused)
+NF_INLINE void *nf_entry(void *map, u32 n, const void *key, const void *zero, u64 *refused)
 {
     void *entry = bpf_map_lookup_elem(map, key);
-    return entry ? entry : nf_map_create(map, key, zero, refused);
+    return entry ? entry : nf_create(map, n, key, zero, refused);
 }
 
 /* ---- Byte strings of table entries: capacity is a constant, the array has slack behind it

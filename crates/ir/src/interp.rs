@@ -211,7 +211,14 @@ impl<'p> Interp<'p> {
             let times = refused.iter().filter(|table| table.index() == at).count();
             store.refusing = Some(times as u32);
             store.accepting = 0;
+            store.refused_keys.clear();
         }
+    }
+
+    /// Beside those of [`Interp::refuse_next`], insertions of these keys into a table are refused,
+    /// each once. Keys are told by a digest: FNV-1a of 32 bits.
+    pub fn refuse_keys(&mut self, table: TableId, digests: Vec<u32>) {
+        self.state.tables[table.index()].refused_keys = digests;
     }
 
     /// Lets so many insertions of a new key into a table happen first, behind which those of

@@ -29,6 +29,12 @@ pub enum Inserted {
     Full,
 }
 
+/// A number by which a key is known: FNV-1a of 32 bits.
+fn key_digest(key: &[u8]) -> u32 {
+    key.iter()
+        .fold(2_166_136_261, |digest, byte| (digest ^ u32::from(*byte)).wrapping_mul(16_777_619))
+}
+
 #[derive(Clone, Debug)]
 struct TernaryRow {
     key: Vec<u8>,
@@ -54,6 +60,8 @@ pub struct Store {
     pub refusing: Option<u32>,
     /// How many there are in front of these that are not.
     pub accepting: u32,
+    /// Digests of keys that are refused beside these, each once.
+    pub refused_keys: Vec<u32>,
     /// Of an LRU table: new keys and those whose places they take next, instead of what the
     /// capacity says.
     pub evicting: Option<VecDeque<(Vec<u8>, Vec<u8>)>>,
@@ -72,6 +80,7 @@ impl Store {
             rows: Vec::new(),
             refusing: None,
             accepting: 0,
+            refused_keys: Vec::new(),
             evicting: None,
         }
     }
@@ -147,6 +156,11 @@ impl Store {
         }
         let mut evicted = None;
         if let (TableKind::Hash, Some(left)) = (self.kind, &mut self.refusing) {
+            let digest = key_digest(key);
+            if let Some(at) = self.refused_keys.iter().position(|refused| *refused == digest) {
+                self.refused_keys.swap_remove(at);
+                return Inserted::Full;
+            }
             if self.accepting > 0 {
                 self.accepting -= 1;
             } else if *left > 0 {

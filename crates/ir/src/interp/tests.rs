@@ -225,6 +225,29 @@ fn a_hash_table_refuses_when_full() {
 }
 
 #[test]
+fn refused_keys_are_those_that_are_named() {
+    let body = "%ok: u1, %k: u32 = extract %pkt %ok2: u1, %l: u32 = extract %pkt %z: conn = zero
+        %u: u1 = update conns[%k], %z %v: u1 = update conns[%l], %z log \"{} {}\"(%u, %v)
+        drop %pkt, \"no\" return";
+    let program = program(body);
+    let mut interp = Interp::new(&program);
+    let conns = program.table_named("conns").unwrap();
+    let mut seen = |refused: Vec<u32>, keys: [u8; 2]| {
+        interp.refuse_next(&[]);
+        interp.refuse_keys(conns, refused);
+        match &interp.run(&net(&[keys[0], 0, 0, 0, keys[1], 0, 0, 0])).unwrap()[0] {
+            Output::Log { text } => text.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    // FNV-1a of 32 bits of [2, 0, 0, 0].
+    let two = 0xebee_7337;
+    assert_eq!(seen(vec![two], [1, 2]), "1 0");
+    assert_eq!(seen(vec![two], [2, 2]), "0 1", "each once");
+    assert_eq!(seen(Vec::new(), [3, 4]), "1 1", "whatever the capacity");
+}
+
+#[test]
 fn lru_evicts_what_was_not_used_for_longest() {
     let body =
         "%ok: u1, %k: u32 = extract %pkt %h: u1, %v: u32 = lookup recent[%k] %u: u1 = update recent[%k], %k

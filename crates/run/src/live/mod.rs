@@ -511,10 +511,9 @@ impl<'a> Run<'a> {
             Some(events) => LiveOutputs::PerEvent(events),
             None => LiveOutputs::Streams(self.streams),
         };
-        let refusals = loaded.read_refusals(self.refusals_before)?.into_iter();
-        let refusals =
-            refusals.map(|(event, table)| ((event - self.recorded_before) as usize, table));
-        Ok(LiveRun { seen, outputs, refusals: refusals.collect(), report: self.report })
+        let mut refusals = loaded.read_refusals(self.refusals_before)?;
+        refusals.iter_mut().for_each(|refusal| refusal.event -= self.recorded_before);
+        Ok(LiveRun { seen, outputs, refusals, report: self.report })
     }
 }
 

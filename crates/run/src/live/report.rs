@@ -3,7 +3,7 @@
 use nicforge_ir::{InputEvent, Output, ReasonId, TableId};
 
 use crate::fault::Fault;
-use crate::xdp::XdpError;
+use crate::xdp::{Refusal, XdpError};
 
 /// Ports that are counted one by one; packets copied to others are no port's.
 const MOST_PORTS: usize = 256;
@@ -17,7 +17,7 @@ pub struct LiveRun {
     pub outputs: LiveOutputs,
     /// Inserts that full tables refused, by index of the event; of recorded runs of planned
     /// programs, where it is the target's choice.
-    pub refusals: Vec<(usize, TableId)>,
+    pub refusals: Vec<Refusal>,
     pub report: LiveReport,
 }
 

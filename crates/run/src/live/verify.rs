@@ -7,7 +7,7 @@
 //! recorded it and the interpreter repeats it. A table's first refusal must come when it is full
 //! but for what is in flight.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use nicforge_ir::{
     Entry, Interp, Output, Program, ReasonId, TableBackend, TableId, TableKind, Verified,
@@ -16,7 +16,7 @@ use nicforge_ir::{
 use super::LARGEST_WINDOW;
 use super::report::{LiveError, LiveOutputs, LiveRun, Streams};
 use crate::control;
-use crate::xdp::{Tables, XdpError};
+use crate::xdp::{Refusal, Tables, XdpError};
 
 /// Where a run differs from the interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,21 +67,21 @@ pub fn differences(
     if let Err(error) = control::apply(&mut interp, entries) {
         return Ok(vec![problem(0, error.to_string())]);
     }
-    let mut refused: Vec<Vec<TableId>> = vec![Vec::new(); run.seen.len()];
-    for (event, table) in &run.refusals {
-        if let Some(list) = refused.get_mut(*event) {
-            list.push(*table);
+    let mut refused: Vec<Vec<Refusal>> = vec![Vec::new(); run.seen.len()];
+    for refusal in &run.refusals {
+        if let Some(list) = refused.get_mut(refusal.event as usize) {
+            list.push(*refusal);
         }
     }
     let mut first_refusals = HashSet::new();
     let mut expected = Vec::new();
     for (i, event) in run.seen.iter().enumerate() {
-        interp.refuse_next(&refused[i]);
+        repeat(&mut interp, &refused[i]);
         match interp.run(event) {
             Ok(outputs) => expected.push(outputs),
             Err(error) => return Ok(vec![problem(i, error.to_string())]),
         }
-        for table in &refused[i] {
+        for Refusal { table, .. } in &refused[i] {
             let data = &program.tables[*table];
             if data.kind != TableKind::Hash || !first_refusals.insert(*table) {
                 continue;
@@ -124,6 +124,17 @@ pub fn differences(
         }
     }
     Ok(found)
+}
+
+/// Lets the next event refuse what was refused.
+fn repeat(interp: &mut Interp, refused: &[Refusal]) {
+    let first = refused.iter().filter(|refusal| refusal.key.is_none());
+    interp.refuse_next(&first.map(|refusal| refusal.table).collect::<Vec<_>>());
+    let tables: BTreeSet<TableId> = refused.iter().map(|refusal| refusal.table).collect();
+    for table in tables {
+        let here = refused.iter().filter(|refusal| refusal.table == table);
+        interp.refuse_keys(table, here.filter_map(|refusal| refusal.key).collect());
+    }
 }
 
 /// Frames by event, and their order.

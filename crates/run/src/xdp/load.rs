@@ -171,6 +171,17 @@ fn explain(error: io::Error, messages: &str) -> XdpError {
     XdpError::kernel(format!("load the program ({})", said.trim_start_matches("libbpf: ")), error)
 }
 
+/// An insert that a full table refused.
+#[derive(Clone, Copy, Debug)]
+pub struct Refusal {
+    /// Counted from the first event that was recorded.
+    pub event: u64,
+    pub table: TableId,
+    /// Digest of the key, as [`nicforge_ir::Interp::refuse_keys`] takes it; none of stages in the
+    /// process, of which the first inserts of the event are meant.
+    pub key: Option<u32>,
+}
+
 impl Loaded {
     /// Loads `object`, which was compiled from `artifact.source` of `program`.
     ///
@@ -423,11 +434,11 @@ impl Loaded {
 
     /// Which events, counted from the first one recorded, each table refused since entry `from`;
     /// kept for planned programs in mode [`Mode::Record`].
-    pub(crate) fn read_refusals(&self, from: u64) -> Result<Vec<(u64, TableId)>, XdpError> {
+    pub(crate) fn read_refusals(&self, from: u64) -> Result<Vec<Refusal>, XdpError> {
         let inside =
             self.process.as_ref().map(|process| process.shared.take_refusals()).unwrap_or_default();
-        let mut list: Vec<(u64, TableId)> =
-            inside.into_iter().map(|(number, table)| (u64::from(number), table)).collect();
+        let in_process = |(number, table)| Refusal { event: u64::from(number), table, key: None };
+        let mut list: Vec<Refusal> = inside.into_iter().map(in_process).collect();
         let count = self.refusals();
         let Some(map) = self.map_named("nf_refusals").filter(|_| count > from) else {
             return Ok(list);
@@ -445,9 +456,10 @@ impl Loaded {
             let value = map.lookup(&(at as u32).to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
             let word =
                 |at: usize| Some(u32::from_ne_bytes(value.get(at..at + 4)?.try_into().ok()?));
-            Some((u64::from(word(0)?), TableId::from_u32(word(4)?)))
+            let table = TableId::from_u32(word(4)?);
+            Some(Refusal { event: u64::from(word(0)?), table, key: Some(word(8)?) })
         };
-        let contract = || XdpError::Contract("`nf_refusals` is not u32[2]".to_string());
+        let contract = || XdpError::Contract("`nf_refusals` is not u32[3]".to_string());
         for at in from..count {
             list.push(entry(at).ok_or_else(contract)?);
         }

@@ -24,7 +24,7 @@ pub use attach::{Attached, attach};
 pub use cost::{RunCount, RunStats};
 pub use error::XdpError;
 pub(crate) use globals::Globals;
-pub use load::{LoadOptions, Loaded, MAX_PORTS, refusal};
+pub use load::{LoadOptions, Loaded, MAX_PORTS, Refusal, refusal};
 pub(crate) use load::{load as load_object, open as open_object, takes};
 pub use messages::Message;
 pub use original::{Loader, Original, Ran};
