@@ -1101,6 +1101,8 @@ NF_INLINE int nf_to_host(void)
 
 /* The address of a key or value that is an expression. */
 #define NF_ADDR(type, value) (&(type){value})
+/* The same where it is kept in a place beside the stack. */
+#define NF_KEEP(place, value) ((place) = (value), &(place))
 
 #if NF_MODE == 1 && defined(NF_STAGES)
 /* Notes a refused insert of a key of n bytes, which is a constant; of an array it is null. */

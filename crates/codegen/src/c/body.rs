@@ -4,8 +4,10 @@
 //! that a dialect can still append to the end of an arm once it has seen the other one
 //! ([`Dialect::join`]).
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
+use std::rc::Rc;
 
 use nicforge_ir::{BlockId, Body, Class, ConstId, InstId, Op, Program, Proj, Span, Type, ValueId};
 
@@ -102,6 +104,9 @@ pub enum LineStyle {
     Comments,
 }
 
+/// Members of a struct that expressions need, with their types.
+pub type Kept = Rc<RefCell<Vec<(String, Type)>>>;
+
 /// Prints one body.
 pub struct Emitter<'a, D: Dialect> {
     pub program: &'a Program,
@@ -117,6 +122,9 @@ pub struct Emitter<'a, D: Dialect> {
     pub far: Option<u32>,
     /// Numbers in loops are hidden from who checks the code, see `Dialect::trip_starts`.
     pub forgets: bool,
+    /// Where expressions lie whose address is taken, if not in a temporary of C: what leads to
+    /// members of a struct, and those that were needed.
+    pub kept: Option<(&'static str, Kept)>,
     /// Values that some op of the body uses; passes leave unused ops behind in the arenas, which do
     /// not count.
     used: HashSet<ValueId>,
@@ -153,6 +161,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
             lines,
             far: None,
             forgets: false,
+            kept: None,
             out: String::new(),
             indent: 1,
             last_line: None,
@@ -552,11 +561,17 @@ impl<'a, D: Dialect> Emitter<'a, D> {
 
     /// The address of a value: of its variable, or of a temporary.
     pub fn address(&self, value: ValueId) -> String {
-        if self.vars.is_inline(value) {
-            format!("NF_ADDR({}, {})", self.types.name(self.body.ty(value)), self.text(value))
-        } else {
-            format!("&{}", self.vars.name(value))
+        if !self.vars.is_inline(value) {
+            return format!("&{}", self.vars.name(value));
         }
+        let ty = self.body.ty(value);
+        let Some((prefix, kept)) = &self.kept else {
+            return format!("NF_ADDR({}, {})", self.types.name(ty), self.text(value));
+        };
+        let name = format!("nf_at{}", kept.borrow().len());
+        let text = format!("NF_KEEP({prefix}{name}, {})", self.text(value));
+        kept.borrow_mut().push((name, ty));
+        text
     }
 
     pub(super) fn capture<T>(

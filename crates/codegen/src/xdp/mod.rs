@@ -19,7 +19,7 @@ use nicforge_ir::{
 use crate::artifact::{
     LogFormat, XdpArtifact, XdpBuf, XdpMapShape, XdpProgram, XdpSource, XdpTable,
 };
-use crate::c::body::Unsupported;
+use crate::c::body::{Kept, Unsupported};
 use crate::c::globals::{self, clock_use};
 use crate::c::names::Names;
 use crate::c::types::CTypes;
@@ -469,13 +469,16 @@ impl<'a> Generator<'a> {
             state.clone(),
             self.lines,
         );
-        let framed = match self.form {
+        let mut framed = match self.form {
             Writing::Plain => Vec::new(),
             form => emitter.vars.move_out(body, FRAME, form == Writing::Forgetful),
         };
         emitter.far = (self.form != Writing::Plain).then_some(FAR);
         emitter.forgets = self.form == Writing::Forgetful;
+        let kept = Kept::default();
+        emitter.kept = emitter.forgets.then(|| (FRAME, Kept::clone(&kept)));
         let (text, dialect) = emitter.run()?;
+        framed.append(&mut kept.borrow_mut());
         shared.logs = dialect.target.logs.clone();
         shared.handovers = dialect.target.handovers.clone();
         let mut out = self.frame(name, &framed);

@@ -50,6 +50,7 @@ struct nf_frame_nf_net_recv {
     bool hit NF_LOCAL;
     struct t_odd flow NF_LOCAL;
     bool stored NF_LOCAL;
+    u32 nf_at0 NF_LOCAL;
 };
 
 struct {
@@ -82,7 +83,7 @@ int nf_net_recv(struct xdp_md *ctx)
         flows_entry = nf_map_create(&flows, &nf_frame->key, &(struct nf_entry_flows){0}, &nf_refused[0]);
     if (flows_entry)
         __sync_fetch_and_add(((u32 *)(void *)&flows_entry->value.packets), 1u);
-    struct nf_entry_sizes *sizes_entry = bpf_map_lookup_elem(&sizes, NF_ADDR(u32, 1u));
+    struct nf_entry_sizes *sizes_entry = bpf_map_lookup_elem(&sizes, NF_KEEP(nf_frame->nf_at0, 1u));
     if (!sizes_entry)
         return XDP_ABORTED;
     NF_ATOMIC_UPDATE(((u32 *)(void *)&sizes_entry->value.last), 1u, >);

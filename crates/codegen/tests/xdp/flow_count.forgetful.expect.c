@@ -82,6 +82,7 @@ struct nf_frame_nf_net_recv {
     struct t_mac smac NF_LOCAL;
     struct t_mac dmac NF_LOCAL;
     u32 port NF_LOCAL;
+    u32 nf_at0 NF_LOCAL;
 };
 
 struct {
@@ -138,7 +139,7 @@ int nf_net_recv(struct xdp_md *ctx)
     } else {
         (void)(nf_map_update(&flows, &nf_frame->src, &nf_frame->s, &nf_refused[0]));
     }
-    u64 *total_entry = bpf_map_lookup_elem(&total, NF_ADDR(u32, 2u));
+    u64 *total_entry = bpf_map_lookup_elem(&total, NF_KEEP(nf_frame->nf_at0, 2u));
     if (!total_entry)
         return XDP_ABORTED;
     *((u64 *)(void *)&(*total_entry)) += 1ull;
