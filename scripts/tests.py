@@ -5,8 +5,9 @@
 RUST.json is what `cargo test --no-run --message-format=json` printed. Each test program, and each
 command, is one job. Its output goes to LOGS/NAME.log and is shown only if it fails.
 
-A job that takes longer than $NICFORGE_JOB_MINUTES (40 if not set) is ended with all that it
-started, and fails: its log says which tests had not ended and what was running then.
+A job that prints nothing for $NICFORGE_JOB_MINUTES (40 if not set), so that no test of it ends, is
+ended with all that it started, and fails: its log says which tests had not ended and what was
+running then.
 
 With --passed, jobs that FILE names are left out, and those that pass are added to it.
 """
@@ -40,7 +41,7 @@ RUST = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignore
 PYTEST = re.compile(r"^(?=.*\d+ (?:passed|failed|skipped))(?:=+ )?(.*) in [\d.]+s", re.M)
 
 
-# Far above what any job takes on a busy machine, and below what CI waits for all of them.
+# Far above what any test takes on a busy machine, and below what CI waits for all of them.
 LIMIT = 60 * float(os.environ.get("NICFORGE_JOB_MINUTES", "40"))
 
 
@@ -55,7 +56,9 @@ def kill(process, out):
     for _ in range(2):
         family |= {row[0] for row in rows if row[1] in family or row[2] in family}
     running = [" ".join(row) for row in rows if row[0] in family]
-    text = f"\nended after {LIMIT / 60:.0f} minutes; was running:\n" + "\n".join(running) + "\n"
+    text = (
+        f"\nended, silent for {LIMIT / 60:.0f} minutes; was running:\n" + "\n".join(running) + "\n"
+    )
     out.write(text.encode())
     out.flush()
     for pid in family:
@@ -63,6 +66,18 @@ def kill(process, out):
             os.kill(int(pid), signal.SIGKILL)
         except ProcessLookupError:
             pass
+
+
+def watch(process, out, ended):
+    """Ends a job once its output has not grown for so long."""
+    size, since = -1, 0.0
+    while not ended.wait(5):
+        now, grown = time.monotonic(), os.fstat(out.fileno()).st_size
+        if grown != size:
+            size, since = grown, now
+        elif now - since > LIMIT:
+            kill(process, out)
+            return
 
 
 class Job:
@@ -86,12 +101,13 @@ class Job:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-            late = threading.Timer(LIMIT, kill, (process, out))
-            late.start()
+            ended = threading.Event()
+            watching = threading.Thread(target=watch, args=(process, out, ended))
+            watching.start()
             # Of what the job started, only what it waited for is counted.
             _, status, used = os.wait4(process.pid, 0)
-            late.cancel()
-            late.join()
+            ended.set()
+            watching.join()
             process.returncode = os.waitstatus_to_exitcode(status)
         self.seconds = time.monotonic() - start
         self.cpu = used.ru_utime + used.ru_stime
