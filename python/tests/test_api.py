@@ -113,7 +113,15 @@ def test_a_run_says_what_became_of_each_packet(small, capture):
         run.table("none")
 
 
-def test_ctrl_c_ends_long_work_and_leaves_the_module_usable(small):
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C raises, also where whoever started the tests ignores it, as shells do behind `&`."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_ends_long_work_and_leaves_the_module_usable(ctrl_c):
     plan = nicforge.load(ROOT / "examples/firewall").plan("bluefield2")
     begun = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     begun.start()
