@@ -93,6 +93,9 @@ module nf_egress #(
   localparam integer HW = $clog2(64 * HL + 1);
   localparam integer ROOM = 16;
 
+  // The number of `c_kind` for a packet to the host side (runtime/common/nf_abi.h).
+  localparam logic [7:0] HOST_PACKET = 8'd2;
+
   // ---- a command, and what follows from it for all its beats
   // ----------------------------------------------
   logic taken, n_valid, to_host, n_silent, n_free, n_prime, n_one_line, n_any, first;
@@ -116,7 +119,7 @@ module nf_egress #(
   logic [5:0] i_shift;
   logic signed [16:0] i_source, i_up, i_up_beside;
   assign c_hdr_low = 64'(c_hdr);
-  assign i_beside = c_host && c_kind == 8'd2 && c_hlen <= 16'd8 && c_rest != 16'd0;
+  assign i_beside = c_host && c_kind == HOST_PACKET && c_hlen <= 16'd8 && c_rest != 16'd0;
   assign i_hlen = i_beside ? 16'd0 : c_hlen;
   assign i_total = i_beside ? c_rest : c_hlen + c_rest;
   assign i_end = c_from + c_rest - 16'd1;
@@ -133,7 +136,7 @@ module nf_egress #(
       logic few;
       assign both = c_hlen + c_rest;
       assign few = c_hlen[15:4] == 12'd0 && (!c_hlen[3] || c_hlen[2:0] == 3'd0);
-      assign i_one_beat = few && c_host && c_kind == 8'd2 && c_rest != 16'd0
+      assign i_one_beat = few && c_host && c_kind == HOST_PACKET && c_rest != 16'd0
           ? c_rest[15:6] == 10'd0 || c_rest == 16'd64
           : both[15:6] == 10'd0 || both == 16'd64;
     end else begin : g_one_beat

@@ -91,7 +91,7 @@ fn replay(files: &[(PathBuf, Vec<u8>)], target: impl Fn(&[u8])) {
 fn air() {
     let mut files = corpus("../crates/ir/src/text", &["air"]);
     files.extend(corpus("../crates/passes/tests/fixtures", &["air"]));
-    replay(&files, nicforge_ir::text::fuzz);
+    replay(&files, nicforge_ir::fuzz::text);
 }
 
 #[test]

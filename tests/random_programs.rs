@@ -13,7 +13,8 @@ use nicforge_ir::generate::{Options, decisions, events, generate_from, shrink};
 use nicforge_ir::text::{PrintOptions, print};
 use nicforge_ir::{Input, InputEvent, Interp, Output, TableBackend};
 use nicforge_passes::PassManager;
-use nicforge_run::compile::{CompileError, Mode, compile_bpf};
+use nicforge_run::compile::{CompileError, Mode};
+use nicforge_run::xdp::compile_bpf;
 use nicforge_run::xdp::{LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
 use nicforge_tests::{kernel_is_missing, root, setting};
 

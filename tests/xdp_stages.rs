@@ -20,13 +20,14 @@ use nicforge_planner::instance::Config;
 use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{self, Found, Limits};
 use nicforge_planner::{assemble, cut};
-use nicforge_run::compile::{CompileError, Mode, compile_bpf};
+use nicforge_run::compile::{CompileError, Mode};
 use nicforge_run::control;
 use nicforge_run::live::{
     Difference, LARGEST_WINDOW, LiveOptions, LiveOutputs, LiveRun, Session, StageReport,
     differences,
 };
 use nicforge_run::netns::{LARGEST_FRAME, Sandbox};
+use nicforge_run::xdp::compile_bpf;
 use nicforge_run::xdp::{LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
 use nicforge_target::Target;
 use nicforge_tests::example::for_each;

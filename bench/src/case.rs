@@ -6,8 +6,9 @@ use nicforge_codegen::{LineStyle, XdpArtifact, xdp};
 use nicforge_ir::verify::{Verified, verify};
 use nicforge_ir::{Entry, Input, InputEvent, Program, TableId};
 use nicforge_passes::PassManager;
-use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_run::compile::Mode;
 use nicforge_run::pcap::{self, SourceKind};
+use nicforge_run::xdp::compile_bpf;
 use nicforge_run::xdp::{LARGEST_TEST_FRAME, LoadOptions, Loaded, SMALLEST_FRAME};
 use nicforge_run::{control, xdp::XdpError};
 

@@ -39,7 +39,8 @@ pub fn build_by_hand(name: &str, dir: &Path) -> Result<PathBuf, Failure> {
     clang.args(["-std=gnu11", "-O3", "-fno-strict-aliasing", "-o"]).arg(&app);
     clang.arg(folder.join(format!("{name}.c")));
     if name == "tables" {
-        clang.arg("-I").arg(&host).arg(host.join("nf_tables.c"));
+        let common = root().join("runtime/common");
+        clang.arg("-I").arg(&host).arg("-I").arg(common).arg(host.join("nf_tables.c"));
     }
     let ran = clang.args(pkg_config()?).output().map_err(at("clang-19"))?;
     if ran.status.success() {

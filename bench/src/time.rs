@@ -15,7 +15,8 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, ProgramInput};
-use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_run::compile::Mode;
+use nicforge_run::xdp::compile_bpf;
 
 use crate::case::{Author, Case};
 use crate::{Failure, at};

@@ -8,17 +8,7 @@
 
 #include <stdlib.h>
 
-/* Kinds of records in the output log. */
-enum {
-    NF_OUT_SEND = 1,
-    NF_OUT_STACK,
-    NF_OUT_HOST,
-    NF_OUT_MSG,
-    NF_OUT_DMA,
-    NF_OUT_DROP,
-    NF_OUT_LOG,
-    NF_OUT_TX
-};
+#include "nf_abi.h"
 
 /* Bytes that grow; what does not fit in memory is counted. */
 struct nf_bytes {

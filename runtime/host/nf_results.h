@@ -7,7 +7,7 @@
 #ifndef NF_RESULTS_H
 #define NF_RESULTS_H
 
-enum { NF_IN_PACKET, NF_IN_MESSAGE, NF_IN_TICK };
+#include "nf_abi.h"
 
 /* In front of an input event's bytes; little-endian, without padding. */
 struct nf_event_head {

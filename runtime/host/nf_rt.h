@@ -263,37 +263,10 @@ NF_INLINE u32 nf_frame_length(const u8 *data, const u8 *end) { return (u32)(end 
 /* The longest frame there is, as everywhere in Nicforge. */
 #define NF_MAX_FRAME 65535
 
-/* ---- Integers where C leaves the result undefined
- * -------------------------------------------------------- */
-
-NF_INLINE u64 nf_udiv(u64 a, u64 b) { return b ? a / b : 0; }
-NF_INLINE u64 nf_urem(u64 a, u64 b) { return b ? a % b : a; }
-/* In unsigned numbers, where the smallest number over -1 is no overflow. */
-NF_INLINE s64 nf_sdiv(s64 a, s64 b)
-{
-    u64 q = nf_udiv(a < 0 ? -(u64)a : (u64)a, b < 0 ? -(u64)b : (u64)b);
-    return (a < 0) != (b < 0) ? -(s64)q : (s64)q;
-}
-NF_INLINE s64 nf_srem(s64 a, s64 b)
-{
-    u64 r = nf_urem(a < 0 ? -(u64)a : (u64)a, b < 0 ? -(u64)b : (u64)b);
-    return a < 0 ? -(s64)r : (s64)r;
-}
-NF_INLINE u64 nf_shl(u64 a, u64 by, u32 bits) { return by < bits ? a << by : 0; }
-NF_INLINE u64 nf_shr(u64 a, u64 by, u32 bits) { return by < bits ? a >> by : 0; }
-NF_INLINE s64 nf_sar(s64 a, u64 by, u32 bits) { return a >> (by < bits ? by : bits - 1); }
+#include "nf_math.h"
 
 /* ---- Checksums and hashes
  * -------------------------------------------------------------------------------- */
-
-NF_INLINE u32 nf_fold(u64 sum)
-{
-    sum = (sum & 0xffffffff) + (sum >> 32);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    return (u32)sum;
-}
 
 /* Ones-complement sum of n bytes in network order, added to sum (RFC 1071): words are added as they
  * lie in memory and swapped once at the end. */
@@ -366,24 +339,12 @@ NF_INLINE u32 nf_hash_bytes(u32 seed, const void *bytes, u32 n)
     for (u32 i = 0; i < n; i++)
         crc = crc >> 8 ^ nf_crc32c[(u8)(crc ^ p[i])];
 #endif
-    u32 h = ~crc ^ seed;
-    h = (h ^ h >> 16) * 0x85ebca6b;
-    h = (h ^ h >> 13) * 0xc2b2ae35;
-    return h ^ h >> 16;
+    return nf_finish_hash(~crc ^ seed);
 }
 
 NF_INLINE u32 nf_hash_int(u32 seed, const void *bytes, u32 n)
 {
     return nf_hash_bytes(seed, bytes, n);
-}
-
-/* See ir::io::random. */
-NF_INLINE u32 nf_random_at(u64 seed, u64 n)
-{
-    u64 z = seed + (n + 1) * 0x9e3779b97f4a7c15ull;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-    return (u32)((z ^ z >> 31) >> 32);
 }
 
 /* ---- Packets

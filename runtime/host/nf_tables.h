@@ -26,7 +26,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum nf_table_kind { NF_HASH, NF_ARRAY, NF_LRU, NF_LPM, NF_TERNARY };
+#include "nf_abi.h"
 
 #define NF_NONE UINT32_MAX
 /* Functions whose sizes are constants where handlers call them: as calls, hashing and comparing

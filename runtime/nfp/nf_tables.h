@@ -23,9 +23,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "nf_abi.h"
 #include "nfp_chip.h"
 
-enum nf_table_kind { NF_HASH, NF_ARRAY, NF_LRU, NF_LPM, NF_TERNARY };
 enum nf_memory { NF_IN_CAM, NF_IN_CLS, NF_IN_CTM, NF_IN_IMEM, NF_IN_EMEM, NF_IN_LMEM };
 
 #define NF_NONE UINT32_MAX

@@ -18,17 +18,6 @@
 /* Events that handlers of one stage send each other for one input event. */
 #define NF_LOCAL_EVENTS (NF_SENDS_ITSELF ? 16 : 1)
 
-/* Kinds of outputs. */
-enum {
-    NF_OUT_SEND = 1,
-    NF_OUT_STACK,
-    NF_OUT_HOST,
-    NF_OUT_MSG,
-    NF_OUT_DMA,
-    NF_OUT_DROP,
-    NF_OUT_LOG
-};
-
 struct nf_local_event {
     u32 event;
     u8 params[NF_PARAM_BYTES] __attribute__((aligned(8)));

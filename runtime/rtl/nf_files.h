@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "nf_abi.h"
+
 /* Ends the driver with a message for whoever started it. */
 [[noreturn]] inline void fail(const std::string &why)
 {
@@ -118,7 +120,6 @@ struct Table {
     /* Where an event changes several entries in turn: cycles from the first change to the last. */
     uint32_t span;
 };
-enum Kind { HASH = 0, ARRAY = 1, LRU = 2, LPM = 3, TERNARY = 4 };
 
 /* What a design is like: its tables and the number of its counters. */
 struct Shape {

@@ -49,9 +49,9 @@ class Tables
         const Table &table = tables[number];
         bool strings = table.extra && random.next() % 2;
         design.write(0x1c, strings ? random.next() % (table.capacity * table.lines) : 0);
-        uint32_t key = table.kind == ARRAY ? random.next() % table.capacity : random.next();
+        uint32_t key = table.kind == NF_ARRAY ? random.next() % table.capacity : random.next();
         design.write(0x400, key);
-        design.write(0x20, table.kind == LPM ? random.next() % (8 * table.key + 1) : 0);
+        design.write(0x20, table.kind == NF_LPM ? random.next() % (8 * table.key + 1) : 0);
         design.command(number, strings ? READ_BYTES : PEEK);
     }
 
@@ -173,13 +173,13 @@ class Tables
             detail = asked->detail;
             key.assign(asked->key, asked->key + table.key);
             mask.assign(asked->mask, asked->mask + table.key);
-        } else if (table.kind == ARRAY && zero) {
+        } else if (table.kind == NF_ARRAY && zero) {
             return;
         } else {
             design.read_bytes(0x400, key.data(), table.key);
-            if (table.kind == LPM || table.kind == TERNARY)
+            if (table.kind == NF_LPM || table.kind == NF_TERNARY)
                 detail = design.read(0x20);
-            if (table.kind == TERNARY)
+            if (table.kind == NF_TERNARY)
                 design.read_bytes(0x800, mask.data(), table.key);
         }
         out.u32(number);

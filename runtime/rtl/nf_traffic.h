@@ -22,15 +22,16 @@ struct Record {
     uint64_t data;
     uint64_t cycle;
 };
+/* Kinds of records. */
 enum Kinds {
-    SEND = 8,
-    STACK = 9,
-    HOST_PACKET = 10,
-    HOST_MESSAGE = 11,
-    DMA = 12,
-    LOG = 13,
-    DROP = 14,
-    END = 15,
+    SEND = 8 + NF_LEFT_SEND,
+    STACK = 8 + NF_LEFT_STACK,
+    HOST_PACKET = 8 + NF_LEFT_HOST_PACKET,
+    HOST_MESSAGE = 8 + NF_LEFT_HOST_MESSAGE,
+    DMA = 8 + NF_LEFT_DMA_WRITE,
+    LOG = 8 + NF_LEFT_LOG,
+    DROP = 8 + NF_LEFT_DROP,
+    END = 8 + NF_LEFT_END,
     LAST = 16
 };
 

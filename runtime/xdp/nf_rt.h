@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <bpf/bpf_helpers.h>
 
+#include "../common/nf_abi.h"
+
 #ifndef NF_MODE
 #define NF_MODE 0
 #endif
@@ -66,8 +68,6 @@ struct nf_event {
     u32 out;
     u32 reason;
 };
-
-enum { NF_OUT_NONE, NF_OUT_SEND, NF_OUT_STACK, NF_OUT_DROP, NF_OUT_HOST, NF_OUT_FAILED };
 
 extern const volatile struct nf_config nf_config;
 extern struct nf_event nf_event;
@@ -358,37 +358,10 @@ NF_INLINE bool nf_store_run(struct xdp_md *ctx, u64 off, const void *from, u64 n
     return n <= most && off < 0x10000 && bpf_xdp_store_bytes(ctx, off, (void *)from, n) == 0;
 }
 
-/* ---- Integers where C leaves the result undefined
- * -------------------------------------------------------- */
-
-NF_INLINE u64 nf_udiv(u64 a, u64 b) { return b ? a / b : 0; }
-NF_INLINE u64 nf_urem(u64 a, u64 b) { return b ? a % b : a; }
-/* BPF before version 4 divides unsigned numbers only. */
-NF_INLINE s64 nf_sdiv(s64 a, s64 b)
-{
-    u64 q = nf_udiv(a < 0 ? -(u64)a : (u64)a, b < 0 ? -(u64)b : (u64)b);
-    return (a < 0) != (b < 0) ? -(s64)q : (s64)q;
-}
-NF_INLINE s64 nf_srem(s64 a, s64 b)
-{
-    u64 r = nf_urem(a < 0 ? -(u64)a : (u64)a, b < 0 ? -(u64)b : (u64)b);
-    return a < 0 ? -(s64)r : (s64)r;
-}
-NF_INLINE u64 nf_shl(u64 a, u64 by, u32 bits) { return by < bits ? a << by : 0; }
-NF_INLINE u64 nf_shr(u64 a, u64 by, u32 bits) { return by < bits ? a >> by : 0; }
-NF_INLINE s64 nf_sar(s64 a, u64 by, u32 bits) { return a >> (by < bits ? by : bits - 1); }
+#include "../common/nf_math.h"
 
 /* ---- Checksums and hashes
  * -------------------------------------------------------------------------------- */
-
-NF_INLINE u32 nf_fold(u64 sum)
-{
-    sum = (sum & 0xffffffff) + (sum >> 32);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    return sum;
-}
 
 /* Ones-complement sum of n bytes in network order, added to sum (RFC 1071): words are added as they
  * lie in memory and swapped once at the end. n is a constant. */
@@ -462,10 +435,7 @@ NF_INLINE u32 nf_hash_with(u32 seed, const void *bytes, u32 n, bool opaque)
 #pragma unroll
     for (; i < n; i++)
         crc = crc >> 8 ^ nf_crc_part(0, crc ^ p[i], opaque);
-    u32 h = ~crc ^ seed;
-    h = (h ^ h >> 16) * 0x85ebca6b;
-    h = (h ^ h >> 13) * 0xc2b2ae35;
-    return h ^ h >> 16;
+    return nf_finish_hash(~crc ^ seed);
 }
 
 NF_INLINE u32 nf_hash_bytes(u32 seed, const void *bytes, u32 n)
@@ -557,15 +527,6 @@ NF_INLINE struct nf_clock nf_clock(bool time, bool random)
     return clock;
 }
 
-/* See ir::io::random. */
-NF_INLINE u32 nf_random_at(u64 seed, u64 n)
-{
-    u64 z = seed + (n + 1) * 0x9e3779b97f4a7c15ull;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-    return (z ^ z >> 31) >> 32;
-}
-
 /* ---- Where packets go
  * ------------------------------------------------------------------------------------ */
 
@@ -596,7 +557,7 @@ NF_INLINE u32 nf_in_port(struct xdp_md *ctx, u32 ports)
 NF_INLINE int nf_send_back(void)
 {
 #if NF_MODE == 2
-    nf_event.out = NF_OUT_SEND;
+    nf_event.out = NF_FATE_SEND;
     nf_event.out_port = nf_event.in_port;
 #endif
     return XDP_TX;
@@ -605,7 +566,7 @@ NF_INLINE int nf_send_back(void)
 NF_INLINE int nf_send(u32 port)
 {
 #if NF_MODE == 2
-    nf_event.out = NF_OUT_SEND;
+    nf_event.out = NF_FATE_SEND;
     nf_event.out_port = port;
     return XDP_TX;
 #else
@@ -616,7 +577,7 @@ NF_INLINE int nf_send(u32 port)
 NF_INLINE int nf_pass(void)
 {
 #if NF_MODE == 2
-    nf_event.out = NF_OUT_STACK;
+    nf_event.out = NF_FATE_STACK;
 #endif
     return XDP_PASS;
 }
@@ -624,7 +585,7 @@ NF_INLINE int nf_pass(void)
 NF_INLINE int nf_drop(u32 reason)
 {
 #if NF_MODE == 2
-    nf_event.out = NF_OUT_DROP;
+    nf_event.out = NF_FATE_DROP;
     nf_event.reason = reason;
 #endif
     __sync_fetch_and_add(&nf_drops[reason], 1);
@@ -637,7 +598,7 @@ NF_INLINE int nf_no_room(u32 reason)
 {
     __sync_fetch_and_add(&nf_drops[reason], 1);
 #if NF_MODE == 2
-    nf_event.out = NF_OUT_FAILED;
+    nf_event.out = NF_FATE_FAILED;
 #endif
     return XDP_DROP;
 }
@@ -1002,7 +963,6 @@ NF_INLINE u32 nf_csum_frame(struct xdp_md *ctx, u64 off, u32 sum, u32 want)
 /* ---- The program's host side
  * ----------------------------------------------------------------------------- */
 
-enum { NF_HOST_RECV = 1, NF_HOST_MSG, NF_DMA_WRITE, NF_LOG, NF_NET_COPY };
 /* Largest packet a record carries. */
 #define NF_RECORD_BYTES 4096
 
@@ -1091,7 +1051,7 @@ NF_INLINE void nf_copy_frame(struct xdp_md *ctx, u32 kind, u64 addr, const u8 *s
 NF_INLINE int nf_to_host(void)
 {
 #if NF_MODE == 2
-    nf_event.out = NF_OUT_HOST;
+    nf_event.out = NF_FATE_HOST;
 #endif
     return XDP_DROP;
 }

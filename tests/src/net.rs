@@ -9,7 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_run::compile::Mode;
+use nicforge_run::xdp::compile_bpf;
 
 /// A network namespace.
 pub struct Namespace {

@@ -18,13 +18,14 @@ use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{Limits, search};
 use nicforge_planner::{assemble, instance::Config};
 use nicforge_run::capacity;
-use nicforge_run::compile::{CompileError, Effort, Mode, compile_bpf, compile_bpf_ahead};
+use nicforge_run::compile::{CompileError, Effort, Mode, compile_bpf_ahead};
 use nicforge_run::control;
 use nicforge_run::dpdk::{Difference, DpdkError, verify_dpdk};
 use nicforge_run::host::{HostError, HostOptions, HostProgram};
 use nicforge_run::nfp::EnginesProgram;
 use nicforge_run::rtl::{Drive, RtlProgram};
 use nicforge_run::spin::{CoresError, CoresProgram};
+use nicforge_run::xdp::compile_bpf;
 use nicforge_run::xdp::{
     HEADROOM, LARGEST_TEST_FRAME, LoadOptions, Loaded, SMALLEST_FRAME, XdpError,
 };

@@ -20,8 +20,8 @@ use nicforge_isa::object::{Map, PSEUDO_FUNCTION, PSEUDO_MAP, PSEUDO_VALUE, Progr
 use crate::analysis::HEADROOM;
 use crate::graph::{
     Block, BlockId, BranchCost, Contents, Cost, Effect, Expr, Graph, Next, Region, Slot, Step,
+    Walked,
 };
-use crate::naive::Walked;
 use crate::term::Op;
 
 pub use nicforge_isa::ebpf::context::Layout;

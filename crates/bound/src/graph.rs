@@ -6,7 +6,6 @@
 //! regions never touch; an address must be a constant, or a region's address plus something, when
 //! the program is unrolled. Uninitialised slots and cells hold unknown values.
 
-use crate::naive::Walked;
 use crate::term::Op;
 
 /// Names a slot.
@@ -262,6 +261,25 @@ pub struct Graph {
     pub unchecked: Option<Unchecked>,
     /// How often anything may be executed, if somebody else has checked that.
     pub walked: Option<Walked>,
+}
+
+/// How often anything may be executed, as far as somebody else has checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walked {
+    /// Most instructions that one packet executes.
+    pub most: u64,
+    /// The instruction that each place is a part of; empty if places are instructions.
+    pub part_of: Vec<u32>,
+}
+
+/// Instructions that the kernel's verifier walks at most.
+const VERIFIER_STEPS: u64 = 1_000_000;
+
+impl Walked {
+    /// By the kernel's verifier.
+    pub fn by_verifier(part_of: Vec<u32>) -> Walked {
+        Walked { most: VERIFIER_STEPS, part_of }
+    }
 }
 
 /// What the addresses of unchecked programs may be, and what accesses cost.

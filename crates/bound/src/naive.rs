@@ -3,7 +3,7 @@
 //! Waits count in full, since nothing is known of the cycles before. Blocks outside of loops are on
 //! one way once, so the longest way over forward edges holds for them. Blocks inside of loops are
 //! executed as often as the kernel's verifier lets them be: it walks every instruction of every way
-//! and gives up after a million ([`Walked`]). Cost: linear in the graph.
+//! and gives up after a million ([`Walked`](crate::graph::Walked)). Cost: linear in the graph.
 
 use std::collections::HashMap;
 
@@ -12,25 +12,6 @@ use nicforge_isa::nfp::cost::LEAST_WAIT;
 use crate::graph::{Block, BlockId, Graph, Step};
 use crate::loops::Loops;
 use crate::timing::Work;
-
-/// How often anything may be executed, as far as somebody else has checked.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Walked {
-    /// Most instructions that one packet executes.
-    pub most: u64,
-    /// The instruction that each place is a part of; empty if places are instructions.
-    pub part_of: Vec<u32>,
-}
-
-/// Instructions that the kernel's verifier walks at most.
-pub const VERIFIER_STEPS: u64 = 1_000_000;
-
-impl Walked {
-    /// By the kernel's verifier.
-    pub fn by_verifier(part_of: Vec<u32>) -> Walked {
-        Walked { most: VERIFIER_STEPS, part_of }
-    }
-}
 
 /// No packet causes more work than this; `None` if a loop has no known end.
 pub fn most(graph: &Graph) -> Option<Work> {
@@ -114,7 +95,7 @@ fn way_out(block: &Block) -> Work {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{BranchCost, Cost, Expr, Next};
+    use crate::graph::{BranchCost, Cost, Expr, Next, Walked};
 
     fn block(cycles: &[u64], to: &[u32]) -> Block {
         let step = |cycles: &u64| Step {

@@ -1,5 +1,6 @@
 //! Generated code: one C emitter with a dialect per target. It decides nothing about placement.
 
+pub mod abi;
 pub mod artifact;
 pub mod attach;
 pub mod c;

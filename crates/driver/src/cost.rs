@@ -11,8 +11,9 @@ use nicforge_bound::search::{By, Machine};
 use nicforge_codegen::{LineStyle, XdpArtifact, xdp};
 use nicforge_ir::{Input, InputEvent, Program, Verified};
 use nicforge_isa::object;
-use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_run::compile::Mode;
 use nicforge_run::xdp::bench::{FrameCost, bench};
+use nicforge_run::xdp::compile_bpf;
 use nicforge_run::xdp::{LoadOptions, Loaded as Kernel, SMALLEST_FRAME, XdpError};
 
 use crate::options::Inputs;

@@ -2,6 +2,7 @@
 //! generated, compared. It prints nothing; the command and the Python package do.
 
 pub mod backend;
+pub mod bench;
 pub mod beyond;
 pub mod by_target;
 pub mod codes;

@@ -9,10 +9,11 @@ use nicforge_ir::verify::{Verified, verify};
 use nicforge_ir::{Diagnostic, Program, Side, Span, text};
 use nicforge_passes::fuse::fuse;
 use nicforge_passes::{PassError, PassManager};
-use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_run::compile::Mode;
 use nicforge_run::native;
 use nicforge_run::temp;
 use nicforge_run::xdp::XdpError;
+use nicforge_run::xdp::compile_bpf;
 use nicforge_target::Target;
 use nicforge_target::support::{self, calls_c_on_host};
 

@@ -3,7 +3,8 @@
 
 use nicforge_codegen::{LineStyle, Unsupported, xdp};
 use nicforge_ir::{Direction, Program};
-use nicforge_run::compile::{CompileError, Mode, compile_bpf};
+use nicforge_run::compile::{CompileError, Mode};
+use nicforge_run::xdp::compile_bpf;
 use nicforge_run::xdp::{XdpError, refusal};
 use serde_json::{Value, json};
 

@@ -15,28 +15,18 @@
 //! A plan that does not do what the interpreter does is an error, one that cannot run here is
 //! passed over.
 
-use std::time::Duration;
-
-use nicforge_codegen::LineStyle;
-use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
 use nicforge_plan::{Objective, Plan};
 use nicforge_planner::assemble;
 use nicforge_planner::search::Found;
-use nicforge_run::compile::{Mode, compile_bpf};
-use nicforge_run::live::Session;
-use nicforge_run::xdp::XdpError;
 use nicforge_target::Target;
 
-use crate::backend::{self, Dpdk, Pipelined};
+use crate::backend;
+use crate::bench::{Bench, Failed, RUNS, Traffic};
 use crate::options::{Inputs, Planning};
-use crate::pipelines::{self, Job};
 use crate::planning as plans;
 use crate::simulation::{self, Offered};
-use crate::verify::kernel;
-use crate::{Failure, Loaded, Runtime, design, events, program, stop};
+use crate::{Failure, Loaded, design, events, program, stop};
 
-/// Runs of each plan on this machine.
-const RUNS: usize = 3;
 /// Simulated time of each run that looks for the greatest rate, in seconds.
 const SIMULATED: f64 = 0.5e-3;
 /// Measured rates that differ by less are one: then the model decides.
@@ -194,154 +184,6 @@ fn fastest(tried: &[Tried]) -> Option<usize> {
         }
     }
     best.map(|(at, _)| at)
-}
-
-pub struct Traffic {
-    events: Vec<InputEvent>,
-    entries: Vec<(TableId, Entry)>,
-}
-
-/// How a back end measures plans on this machine.
-pub struct Bench {
-    place: &'static str,
-    measure: Measure,
-}
-
-/// Packets per second of a plan's busiest stage: of `program` as it was planned, made of `source`.
-type Measure = fn(
-    &Target,
-    &Plan,
-    &Verified<Program>,
-    &Verified<Program>,
-    &Traffic,
-    bool,
-) -> Result<f64, Failed>;
-
-/// Stages as workers of a process, by the processor's counter.
-pub const IN_PROCESS: Bench = Bench { place: "on this machine", measure: in_process };
-/// Stages as the kernel counts their time.
-pub const IN_KERNEL: Bench = Bench { place: "in this kernel", measure: in_kernel };
-
-/// Why there is no figure.
-pub enum Failed {
-    /// This plan does not run here; another one may.
-    CannotRun(String),
-    /// Somebody has to look at it.
-    Wrong(Failure),
-}
-
-impl From<Failure> for Failed {
-    fn from(failure: Failure) -> Failed {
-        // What the machine lacks, all plans lack.
-        if failure.code == 1 {
-            Failed::CannotRun(failure.reason().trim_end().to_string())
-        } else {
-            Failed::Wrong(failure)
-        }
-    }
-}
-
-fn differs(plan: &Plan, number_of: usize) -> Failed {
-    let stages: Vec<&str> = plan.stages.iter().map(|stage| stage.name.as_str()).collect();
-    Failed::Wrong(Failure::user(format!(
-        "{} on {} as {} does not do what the interpreter does: {number_of} differences; `nicforge verify --plan` shows them",
-        plan.program,
-        plan.target,
-        stages.join(", ")
-    )))
-}
-
-/// Packets per second of the busiest stage in a process.
-fn in_process(
-    target: &Target,
-    plan: &Plan,
-    program: &Verified<Program>,
-    source: &Verified<Program>,
-    traffic: &Traffic,
-    apart: bool,
-) -> Result<f64, Failed> {
-    let mut fastest: f64 = 0.0;
-    for _ in 0..RUNS {
-        let mut job = pipelines::of_plan(plan.clone(), program, apart)?;
-        let (run, differences) =
-            Dpdk.compare(target, &mut job, source, &traffic.entries, &traffic.events)?;
-        if !differences.is_empty() {
-            return Err(differs(plan, differences.len()));
-        }
-        // The only worker of a program runs on the unit that talks to ports, and is counted there.
-        let fused = run.stats.workers.len() == 2;
-        let busiest = plan.stages.iter().enumerate().map(|(at, stage)| {
-            let workers =
-                run.stats.workers.iter().filter(|worker| worker.stage == Some(at) || fused);
-            workers.map(|worker| worker.cycles).sum::<u64>() as f64 / f64::from(stage.replicas)
-        });
-        let cycles = busiest.fold(0.0, f64::max) / traffic.events.len().max(1) as f64;
-        if cycles > 0.0 {
-            fastest = fastest.max(run.stats.tsc_hz as f64 / cycles);
-        }
-    }
-    if fastest > 0.0 {
-        Ok(fastest)
-    } else {
-        Err(Failed::CannotRun("no stage had anything to do".to_string()))
-    }
-}
-
-/// The same in the kernel: once compared with the interpreter, then timed without recording.
-fn in_kernel(
-    target: &Target,
-    plan: &Plan,
-    program: &Verified<Program>,
-    source: &Verified<Program>,
-    traffic: &Traffic,
-    _: bool,
-) -> Result<f64, Failed> {
-    let mut job: Job = pipelines::of_plan(plan.clone(), program, false)?;
-    job.without_locks();
-    let runtime = Runtime::unpack()?;
-    let reference = job.room_for_shards(target, source, &traffic.entries, &traffic.events)?;
-    let mut session =
-        kernel::session(source, target, &job, &traffic.entries, &runtime, Mode::Record)?;
-    let result = kernel::live(&mut session, &traffic.events)?;
-    let agreement = kernel::agreement(&reference, &traffic.entries, &result, &session)?;
-    if !agreement.complete() && !result.report.stopped {
-        return Err(differs(plan, agreement.differences.len()));
-    }
-    drop(session);
-    let packets = traffic
-        .events
-        .iter()
-        .filter(|event| matches!(event.input, Input::Net { .. }))
-        .count()
-        .max(1);
-    // Compiled once, loaded for each run: tables begin as they are.
-    let artifact = pipelines::xdp_artifact(&job, target, LineStyle::Directives)?;
-    let headers = runtime.target_headers("xdp");
-    let failed = |error: XdpError| program::kernel_failure(source, error);
-    let object = compile_bpf(&job.program.name, &artifact.source, Mode::Live, &headers)
-        .map_err(|error| failed(error.into()))?;
-    let mut fastest: f64 = 0.0;
-    for _ in 0..RUNS {
-        if stop::stopped() {
-            break;
-        }
-        let session = Session::of_object(&job.program, &artifact, &object, Mode::Live, &headers);
-        let mut session = session.map_err(failed)?;
-        events::fill(&mut session.loaded().tables(), &traffic.entries)?;
-        let report = kernel::live(&mut session, &traffic.events)?.report;
-        let busiest = report.stages.iter().map(|stage| {
-            stage.ns_per_packet * stage.packets_in as f64 / f64::from(stage.replicas.max(1))
-        });
-        let ns = busiest.fold(0.0, f64::max) / packets as f64;
-        if ns > 0.0 {
-            fastest = fastest.max(Duration::from_secs(1).as_nanos() as f64 / ns);
-        }
-    }
-    if fastest > 0.0 {
-        Ok(fastest)
-    } else {
-        Err(Failed::CannotRun("no stage had anything to do".to_string()))
-    }
 }
 
 #[cfg(test)]

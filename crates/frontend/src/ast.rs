@@ -118,6 +118,13 @@ impl Node {
         let target = self.inner.first()?.strip_casts();
         target.referenced.as_ref().filter(|r| r.kind == "FunctionDecl")
     }
+
+    /// The call behind the marker, if this comma is what `nf_enqueue` leaves.
+    pub fn enqueued(&self) -> Option<&Node> {
+        let [mark, call] = &self.inner[..] else { return None };
+        let marked = self.kind == "BinaryOperator" && self.opcode == ",";
+        (marked && mark.callee()?.name == "__nf_enqueue").then_some(call)
+    }
 }
 
 /// The files of a compilation, read as clang names them.

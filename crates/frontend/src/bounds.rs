@@ -14,8 +14,8 @@ use crate::consts::limits;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarIndex};
-use crate::ranges::Range;
-use crate::steps::{Spot, Walk, touches, writes};
+use crate::intervals::Range;
+use crate::steps::{Spot, Walk, has_continue, touches, writes};
 use crate::unit::Lowered;
 
 /// Most trips a loop may have: more would take longer than any packet may.
@@ -451,15 +451,6 @@ fn reach(
     let inside = |range: Range| range.0 >= whole.0 && range.1 <= whole.1;
     let clipped = (ahead.0.max(whole.0), ahead.1.min(whole.1));
     (clipped, if inside(behind) { behind } else { whole })
-}
-
-/// Whether a `continue` of this loop's own is in its body.
-pub fn has_continue(node: &Node) -> bool {
-    match node.kind.as_str() {
-        "ContinueStmt" => true,
-        "ForStmt" | "WhileStmt" | "DoStmt" => false,
-        _ => node.inner.iter().any(has_continue),
-    }
 }
 
 fn test_of(opcode: &str) -> Option<Test> {

@@ -155,7 +155,7 @@ impl<'a> Unit<'a> {
             return;
         }
         if let Some(text) = name.strip_prefix("fires.") {
-            match crate::fires::declared(text, span) {
+            match crate::promises::declared(text, span) {
                 Some(declared) => self.fires_declared.push(declared),
                 None => {
                     let help = "write NF_FIRES(all, function, outputs…), or one, zero_or_one, together, last, many";

@@ -8,7 +8,6 @@ use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarKind};
 use crate::likely::likely_of;
-use crate::queues::enqueued;
 use crate::unit::{Failed, Lowered};
 
 impl<'a> FnLower<'_, 'a, '_> {
@@ -325,7 +324,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         match node.opcode.as_str() {
             "=" => self.assign_expr(node, left, right).map(Some),
             "," => {
-                if let Some(call) = enqueued(node) {
+                if let Some(call) = node.enqueued() {
                     return self.enqueue(call).map(|()| None);
                 }
                 self.effect(left)?;

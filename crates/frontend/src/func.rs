@@ -15,7 +15,7 @@ use nicforge_ir::{BlockId, BodyBuilder, Diagnostic, Op, Program, Span, Type, Val
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes::{self, Code};
-use crate::ranges::{Counters, Fact};
+use crate::intervals::{Counters, Fact};
 use crate::unit::{Failed, Global, Lowered, Unit};
 
 /// Deepest nesting of regions in one function; functions nest in each other up to
@@ -78,7 +78,7 @@ pub struct FnLower<'u, 'a, 'b> {
     pub counters: Counters,
     /// Type of the `return` value, if there is one.
     pub result: Option<Type>,
-    pub buffers: crate::alkali::Buffers<'a>,
+    pub buffers: crate::alkali::buffers::Buffers<'a>,
     /// Pointer parameters whose targets are returned behind the result.
     pub outputs: Vec<VarIndex>,
 }

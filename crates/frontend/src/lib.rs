@@ -21,6 +21,7 @@ mod fires;
 mod func;
 mod functions;
 mod init;
+mod intervals;
 mod likely;
 mod linear;
 mod memory;
@@ -28,6 +29,7 @@ mod nesting;
 pub mod opaque;
 mod order;
 mod place;
+mod promises;
 mod queues;
 mod ranges;
 mod steps;
@@ -44,7 +46,7 @@ use cranelift_entity::PrimaryMap;
 use nicforge_ir::{Diagnostic, FileId, Program, Severity, SourceFile, diag};
 
 pub use diagnostics::render::{render, render_all};
-pub use fires::Fires;
+pub use promises::Fires;
 
 /// How to compile.
 #[derive(Clone, Debug)]

@@ -4,8 +4,6 @@
 //! macro leaves `(__nf_enqueue(), (queue)(arguments))` in the tree, so clang has checked the
 //! arguments' types, and names and columns are the user's.
 
-use std::collections::HashSet;
-
 use nicforge_ir::{Direction, EventId, Op, Type};
 
 use crate::ast::Node;
@@ -31,24 +29,6 @@ const OFFERED: [&str; 10] = [
 /// Whether an event that targets offer has this name.
 pub fn is_offered(name: &str) -> bool {
     OFFERED.contains(&name)
-}
-
-/// The call behind the marker, if this comma is what `nf_enqueue` leaves.
-pub fn enqueued(node: &Node) -> Option<&Node> {
-    let [mark, call] = &node.inner[..] else { return None };
-    let marked = node.kind == "BinaryOperator" && node.opcode == ",";
-    (marked && mark.callee()?.name == "__nf_enqueue").then_some(call)
-}
-
-/// Names of all functions that something is enqueued for.
-pub fn queues(root: &Node) -> HashSet<String> {
-    let mut found = HashSet::new();
-    root.walk(&mut |node| {
-        if let Some(callee) = enqueued(node).and_then(Node::callee) {
-            found.insert(callee.name.clone());
-        }
-    });
-    found
 }
 
 impl<'a> Unit<'a> {

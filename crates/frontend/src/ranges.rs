@@ -2,25 +2,16 @@
 //!
 //! An interval is computed from an expression's operators or, for a variable, from the SSA value it
 //! holds; then it is cut by the *facts* that hold at this place: conditions of the `if`s around it,
-//! and of earlier `if`s whose arm left (`if (n > 16) return;`). SSA values never change, so a fact
-//! stays true wherever it is in scope. Everything that is not understood has the range of its type,
-//! so an interval is always an over-approximation.
+//! and of earlier `if`s whose arm left (`if (n > 16) return;`).
 
-use std::collections::HashMap;
-
-use nicforge_ir::{BinOp, Body, CmpOp, Op, Proj, Type, UnOp, ValueDef, ValueId};
+use nicforge_ir::{BinOp, Op, Proj, Type, ValueId};
 
 use crate::ast::Node;
 use crate::consts::limits;
 use crate::ctypes::CType;
 use crate::func::FnLower;
+use crate::intervals::{DEPTH, Range, Values, interval};
 use crate::steps::Spot;
-
-/// A closed interval of integers.
-pub type Range = (i128, i128);
-
-/// How many definitions are followed; ranges of longer chains are those of their types.
-const DEPTH: u32 = 24;
 
 impl<'a> FnLower<'_, 'a, '_> {
     /// Range of an integer expression here.
@@ -157,204 +148,6 @@ impl<'a> FnLower<'_, 'a, '_> {
     }
 }
 
-/// A condition that holds here: a `u1` value and its truth.
-pub type Fact = (ValueId, bool);
-
-/// Ranges of what loops count in: values, and parts of values.
-pub type Counters = HashMap<(ValueId, Vec<Proj>), Range>;
-
-struct Values<'b> {
-    body: &'b Body,
-    facts: &'b [Fact],
-    counters: &'b Counters,
-    fields: &'b dyn Fn(Type, &[Proj]) -> Option<Range>,
-}
-
-impl Values<'_> {
-    fn range(&self, value: ValueId, depth: u32) -> Range {
-        let Type::Int { bits, signed } = self.body.ty(value) else { return (i128::MIN, i128::MAX) };
-        let whole = limits(bits, signed);
-        if depth == 0 {
-            return whole;
-        }
-        let defined = self.by_definition(value, depth).unwrap_or(whole);
-        let mut range = if defined.0 >= whole.0 && defined.1 <= whole.1 { defined } else { whole };
-        for (cond, truth) in self.facts {
-            range = self.cut(range, value, *cond, *truth, depth);
-        }
-        range
-    }
-
-    fn by_definition(&self, value: ValueId, depth: u32) -> Option<Range> {
-        let below = |v: ValueId| self.range(v, depth - 1);
-        let Type::Int { bits, signed } = self.body.ty(value) else { return None };
-        if let Some(range) = self.counters.get(&(value, Vec::new())) {
-            return Some(*range);
-        }
-        match self.body.def_op(value)? {
-            Op::Int(raw) => {
-                let exact = crate::consts::wrap(i128::from(*raw), bits, signed);
-                Some((exact, exact))
-            }
-            Op::Zero => Some((0, 0)),
-            Op::Cast(inner) => Some(below(*inner)),
-            Op::Bin(op, a, b) => interval(*op, below(*a), below(*b)),
-            Op::Get { agg, path } => {
-                let declared = (self.fields)(self.body.ty(*agg), path);
-                let room = declared.unwrap_or(limits(bits, signed));
-                let part = self.part(*agg, path, depth - 1);
-                part.filter(|part| part.0 >= room.0 && part.1 <= room.1).or(declared)
-            }
-            Op::Select { then, other, .. } => Some(join(below(*then), below(*other))),
-            Op::If { cond, then, other, .. } => {
-                let ValueDef::Result(_, number) = self.body.values[value].def else { return None };
-                let arm = |block, truth| {
-                    let Op::Yield(values) = &self.body.terminator(block)?.op else { return None };
-                    let yielded = *values.get(number as usize)?;
-                    Some(self.cut(below(yielded), yielded, *cond, truth, depth - 1))
-                };
-                match (arm(*then, true), arm(*other, false)) {
-                    (Some(a), Some(b)) => Some(join(a, b)),
-                    (one, two) => one.or(two),
-                }
-            }
-            _ => None,
-        }
-    }
-
-    /// Range of the part of a value at the end of a path, by what was written there.
-    fn part(&self, value: ValueId, path: &[Proj], depth: u32) -> Option<Range> {
-        if path.is_empty() {
-            return Some(self.range(value, depth));
-        }
-        if depth == 0 {
-            return None;
-        }
-        if let Some(range) = self.counters.get(&(value, path.to_vec())) {
-            return Some(*range);
-        }
-        match self.body.def_op(value)? {
-            Op::Zero => Some((0, 0)),
-            Op::Get { agg, path: front } => self.part(*agg, &[front, path].concat(), depth - 1),
-            Op::Set { agg, path: to, value: new } => {
-                if let Some(rest) = path.strip_prefix(&to[..]) {
-                    return self.part(*new, rest, depth - 1);
-                }
-                let parts_ways = |(a, b): (&Proj, &Proj)| match (a, b) {
-                    (Proj::Field(a), Proj::Field(b)) => a != b,
-                    _ => false,
-                };
-                let apart = to.iter().zip(path).any(parts_ways);
-                apart.then(|| self.part(*agg, path, depth - 1)).flatten()
-            }
-            Op::Select { then, other, .. } => {
-                Some(join(self.part(*then, path, depth - 1)?, self.part(*other, path, depth - 1)?))
-            }
-            Op::If { then, other, .. } => {
-                let ValueDef::Result(_, number) = self.body.values[value].def else { return None };
-                let arm = |block| match &self.body.terminator(block)?.op {
-                    Op::Yield(values) => {
-                        Some(self.part(*values.get(number as usize)?, path, depth - 1))
-                    }
-                    _ => None,
-                };
-                // An arm that does not yield is no way here; one whose part is not known decides.
-                match (arm(*then), arm(*other)) {
-                    (Some(a), Some(b)) => Some(join(a?, b?)),
-                    (one, two) => one.or(two)?,
-                }
-            }
-            _ => None,
-        }
-    }
-
-    /// Cuts `range` of `value` by a condition's truth.
-    fn cut(&self, range: Range, value: ValueId, cond: ValueId, truth: bool, depth: u32) -> Range {
-        if depth == 0 {
-            return range;
-        }
-        match self.body.def_op(cond) {
-            Some(Op::Un(UnOp::Not, inner)) => self.cut(range, value, *inner, !truth, depth - 1),
-            Some(Op::Cmp(op, a, b)) => {
-                let op = if truth { *op } else { op.inverse() };
-                if self.same(*a, value) {
-                    cut_by(range, op, self.range(*b, depth - 1))
-                } else if self.same(*b, value) {
-                    cut_by(range, op.mirrored(), self.range(*a, depth - 1))
-                } else {
-                    range
-                }
-            }
-            // `a && b` that is true and `a || b` that is false say the same of both parts.
-            Some(Op::If { cond: first, then, other, .. }) => {
-                let constant = |block| match &self.body.terminator(block)?.op {
-                    Op::Yield(values) => match self.body.def_op(*values.last()?)? {
-                        Op::Int(bit) => Some(*bit == 1),
-                        _ => None,
-                    },
-                    _ => None,
-                };
-                let last = |block| match &self.body.terminator(block)?.op {
-                    Op::Yield(values) => values.last().copied(),
-                    _ => None,
-                };
-                let second = match truth {
-                    true if constant(*other) == Some(false) => last(*then),
-                    false if constant(*then) == Some(true) => last(*other),
-                    _ => return range,
-                };
-                let range = self.cut(range, value, *first, truth, depth - 1);
-                second.map_or(range, |second| self.cut(range, value, second, truth, depth - 1))
-            }
-            _ => range,
-        }
-    }
-
-    /// Whether `seen` has `value`'s number: itself, or a conversion that keeps every value.
-    fn same(&self, mut seen: ValueId, value: ValueId) -> bool {
-        loop {
-            if seen == value || self.same_read(seen, value) {
-                return true;
-            }
-            let Some(Op::Cast(inner)) = self.body.def_op(seen) else { return false };
-            let (
-                Type::Int { bits: to, signed: to_signed },
-                Type::Int { bits: from, signed: from_signed },
-            ) = (self.body.ty(seen), self.body.ty(*inner))
-            else {
-                return false;
-            };
-            let keeps = (to_signed == from_signed && to >= from)
-                || (to_signed && !from_signed && to > from);
-            if !keeps {
-                return false;
-            }
-            seen = *inner;
-        }
-    }
-
-    /// Whether two values were read from the same place of one aggregate value.
-    fn same_read(&self, a: ValueId, b: ValueId) -> bool {
-        let read = self.body.def_op(a).filter(|op| matches!(op, Op::Get { .. }));
-        read.is_some() && read == self.body.def_op(b)
-    }
-}
-
-fn join(a: Range, b: Range) -> Range {
-    (a.0.min(b.0), a.1.max(b.1))
-}
-
-fn cut_by(range: Range, op: CmpOp, other: Range) -> Range {
-    match op {
-        CmpOp::Lt => (range.0, range.1.min(other.1.saturating_sub(1))),
-        CmpOp::Le => (range.0, range.1.min(other.1)),
-        CmpOp::Gt => (range.0.max(other.0.saturating_add(1)), range.1),
-        CmpOp::Ge => (range.0.max(other.0), range.1),
-        CmpOp::Eq => (range.0.max(other.0), range.1.min(other.1)),
-        CmpOp::Ne => range,
-    }
-}
-
 fn bin_op(opcode: &str) -> Option<BinOp> {
     Some(match opcode {
         "+" => BinOp::Add,
@@ -369,38 +162,6 @@ fn bin_op(opcode: &str) -> Option<BinOp> {
         ">>" => BinOp::Shr,
         _ => return None,
     })
-}
-
-/// The mathematical range of an operator's result; the caller checks that it fits the type.
-pub fn interval(op: BinOp, a: Range, b: Range) -> Option<Range> {
-    // Where facts contradict each other, or a loop has no trips, nothing runs: any range holds.
-    if a.0 > a.1 || b.0 > b.1 {
-        return Some((0, 0));
-    }
-    let not_negative = a.0 >= 0 && b.0 >= 0;
-    match op {
-        BinOp::Add => Some((a.0.checked_add(b.0)?, a.1.checked_add(b.1)?)),
-        BinOp::Sub => Some((a.0.checked_sub(b.1)?, a.1.checked_sub(b.0)?)),
-        BinOp::Mul if not_negative => Some((a.0.checked_mul(b.0)?, a.1.checked_mul(b.1)?)),
-        BinOp::Div if not_negative && b.0 > 0 => Some((a.0 / b.1, a.1 / b.0)),
-        BinOp::Div if not_negative => Some((0, a.1)),
-        BinOp::Rem if not_negative && b.0 > 0 => Some((0, a.1.min(b.1 - 1))),
-        BinOp::Rem if not_negative => Some((0, a.1)),
-        // A mask that is not negative bounds the result, whatever the other operand.
-        BinOp::And if not_negative => Some((0, a.1.min(b.1))),
-        BinOp::And if a.0 >= 0 => Some((0, a.1)),
-        BinOp::And if b.0 >= 0 => Some((0, b.1)),
-        BinOp::Or | BinOp::Xor if not_negative => {
-            let bits = 128 - a.1.max(b.1).leading_zeros();
-            (bits < 127).then(|| (0, (1i128 << bits) - 1))
-        }
-        BinOp::Shr if not_negative => {
-            let down = |value: i128, by: i128| if by < 127 { value >> by } else { 0 };
-            Some((down(a.0, b.1), down(a.1, b.0)))
-        }
-        BinOp::Shl if not_negative && b.1 < 63 && a.1 < 1 << 63 => Some((a.0 << b.0, a.1 << b.1)),
-        _ => None,
-    }
 }
 
 /// Whether `cond ? then : other` is the smaller of the two: `a < b ? a : b`.
@@ -427,62 +188,4 @@ fn same_text(a: &Node, b: &Node) -> bool {
         && a.member == b.member
         && a.inner.len() == b.inner.len()
         && a.inner.iter().zip(&b.inner).all(|(x, y)| same_text(x, y))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn empty_intervals_give_any_range() {
-        use BinOp::{Add, And, Div, Mul, Or, Rem, Shl, Shr, Sub, Xor};
-        for op in [Add, Sub, Mul, Div, Rem, And, Or, Xor, Shl, Shr] {
-            assert_eq!(interval(op, (1, 2), (200, 0)), Some((0, 0)), "{op:?}");
-            assert_eq!(interval(op, (200, 0), (1, 2)), Some((0, 0)), "{op:?}");
-        }
-    }
-
-    #[test]
-    fn intervals_cover_every_pair() {
-        // Brute force over small ranges: each operator's interval contains all results.
-        let ranges = [(0, 5), (3, 7), (-4, 3), (1, 1), (0, 12)];
-        for op in [
-            BinOp::Add,
-            BinOp::Sub,
-            BinOp::Mul,
-            BinOp::Div,
-            BinOp::Rem,
-            BinOp::And,
-            BinOp::Or,
-            BinOp::Xor,
-            BinOp::Shl,
-            BinOp::Shr,
-        ] {
-            for a in ranges {
-                for b in ranges {
-                    let Some(range) = interval(op, a, b) else { continue };
-                    for x in a.0..=a.1 {
-                        for y in b.0..=b.1 {
-                            let exact = match op {
-                                BinOp::Add => x + y,
-                                BinOp::Sub => x - y,
-                                BinOp::Mul => x * y,
-                                BinOp::Div => x.checked_div(y).unwrap_or(0),
-                                BinOp::Rem => x.checked_rem(y).unwrap_or(x),
-                                BinOp::And => x & y,
-                                BinOp::Or => x | y,
-                                BinOp::Xor => x ^ y,
-                                BinOp::Shl => x << y,
-                                BinOp::Shr => x >> y,
-                            };
-                            assert!(
-                                range.0 <= exact && exact <= range.1,
-                                "{op:?} {x} {y} = {exact} not in {range:?}"
-                            );
-                        }
-                    }
-                }
-            }
-        }
-    }
 }

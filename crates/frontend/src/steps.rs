@@ -6,8 +6,7 @@
 //! might, has no interval.
 
 use crate::ast::Node;
-use crate::bounds::has_continue;
-use crate::ranges::Range;
+use crate::intervals::Range;
 
 /// A variable's declaration, and the members that lead to a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +48,15 @@ impl Spot {
 
     fn overlaps(&self, other: &Spot) -> bool {
         self.decl == other.decl && self.members.iter().zip(&other.members).all(|(a, b)| a == b)
+    }
+}
+
+/// Whether a `continue` of this loop's own is in its body.
+pub fn has_continue(node: &Node) -> bool {
+    match node.kind.as_str() {
+        "ContinueStmt" => true,
+        "ForStmt" | "WhileStmt" | "DoStmt" => false,
+        _ => node.inner.iter().any(has_continue),
     }
 }
 

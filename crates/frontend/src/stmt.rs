@@ -4,10 +4,11 @@
 use nicforge_ir::{Op, Type, UnOp};
 
 use crate::ast::Node;
-use crate::bounds::{Bound, LoopParts, has_continue, is_bound};
+use crate::bounds::{Bound, LoopParts, is_bound};
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{ControlKind, FnLower, VarKind};
+use crate::steps::has_continue;
 use crate::unit::{Failed, Lowered};
 
 impl<'a> FnLower<'_, 'a, '_> {

@@ -8,9 +8,11 @@ use nicforge_ir::{
     TableId, Type,
 };
 
+use crate::alkali::source::Alkali;
 use crate::ast::Node;
 use crate::ctypes::{self, CType, Names, Refusal};
 use crate::diagnostics::codes::{self, Code};
+use crate::promises::{Declared, Fires};
 
 /// Largest struct or array a value may be, in bytes.
 pub const MAX_VALUE_BYTES: u64 = 64 * 1024;
@@ -152,6 +154,17 @@ pub enum FuncState {
     Broken,
 }
 
+/// Names of all functions that something is enqueued for.
+fn queues(root: &Node) -> HashSet<String> {
+    let mut found = HashSet::new();
+    root.walk(&mut |node| {
+        if let Some(callee) = node.enqueued().and_then(Node::callee) {
+            found.insert(callee.name.clone());
+        }
+    });
+    found
+}
+
 /// The unit.
 pub struct Unit<'a> {
     pub prog: Program,
@@ -161,7 +174,7 @@ pub struct Unit<'a> {
     pub index: Index<'a>,
     pub globals: HashMap<u64, Global>,
     pub funcs: HashMap<String, FuncState>,
-    pub alkali: crate::alkali::Alkali,
+    pub alkali: Alkali,
     /// Functions that are handlers of queues.
     pub queues: HashSet<String>,
     /// Functions that are handlers of timers, found so far.
@@ -172,8 +185,8 @@ pub struct Unit<'a> {
     pub not_constant: HashSet<u64>,
     /// Structs and members that are to be written before they are read.
     pub write_first: Vec<(String, String)>,
-    pub fires_declared: Vec<crate::fires::Declared>,
-    pub fires: Vec<crate::fires::Fires>,
+    pub fires_declared: Vec<Declared>,
+    pub fires: Vec<Fires>,
     structs: HashMap<u64, Option<StructId>>,
     fields: HashMap<u64, u32>,
     types: HashMap<String, CType>,
@@ -188,8 +201,8 @@ impl<'a> Unit<'a> {
             index: Index::new(root),
             globals: HashMap::new(),
             funcs: HashMap::new(),
-            alkali: crate::alkali::Alkali::new(root),
-            queues: crate::queues::queues(root),
+            alkali: Alkali::new(root),
+            queues: queues(root),
             timers: HashSet::new(),
             consumes: HashMap::new(),
             not_constant: HashSet::new(),

@@ -16,7 +16,7 @@ pub use row::{Class, Work};
 pub use table::{Op, ROWS};
 pub use words::{BinOp, CmpOp, CommuteOp, UnOp, Words};
 
-use crate::program::{BlockId, EventId, TableId, ValueId};
+use crate::ids::{BlockId, EventId, TableId, ValueId};
 use row::{CLOCK, CURSOR, LOG, Must, ORDERED, OVERWRITES, RANDOM, ROUTES, Touch, WRITES_PACKET};
 
 /// The operands of an op, in order.

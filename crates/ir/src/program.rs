@@ -1,40 +1,11 @@
 //! The program and its parts: arenas with typed ids, no pointers, no string keys.
 
-use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
+use cranelift_entity::{PrimaryMap, SecondaryMap};
 
+pub use crate::ids::*;
 use crate::ops::Op;
 use crate::span::{FileId, SourceFile, Span};
 use crate::types::{ArrayDef, ArrayId, StructDef, StructId, Type};
-
-macro_rules! ids {
-    ($($(#[$doc:meta])* $name:ident $prefix:literal;)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(u32);
-        entity_impl!($name, $prefix);
-    )*};
-}
-
-ids! {
-    /// A table of the program.
-    TableId "table";
-    /// A read-only array initialised in the source.
-    ConstId "const";
-    /// An event that handlers react to or generate.
-    EventId "event";
-    /// A function that handlers call.
-    FuncId "func";
-    /// A handler.
-    HandlerId "handler";
-    /// A named reason for dropping packets.
-    ReasonId "reason";
-    /// An SSA value of one body.
-    ValueId "%";
-    /// A region of one body.
-    BlockId "block";
-    /// An instruction of one body.
-    InstId "inst";
-}
 
 /// A stateful handler graph.
 #[derive(Clone, Debug)]

@@ -4,12 +4,11 @@ use nicforge_ir::{BinOp, CmpOp, Op, Type};
 use nicforge_isa::ebpf::Insn;
 use nicforge_isa::ebpf::insn::{SOURCE_REGISTER, class};
 
-use crate::emit::{Cond, low};
 use crate::error::{Halt, refuse};
+use crate::lifter::Lifter;
 use crate::memory::alive;
 use crate::state::State;
-use crate::value::{Abs, Num, Place};
-use crate::walk::Lifter;
+use crate::value::{Abs, Cond, Num, Place, low};
 
 impl Lifter<'_> {
     /// Arithmetic: what the destination holds afterwards.
@@ -289,8 +288,8 @@ impl Lifter<'_> {
         let bits = if insn.code & 7 == class::JMP32 { 32 } else { 64 };
         match (a, b) {
             (Abs::Num(x), Abs::Num(y)) => {
-                let half = crate::emit::low(bits - 1);
-                let most = if signed { half } else { crate::emit::low(bits) };
+                let half = crate::value::low(bits - 1);
+                let most = if signed { half } else { crate::value::low(bits) };
                 if x.hi <= most && y.hi <= most {
                     bound(&mut state, x, op, y);
                     bound(&mut state, y, op.mirrored(), x);

@@ -6,17 +6,8 @@
 
 use nicforge_ir::{Op, Type, ValueId};
 
+use crate::lifter::{Bytes, Lifter};
 use crate::value::Num;
-use crate::walk::Lifter;
-
-/// A value is `count` bytes of the packet from `off` behind the cursor on, `shift` bytes up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bytes {
-    off: u64,
-    count: u32,
-    shift: u32,
-    version: u32,
-}
 
 impl Lifter<'_> {
     /// Notes what a load at a known place read.

@@ -8,9 +8,9 @@ use nicforge_isa::object::Program;
 use crate::error::{Halt, refuse};
 use crate::flow::{CALL, CALL_REGISTER, EXIT};
 use crate::helpers::number as n;
-use crate::maps::kind;
+use crate::kind;
+use crate::lifter::Lifter;
 use crate::value::Abs;
-use crate::walk::Lifter;
 
 /// `BPF_MAX_LOOPS` of the kernel.
 const MOST_TRIPS: i32 = 8 << 20;

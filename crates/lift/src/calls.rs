@@ -3,29 +3,23 @@
 use nicforge_ir::{BinOp, CmpOp, Op, Type};
 use nicforge_isa::ebpf::helper_name;
 
-use crate::emit::Cond;
 use crate::error::{Halt, refuse};
 use crate::helpers::number as n;
+use crate::helpers::{EINVAL, HEADROOM, MOST_OFFSET, TC_ACT_REDIRECT, XDP_REDIRECT};
+use crate::kind::is_ring;
+use crate::lifter::Lifter;
 use crate::memory::halves;
-use crate::rings::is_ring;
-use crate::skb::MOST_OFFSET;
-use crate::state::{First, State, Target};
-use crate::value::{Abs, Num, Place};
-use crate::walk::{Fork, Lifter};
+use crate::state::{First, Fork, State, Target};
+use crate::value::{Abs, Cond, Num, Place};
 
 /// Bytes of a frame's header: no packet becomes shorter.
 const SHORTEST: i64 = 14;
-/// Room in front of a packet, less what the kernel keeps there.
-pub const HEADROOM: i64 = 256 - 40;
 /// Bytes that one call copies or sums at most.
 const MOST_BYTES: u64 = 512;
 
-pub const EINVAL: u64 = -22i64 as u64;
 const EACCES: u64 = -13i64 as u64;
 /// Bytes of metadata that every kernel grants.
 const MOST_METADATA: i64 = 32;
-pub const XDP_REDIRECT: u64 = 4;
-pub const TC_ACT_REDIRECT: u64 = 7;
 /// Where the kernel's data behind a frame begins, from the first byte of a frame as it came: no
 /// packet grows beyond. Pages have 4096 bytes, of which 256 are in front and 320 behind.
 const HARD_END: u64 = 4096 - 256 - 320;
@@ -107,7 +101,7 @@ impl Lifter<'_> {
             n::ADJUST_META => Abs::Num(self.adjust_meta(state, args[1])?),
             _ => return refuse(format!("calls {name}, which has no meaning here")),
         };
-        done(state, result);
+        state.done(result);
         Ok(None)
     }
 
@@ -249,7 +243,7 @@ impl Lifter<'_> {
             if room {
                 self.put_in_front(state, -by)?;
             }
-            done(state, Abs::known(if room { 0 } else { EINVAL }));
+            state.done(Abs::known(if room { 0 } else { EINVAL }));
             return Ok(None);
         }
         let fits = self.fits(state, by + SHORTEST);
@@ -391,8 +385,8 @@ impl Lifter<'_> {
         first: First,
     ) -> Result<Option<Fork>, Halt> {
         let mut fails = state.clone();
-        done(&mut fails, Abs::known(EINVAL));
-        done(state, Abs::known(0));
+        fails.done(Abs::known(EINVAL));
+        state.done(Abs::known(0));
         match fits {
             Cond::Known(true) => self.begin(state, first)?,
             Cond::Known(false) => *state = fails,
@@ -503,12 +497,6 @@ impl Lifter<'_> {
     pub fn equals(&mut self, num: Num, known: u64) -> Cond {
         self.compare(CmpOp::Eq, false, num, Num::known(known), 64)
     }
-}
-
-/// Registers behind a call.
-pub fn done(state: &mut State, result: Abs) {
-    state.regs[1..6].fill(Abs::Nothing);
-    state.regs[0] = result;
 }
 
 /// A format of C as one of αIR, with bits and signs of its arguments.

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use nicforge_ir::{Op, ValueId};
 
-use crate::emit::Cond;
 use crate::join::Meeting;
 use crate::state::{State, Target};
-use crate::value::{Abs, Num, Place};
+use crate::value::{Abs, Cond, Num, Place};
 
 impl Meeting<'_, '_> {
     /// What only one way wrote, and the other never reads.

@@ -1,12 +1,12 @@
 //! Contexts: `struct xdp_md` of XDP programs, `struct __sk_buff` of tc programs.
 
 use nicforge_ir::{BinOp, CmpOp, Op, Type};
-use nicforge_isa::ebpf::context::{Layout, SKB, XDP};
+use nicforge_isa::ebpf::context::SKB;
 
 use crate::error::{Halt, refuse};
+use crate::lifter::Lifter;
 use crate::state::State;
 use crate::value::{Abs, Num, Place};
-use crate::walk::Lifter;
 
 /// Members of `struct __sk_buff` by their places (`include/uapi/linux/bpf.h`).
 mod skb {
@@ -34,33 +34,6 @@ const ETHERTYPES: u64 = 0x600;
 /// `ETH_P_802_3` and `ETH_P_802_2`, in network byte order.
 const RAW: u64 = 0x0100;
 const LLC: u64 = 0x0400;
-
-/// Whether a section has programs for XDP, or its name says nothing about what they are for.
-pub fn is_xdp(section: &str) -> bool {
-    section.starts_with("xdp") || matches!(section, "prog" | ".text")
-}
-
-/// Whether a section has programs for tc.
-pub fn is_tc(section: &str) -> bool {
-    layout(section) == Some(SKB)
-}
-
-/// Whether a section says that its programs are for XDP or tc.
-pub fn is_taken(section: &str) -> bool {
-    section.starts_with("xdp") || is_tc(section)
-}
-
-/// The context of programs that are lifted; none where another section's programs decide about
-/// packets in another way.
-pub fn layout(section: &str) -> Option<Layout> {
-    let name = section.trim_start_matches('?');
-    let decides_otherwise = ["lwt_", "cgroup_skb"].iter().any(|kind| name.starts_with(kind));
-    match Layout::of(section) {
-        Ok(SKB) if !decides_otherwise => Some(SKB),
-        Ok(_) if is_xdp(section) => Some(XDP),
-        _ => None,
-    }
-}
 
 /// Whether a member's bytes are all in one of these places.
 fn within(places: &[(i64, i64)], off: i64, bytes: u32) -> bool {

@@ -3,15 +3,14 @@
 use nicforge_ir::{BinOp, CmpOp, Op, TableId, Type, ValueId};
 use nicforge_isa::object::map_type_name;
 
-use crate::calls::{XDP_REDIRECT, done};
-use crate::emit::Cond;
 use crate::error::{Halt, refuse};
+use crate::helpers::XDP_REDIRECT;
+use crate::kind;
 use crate::layout::Leaf;
-use crate::maps::kind;
-use crate::state::{State, Target};
-use crate::value::{Abs, Num};
+use crate::lifter::{Known, Lifter};
+use crate::state::{Fork, State, Target};
+use crate::value::{Abs, Cond, Num};
 use crate::verdict::XDP_TX;
-use crate::walk::{Fork, Known, Lifter};
 
 /// Flags of `bpf_redirect_map`.
 const BROADCAST: u64 = 8;
@@ -46,7 +45,7 @@ impl Lifter<'_> {
         let others = self.has(flags, EXCLUDE_INGRESS);
         let others = self.select(others, Num::known(1), Num::known(0));
         state.redirect = Some(Target::Ports { map, others });
-        done(state, Abs::known(XDP_REDIRECT));
+        state.done(Abs::known(XDP_REDIRECT));
         match broadcast {
             Cond::Known(true) => Ok(None),
             Cond::Known(false) => {
@@ -83,7 +82,7 @@ impl Lifter<'_> {
         };
         state.redirect = Some(target);
         let verdict = self.select(hit, Num::known(XDP_REDIRECT), absent);
-        done(state, Abs::Num(verdict));
+        state.done(Abs::Num(verdict));
         Ok(())
     }
 

@@ -8,13 +8,13 @@ use nicforge_isa::ebpf::Insn;
 use nicforge_isa::ebpf::insn::{LDDW, class};
 
 use crate::alike::differ;
-use crate::emit::Cond;
 use crate::error::{Halt, refuse};
 use crate::flow::{CALL, CALL_REGISTER, EXIT, jumps, target};
 use crate::join::{Ends, Way};
+use crate::lifter::Lifter;
 use crate::state::State;
-use crate::value::Abs;
-use crate::walk::{Ended, Lifter, Next, Stops};
+use crate::value::{Abs, Cond};
+use crate::walk::{Ended, Next, Stops};
 
 /// Links from which on a chain is worth it: fewer may nest, and end as soon as they can.
 const FEW: usize = 24;

@@ -1,4 +1,12 @@
-//! Helpers by number: what they read.
+//! Helpers by number: what they read, and constants that they share.
+
+/// Room in front of a packet, less what the kernel keeps there.
+pub const HEADROOM: i64 = 256 - 40;
+pub const EINVAL: u64 = -22i64 as u64;
+pub const XDP_REDIRECT: u64 = 4;
+pub const TC_ACT_REDIRECT: u64 = 7;
+/// Offsets that helpers take at most.
+pub const MOST_OFFSET: u64 = 0xffff;
 
 /// Numbers of helper functions in the kernel's interface.
 pub mod number {

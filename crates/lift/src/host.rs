@@ -5,14 +5,12 @@ use nicforge_ir::{
 };
 use nicforge_isa::ebpf::helper_name;
 
-use crate::calls::done;
-use crate::emit::Cond;
 use crate::error::{Halt, refuse};
 use crate::helpers::number as n;
-use crate::layout::{Node, divide};
-use crate::state::{Memory, Record, State};
-use crate::value::{Abs, Num, Place};
-use crate::walk::{Fork, Lifter};
+use crate::layout::divide;
+use crate::lifter::{Lifter, Message};
+use crate::state::{Fork, Memory, Record, State};
+use crate::value::{Abs, Cond, Num, Place};
 
 /// Bytes of `struct bpf_fib_lookup`, and where its members are.
 const FIB_BYTES: u32 = 64;
@@ -35,15 +33,6 @@ const NOT_FORWARDED: u64 = 4;
 pub const SAMPLE: &str = "sample";
 /// Bytes of the packet in a message at most.
 pub const MOST_SAMPLED: u32 = 256;
-
-/// What messages to the host are.
-pub struct Message {
-    size: u32,
-    /// Bytes of the packet follow.
-    packet: bool,
-    ty: Type,
-    node: Node,
-}
 
 impl Lifter<'_> {
     /// `bpf_perf_event_output` and `bpf_ringbuf_output`: bytes of memory as a message.
@@ -206,7 +195,7 @@ impl Lifter<'_> {
         let query = self.fib_query(state, params, query)?;
         let (ok, answer) = self.build().push2(Op::FibLookup { query }, Type::BOOL, answer);
         let mut fails = state.clone();
-        done(&mut fails, Abs::known(NOT_FORWARDED));
+        fails.done(Abs::known(NOT_FORWARDED));
         let port = self.push1(Op::Get { agg: answer, path: vec![Proj::Field(0)] }, Type::U32);
         let ifindex = self.add(Num::of(port, 32), Num::known(1));
         let ifindex = Abs::Num(self.truncate(ifindex, 32));
@@ -225,7 +214,7 @@ impl Lifter<'_> {
         for at in [fib::METRIC].into_iter().chain((0..4).map(|n| fib::DESTINATION + 4 * n)) {
             self.store(state, params, at, 4, unknown)?;
         }
-        done(state, Abs::known(0));
+        state.done(Abs::known(0));
         Ok(Some(Fork { cond: ok, fails }))
     }
 

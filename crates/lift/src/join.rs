@@ -6,11 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use nicforge_ir::{BlockId, InstId, Op, Type, Value, ValueDef, ValueId};
 
 use crate::alike::differ;
-use crate::emit::Cond;
 use crate::error::Halt;
+use crate::lifter::Lifter;
 use crate::state::{Lookup, Memory, State, Target};
-use crate::value::{Abs, Num, Place};
-use crate::walk::Lifter;
+use crate::value::{Abs, Cond, Num, Place};
 
 /// Where a way may end, and what is known there.
 ///

@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 
 use nicforge_ir::{BinOp, CmpOp, Op, TableKind, Type};
 
-use crate::emit::Cond;
 use crate::error::{Halt, refuse};
+use crate::lifter::Lifter;
 use crate::maps::forget;
 use crate::state::State;
-use crate::value::{Abs, Num, Place};
-use crate::walk::Lifter;
+use crate::value::{Abs, Cond, Num, Place};
 
 impl Lifter<'_> {
     /// `bpf_map_update_elem`: 0, or the error.

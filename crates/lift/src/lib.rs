@@ -28,15 +28,19 @@ mod helpers;
 mod host;
 mod join;
 mod keys;
+mod kind;
 mod layout;
+mod lifter;
 mod lines;
 mod loops;
 mod maps;
 mod memory;
 mod packets;
 mod rings;
+mod sections;
 mod skb;
 mod state;
+mod tail_calls;
 mod value;
 mod verdict;
 mod walk;
@@ -47,18 +51,19 @@ use nicforge_ir::{BlockId, Body, Direction, Event, Handler, Param, Program, Span
 use nicforge_isa::object::{self, Object};
 
 pub use chain::Chain;
-pub use context::is_taken;
 pub use error::LiftError;
 pub use host::SAMPLE;
 pub use nicforge_isa::object::is_elf;
 pub use packets::packets;
+pub use sections::is_taken;
 
-use context::{is_tc, is_xdp};
 use error::Halt;
 use flow::Flow;
+use lifter::Lifter;
 use lines::Lines;
+use sections::{is_tc, is_xdp};
 use state::State;
-use walk::{Lifter, Stops};
+use walk::Stops;
 
 /// How often the walk begins again with ways kept apart at one place more.
 const MOST_ATTEMPTS: usize = 64;
@@ -160,7 +165,7 @@ fn size_maps(object: &mut Object, options: &Options) -> Result<(), LiftError> {
             None => return Err(LiftError::NoMap { name: name.clone() }),
         }
     }
-    for map in object.maps.iter_mut().filter(|map| maps::has_entries(map) && map.max_entries == 0) {
+    for map in object.maps.iter_mut().filter(|map| kind::has_entries(map) && map.max_entries == 0) {
         map.max_entries = ENTRIES;
     }
     Ok(())
@@ -243,7 +248,7 @@ fn one(
     callbacks::write_out(&mut chain.program);
     let source = &chain.program;
     let name = &source.name;
-    if context::layout(&source.section).is_none() {
+    if sections::layout(&source.section).is_none() {
         let reason = format!("section `{}` is neither for XDP nor for tc", source.section);
         return Err(refused(name, "", &reason));
     }
@@ -297,7 +302,7 @@ fn one(
             return Err(refused(name, "", &reason));
         }
         let map =
-            |(map, known): (&usize, &walk::Known)| (known.table, object.maps[*map].name.clone());
+            |(map, known): (&usize, &lifter::Known)| (known.table, object.maps[*map].name.clone());
         let mut maps: Vec<_> = tables.iter().map(map).collect();
         maps.extend(rings.into_values().map(|table| (table, String::new())));
         maps.sort_unstable();
@@ -312,7 +317,7 @@ fn one(
             room: None,
             span: Span::default(),
         });
-        let sized = object.maps.iter().filter(|map| maps::has_entries(map));
+        let sized = object.maps.iter().filter(|map| kind::has_entries(map));
         let sizes = sized.map(|map| (map.name.clone(), map.max_entries)).collect();
         return Ok(Lifted {
             program,

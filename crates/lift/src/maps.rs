@@ -6,56 +6,17 @@
 use nicforge_ir::{BinOp, CmpOp, CommuteOp, Op, Span, Table, TableKind, Type, ValueId};
 use nicforge_isa::object::map_type_name;
 
-use crate::emit::Cond;
 use crate::error::{Halt, refuse};
+use crate::kind::{self, is_ring, table_kind};
 use crate::layout::{Leaf, Node, Step, divide, identifier, project};
-use crate::rings::is_ring;
+use crate::lifter::{Known, Lifter};
 use crate::state::{Lookup, State};
-use crate::value::{Abs, Num, Place};
-use crate::walk::{Known, Lifter};
-
-/// Numbers of map types in the kernel's interface.
-pub mod kind {
-    pub const HASH: u32 = 1;
-    pub const ARRAY: u32 = 2;
-    pub const PROG_ARRAY: u32 = 3;
-    pub const PERCPU_HASH: u32 = 5;
-    pub const PERCPU_ARRAY: u32 = 6;
-    pub const LRU_HASH: u32 = 9;
-    pub const LRU_PERCPU_HASH: u32 = 10;
-    pub const LPM_TRIE: u32 = 11;
-    pub const ARRAY_OF_MAPS: u32 = 12;
-    pub const HASH_OF_MAPS: u32 = 13;
-    pub const DEVMAP: u32 = 14;
-    pub const CPUMAP: u32 = 16;
-    pub const XSKMAP: u32 = 17;
-    pub const QUEUE: u32 = 22;
-    pub const STACK: u32 = 23;
-    pub const DEVMAP_HASH: u32 = 25;
-}
+use crate::value::{Abs, Cond, Num, Place};
 
 /// Bytes of the prefix length that keys of LPM tries begin with.
 const PREFIX: u32 = 4;
 /// Bytes of a key or value at most.
 const MOST_BYTES: u32 = 1 << 16;
-
-/// Whether a map holds entries that programs can find.
-pub fn has_entries(map: &nicforge_isa::object::Map) -> bool {
-    map.kind.is_some_and(|kind| table_kind(kind).is_some() || kind == kind::PROG_ARRAY)
-}
-
-/// The kind of table that a map becomes.
-fn table_kind(kind: u32) -> Option<TableKind> {
-    Some(match kind {
-        kind::HASH | kind::PERCPU_HASH => TableKind::Hash,
-        kind::ARRAY | kind::PERCPU_ARRAY | kind::QUEUE | kind::STACK => TableKind::Array,
-        kind::LRU_HASH | kind::LRU_PERCPU_HASH => TableKind::Lru,
-        kind::LPM_TRIE => TableKind::Lpm,
-        // Entries that nobody set are absent there.
-        kind::DEVMAP | kind::DEVMAP_HASH | kind::CPUMAP | kind::XSKMAP => TableKind::Hash,
-        _ => return None,
-    })
-}
 
 impl Lifter<'_> {
     /// Name of a map for messages.

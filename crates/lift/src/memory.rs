@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use nicforge_ir::{BinOp, CmpOp, ConstArray, Op, Type, ValueId};
 
 use crate::error::{Halt, refuse};
+use crate::lifter::Lifter;
 use crate::state::{Memory, State};
 use crate::value::{Abs, Num, Place};
-use crate::walk::Lifter;
 
 /// Places at most that one access with a varying place may mean.
 const MOST_PLACES: u64 = 64;
@@ -245,7 +245,7 @@ impl Lifter<'_> {
         if matches!(bytes, 1 | 2 | 4 | 8) {
             return self.truncate(shifted, 8 * bytes);
         }
-        let mask = Num::known(crate::emit::low(8 * bytes));
+        let mask = Num::known(crate::value::low(8 * bytes));
         self.binary(BinOp::And, shifted, mask, 64)
     }
 
@@ -343,7 +343,7 @@ impl Lifter<'_> {
         if depth > 8 || self.body.ty(id).is_signed() {
             return None;
         }
-        let most = crate::emit::low(self.body.ty(id).bits()?.into());
+        let most = crate::value::low(self.body.ty(id).bits()?.into());
         let of = |id: &ValueId| self.choice(*id, depth + 1);
         let both = |a: BTreeSet<u64>, b: BTreeSet<u64>| a.union(&b).copied().collect();
         let found: BTreeSet<u64> = match self.body.def_op(id)? {

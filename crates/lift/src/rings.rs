@@ -3,24 +3,18 @@
 
 use nicforge_ir::{BinOp, CmpOp, Op, Span, Table, TableId, TableKind, Type, ValueId};
 
-use crate::emit::Cond;
 use crate::error::{Halt, refuse};
+use crate::kind;
 use crate::layout::identifier;
-use crate::maps::kind;
+use crate::lifter::Lifter;
 use crate::state::State;
-use crate::value::{Abs, Num};
-use crate::walk::Lifter;
+use crate::value::{Abs, Cond, Num};
 
 /// A flag of `bpf_map_push_elem`: the oldest element makes room.
 const EXIST: u64 = 2;
 const EINVAL: u64 = -22i64 as u64;
 const E2BIG: u64 = -7i64 as u64;
 const ENOENT: u64 = -2i64 as u64;
-
-/// Whether a kind of map is a queue or a stack.
-pub fn is_ring(number: u32) -> bool {
-    matches!(number, kind::QUEUE | kind::STACK)
-}
 
 /// Where a ring begins and how full it is.
 #[derive(Clone, Copy)]

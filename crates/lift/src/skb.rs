@@ -4,14 +4,13 @@
 use nicforge_ir::{BinOp, CmpOp, Op};
 use nicforge_isa::ebpf::Insn;
 
-use crate::calls::{EINVAL, HEADROOM, done};
-use crate::emit::{Cond, low};
 use crate::error::{Halt, refuse};
 use crate::helpers::number as n;
+use crate::helpers::{EINVAL, HEADROOM, MOST_OFFSET};
+use crate::lifter::Lifter;
 use crate::memory::halves;
-use crate::state::{First, State};
-use crate::value::{Abs, Num, Place};
-use crate::walk::{Fork, Lifter};
+use crate::state::{Change, ChangeKind, First, Fork, State};
+use crate::value::{Abs, Cond, Num, Place, low};
 
 const EFAULT: u64 = -14i64 as u64;
 const ENOMEM: u64 = -12i64 as u64;
@@ -38,8 +37,6 @@ const IPV6_TYPE: u64 = 0xdd86;
 const ETHERNET: i64 = 14;
 /// `BPF_HDR_START_NET`.
 const START_NET: u64 = 1;
-/// Offsets that helpers take at most.
-pub const MOST_OFFSET: u64 = 0xffff;
 
 /// Flags of the checksum helpers.
 const FIELD: u64 = 0xf;
@@ -47,30 +44,6 @@ const PSEUDO: u64 = 0x10;
 const MANGLED_ZERO: u64 = 0x20;
 const ENFORCE: u64 = 0x40;
 const IPV6: u64 = 0x80;
-
-/// A change of a checksum in the packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
-    pub at: Place,
-    from: Num,
-    to: Num,
-    kind: Kind,
-    /// UDP's: zero says that there is none, so a sum of zero is written as all ones.
-    mangled: bool,
-    /// A sum that is not there is written all the same.
-    enforced: bool,
-}
-
-/// What a checksum is changed by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// A difference.
-    Difference,
-    /// A number of 16 bits in place of another one.
-    Half,
-    /// A number of 32 bits, or what is treated like one.
-    Word,
-}
 
 impl Lifter<'_> {
     /// `bpf_skb_load_bytes`, `bpf_xdp_load_bytes` and those that store. Where the bytes are not
@@ -114,17 +87,17 @@ impl Lifter<'_> {
         let at = self.packet_place(args[1])?;
         let known = if layer4 { FIELD | PSEUDO | MANGLED_ZERO | ENFORCE | IPV6 } else { FIELD };
         let kind = match flags & FIELD {
-            0 => Kind::Difference,
-            2 if layer4 => Kind::Word,
-            2 => Kind::Half,
-            4 => Kind::Word,
+            0 => ChangeKind::Difference,
+            2 if layer4 => ChangeKind::Word,
+            2 => ChangeKind::Half,
+            4 => ChangeKind::Word,
             _ => return self.gives(state, EINVAL),
         };
         let (from, to) = match flags & FIELD {
             2 => (self.cut(args[2], 2)?, self.cut(args[3], 2)?),
             _ => (self.cut(args[2], 4)?, self.cut(args[3], 4)?),
         };
-        if kind == Kind::Difference && from.constant() != Some(0) {
+        if kind == ChangeKind::Difference && from.constant() != Some(0) {
             return refuse("changes a checksum by a difference from a number that may not be zero");
         }
         if flags & !known != 0 {
@@ -186,7 +159,7 @@ impl Lifter<'_> {
         let found = self.load(state, packet, 0, bytes)?;
         let found = self.num(found)?;
         let number = if bytes == 1 { found } else { self.swap(found, 8 * bytes) };
-        done(state, Abs::Num(number));
+        state.done(Abs::Num(number));
         Ok(())
     }
 
@@ -323,7 +296,7 @@ impl Lifter<'_> {
 
     /// Ends a call with a number.
     fn gives(&mut self, state: &mut State, result: u64) -> Result<Option<Fork>, Halt> {
-        done(state, Abs::known(result));
+        state.done(Abs::known(result));
         Ok(None)
     }
 
@@ -337,8 +310,8 @@ impl Lifter<'_> {
         (then, otherwise): (First, Option<First>),
     ) -> Result<Option<Fork>, Halt> {
         let mut fails = state.clone();
-        done(&mut fails, Abs::known(error));
-        done(state, Abs::known(0));
+        fails.done(Abs::known(error));
+        state.done(Abs::known(0));
         match fits {
             Cond::Known(true) => self.begin(state, then)?,
             Cond::Known(false) => {
@@ -386,16 +359,16 @@ impl Lifter<'_> {
         let old = self.load(state, field, 0, 2)?;
         let old = self.num(old)?;
         let new = match kind {
-            Kind::Half => {
+            ChangeKind::Half => {
                 let without = self.inverted_to(from, 16);
                 let rest = self.inverted_to(old, 16);
                 let rest = self.sum_within(rest, without, 16);
                 let sum = self.sum_within(rest, to, 16);
                 self.inverted_to(sum, 16)
             }
-            Kind::Word | Kind::Difference => {
+            ChangeKind::Word | ChangeKind::Difference => {
                 let mut rest = self.inverted_to(old, 32);
-                if kind == Kind::Word {
+                if kind == ChangeKind::Word {
                     let without = self.inverted_to(from, 32);
                     rest = self.sum_within(rest, without, 32);
                 }

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use nicforge_ir::ValueId;
 
-use crate::emit::Cond;
-use crate::value::{Abs, Num};
+use crate::value::{Abs, Cond, Num, Place};
 
 /// Bytes whose places are constants: stack frames, and headers put in front of the packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -128,6 +127,38 @@ pub struct State {
     pub first: Option<First>,
 }
 
+/// A change of a checksum in the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub at: Place,
+    pub from: Num,
+    pub to: Num,
+    pub kind: ChangeKind,
+    /// UDP's: zero says that there is none, so a sum of zero is written as all ones.
+    pub mangled: bool,
+    /// A sum that is not there is written all the same.
+    pub enforced: bool,
+}
+
+/// What a checksum is changed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// A difference.
+    Difference,
+    /// A number of 16 bits in place of another one.
+    Half,
+    /// A number of 32 bits, or what is treated like one.
+    Word,
+}
+
+/// A call that may fail, which decides how the program goes on.
+pub struct Fork {
+    /// It succeeds.
+    pub cond: ValueId,
+    /// What is known where it fails.
+    pub fails: State,
+}
+
 /// What a way of a call that may fail begins with: on the one a change of the packet or of memory,
 /// on the other what failing leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,10 +177,16 @@ pub enum First {
     /// Bytes that become zero.
     Clear { at: Abs, bytes: u32 },
     /// A checksum in the packet.
-    Checksum(crate::skb::Change),
+    Checksum(Change),
 }
 
 impl State {
+    /// Registers behind a call.
+    pub fn done(&mut self, result: Abs) {
+        self.regs[1..6].fill(Abs::Nothing);
+        self.regs[0] = result;
+    }
+
     /// As a program begins.
     pub fn start() -> State {
         let mut regs = [Abs::Nothing; 11];

@@ -34,6 +34,23 @@ impl Num {
     }
 }
 
+/// A condition of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cond {
+    Known(bool),
+    Value(ValueId),
+}
+
+/// Signed reading of the low bits.
+pub fn sign_extend(value: u64, bits: u32) -> u64 {
+    ((value << (64 - bits)) as i64 >> (64 - bits)) as u64
+}
+
+/// The low bits, all of them for 64.
+pub fn low(bits: u32) -> u64 {
+    if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
+}
+
 /// A place as a constant and a part that varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {

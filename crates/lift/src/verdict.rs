@@ -4,13 +4,12 @@ use nicforge_ir::{
     Direction, DropReason, Event, EventId, Op, Param, ReasonId, Span, Type, ValueId,
 };
 
-use crate::calls::{TC_ACT_REDIRECT, XDP_REDIRECT};
-use crate::emit::Cond;
 use crate::error::{Halt, refuse};
+use crate::helpers::{TC_ACT_REDIRECT, XDP_REDIRECT};
+use crate::lifter::Lifter;
 use crate::memory::halves;
 use crate::state::{State, Target};
-use crate::value::{Abs, Place};
-use crate::walk::Lifter;
+use crate::value::{Abs, Cond, Place};
 
 pub const XDP_TX: u64 = 3;
 

@@ -10,31 +10,22 @@
 //! written once for each), so the walk ends. Loops
 //! are followed trip by trip. [`MOST_STEPS`] bounds all of it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
-use nicforge_ir::{BlockId, Body, InstId, Op, Program, Span, TableId, ValueId};
+use nicforge_ir::{Op, ValueId};
 use nicforge_isa::ebpf::Insn;
-use nicforge_isa::ebpf::context::{Layout, XDP};
 use nicforge_isa::ebpf::insn::{LDDW, SOURCE_REGISTER, class, width};
-use nicforge_isa::object::{Object, PSEUDO_FUNCTION, PSEUDO_MAP, PSEUDO_VALUE};
+use nicforge_isa::object::{PSEUDO_FUNCTION, PSEUDO_MAP, PSEUDO_VALUE};
 
-use crate::chain::Chain;
-use crate::context::layout;
-use crate::emit::{Cond, low};
 use crate::error::{Halt, refuse};
-use crate::flow::{CALL, CALL_REGISTER, EXIT, Flow, jumps, target};
+use crate::flow::{CALL, CALL_REGISTER, EXIT, jumps, target};
 use crate::helpers::number::TAIL_CALL;
 use crate::join::{Ends, Way};
-use crate::layout::Node;
-use crate::lines::Lines;
+use crate::lifter::Lifter;
 use crate::maps::global;
-use crate::state::{Frame, Memory, State};
-use crate::value::{Abs, Num, Place};
+use crate::state::{Fork, Frame, Memory, State};
+use crate::value::{Abs, Cond, Num, Place, low};
 
-/// Instructions followed at most, ways and trips counted one by one.
-pub const MOST_STEPS: u32 = 400_000;
-/// Regions within regions at most, which bounds the thread's stack.
-pub const MOST_DEPTH: u32 = 1500;
 /// Functions within functions at most: as many as in the kernel, and those that call callbacks.
 const MOST_FRAMES: usize = 16;
 
@@ -65,116 +56,7 @@ pub enum Ended {
     Here(Box<Ends>),
 }
 
-/// A table of the program with how its bytes are divided.
-#[derive(Clone, Debug)]
-pub struct Known {
-    pub table: TableId,
-    pub key: Node,
-    pub value: Node,
-}
-
-pub struct Lifter<'a> {
-    pub object: &'a Object,
-    pub insns: &'a [Insn],
-    /// First instructions by program array and slot.
-    pub slots: &'a BTreeMap<usize, BTreeMap<u32, usize>>,
-    /// Maps of programs or maps in which nothing is.
-    pub empty: &'a BTreeSet<usize>,
-    pub flow: &'a Flow,
-    pub lines: &'a Lines,
-    pub program: Program,
-    pub body: Body,
-    /// The region that is being written.
-    pub at: BlockId,
-    pub span: Span,
-    pub pkt: ValueId,
-    /// The context that the program gets.
-    pub layout: Layout,
-    pub tables: BTreeMap<usize, Known>,
-    /// Tables of the ends of rings, by their maps.
-    pub rings: BTreeMap<usize, TableId>,
-    /// Bytes of map values that were never written, by map.
-    pub unwritten: BTreeMap<usize, BTreeSet<u32>>,
-    /// Constant arrays by map, element's bytes and first byte.
-    pub arrays: HashMap<(usize, u32, i64), nicforge_ir::ConstId>,
-    pub message: Option<crate::host::Message>,
-    /// Values that are packet bytes, by which a value of more bytes can be read at once.
-    pub bytes: HashMap<ValueId, crate::bytes::Bytes>,
-    /// Results that did not wrap and lost no bits.
-    pub whole: HashSet<ValueId>,
-    /// How often the packet was changed.
-    pub version: u32,
-    /// Places where ways with different kinds of pointers are kept apart.
-    pub apart: &'a BTreeSet<usize>,
-    /// The instruction that is followed.
-    pub here: usize,
-    steps: u32,
-    /// Regions around.
-    pub depth: u32,
-    lookups: u32,
-}
-
-impl<'a> Lifter<'a> {
-    pub fn new(
-        object: &'a Object,
-        chain: &'a Chain,
-        (flow, lines): (&'a Flow, &'a Lines),
-        apart: &'a BTreeSet<usize>,
-        program: Program,
-    ) -> Lifter<'a> {
-        let mut body = Body::default();
-        let mut builder = nicforge_ir::BodyBuilder::new(&mut body);
-        let at = builder.current();
-        let pkt = builder.param(at, nicforge_ir::Type::Packet, Some("pkt"));
-        Lifter {
-            object,
-            insns: &chain.program.insns,
-            slots: &chain.slots,
-            empty: &chain.empty,
-            flow,
-            lines,
-            program,
-            body,
-            at,
-            span: Span::default(),
-            pkt,
-            layout: layout(&chain.program.section).unwrap_or(XDP),
-            tables: BTreeMap::new(),
-            rings: BTreeMap::new(),
-            unwritten: BTreeMap::new(),
-            arrays: HashMap::new(),
-            message: None,
-            bytes: HashMap::new(),
-            whole: HashSet::new(),
-            version: 0,
-            apart,
-            here: 0,
-            steps: 0,
-            depth: 0,
-            lookups: 0,
-        }
-    }
-
-    /// A number for a lookup.
-    pub fn fresh(&mut self) -> u32 {
-        self.lookups += 1;
-        self.lookups
-    }
-
-    /// The other region of an `if`.
-    pub fn opposite(&self, inst: InstId, first: bool) -> BlockId {
-        match self.body.insts[inst].op {
-            Op::If { then, other, .. } => {
-                if first {
-                    other
-                } else {
-                    then
-                }
-            }
-            _ => self.at,
-        }
-    }
-
+impl Lifter<'_> {
     /// Follows the program from an instruction on.
     pub fn walk(&mut self, from: usize, mut state: State, stops: &Stops) -> Result<Ended, Halt> {
         let mut at = from;
@@ -241,15 +123,6 @@ impl<'a> Lifter<'a> {
                 }
             }
         }
-    }
-
-    /// Counts an instruction that is followed.
-    pub fn step(&mut self) -> Result<(), Halt> {
-        self.steps += 1;
-        if self.steps > MOST_STEPS {
-            return refuse(format!("more than {MOST_STEPS} steps on all ways and trips"));
-        }
-        Ok(())
     }
 
     /// Instructions that neither jump nor call.
@@ -385,15 +258,6 @@ impl<'a> Lifter<'a> {
         };
         self.depth -= 1;
         next
-    }
-
-    /// Counts a branch within others.
-    pub fn deeper(&mut self) -> Result<(), Halt> {
-        self.depth += 1;
-        if self.depth > MOST_DEPTH {
-            return refuse(format!("more than {MOST_DEPTH} branches within each other"));
-        }
-        Ok(())
     }
 
     /// Where two ways meet: at the first instruction that they share, or where all ways do.
@@ -572,14 +436,6 @@ impl<'a> Lifter<'a> {
         debug_assert!(low(8 * bytes) > 0);
         Ok(self.truncate(num, 8 * bytes))
     }
-}
-
-/// A call that may fail, which decides how the program goes on.
-pub struct Fork {
-    /// It succeeds.
-    pub cond: ValueId,
-    /// What is known where it fails.
-    pub fails: State,
 }
 
 /// What comes behind a branch.

@@ -1,9 +1,10 @@
 //! Random programs with a few words of their text exchanged: parser and verifier refuse most with a
 //! message; what they accept must run and must survive the passes, however odd it is.
 
+use nicforge_ir::fuzz;
 use nicforge_ir::generate::{Options, events, generate};
 use nicforge_ir::io::random;
-use nicforge_ir::text::{PrintOptions, fuzz, parse, print};
+use nicforge_ir::text::{PrintOptions, parse, print};
 use nicforge_ir::{Interp, Verified, verify};
 use nicforge_passes::PassManager;
 
@@ -43,7 +44,7 @@ fn odd_programs_are_refused_or_work() {
     for seed in 0..count {
         let text =
             mutate(&print(&generate(seed % 500, Options::ALL), PrintOptions::default()), seed);
-        fuzz(text.as_bytes());
+        fuzz::text(text.as_bytes());
         let Some(program) = parse(&text).ok().and_then(|program| verify(program).ok()) else {
             continue;
         };

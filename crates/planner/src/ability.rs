@@ -14,10 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nicforge_ir::{Body, HandlerId, InstId, Program, TableId, TableKind, Type};
 
+use crate::names::describe;
 use crate::origin::{Origin, Shape, Site, sites};
-use crate::shard::{describe, mutable, table_of};
 use crate::stages::calls_c;
 use crate::steer::computable;
+use crate::tables::{mutable, table_of};
 
 /// How a stage may be replicated.
 #[derive(Clone, Debug, PartialEq)]

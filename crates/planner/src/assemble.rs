@@ -14,10 +14,12 @@ use crate::ability::Ability;
 use crate::context;
 use crate::instance::{Config, ContextUse};
 use crate::mapping::{self, Limit};
+use crate::names;
 use crate::origin::Origin;
 use crate::search::{Candidate, Found, limit_words};
-use crate::shard;
+use crate::shard::Steer;
 use crate::steer;
+use crate::tables;
 use crate::toeplitz;
 
 /// The plan of a candidate. `source` is the program before planning.
@@ -47,8 +49,7 @@ pub fn plan(
         ContextUse::Own => context::assign(&program, &mut edges, room, false),
         ContextUse::Shared => context::assign(&program, &mut edges, room, true),
     };
-    let sorted =
-        |(s, steer): (usize, &shard::Steer)| steer.sorted_output && mapping.replicas[s] > 1;
+    let sorted = |(s, steer): (usize, &Steer)| steer.sorted_output && mapping.replicas[s] > 1;
     let ordered_output = candidate.steers.iter().enumerate().any(sorted);
     // What was added was built from verified parts; the test of all examples checks it.
     program.prune_files();
@@ -144,13 +145,13 @@ fn stages(candidate: &Candidate, target: &Target) -> Vec<Stage> {
                     by: steer
                         .by
                         .iter()
-                        .map(|leaf| shard::describe(program, handlers, leaf))
+                        .map(|leaf| names::describe(program, handlers, leaf))
                         .collect(),
                 },
                 Ability::Meeting(parts) => {
                     let mut by: Vec<String> = parts
                         .iter()
-                        .map(|(handler, part)| shard::describe(program, &[*handler], part))
+                        .map(|(handler, part)| names::describe(program, &[*handler], part))
                         .collect();
                     by.dedup();
                     Replication::Sharded { by: vec![by.join(" = ")] }
@@ -182,7 +183,7 @@ fn names(
     keep: impl Fn(usize) -> bool,
 ) -> Vec<String> {
     let mut list: Vec<String> = Vec::new();
-    for table in handlers.iter().flat_map(|h| shard::tables_of(program, *h)) {
+    for table in handlers.iter().flat_map(|h| tables::of_handler(program, *h)) {
         let name = &program.tables[table].name;
         if keep(table.as_u32() as usize) && !list.contains(name) {
             list.push(name.clone());
@@ -324,7 +325,7 @@ fn spread(
             .iter()
             .filter_map(|leaf| match leaf.at_port(port) {
                 Origin::Frame { offset, bits, .. } => Some(HeaderField {
-                    name: shard::frame_name(offset, bits),
+                    name: names::frame_name(offset, bits),
                     offset,
                     bytes: bits.div_ceil(8),
                 }),

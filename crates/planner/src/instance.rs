@@ -12,8 +12,9 @@ use nicforge_target::{Device, Generator, OpCosts, TableLayout, Target, UnitGroup
 
 use crate::ability::Ability;
 use crate::mapping::{Edge, Instance, LinkCost, StageNeed, TableNeed, UnitCost};
-use crate::shard::{self, Steer};
+use crate::shard::Steer;
 use crate::stages::calls_c;
+use crate::tables;
 use crate::{skew, steer};
 
 /// What the user says about planning.
@@ -171,8 +172,8 @@ pub fn instance(
     let groups = groups;
     let costs = handler_costs(program, &groups, target, config.traffic);
     let weights = handler_weights(program, &costs, most_packets(target, config.traffic));
-    let read_only = shard::read_only(program);
-    let mutable = shard::mutable(program);
+    let read_only = tables::read_only(program);
+    let mutable = tables::mutable(program);
     let of = |handler: HandlerId| handler.as_u32() as usize;
     let flows = config.traffic.flows.max(1);
     let largest = groups.iter().map(|group| group.count).max().unwrap_or(1);
@@ -213,7 +214,7 @@ pub fn instance(
                         waits += costs[of(*handler)][g].waits * share(*handler);
                     }
                     let updates = handlers.iter().any(|h| {
-                        !shard::tables_of(program, *h).iter().all(|t| !mutable.contains(t))
+                        !tables::of_handler(program, *h).iter().all(|t| !mutable.contains(t))
                     });
                     UnitCost { cycles, updates, wait_ns, waits }
                 })
@@ -451,7 +452,7 @@ pub fn op_weight(
         }
         None => cost::op_cycles(program, body, inst, costs, traffic),
     };
-    let table = shard::table_of(&body.insts[inst].op).map_or(0.0, |_| {
+    let table = tables::table_of(&body.insts[inst].op).map_or(0.0, |_| {
         let memory = target.memories.iter().rfind(|memory| memory.device == group.device);
         let ns = memory.map_or(0.0, |memory| cost::access_time(memory, 16.0, false).0);
         costs.table + ns * 1e-9 * group.clock.value / f64::from(group.threads)

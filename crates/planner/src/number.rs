@@ -1,11 +1,11 @@
 //! Stages whose replicas have ranges of numbered instances (`NF_BY_NUMBER`), instead of what a hash
 //! gives them.
 
-use nicforge_ir::{HandlerId, Program, Type};
+use nicforge_ir::{HandlerId, Program};
 
 use crate::ability::Ability;
 use crate::origin::{Origin, Shape, sites};
-use crate::shard::table_of;
+use crate::tables::table_of;
 
 /// What a stage's events have as their number, in terms of its own event, and how many numbers
 /// there are. None if no table of the stage asks for it, if two that ask are of different sizes or
@@ -38,15 +38,4 @@ pub fn of_stage(
         }
     }
     found
-}
-
-/// Whether a parameter is such a number as it is; others are computed by whoever makes the event.
-pub fn is_whole(program: &Program, event: nicforge_ir::EventId, number: &Origin) -> bool {
-    match number {
-        Origin::Param { index, path } => {
-            let ty = program.events[event].params.get(*index as usize).map(|param| param.ty);
-            path.is_empty() && matches!(ty, Some(Type::Int { signed: false, bits }) if bits <= 32)
-        }
-        _ => false,
-    }
 }

@@ -20,6 +20,7 @@ use crate::instance::{self, Config};
 use crate::mapping::{self, Edge, Goal, Instance, Limit, Mapping, Score, better};
 use crate::shard::{self, Steer};
 use crate::stages;
+use crate::tables;
 
 /// How far to search.
 #[derive(Clone, Copy, Debug)]
@@ -386,9 +387,9 @@ fn why_not(program: &Verified<Program>, target: &Target, config: &Config) -> Str
         let side = |h: &HandlerId| program.handlers[*h].side.or(outside(h).then_some(Side::Nic));
         let on = |wanted: Side| stage.iter().find(|h| side(h) == Some(wanted));
         if let (Some(nic), Some(host)) = (on(Side::Nic), on(Side::Host)) {
-            let tables = shard::tables_of(program, *nic);
+            let tables = tables::of_handler(program, *nic);
             let both =
-                shard::tables_of(program, *host).into_iter().find(|table| tables.contains(table));
+                tables::of_handler(program, *host).into_iter().find(|table| tables.contains(table));
             let what = both
                 .map_or("tables".to_string(), |table| format!("`{}`", program.tables[table].name));
             return format!(

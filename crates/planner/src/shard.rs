@@ -23,69 +23,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use nicforge_ir::{CommuteOp, Direction, EventId, HandlerId, Op, Program, TableId};
+use nicforge_ir::{Direction, EventId, HandlerId, Op, Program};
 use nicforge_target::{Generator, LinkKind, Reorder, SpreadKind, Target};
 
 use crate::ability::{Ability, ability};
 use crate::origin::{Origin, Shape, Site, sites};
 use crate::stages::{gives_to_host, senders, sends_out, sends_to, takes_packets};
-
-/// Tables that handlers write other than by one commutative op, or read as well, per program.
-pub fn mutable(program: &Program) -> BTreeSet<TableId> {
-    let mut set = BTreeSet::new();
-    for_each_op(program, |op| {
-        let effects = op.effects();
-        if let (Some(table), false) = (effects.table_write, effects.commutes) {
-            set.insert(table);
-        }
-    });
-    // What is added to and read by handlers must be seen by the reader.
-    let mut added = BTreeSet::new();
-    let mut read = BTreeSet::new();
-    for_each_op(program, |op| {
-        let effects = op.effects();
-        added.extend(effects.table_write.filter(|_| effects.commutes));
-        read.extend(effects.table_read);
-    });
-    set.extend(added.intersection(&read));
-    // Only of one operation are parts combined.
-    let mut ops: BTreeMap<TableId, Vec<CommuteOp>> = BTreeMap::new();
-    for_each_op(program, |op| {
-        if let Op::Commute { op, table, .. } = op {
-            let known = ops.entry(*table).or_default();
-            if !known.contains(op) {
-                known.push(*op);
-            }
-        }
-    });
-    set.extend(ops.into_iter().filter(|(_, ops)| ops.len() > 1).map(|(table, _)| table));
-    set
-}
-
-/// Tables that no handler writes.
-pub fn read_only(program: &Program) -> BTreeSet<TableId> {
-    let mut set: BTreeSet<TableId> = program.tables.keys().collect();
-    for_each_op(program, |op| {
-        if let Some(table) = op.effects().table_write {
-            set.remove(&table);
-        }
-    });
-    set
-}
-
-fn for_each_op(program: &Program, mut visit: impl FnMut(&Op)) {
-    let bodies =
-        program.handlers.values().map(|h| &h.body).chain(program.funcs.values().map(|f| &f.body));
-    for body in bodies {
-        body.for_each_inst(body.entry(), &mut |inst| visit(&body.insts[inst].op));
-    }
-}
-
-/// The table an op touches.
-pub fn table_of(op: &Op) -> Option<TableId> {
-    let effects = op.effects();
-    effects.table_write.or(effects.table_read)
-}
+use crate::tables;
 
 /// What steering decided for a stage.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,7 +76,7 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
     let unordered = |s: usize| stages[s].iter().any(|h| program.handlers[*h].unordered);
     let asked = |s: usize| stages[s].iter().filter_map(|h| program.handlers[*h].max_replicas).min();
     let limit = |s: usize| {
-        let tables = stages[s].iter().flat_map(|h| tables_of(program, *h));
+        let tables = stages[s].iter().flat_map(|h| tables::of_handler(program, *h));
         let of_tables = tables.filter_map(|table| program.tables[table].max_replicas).min();
         asked(s).unwrap_or(u32::MAX).min(of_tables.unwrap_or(u32::MAX))
     };
@@ -318,20 +262,6 @@ fn only_exit(program: &Program, stages: &[Vec<HandlerId>], abilities: &[Ability]
     exits.next().filter(|_| keyed && exits.next().is_none())
 }
 
-/// Tables a handler touches.
-pub fn tables_of(program: &Program, handler: HandlerId) -> Vec<TableId> {
-    let body = &program.handlers[handler].body;
-    let mut list = Vec::new();
-    body.for_each_inst(body.entry(), &mut |inst| {
-        if let Some(table) = table_of(&body.insts[inst].op)
-            && !list.contains(&table)
-        {
-            list.push(table);
-        }
-    });
-    list
-}
-
 /// Where each handler generates internal events, and what their arguments are there.
 struct Sending {
     by_handler: Vec<(EventId, HandlerId, Vec<Site>)>,
@@ -426,119 +356,11 @@ fn steerable(leaf: &Origin, ports: u32, spread: SpreadKind) -> bool {
     }
 }
 
-/// The field that receive-side scaling hashes which holds these bytes: IPv4 without options, or
-/// IPv6, after Ethernet.
-pub fn rss_field(offset: u32, bits: u32) -> Option<&'static str> {
-    let end = offset + bits / 8;
-    match (offset, end) {
-        (26..30, ..=30) => Some("ip.src"),
-        (30..34, ..=34) => Some("ip.dst"),
-        (34..36, ..=36) => Some("sport"),
-        (36..38, ..=38) => Some("dport"),
-        _ => None,
-    }
-}
-
-/// A name people know for bytes of a frame.
-pub fn frame_name(offset: u32, bits: u32) -> String {
-    let known = match (offset, bits) {
-        (0, 48) => "eth.dst",
-        (6, 48) => "eth.src",
-        (12, 16) => "eth.type",
-        (14, 4) => "ip.ihl",
-        (16, 16) => "ip.length",
-        (23, 8) => "ip.protocol",
-        _ => rss_field(offset, bits).unwrap_or(""),
-    };
-    if known.is_empty() {
-        return format!("frame[{offset}..{}]", offset + bits.div_ceil(8));
-    }
-    known.to_string()
-}
-
-/// An origin in words.
-pub fn describe(program: &Program, handlers: &[HandlerId], origin: &Origin) -> String {
-    match origin {
-        Origin::Const(value) => value.to_string(),
-        Origin::Frame { offset, bits, .. } => frame_name(*offset, *bits),
-        Origin::Port => "port".to_string(),
-        Origin::Param { index, path } => {
-            let event = &program.events[program.handlers[handlers[0]].event];
-            let Some(param) = event.params.get(*index as usize) else {
-                return format!("parameter {index}");
-            };
-            let mut name = param.name.clone();
-            let mut ty = param.ty;
-            for step in path {
-                match ty {
-                    nicforge_ir::Type::Struct(id) => {
-                        let field = &program.structs[id].fields[*step as usize];
-                        name.push_str(&format!(".{}", field.name));
-                        ty = field.ty;
-                    }
-                    nicforge_ir::Type::Array(id) => {
-                        name.push_str(&format!("[{step}]"));
-                        ty = program.arrays[id].elem;
-                    }
-                    _ => break,
-                }
-            }
-            name
-        }
-        Origin::Value { value, .. } => format!("%{value}"),
-        Origin::Op { name: "select", of, .. } => {
-            format!(
-                "({} or {})",
-                describe(program, handlers, &of[1]),
-                describe(program, handlers, &of[2])
-            )
-        }
-        // Of its seed, its size and one value as a whole.
-        Origin::Op { name: "hash", of, .. } if of.len() == 3 => {
-            format!("hash({})", describe(program, handlers, &of[2]))
-        }
-        Origin::Op { name: "urem", of, .. } => {
-            format!(
-                "{} % {}",
-                describe(program, handlers, &of[0]),
-                describe(program, handlers, &of[1])
-            )
-        }
-        Origin::Op { name, of, .. } => {
-            let parts: Vec<String> =
-                of.iter().map(|part| describe(program, handlers, part)).collect();
-            format!("{name}({})", parts.join(", "))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use nicforge_ir::text::parse;
 
     use super::*;
-
-    #[test]
-    fn parts_of_two_operations_are_not_combined() {
-        let program = |second: &str| {
-            let text = format!(
-                "program ops ports 1
-table counts: hash[u32 -> u32] capacity 64
-reason \"done\"
-event net_recv(pkt: packet) in
-handler net_recv on net_recv(%pkt: packet) {{
-  %key: u32 = 1
-  commute add counts[%key], %key
-  commute {second} counts[%key], %key
-  drop %pkt, \"done\"
-  return
-}}
-"
-            );
-            mutable(&parse(&text).unwrap()).len()
-        };
-        assert_eq!((program("add"), program("max")), (0, 1));
-    }
 
     /// Packets of a flow go straight to where they are sent, or past `aside`, which `sends` packets
     /// of its own or not.

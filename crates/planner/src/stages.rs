@@ -7,7 +7,7 @@ use nicforge_ir::{Direction, EventId, HandlerId, Op, Program, Side, TableId, Typ
 
 use nicforge_target::Target;
 
-use crate::shard::{mutable, table_of};
+use crate::tables::{mutable, table_of};
 
 /// The first function of C with state that a handler calls.
 pub(crate) fn calls_c(program: &Program, handler: HandlerId) -> Option<&str> {

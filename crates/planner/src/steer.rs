@@ -79,7 +79,7 @@ pub fn by_param(
 /// The same where the one part of `by` is a number: it goes along as it is.
 pub fn number_param(program: &mut Program, event: EventId, by: &BTreeSet<Origin>) -> String {
     if let Some(number @ Origin::Param { index, .. }) = by.first()
-        && crate::number::is_whole(program, event, number)
+        && is_whole(program, event, number)
     {
         return program.events[event].params[*index as usize].name.clone();
     }
@@ -89,6 +89,17 @@ pub fn number_param(program: &mut Program, event: EventId, by: &BTreeSet<Origin>
         builder.add(Op::Cast(value), U32, span)
     };
     add_param(program, event, &number)
+}
+
+/// Whether a parameter is such a number as it is; others are computed by whoever makes the event.
+fn is_whole(program: &Program, event: EventId, number: &Origin) -> bool {
+    match number {
+        Origin::Param { index, path } => {
+            let ty = program.events[event].params.get(*index as usize).map(|param| param.ty);
+            path.is_empty() && matches!(ty, Some(Type::Int { signed: false, bits }) if bits <= 32)
+        }
+        _ => false,
+    }
 }
 
 /// Gives an event a parameter that every place which generates it computes.

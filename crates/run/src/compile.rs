@@ -105,63 +105,12 @@ pub fn warnings_with(effort: Effort) -> &'static [&'static str] {
     }
 }
 
-/// C in one form or in several that mean the same.
-pub trait Forms {
-    /// All of them, the best one first.
-    fn forms(&self) -> Vec<&str>;
-}
-
-impl Forms for str {
-    fn forms(&self) -> Vec<&str> {
-        vec![self]
-    }
-}
-
-impl Forms for String {
-    fn forms(&self) -> Vec<&str> {
-        vec![self]
-    }
-}
-
-impl Forms for XdpSource {
-    fn forms(&self) -> Vec<&str> {
-        std::iter::once(&self.plain).chain(&self.others).map(String::as_str).collect()
-    }
-}
-
-/// Compiles C for the kernel's BPF virtual machine. Where there are several forms it is the first
-/// one that the compiler has room for and this machine's kernel takes, if it can be asked; if it
-/// takes none, the last that compiles, which asks least of it.
-///
-/// # Errors
-/// What is wrong with the first form.
-pub fn compile_bpf(
-    name: &str,
-    source: &(impl Forms + ?Sized),
-    mode: Mode,
-    includes: &[PathBuf],
-) -> Result<Vec<u8>, CompileError> {
-    let forms = source.forms();
-    let mut last = None;
-    for form in &forms {
-        match compile_form(name, form, mode, includes) {
-            Ok(object) if forms.len() == 1 || crate::xdp::takes(&object) => return Ok(object),
-            // Another form may do.
-            Ok(object) => last = Some(Ok(object)),
-            Err(error @ CompileError::Stack { .. }) if last.is_none() => last = Some(Err(error)),
-            Err(error) if last.is_none() => return Err(error),
-            Err(_) => {}
-        }
-    }
-    last.unwrap_or_else(|| Err(CompileError::Source { messages: "there is no source".to_string() }))
-}
-
 /// Compiles one form.
 ///
 /// `name` becomes the file name (without `.c`), `includes` are searched for headers in their order.
 /// The object is returned as bytes. The compiler reads and writes pipes, so no file stays behind
 /// even if this process is killed; only when it refuses the source are source and messages kept.
-fn compile_form(
+pub(crate) fn compile_form(
     name: &str,
     source: &str,
     mode: Mode,
@@ -232,7 +181,7 @@ fn bpf_unit(name: &str, source: &str, mode: Mode, includes: &[PathBuf]) -> Unit 
     Unit { flags, main: main.clone(), files: vec![(main, text)] }
 }
 
-/// Compiles the first forms of several programs ahead of [`compile_bpf`], with the same arguments.
+/// Compiles the first forms of several programs ahead of [`compile_bpf`](crate::xdp::compile_bpf), with the same arguments.
 ///
 /// # Errors
 /// See [`units::ahead`].
@@ -312,7 +261,7 @@ mod tests {
     #[test]
     fn refused_code_is_kept_and_named() {
         let error =
-            compile_bpf("broken", "int f(void) { return x; }\n", Mode::Live, &[]).unwrap_err();
+            compile_form("broken", "int f(void) { return x; }\n", Mode::Live, &[]).unwrap_err();
         let CompileError::Internal { first, source_path, messages_path } = &error else {
             panic!("{error}")
         };
@@ -328,7 +277,7 @@ mod tests {
     #[test]
     fn too_much_stack_is_said_on_the_line() {
         let source = "void use(void *); int f(void)\n{\n    char big[600];\n    use(big);\n    return 0;\n}\n";
-        let error = compile_bpf("big", source, Mode::Live, &[]).unwrap_err();
+        let error = compile_form("big", source, Mode::Live, &[]).unwrap_err();
         assert!(
             matches!(&error, CompileError::Stack { place } if place.starts_with("big.c:")),
             "{error}"
@@ -338,7 +287,7 @@ mod tests {
 
     #[test]
     fn missing_headers_are_the_installations_fault() {
-        let error = compile_bpf("h", "#include <no/such.h>\n", Mode::Live, &[]).unwrap_err();
+        let error = compile_form("h", "#include <no/such.h>\n", Mode::Live, &[]).unwrap_err();
         assert_eq!(error.fault(), Fault::Environment, "{error}");
     }
 
@@ -364,7 +313,7 @@ mod tests {
     #[test]
     fn objects_are_elf() {
         let object =
-            compile_bpf("ok", "int f(void) { return NF_MODE; }\n", Mode::Replay, &[]).unwrap();
+            compile_form("ok", "int f(void) { return NF_MODE; }\n", Mode::Replay, &[]).unwrap();
         assert_eq!(&object[..4], b"\x7fELF");
     }
 }

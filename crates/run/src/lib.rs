@@ -23,6 +23,7 @@ pub mod native;
 pub mod needs;
 pub mod netns;
 pub mod nfp;
+mod outputs;
 pub mod pcap;
 mod pin;
 pub mod privilege;

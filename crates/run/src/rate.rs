@@ -21,10 +21,11 @@ use libbpf_rs::{MapCore as _, MapFlags, libbpf_sys};
 use nicforge_codegen::XdpArtifact;
 use nicforge_ir::Program;
 
-use crate::compile::{Mode, compile_bpf};
+use crate::compile::Mode;
 use crate::netns::{Sandbox, StatsReader, XdpStats, xdp_stats};
 use crate::pin::Pinned;
 use crate::xdp::bench::{harness_contract, load_harness, load_harness_for};
+use crate::xdp::compile_bpf;
 use crate::xdp::{
     Attached, LoadOptions, Loaded, SMALLEST_FRAME, XdpError, attach, attach::set_ports,
 };

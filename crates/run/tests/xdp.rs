@@ -5,7 +5,8 @@ mod common;
 use common::{Fixture, can_load, fixture, frame, includes, net};
 use nicforge_ir::{Entry, Input, InputEvent, Match, Output, TableBackend, TableError, TableId};
 use nicforge_run::Fault;
-use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_run::compile::Mode;
+use nicforge_run::xdp::compile_bpf;
 use nicforge_run::xdp::{LoadOptions, Loaded, XdpError, bench};
 
 fn exact(key: &[u8], value: &[u8]) -> Entry {

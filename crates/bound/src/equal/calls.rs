@@ -8,8 +8,9 @@ use crate::ebpf::{MAP_POINTER, PACKET, RESERVED, RESERVED_EACH, XDP};
 use crate::graph::Slot;
 use crate::term::{Op, Term};
 
+use super::Prover;
+use super::side::Side;
 use super::state::{Asked, End, Message, State, Target};
-use super::{Prover, Side};
 
 /// States behind a call, or states that make the call (again).
 pub type Called = Result<Vec<State>, Vec<State>>;

@@ -3,7 +3,7 @@
 use nicforge_isa::ebpf::insn::{LDDW, class, targets};
 use nicforge_isa::ebpf::{Fault, Insn};
 
-use super::link::Side;
+use super::side::Side;
 use super::world::World;
 
 /// Interface that packets come by, in the context's member.

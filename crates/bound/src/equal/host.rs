@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nicforge_isa::ebpf::{Fault, Host as Surroundings, Memory, RegionId};
 use nicforge_isa::object::{Map, PSEUDO_VALUE};
 
-use super::Side;
+use super::side::Side;
 use super::world::World;
 use crate::ebpf::PACKET;
 use crate::ebpf::helpers::{END, FAILED, HEAD, LEAST, META};

@@ -1,18 +1,10 @@
 //! Two programs with one list of maps: maps of one name are one map.
 
 use nicforge_isa::ebpf::LDDW;
-use nicforge_isa::object::{Map, PSEUDO_MAP, PSEUDO_VALUE, Program, map_type_name};
+use nicforge_isa::object::{Map, PSEUDO_MAP, PSEUDO_VALUE, map_type_name};
 
+use super::side::Side;
 use super::world::Ended;
-use crate::ebpf::Tails;
-
-/// A program with the programs behind it that its tail calls lead to.
-#[derive(Clone, Debug)]
-pub struct Side {
-    pub program: Program,
-    pub maps: Vec<Map>,
-    pub tails: Tails,
-}
 
 /// Two programs that name the same maps.
 #[derive(Clone, Debug)]

@@ -32,6 +32,7 @@ mod link;
 mod maps;
 mod memory;
 mod path;
+mod side;
 mod state;
 mod walk;
 mod world;
@@ -53,7 +54,8 @@ use state::State;
 use walk::Walker;
 
 pub use coverage::{Coverage, coverage};
-pub use link::{Pair, Side, dropped, link};
+pub use link::{Pair, dropped, link};
+pub use side::Side;
 pub use world::{Ended, World, entry_name, hex, verdict_name};
 
 /// Stack of the thread that proves: terms are walked recursively.

@@ -7,8 +7,9 @@ use crate::term::{Mem, Term};
 use crate::unroll::Cell;
 use crate::values;
 
+use super::Prover;
 use super::path::Path;
-use super::{Prover, Side};
+use super::side::Side;
 
 /// A question to the world outside: what both programs are told if they ask the same.
 #[derive(Clone, Debug)]

@@ -4,8 +4,9 @@
 use crate::graph::{Effect, Graph, Next, Slot};
 use crate::values;
 
+use super::Prover;
+use super::side::Side;
 use super::state::{End, State};
-use super::{Prover, Side};
 
 /// Most steps of a path.
 const MOST_STEPS: u64 = 200_000;

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use nicforge_isa::ebpf::{Fault, Machine, Memory};
 use nicforge_isa::object::Map;
 
-use super::Side;
 use super::host::Host;
+use super::side::Side;
 use crate::ebpf::helpers::{END, HEAD};
 
 /// Most instructions of a run.

@@ -8,10 +8,11 @@ use nicforge_codegen::{LineStyle, xdp};
 use nicforge_driver::options::Source;
 use nicforge_driver::{Failure, Runtime, program};
 use nicforge_ir::{Input, InputEvent};
-use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_run::compile::Mode;
 use nicforge_run::needs::{self, Found, Need};
 use nicforge_run::netns::Sandbox;
 use nicforge_run::temp::Folder;
+use nicforge_run::xdp::compile_bpf;
 use nicforge_run::xdp::{LoadOptions, Loaded};
 use serde_json::json;
 

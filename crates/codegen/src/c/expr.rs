@@ -9,7 +9,7 @@ use nicforge_ir::layout::int_layout;
 use nicforge_ir::{BinOp, CmpOp, InstId, Op, Proj, Type, UnOp, ValueDef, ValueId};
 
 use super::body::{Dialect, Emitter};
-use super::types::int_name;
+use super::types::{int_name, literal};
 
 /// A C expression and whether it can stand as an operand without parentheses.
 pub struct Expr {
@@ -30,30 +30,6 @@ impl Expr {
     pub fn operand(self) -> String {
         if self.atom { self.text } else { format!("({})", self.text) }
     }
-}
-
-/// An integer literal of a type.
-pub fn literal(value: u64, ty: Type) -> String {
-    let Type::Int { bits, signed } = ty else { return "0".to_string() };
-    if bits == 1 && !signed {
-        return if value != 0 { "true" } else { "false" }.to_string();
-    }
-    if signed {
-        let shift = 64 - bits as u32;
-        let signed_value = ((value << shift) as i64) >> shift;
-        return match signed_value {
-            i64::MIN => "(-9223372036854775807ll - 1)".to_string(),
-            v if bits > 32 => format!("{v}ll"),
-            -2147483648 => "(-2147483647 - 1)".to_string(),
-            v => v.to_string(),
-        };
-    }
-    let suffix = match bits {
-        0..=16 => "",
-        17..=32 => "u",
-        _ => "ull",
-    };
-    if value > 255 { format!("0x{value:x}{suffix}") } else { format!("{value}{suffix}") }
 }
 
 impl<D: Dialect> Emitter<'_, D> {

@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 use nicforge_ir::{ConstId, Handler, Op, Type};
 
-use super::expr::literal;
 use super::types::CTypes;
+use super::types::literal;
 
 /// The table that `nf_hash_bytes` of the runtimes reads: what a byte does to a CRC32C.
 pub fn crc_table() -> String {

@@ -83,8 +83,7 @@ impl<'a> CTypes<'a> {
         match ty {
             Type::Int { bits, .. } if !matches!(bits, 8 | 16 | 32 | 64) => {
                 let carrier = int_name(if bits == 1 { 8 } else { bits }, false);
-                let mask =
-                    super::expr::literal(nicforge_ir::build::mask(u64::MAX, bits), Type::U64);
+                let mask = literal(nicforge_ir::build::mask(u64::MAX, bits), Type::U64);
                 lines.push(format!("*({carrier} *)&{place} &= {mask};"));
             }
             Type::Struct(_) | Type::Array(_) => {
@@ -238,6 +237,30 @@ fn mask_bytes(masks: &[u8], to: &Bytes, lines: &mut Vec<String>) {
         }
         at += run;
     }
+}
+
+/// An integer literal of a type.
+pub fn literal(value: u64, ty: Type) -> String {
+    let Type::Int { bits, signed } = ty else { return "0".to_string() };
+    if bits == 1 && !signed {
+        return if value != 0 { "true" } else { "false" }.to_string();
+    }
+    if signed {
+        let shift = 64 - bits as u32;
+        let signed_value = ((value << shift) as i64) >> shift;
+        return match signed_value {
+            i64::MIN => "(-9223372036854775807ll - 1)".to_string(),
+            v if bits > 32 => format!("{v}ll"),
+            -2147483648 => "(-2147483647 - 1)".to_string(),
+            v => v.to_string(),
+        };
+    }
+    let suffix = match bits {
+        0..=16 => "",
+        17..=32 => "u",
+        _ => "ull",
+    };
+    if value > 255 { format!("0x{value:x}{suffix}") } else { format!("{value}{suffix}") }
 }
 
 /// The C integer that holds `uN`/`iN`.

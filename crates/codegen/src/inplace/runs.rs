@@ -8,8 +8,8 @@ use super::packet::cursor_text;
 use super::{E, InPlace, Target};
 use crate::c::Dialect;
 use crate::c::body::AtOnce;
-use crate::c::expr::literal;
 use crate::c::runs::{Bytes, Does, Offset, Run, Stop};
+use crate::c::types::literal;
 
 /// Most bytes that a run stages: what the staging area of every target has room for behind its last
 /// header.

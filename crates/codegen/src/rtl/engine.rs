@@ -41,24 +41,9 @@ use super::shape::{Bits, literal, number};
 use super::state::{Arm, StateId, States};
 use super::tables::{TableForm, op};
 use super::timing;
+use crate::abi::left as kind;
 use crate::artifact::LogFormat;
 use crate::c::body::Unsupported;
-
-/// Kinds of what leaves, in commands to the deparser and in the record of a simulation. See
-/// `rtl/nf_egress.sv`.
-pub mod kind {
-    pub const SEND: u64 = 0;
-    pub const STACK: u64 = 1;
-    pub const HOST_PACKET: u64 = 2;
-    pub const HOST_MESSAGE: u64 = 3;
-    pub const DMA_WRITE: u64 = 4;
-    pub const LOG: u64 = 5;
-    pub const DROP: u64 = 6;
-    /// The handler has ended.
-    pub const END: u64 = 7;
-    /// Bytes go into a byte string; only in pipes, and not in records.
-    pub const STORE: u64 = 8;
-}
 
 /// Writes the states of one handler.
 pub struct Engine<'a, 'b> {

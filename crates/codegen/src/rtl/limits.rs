@@ -5,15 +5,13 @@ use nicforge_ir::{
     BlockId, Body, BufSource, Direction, EventId, HandlerId, Op, Program, TableId, Work,
 };
 
+use super::device::{MEMORY_BITS, kib};
 use super::pipe::dag::NoPipe;
 use super::pipe::leave::Commit;
 use super::shape::Bits;
 use super::tables::TableForm;
 use crate::c::body::Unsupported;
 
-/// Memory for tables: block RAM and UltraRAM of a U280 (DS963: 9 MB and 33.75 MB), less a megabyte
-/// for packets.
-pub const MEMORY_BITS: u64 = 41 * 8 * 1024 * 1024;
 /// Flip-flops of one table's keys and masks in a pipe, which compares all rows at once: a tenth of
 /// a U280's.
 pub const MOST_COMPARED: u64 = 256 * 1024;
@@ -56,11 +54,6 @@ pub fn timers(program: &Program) -> Result<(), Vec<Unsupported>> {
 
 // Byte strings in memory have fewer lines than an address can say.
 const _: () = assert!(MEMORY_BITS / 512 < 1 << super::ADDRESS_BITS);
-
-/// Kibibytes that hold so many bits.
-pub fn kib(bits: u64) -> u64 {
-    bits.div_ceil(8192)
-}
 
 /// Tables that are too large.
 pub fn tables(program: &Program, forms: &[TableForm]) -> Result<(), Vec<Unsupported>> {

@@ -12,6 +12,7 @@
 //! which goes from the buffer to the stream.
 
 pub mod cfg;
+mod device;
 mod engine;
 mod expr;
 mod limits;
@@ -27,10 +28,10 @@ mod words;
 
 use nicforge_ir::{HandlerId, Program, ReasonId, Span, TableKind, Verified};
 
+pub use crate::abi::left as kind;
 use crate::artifact::LogFormat;
 use crate::c::body::Unsupported;
 use crate::c::names::Names;
-pub use engine::kind;
 pub use engine::length::Length;
 pub use pipe::dag::NoPipe;
 pub use pipe::dag::beside::What;

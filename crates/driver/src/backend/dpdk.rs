@@ -2,13 +2,17 @@
 
 use nicforge_codegen::dpdk;
 use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
+use nicforge_plan::Plan;
 use nicforge_run::dpdk::{Difference, DpdkProgram, DpdkRun, Machine, verify_apart, verify_on};
 use nicforge_target::{Generator, Target};
 
 use super::{Build, Pipelined, Product};
 use crate::Failure;
+use crate::bench::{Bench, Failed, RUNS, Traffic, differs};
 use crate::pipelines::{self, Job};
-use crate::tune::{self, Bench};
+
+/// Stages as workers of a process, by the processor's counter.
+const IN_PROCESS: Bench = Bench { place: "on this machine", measure: in_process };
 
 pub struct Dpdk;
 
@@ -66,6 +70,42 @@ impl Pipelined for Dpdk {
     }
 
     fn bench(&self, target: &Target) -> Option<Bench> {
-        (Machine::of(target) == Machine::Here).then_some(tune::IN_PROCESS)
+        (Machine::of(target) == Machine::Here).then_some(IN_PROCESS)
+    }
+}
+
+/// Packets per second of the busiest stage in a process.
+fn in_process(
+    target: &Target,
+    plan: &Plan,
+    program: &Verified<Program>,
+    source: &Verified<Program>,
+    traffic: &Traffic,
+    apart: bool,
+) -> Result<f64, Failed> {
+    let mut fastest: f64 = 0.0;
+    for _ in 0..RUNS {
+        let mut job = pipelines::of_plan(plan.clone(), program, apart)?;
+        let (run, differences) =
+            Dpdk.compare(target, &mut job, source, &traffic.entries, &traffic.events)?;
+        if !differences.is_empty() {
+            return Err(differs(plan, differences.len()));
+        }
+        // The only worker of a program runs on the unit that talks to ports, and is counted there.
+        let fused = run.stats.workers.len() == 2;
+        let busiest = plan.stages.iter().enumerate().map(|(at, stage)| {
+            let workers =
+                run.stats.workers.iter().filter(|worker| worker.stage == Some(at) || fused);
+            workers.map(|worker| worker.cycles).sum::<u64>() as f64 / f64::from(stage.replicas)
+        });
+        let cycles = busiest.fold(0.0, f64::max) / traffic.events.len().max(1) as f64;
+        if cycles > 0.0 {
+            fastest = fastest.max(run.stats.tsc_hz as f64 / cycles);
+        }
+    }
+    if fastest > 0.0 {
+        Ok(fastest)
+    } else {
+        Err(Failed::CannotRun("no stage had anything to do".to_string()))
     }
 }

@@ -18,9 +18,9 @@ use nicforge_ir::{Program, Verified};
 use nicforge_plan::Plan;
 use nicforge_target::{Generator, Target, UnitGroup};
 
+use crate::bench::Bench;
 use crate::options::{Inputs, Planned};
 use crate::tried::Refused;
-use crate::tune::Bench;
 use crate::verify::{Case, Comparison};
 use crate::{Failure, Loaded, Runtime, targets};
 

@@ -7,9 +7,9 @@ use nicforge_run::dpdk::{Difference, DpdkRun};
 use nicforge_target::{Generator, Target};
 
 use super::{Backend, Build, Counted, Product};
+use crate::bench::Bench;
 use crate::options::Inputs;
 use crate::pipelines::{self, Job};
-use crate::tune::Bench;
 use crate::verify::{self, Case, Comparison};
 use crate::{Failure, Loaded, Runtime};
 

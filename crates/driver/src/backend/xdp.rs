@@ -1,16 +1,26 @@
 //! XDP programs for the Linux kernel, and for NICs that take such programs.
 
+use std::time::Duration;
+
 use nicforge_codegen::{LineStyle, xdp};
-use nicforge_ir::Program;
-use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_ir::{Input, Program, Verified};
+use nicforge_plan::Plan;
+use nicforge_run::compile::Mode;
+use nicforge_run::live::Session;
+use nicforge_run::xdp::XdpError;
+use nicforge_run::xdp::compile_bpf;
 use nicforge_target::{Device, Generator, Target};
 
 use super::{Backend, Build, Measured, Product, first};
+use crate::bench::{Bench, Failed, RUNS, Traffic, differs};
 use crate::options::Inputs;
+use crate::pipelines::Job;
 use crate::tried::{self, Refused};
-use crate::tune::{self, Bench};
 use crate::verify::{Case, Comparison, kernel};
-use crate::{Failure, Loaded, Runtime, cost, pipelines, program};
+use crate::{Failure, Loaded, Runtime, cost, events, pipelines, program, stop};
+
+/// Stages as the kernel counts their time.
+const IN_KERNEL: Bench = Bench { place: "in this kernel", measure };
 
 pub struct Xdp;
 
@@ -87,7 +97,7 @@ impl Backend for Xdp {
     }
 
     fn bench(&self, target: &Target) -> Option<Bench> {
-        in_kernel(target).then_some(tune::IN_KERNEL)
+        in_kernel(target).then_some(IN_KERNEL)
     }
 
     fn measured(&self, target: &Target, loaded: &Loaded, inputs: &Inputs) -> Option<Measured> {
@@ -96,5 +106,63 @@ impl Backend for Xdp {
 
     fn refused(&self, target: &Target, loaded: &Loaded, runtime: &Runtime) -> Option<Refused> {
         in_kernel(target).then(|| tried::in_kernel(loaded, runtime)).flatten()
+    }
+}
+
+/// Packets per second of the busiest stage in the kernel: once compared with the interpreter, then
+/// timed without recording.
+fn measure(
+    target: &Target,
+    plan: &Plan,
+    program: &Verified<Program>,
+    source: &Verified<Program>,
+    traffic: &Traffic,
+    _: bool,
+) -> Result<f64, Failed> {
+    let mut job: Job = pipelines::of_plan(plan.clone(), program, false)?;
+    job.without_locks();
+    let runtime = Runtime::unpack()?;
+    let reference = job.room_for_shards(target, source, &traffic.entries, &traffic.events)?;
+    let mut session =
+        kernel::session(source, target, &job, &traffic.entries, &runtime, Mode::Record)?;
+    let result = kernel::live(&mut session, &traffic.events)?;
+    let agreement = kernel::agreement(&reference, &traffic.entries, &result, &session)?;
+    if !agreement.complete() && !result.report.stopped {
+        return Err(differs(plan, agreement.differences.len()));
+    }
+    drop(session);
+    let packets = traffic
+        .events
+        .iter()
+        .filter(|event| matches!(event.input, Input::Net { .. }))
+        .count()
+        .max(1);
+    // Compiled once, loaded for each run: tables begin as they are.
+    let artifact = pipelines::xdp_artifact(&job, target, LineStyle::Directives)?;
+    let headers = runtime.target_headers("xdp");
+    let failed = |error: XdpError| program::kernel_failure(source, error);
+    let object = compile_bpf(&job.program.name, &artifact.source, Mode::Live, &headers)
+        .map_err(|error| failed(error.into()))?;
+    let mut fastest: f64 = 0.0;
+    for _ in 0..RUNS {
+        if stop::stopped() {
+            break;
+        }
+        let session = Session::of_object(&job.program, &artifact, &object, Mode::Live, &headers);
+        let mut session = session.map_err(failed)?;
+        events::fill(&mut session.loaded().tables(), &traffic.entries)?;
+        let report = kernel::live(&mut session, &traffic.events)?.report;
+        let busiest = report.stages.iter().map(|stage| {
+            stage.ns_per_packet * stage.packets_in as f64 / f64::from(stage.replicas.max(1))
+        });
+        let ns = busiest.fold(0.0, f64::max) / packets as f64;
+        if ns > 0.0 {
+            fastest = fastest.max(Duration::from_secs(1).as_nanos() as f64 / ns);
+        }
+    }
+    if fastest > 0.0 {
+        Ok(fastest)
+    } else {
+        Err(Failed::CannotRun("no stage had anything to do".to_string()))
     }
 }

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use nicforge_codegen::{LineStyle, xdp};
 use nicforge_ir::{Entry, InputEvent, Interp, Program, TableId, Verified};
-use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_run::compile::Mode;
 use nicforge_run::live::{self, Difference, LARGEST_WINDOW, LiveOptions, LiveRun, Session};
 use nicforge_run::netns::LARGEST_FRAME;
+use nicforge_run::xdp::compile_bpf;
 use nicforge_run::xdp::{
     HEADROOM, LARGEST_TEST_FRAME, LoadOptions, Loaded, SMALLEST_FRAME, XdpError,
 };

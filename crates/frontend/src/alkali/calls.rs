@@ -2,7 +2,7 @@
 
 use nicforge_ir::{Direction, Op, Type, ValueId};
 
-use super::literal;
+use super::source::literal;
 use crate::ast::Node;
 use crate::diagnostics::codes;
 use crate::func::FnLower;

@@ -4,13 +4,11 @@
 //! the outside, any other `EVENT__x` handles what `generate` says. What calls become is in
 //! [`calls`], what one packet can be in [`buffers`], packets that nobody sends in [`ends`].
 
-mod buffers;
+pub mod buffers;
 mod calls;
 mod ends;
+pub mod source;
 
-pub use buffers::Buffers;
-
-use std::collections::HashSet;
 use std::path::Path;
 
 use nicforge_ir::{Diagnostic, Direction, EventId, Table, TableKind, Type};
@@ -38,57 +36,6 @@ pub fn instead_of_beside(program: &str, include_dir: &Path) -> Vec<String> {
             ["-Xclang".into(), "-remap-file".into(), "-Xclang".into(), pair]
         })
         .collect()
-}
-
-/// What a translation unit says about itself.
-#[derive(Default)]
-pub struct Alkali {
-    /// Whether it is such a program.
-    pub is: bool,
-    /// What `generate` names.
-    generated: HashSet<String>,
-}
-
-impl Alkali {
-    pub fn new(root: &Node) -> Alkali {
-        let extracts = |n: &Node| n.kind == "FunctionDecl" && n.name == "bufextract";
-        let is = root.inner.iter().any(|n| extracts(n) && !n.has("CompoundStmt"));
-        let mut generated = HashSet::new();
-        root.walk(&mut |node| {
-            if is && node.callee().is_some_and(|callee| callee.name == "generate") {
-                generated.extend(node.inner.get(1).and_then(literal));
-            }
-        });
-        Alkali { is, generated }
-    }
-
-    /// Whether a function is run by what comes in.
-    fn receives(&self, name: &str) -> bool {
-        self.is && (name.starts_with("NET_RECV__") || name == "_packet_event_handler")
-    }
-
-    /// Whether `generate` names a function, as a whole or by its event.
-    fn is_generated(&self, name: &str) -> bool {
-        let event = name.split_once("__").map_or(name, |(event, _)| event);
-        self.is && (self.generated.contains(name) || self.generated.contains(event))
-    }
-
-    /// Whether a function is a handler of its event.
-    pub fn handles(&self, name: &str) -> bool {
-        self.receives(name) || self.is_generated(name)
-    }
-
-    /// Whether a function has a body that only other compilers want.
-    pub fn ignores(&self, name: &str) -> bool {
-        self.is && (name == "main" || name.starts_with("EXT__"))
-    }
-}
-
-/// The text of a string literal.
-fn literal(node: &Node) -> Option<String> {
-    let inner = node.strip_casts();
-    let text = inner.value.as_deref().filter(|_| inner.kind == "StringLiteral")?;
-    Some(text.trim_matches('"').to_string())
 }
 
 impl<'a> Unit<'a> {

@@ -1,7 +1,7 @@
 //! What a field of an op can be, and what everybody may ask of one without knowing the op.
 
+use crate::ids::{BlockId, ConstId, EventId, FuncId, ReasonId, TableId, ValueId};
 use crate::native::Passing;
-use crate::program::{BlockId, ConstId, EventId, FuncId, ReasonId, TableId, ValueId};
 
 /// One step from an aggregate to a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -13,8 +13,8 @@ use super::row::{
     RANDOM, READS_ENTRY, READS_PACKET, ROUTES, Row, Ty, WRITES_ENTRY, WRITES_PACKET, Work, ops,
 };
 use super::words::{BinOp, CmpOp, CommuteOp, UnOp};
+use crate::ids::{BlockId, ConstId, EventId, FuncId, ReasonId, TableId, ValueId};
 use crate::native::Passing;
-use crate::program::{BlockId, ConstId, EventId, FuncId, ReasonId, TableId, ValueId};
 
 fn nth(field: &impl Field, left: &mut usize) -> Option<ValueId> {
     let found = field.operand(*left);

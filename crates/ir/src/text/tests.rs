@@ -139,13 +139,13 @@ fn broken_programs_still_print() {
 fn mutilated_text_never_panics() {
     // Prefixes, and single-byte changes of a few kinds.
     for cut in (0..EVERYTHING.len()).step_by(5) {
-        fuzz(&EVERYTHING.as_bytes()[..cut]);
+        crate::fuzz::text(&EVERYTHING.as_bytes()[..cut]);
     }
     let mut bytes = EVERYTHING.as_bytes().to_vec();
     for i in 0..bytes.len() {
         let old = bytes[i];
         bytes[i] = [b'0', b'%', b'}', b'a', b'"', b'.', 0xff][i % 7];
-        fuzz(&bytes);
+        crate::fuzz::text(&bytes);
         bytes[i] = old;
     }
 }

@@ -27,8 +27,9 @@ use nicforge_balance::director::flows::BUCKETS;
 use nicforge_balance::director::meter::{Mode as Metering, Setting};
 use nicforge_balance::director::{Counters, Route, Verdict, Vip, check};
 
-use crate::compile::{Mode, compile_bpf};
+use crate::compile::Mode;
 use crate::xdp::attach::{Attached, attach, index_of, set_ports};
+use crate::xdp::compile_bpf;
 use crate::xdp::{Globals, XdpError, load_object, open_object, run_once};
 
 /// The programs' source.

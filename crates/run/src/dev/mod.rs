@@ -20,9 +20,10 @@ use stats::Counting;
 pub use stats::DevStats;
 
 use crate::attach::HostSocket;
-use crate::compile::{Mode, compile_bpf};
+use crate::compile::Mode;
 use crate::live::Sender;
 use crate::xdp::attach::{index_of, set_port};
+use crate::xdp::compile_bpf;
 use crate::xdp::{Attached, LoadOptions, Loaded, RunStats, XdpError};
 
 /// How often the control socket and the stop flag are looked at.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use nicforge_codegen::abi;
 use nicforge_codegen::dpdk::DpdkArtifact;
-use nicforge_ir::{
-    Entry, EventId, Input, InputEvent, Match, Output, Program, ReasonId, TableId, TableKind,
-};
+use nicforge_ir::{Entry, EventId, Input, InputEvent, Match, Output, Program, TableId, TableKind};
 
 use super::{Departure, DpdkStats, WorkerStats};
+use crate::outputs::output;
 use crate::shards::{Parts, places};
 
 /// Number of a timer's event; none of the program's, if it has no such timer.
@@ -20,9 +20,9 @@ pub fn events(program: &Program, events: &[InputEvent]) -> Vec<u8> {
     let mut out = Vec::new();
     for event in events {
         let (kind, port) = match &event.input {
-            Input::Net { port, .. } => (0u32, *port),
-            Input::Host { .. } => (1, 0),
-            Input::Tick { timer } => (2, timer_number(program, timer)),
+            Input::Net { port, .. } => (abi::input::PACKET, *port),
+            Input::Host { .. } => (abi::input::MESSAGE, 0),
+            Input::Tick { timer } => (abi::input::TICK, timer_number(program, timer)),
         };
         let bytes = event.input.bytes();
         out.extend(event.time_ns.to_le_bytes());
@@ -83,7 +83,7 @@ impl Recorded {
         Recorded { outputs: vec![Vec::new(); events], departures: Vec::new() }
     }
 
-    /// Takes a record in; `kind` is a number of `runtime/host/nf_log.h`.
+    /// Takes a record in; `kind` is one of [`abi::output`].
     pub fn add(
         &mut self,
         kind: u32,
@@ -92,31 +92,11 @@ impl Recorded {
         bytes: Vec<u8>,
         artifact: &DpdkArtifact,
     ) -> Result<(), String> {
-        let output = match kind {
-            1 => Output::Send { port: number as u32, frame: bytes },
-            2 => Output::Stack { frame: bytes },
-            3 => Output::HostPacket { frame: bytes },
-            4 => Output::HostMessage { bytes },
-            5 => Output::DmaWrite { addr: number, data: bytes },
-            // The runtime's own reason is the last one; it is in the counters.
-            6 if number as usize + 1 == artifact.host.reasons.len() => return Ok(()),
-            6 if number as usize >= artifact.host.reasons.len() => {
-                return Err(format!("a drop for the unknown reason {number}"));
-            }
-            6 => Output::Drop { reason: ReasonId::from_u32(number as u32) },
-            7 => {
-                let format = artifact.host.logs.get(number as usize).ok_or("an unknown log")?;
-                let words = bytes
-                    .chunks_exact(8)
-                    .map(|w| w.iter().rev().fold(0, |n, b| n << 8 | *b as u64));
-                Output::Log { text: format.line(&words.collect::<Vec<u64>>()) }
-            }
-            8 => {
-                self.departures.push(Departure { event, port: number as u32, frame: bytes });
-                return Ok(());
-            }
-            kind => return Err(format!("an output of kind {kind}")),
-        };
+        if kind == abi::output::TX {
+            self.departures.push(Departure { event, port: number as u32, frame: bytes });
+            return Ok(());
+        }
+        let Some(output) = output(kind, number, bytes, &artifact.host)? else { return Ok(()) };
         self.outputs.get_mut(event).ok_or("an output of an unknown event")?.push(output);
         Ok(())
     }

@@ -1,21 +1,25 @@
 //! Generated C becomes a shared object in a directory of its own, which is gone when the process
 //! has it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use libloading::Library;
 
+use super::error::HostError;
 use super::ffi::{Dispatch, TableFunctions};
+use super::files::{fresh_dir, refused, write_files};
 use super::runtime::{object_of, write_object};
-use super::{HostError, HostOptions, Watch};
+use super::{HostOptions, Watch};
 use crate::compile::{Effort, warnings_with};
-use crate::temp::{self, Folder};
+use crate::temp::Folder;
 use crate::units::{self, Around, Unit};
 
 /// What generated C includes and links.
-pub const RUNTIME: [(&str, &str); 5] = [
+pub const RUNTIME: [(&str, &str); 7] = [
+    ("nf_abi.h", include_str!("../../../../runtime/common/nf_abi.h")),
+    ("nf_math.h", include_str!("../../../../runtime/common/nf_math.h")),
     ("nf_rt.h", include_str!("../../../../runtime/host/nf_rt.h")),
     ("nf_tables.h", include_str!("../../../../runtime/host/nf_tables.h")),
     ("nf_lpm.h", include_str!("../../../../runtime/host/nf_lpm.h")),
@@ -33,22 +37,6 @@ pub struct Loaded {
     pub tables: TableFunctions,
     /// Keeps the code mapped; last, so that it goes last.
     _library: Library,
-}
-
-/// Writes files into a directory, with the folders in their names.
-pub fn write_files(dir: &Path, files: &[(&str, &str)]) -> Result<(), HostError> {
-    for (name, text) in files {
-        let path = dir.join(name);
-        let folder = path.parent().unwrap_or(dir);
-        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, text));
-        written.map_err(|source| HostError::Io { path, source })?;
-    }
-    Ok(())
-}
-
-/// A fresh temporary directory.
-pub fn fresh_dir() -> Result<Folder, HostError> {
-    Folder::new("host").map_err(|source| HostError::Io { path: temp::place(), source })
 }
 
 /// Compiles and loads.
@@ -149,20 +137,6 @@ fn flags(options: &HostOptions) -> Vec<String> {
         flags.push("-msse4.2");
     }
     flags.into_iter().map(String::from).collect()
-}
-
-/// Keeps the directory of code that a compiler refused, for a report.
-pub fn refused(dir: Folder, compiler: &'static str, stderr: &[u8]) -> HostError {
-    let messages = String::from_utf8_lossy(stderr).into_owned();
-    let first = messages
-        .lines()
-        .find(|line| line.contains("error"))
-        .unwrap_or("(it gave no reason)")
-        .to_string();
-    let path: PathBuf = dir.keep();
-    // What the messages say is already in the error; a full disk must not hide it.
-    let _ = std::fs::write(path.join("messages.txt"), &messages);
-    HostError::Refused { compiler, first, path }
 }
 
 /// Loads what [`compile`] made.

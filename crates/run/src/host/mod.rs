@@ -7,7 +7,9 @@
 //! after each event.
 
 mod collect;
+mod error;
 pub mod ffi;
+mod files;
 mod library;
 mod runtime;
 mod step;
@@ -15,19 +17,21 @@ mod tables;
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use nicforge_codegen::LineStyle;
 use nicforge_codegen::host::{HostArtifact, generate};
-use nicforge_codegen::{LineStyle, Unsupported};
 use nicforge_ir::verify::MAX_FRAME;
 use nicforge_ir::{EventId, Input, InputEvent, Output, Program, ReasonId, TableId, Verified};
 
 use crate::compile::Effort;
-use crate::fault::Fault;
-use crate::native::{self, NativeError};
+use crate::native;
 use collect::{Collector, HOOKS};
+pub use error::HostError;
+use error::MAX_EVENTS;
 use ffi::{Env, Packet, Trace, TraceItem};
-pub use library::{RUNTIME, compile_ahead, fresh_dir, object_of_unit, refused, write_files};
+pub use files::{fresh_dir, refused, write_files};
+pub use library::{RUNTIME, compile_ahead, object_of_unit};
 pub use runtime::{NoObject, object, object_of, write_object};
 pub use step::{Passage, StepEffect, Stepper, Underway};
 pub use tables::Tables;
@@ -36,64 +40,6 @@ pub use tables::Tables;
 const HEADROOM: usize = 256;
 /// Items of one event's trace that are kept.
 const TRACE_ITEMS: usize = 1 << 16;
-/// Internal events that one event from outside may lead to.
-const MAX_EVENTS: u64 = 10_000_000;
-
-/// Why a program could not be built or an event not be run.
-#[derive(Debug, thiserror::Error)]
-pub enum HostError {
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-    Unsupported(Vec<Unsupported>),
-    #[error(
-        "`{compiler}` cannot be started ({source}); install it with `apt-get install {package}`"
-    )]
-    NoCompiler { compiler: &'static str, package: &'static str, source: std::io::Error },
-    #[error(
-        "internal error in code generation: {compiler} refuses the generated code: {first}\n  generated code and all messages: {}",
-        path.display()
-    )]
-    Refused { compiler: &'static str, first: String, path: PathBuf },
-    #[error("the compiled program cannot be loaded: {reason}")]
-    Load { reason: String },
-    #[error("{path}: {source}")]
-    Io { path: PathBuf, source: std::io::Error },
-    #[error(
-        "table `{table}` with {capacity} entries does not fit in memory; make its capacity smaller"
-    )]
-    TooLarge { table: String, capacity: u32 },
-    #[error("the program has no handler for `{0}`, so such an event cannot be given to it")]
-    NoHandler(String),
-    #[error("a frame of {length} bytes came in; {MAX_FRAME} are the most")]
-    FrameLength { length: usize },
-    #[error("a message of {length} bytes came in; the handler takes {expected}")]
-    MessageLength { length: usize, expected: usize },
-    #[error("there is no room for the packet's headers: a frame has at most {MAX_FRAME} bytes")]
-    NoRoom,
-    #[error(transparent)]
-    Functions(Box<NativeError>),
-    #[error(
-        "one event led to more than {MAX_EVENTS} others: does the program send itself events for ever?"
-    )]
-    TooManyEvents,
-}
-
-impl HostError {
-    /// clang cannot be started.
-    pub fn no_compiler(source: std::io::Error) -> HostError {
-        let name = nicforge_clang::name();
-        HostError::NoCompiler { compiler: name, package: name, source }
-    }
-
-    /// Who has to act.
-    pub fn fault(&self) -> Fault {
-        match self {
-            HostError::NoCompiler { .. } | HostError::Load { .. } | HostError::Io { .. } => {
-                Fault::Environment
-            }
-            _ => Fault::User,
-        }
-    }
-}
 
 /// How to build.
 #[derive(Clone, Copy, Debug)]

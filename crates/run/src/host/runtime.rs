@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::HostError;
-use super::library::{fresh_dir, refused, write_files};
+use super::error::HostError;
+use super::files::{fresh_dir, refused, write_files};
 use crate::temp::Folder;
 
 /// An object with all that it was made of: compiler, the file's name, flags, and the runtime's

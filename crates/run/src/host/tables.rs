@@ -3,7 +3,7 @@
 use nicforge_codegen::host::HostTable;
 use nicforge_ir::{Entry, Match, Program, Table, TableBackend, TableError, TableId, TableKind};
 
-use super::HostError;
+use super::error::HostError;
 use super::ffi::{self, TableFunctions};
 
 /// All tables of one program; entries are made, read and deleted through the runtime's own

@@ -28,16 +28,16 @@ use libbpf_rs::MapCore as _;
 use nicforge_codegen::XdpArtifact;
 use nicforge_ir::{Input, InputEvent, Output, Program};
 
-pub use report::{
-    Crossed, LiveError, LiveOutputs, LiveReport, LiveRun, StageReport, Streams, Trip,
-};
+pub use report::{LiveError, LiveOutputs, LiveReport, LiveRun, StageReport, Streams, Trip};
 pub use verify::{Difference, differences};
 
-use crate::compile::{Mode, compile_bpf};
+use crate::compile::Mode;
 use crate::netns::{LARGEST_FRAME, Sandbox, StatsReader, XdpStats, xdp_stats};
 use crate::pin::Pinned;
+pub use crate::process::Crossed;
 use crate::ring::Ring;
 use crate::xdp::bench::{harness_contract, load_harness};
+use crate::xdp::compile_bpf;
 use crate::xdp::{Attached, LoadOptions, Loaded, SMALLEST_FRAME, XdpError, attach, feeding_cpu};
 pub use socket::{Sender, Tap};
 use stages::Stages;

@@ -3,6 +3,7 @@
 use nicforge_ir::{InputEvent, Output, ReasonId, TableId};
 
 use crate::fault::Fault;
+use crate::process::Crossed;
 use crate::xdp::{Refusal, XdpError};
 
 /// Ports that are counted one by one; packets copied to others are no port's.
@@ -76,23 +77,6 @@ pub struct StageReport {
     pub turned_away: u64,
     /// Mean time of its program for one packet, as the kernel counts it.
     pub ns_per_packet: f64,
-}
-
-/// Events that went to a program's process and came back, and the bytes of their values: not of
-/// packets, nor of what tells events apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Crossed {
-    pub up: (u64, u64),
-    pub back: (u64, u64),
-}
-
-impl Crossed {
-    pub(super) fn since(self, before: Crossed) -> Crossed {
-        let less = |now: (u64, u64), before: (u64, u64)| {
-            (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1))
-        };
-        Crossed { up: less(self.up, before.up), back: less(self.back, before.back) }
-    }
 }
 
 /// Numbers of a live run.

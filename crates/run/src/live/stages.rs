@@ -5,8 +5,9 @@
 //! packet that a full queue turned away is never done; the kernel's tracepoint says how many those
 //! are.
 
-use super::report::{Crossed, StageReport};
+use super::report::StageReport;
 use crate::netns::XdpStats;
+use crate::process::Crossed;
 use crate::xdp::{Loaded, RunCount, RunStats, StageCount, XdpError};
 
 /// Verdicts, as the kernel numbers them.
@@ -140,9 +141,10 @@ mod tests {
     use nicforge_codegen::{LineStyle, xdp};
     use nicforge_ir::{Input, InputEvent, text};
 
-    use crate::compile::{Mode, compile_bpf};
+    use crate::compile::Mode;
     use crate::live::{LiveError, LiveOptions, Session};
     use crate::netns::Sandbox;
+    use crate::xdp::compile_bpf;
     use crate::xdp::{LoadOptions, Loaded};
 
     const PROGRAM: &str = "program two ports 1

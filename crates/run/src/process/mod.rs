@@ -37,7 +37,6 @@ use nicforge_ir::{
 };
 
 use crate::host::{HostError, HostProgram, Stepper, Watch, fresh_dir};
-use crate::live::Crossed;
 use crate::shards::{Parts, Place};
 use crate::unix::Event;
 use crate::xdp::{StageCount, XdpError};
@@ -108,6 +107,23 @@ struct Kept {
     sent: Vec<VecDeque<Trip>>,
     refusals: Vec<(u32, TableId)>,
     failure: Option<XdpError>,
+}
+
+/// Events that went to a program's process and came back, and the bytes of their values: not of
+/// packets, nor of what tells events apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Crossed {
+    pub up: (u64, u64),
+    pub back: (u64, u64),
+}
+
+impl Crossed {
+    pub(crate) fn since(self, before: Crossed) -> Crossed {
+        let less = |now: (u64, u64), before: (u64, u64)| {
+            (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1))
+        };
+        Crossed { up: less(self.up, before.up), back: less(self.back, before.back) }
+    }
 }
 
 /// What the process counted.

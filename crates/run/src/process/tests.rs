@@ -7,9 +7,10 @@ use nicforge_codegen::{LineStyle, xdp};
 use nicforge_ir::{Input, InputEvent, text};
 
 use super::xsk::{BATCH, RECEIVED};
-use crate::compile::{Mode, compile_bpf};
+use crate::compile::Mode;
 use crate::live::{LiveOptions, LiveOutputs, LiveRun, Session};
 use crate::netns::Sandbox;
+use crate::xdp::compile_bpf;
 use crate::xdp::{LoadOptions, Loaded};
 
 const PROGRAM: &str = "program two ports 2

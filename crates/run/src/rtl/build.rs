@@ -52,18 +52,19 @@ const LIBRARY: &[(&str, &str)] = &library!(
     "nf_patch.sv",
 );
 macro_rules! driver {
-    ($($name:literal),* $(,)?) => {
-        [$(($name, include_str!(concat!("../../../../runtime/rtl/", $name)))),*]
+    ($($name:literal = $path:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../../../runtime/", $path)))),*]
     };
 }
 
 const DRIVER: &[(&str, &str)] = &driver!(
-    "nf_driver.cpp",
-    "nf_tables.h",
-    "nf_design.h",
-    "nf_traffic.h",
-    "nf_placements.h",
-    "nf_files.h"
+    "nf_abi.h" = "common/nf_abi.h",
+    "nf_driver.cpp" = "rtl/nf_driver.cpp",
+    "nf_tables.h" = "rtl/nf_tables.h",
+    "nf_design.h" = "rtl/nf_design.h",
+    "nf_traffic.h" = "rtl/nf_traffic.h",
+    "nf_placements.h" = "rtl/nf_placements.h",
+    "nf_files.h" = "rtl/nf_files.h",
 );
 /// How models are made.
 const VERILATE: [&str; 11] = [

@@ -9,6 +9,7 @@ use nicforge_ir::{
 
 use super::RtlStats;
 use crate::dpdk::{Departure, Refusal};
+use crate::outputs::log;
 
 /// What tables are like: number of counters, then for each table kind, capacity, sizes in bytes,
 /// and cycles in which an event changes it.
@@ -141,13 +142,7 @@ pub fn outputs(file: &[u8], events: usize, artifact: &RtlArtifact) -> Result<Out
             kind::HOST_PACKET => Output::HostPacket { frame: bytes },
             kind::HOST_MESSAGE => Output::HostMessage { bytes },
             kind::DMA_WRITE => Output::DmaWrite { addr: number, data: bytes },
-            kind::LOG => {
-                let format = artifact.logs.get(number as usize).ok_or("an unknown log")?;
-                let words = bytes
-                    .chunks_exact(8)
-                    .map(|w| w.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)));
-                Output::Log { text: format.line(&words.collect::<Vec<u64>>()) }
-            }
+            kind::LOG => log(&artifact.logs, number, &bytes)?,
             kind::DROP => {
                 let reason =
                     artifact.reasons.get(number as usize).ok_or("an unknown reason to drop")?;

@@ -10,7 +10,7 @@ use nicforge_spin::machine::{Machine, map};
 use nicforge_target::Target;
 
 use super::build::{BuildError, FLAGS, GCC, picolibc};
-use super::program::CoresError;
+use super::cores::CoresError;
 use crate::compile::{Effort, warnings_with};
 use crate::host::{NoObject, object, object_of};
 use crate::temp::{self, Folder};
@@ -23,6 +23,8 @@ macro_rules! runtime {
 
 /// What images include, with folders as below `runtime/`.
 const COMMON: &[(&str, &str)] = runtime!(
+    "nf_abi.h" = "common/nf_abi.h",
+    "nf_math.h" = "common/nf_math.h",
     "nf_rt.h" = "host/nf_rt.h",
     "nf_tables.h" = "host/nf_tables.h",
     "nf_tables.c" = "host/nf_tables.c",

@@ -3,6 +3,7 @@
 
 pub mod agree;
 pub(crate) mod build;
+mod cores;
 pub mod datapath;
 mod image;
 mod lines;
@@ -24,9 +25,10 @@ pub use build::{
     Api, BuildError, Built, ImageOptions, Layout, NoLayout, build, build_native, check, join,
     native_of,
 };
+pub use cores::{CoresError, CoresRun, LONGEST, takes};
 pub use lines::Lines;
 pub use native::{Native, NativeError, NativeImage};
-pub use program::{CoresError, CoresProgram, CoresRun, LONGEST, takes};
+pub use program::CoresProgram;
 pub use said::{Place, Said};
 pub use serve::{ServeError, serve};
 pub use simulate::{

@@ -9,7 +9,8 @@ use nicforge_spin::nic::{
     Arrival, Context, Full, Handlers, HostRegion, Nic, Options, Out, SparseMemory, Until,
 };
 
-use super::program::{CoresError, CoresProgram, CoresRun, Outputs, event_bytes, takes};
+use super::cores::{CoresError, CoresRun, Outputs, event_bytes, takes};
+use super::program::CoresProgram;
 use super::steer::Steering;
 use super::table::word;
 use super::tables::{Room, Rooms, Source, Worker, place};

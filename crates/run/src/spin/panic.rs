@@ -3,7 +3,8 @@
 use nicforge_ir::{Entry, Input, InputEvent, Output, Program, TableId};
 use nicforge_spin::panic::{Config, Message, Panic, Service, map};
 
-use super::program::{CoresError, CoresProgram, CoresRun, Outputs, event_bytes, takes};
+use super::cores::{CoresError, CoresRun, Outputs, event_bytes, takes};
+use super::program::CoresProgram;
 use super::steer::Steering;
 use super::table::word;
 use super::tables::{Room, Rooms, Source, Worker, place};

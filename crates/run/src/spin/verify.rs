@@ -1,11 +1,29 @@
-//! A run on bare cores against the interpreter.
+//! A run on bare cores, and its comparison with the interpreter.
 
+use nicforge_codegen::spin::Cores;
 use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
 
-use super::program::{CoresError, CoresProgram, CoresRun};
+use super::cores::{CoresError, CoresRun};
+use super::program::CoresProgram;
+use super::{nic, panic};
 use crate::dpdk::{Difference, compare};
 
 impl CoresProgram {
+    /// Runs input events in order.
+    ///
+    /// # Errors
+    /// Tables do not fit, or a handler does what it must not.
+    pub fn run(
+        &self,
+        events: &[InputEvent],
+        entries: &[(TableId, Entry)],
+    ) -> Result<CoresRun, CoresError> {
+        match self.artifact().cores {
+            Cores::Spin => nic::run(self, events, entries),
+            Cores::Panic => panic::run(self, events, entries),
+        }
+    }
+
     /// Runs events here and in the interpreter, which runs `reference`; gives the run and what
     /// differs.
     ///

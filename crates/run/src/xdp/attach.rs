@@ -8,9 +8,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::libbpf_sys;
 
-use super::cost::program_info;
 use super::device::mtu_of;
 use super::error::XdpError;
+use super::object::program_info;
+
+/// Ports a generated program can have: the length of `nf_config.ifindex`.
+pub const MAX_PORTS: usize = 16;
 
 /// An attached program; when dropped, it is detached: the interface has no program from then on.
 #[derive(Debug)]

@@ -17,10 +17,12 @@ use libbpf_rs::{MapCore, MapFlags};
 
 use super::HARNESS_SOURCE;
 use super::error::XdpError;
-use super::load::{self, Loaded};
+use super::loaded::Loaded;
+use super::object;
 use super::test_run::{LARGEST_TEST_FRAME, SMALLEST_FRAME, run_once};
-use crate::compile::{Mode, compile_bpf};
+use crate::compile::Mode;
 use crate::pin::Pinned;
+use crate::xdp::compile_bpf;
 
 /// Turns each program gets.
 pub const ROUNDS: u32 = 15;
@@ -117,7 +119,7 @@ fn each_frame(
     frames: &[Vec<u8>],
     mut run: impl FnMut(BorrowedFd, &[u8]) -> Result<(), XdpError>,
 ) -> Result<(), XdpError> {
-    let loaded = load::load(load::open(object)?)?;
+    let loaded = object::load(object::open(object)?)?;
     let program = loaded.progs().find(|prog| prog.name() == name);
     let program =
         program.ok_or_else(|| XdpError::Contract(format!("there is no program `{name}`")))?;
@@ -226,7 +228,7 @@ pub(crate) fn load_harness_for(
             COMPILED.get_or_init(|| object)
         }
     };
-    let mut open = load::open(object)?;
+    let mut open = object::open(object)?;
     for mut prog in open.progs_mut() {
         let needed = wanted.iter().any(|name| prog.name() == *name);
         prog.set_autoload(needed);
@@ -240,7 +242,7 @@ pub(crate) fn load_harness_for(
             *value.ok_or_else(harness_contract)? = frames.to_ne_bytes();
         }
     }
-    load::load(open)
+    object::load(open)
 }
 
 pub(crate) fn harness_contract() -> XdpError {

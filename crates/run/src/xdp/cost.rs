@@ -1,12 +1,13 @@
 //! What the kernel itself counts about a program: runs and the time they took.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 
 use libbpf_rs::libbpf_sys;
 
 use super::error::XdpError;
-use super::load::Loaded;
+use super::loaded::Loaded;
+use super::object::program_info;
 
 /// The kernel counts runs of all programs while this lives. Counting costs some 30 ns per run.
 pub struct RunStats {
@@ -72,22 +73,4 @@ impl Loaded {
         }
         Ok(list)
     }
-}
-
-/// What the kernel knows about a program.
-pub(super) fn program_info(fd: BorrowedFd) -> Result<libbpf_sys::bpf_prog_info, XdpError> {
-    // SAFETY: all-zero is the defined initial state of the structure.
-    let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
-    let mut size = size_of_val(&info) as u32;
-    // SAFETY: the kernel writes at most `size` bytes.
-    let status = unsafe {
-        libbpf_sys::bpf_obj_get_info_by_fd(fd.as_raw_fd(), (&raw mut info).cast(), &mut size)
-    };
-    if status != 0 {
-        return Err(XdpError::kernel(
-            "ask about a BPF program",
-            io::Error::from_raw_os_error(-status),
-        ));
-    }
-    Ok(info)
 }

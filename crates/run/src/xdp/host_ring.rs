@@ -2,15 +2,10 @@
 //! out; copies of packets are among them.
 
 use nicforge_codegen::LogFormat;
+use nicforge_codegen::abi::record::{DMA_WRITE, HOST_MSG, HOST_RECV, LOG, NET_COPY};
 use nicforge_ir::Output;
 
 use super::error::XdpError;
-
-const HOST_RECV: u32 = 1;
-const HOST_MSG: u32 = 2;
-const DMA_WRITE: u32 = 3;
-const LOG: u32 = 4;
-const NET_COPY: u32 = 5;
 
 /// `{ u32 kind; u32 length; u64 addr; }`
 const HEAD: usize = 16;

@@ -7,8 +7,8 @@ use libbpf_rs::AsRawLibbpf;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, ProgramType, libbpf_sys};
 
 use super::error::XdpError;
-use super::load::{load, open};
 use super::messages::{Message, Messages};
+use super::object::{load, open};
 use super::test_run::{Context, run_with};
 use crate::pin::Pinned;
 

@@ -7,7 +7,7 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType, Object, libbpf_sys};
 
 use super::attach::attach;
 use super::error::XdpError;
-use super::load::Loaded;
+use super::loaded::Loaded;
 use crate::process::xsk::Socket;
 use crate::process::{Kernel, Link, Process, QUEUES};
 use crate::ring::Ring;

@@ -11,37 +11,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, OpenObject, libbpf_sys};
 use nicforge_codegen::XdpPipeline;
 
+use super::count::StageCount;
 use super::error::XdpError;
 use super::globals::Place;
-use super::load::Loaded;
+use super::loaded::Loaded;
 
 /// Packets that wait in front of a CPU at most.
 const QUEUE: u32 = 2048;
-
-/// What a stage counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StageCount {
-    /// Packets by verdict: aborted, dropped, passed to the stack, sent back, redirected.
-    pub verdicts: [u64; 5],
-    /// Of the redirected ones those handed on to another stage.
-    pub handed: u64,
-}
-
-impl StageCount {
-    /// Packets the stage took.
-    pub fn packets(&self) -> u64 {
-        self.verdicts.iter().sum()
-    }
-
-    pub(crate) fn since(&self, before: &StageCount) -> StageCount {
-        let mut verdicts = self.verdicts;
-        verdicts
-            .iter_mut()
-            .zip(before.verdicts)
-            .for_each(|(now, before)| *now = now.wrapping_sub(before));
-        StageCount { verdicts, handed: self.handed.wrapping_sub(before.handed) }
-    }
-}
 
 /// The CPUs that are online, as the kernel lists them: `0-3,6`.
 fn cpus_online() -> Result<Vec<u32>, XdpError> {

@@ -8,10 +8,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use libbpf_rs::libbpf_sys;
+use nicforge_codegen::abi::fate;
 use nicforge_ir::{Input, InputEvent, Output};
 
 use super::error::XdpError;
-use super::load::Loaded;
+use super::loaded::Loaded;
 use crate::compile::Mode;
 
 /// The kernel wants at least an Ethernet header.
@@ -32,14 +33,6 @@ const OUT: usize = 24;
 const REASON: usize = 28;
 const EVENT_SIZE: usize = 32;
 
-/// Values of `nf_event.out`.
-const OUT_NONE: u32 = 0;
-const OUT_SEND: u32 = 1;
-const OUT_STACK: u32 = 2;
-const OUT_DROP: u32 = 3;
-const OUT_HOST: u32 = 4;
-const OUT_FAILED: u32 = 5;
-
 impl Loaded {
     /// Runs one event and returns everything it caused: logs, messages and DMA writes in their
     /// order, then where the packet went. Tables change as they do in a live run.
@@ -58,7 +51,7 @@ impl Loaded {
         let at = place.offset;
         globals.set_u64(at + NOW, event.time_ns);
         globals.set_u64(at + SEED, event.seed);
-        globals.set_u32(at + OUT, OUT_NONE);
+        globals.set_u32(at + OUT, fate::NONE);
         let (fd, data) = self.entry_point(&event.input)?;
         if let Input::Net { port, .. } = event.input {
             globals.set_u32(at + IN_PORT, port);
@@ -70,13 +63,15 @@ impl Loaded {
         let mut outputs = self.drain_host()?;
         match globals.u32(at + OUT) {
             // A packet for the host side went through the ring like a message.
-            OUT_NONE | OUT_HOST => {}
-            OUT_SEND => outputs.push(Output::Send { port: globals.u32(at + OUT_PORT), frame: out }),
-            OUT_STACK => outputs.push(Output::Stack { frame: out }),
-            verdict @ (OUT_DROP | OUT_FAILED) => {
+            fate::NONE | fate::HOST => {}
+            fate::SEND => {
+                outputs.push(Output::Send { port: globals.u32(at + OUT_PORT), frame: out })
+            }
+            fate::STACK => outputs.push(Output::Stack { frame: out }),
+            verdict @ (fate::DROP | fate::FAILED) => {
                 let index = globals.u32(at + REASON) as usize;
                 let reason =
-                    if verdict == OUT_FAILED { None } else { self.artifact.reasons.get(index) };
+                    if verdict == fate::FAILED { None } else { self.artifact.reasons.get(index) };
                 match reason {
                     Some((Some(reason), _)) => outputs.push(Output::Drop { reason: *reason }),
                     _ => return Err(self.no_room()),

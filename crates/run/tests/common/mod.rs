@@ -9,7 +9,8 @@ use nicforge_ir::{
     Body, Direction, DropReason, Event, Field, Handler, Input, InputEvent, Param, Program,
     ReasonId, Span, StructDef, Table, TableId, TableKind, Type,
 };
-use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_run::compile::Mode;
+use nicforge_run::xdp::compile_bpf;
 use nicforge_run::xdp::{LoadOptions, Loaded};
 
 pub const FIXTURE: &str = include_str!("../fixtures/fixture.bpf.c");

@@ -9,7 +9,6 @@ use std::ops::{Deref, DerefMut, Range};
 
 use nicforge_isa::object::riscv::Image;
 
-use super::engine::{Backing, Stacks};
 use crate::machine::{Machine, map};
 
 /// Why an image cannot be loaded.
@@ -40,6 +39,45 @@ pub(crate) enum Place {
     Handler { at: u32 },
     Packet { at: u32 },
     Program { at: u32 },
+}
+
+/// Memories that an engine brings, because its handlers reach them at the NIC's addresses without
+/// asking.
+#[derive(Debug)]
+pub struct Backing {
+    /// By cluster; longer than the machine says, with stacks behind the rest.
+    pub l1: Vec<&'static mut [u8]>,
+    pub handler: &'static mut [u8],
+    pub packets: &'static mut [u8],
+    pub stacks: Stacks,
+}
+
+/// Where stacks lie in a cluster's memory; offsets and sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stacks {
+    pub first: u32,
+    /// From one to the next; between them may be guards.
+    pub stride: u32,
+    pub bytes: u32,
+}
+
+impl Stacks {
+    /// As images are linked.
+    pub const HARDWARE: Stacks = Stacks { first: 0, stride: map::STACK, bytes: map::STACK };
+
+    /// A core's.
+    pub fn of(&self, core: usize) -> Range<u32> {
+        let start = self.first + core as u32 * self.stride;
+        start..start + self.bytes
+    }
+
+    /// Whether bytes lie in one of them.
+    pub(crate) fn hold(&self, at: u32, size: u32) -> bool {
+        const CORES: u32 = 32;
+        let Some(offset) = at.checked_sub(self.first) else { return false };
+        offset / self.stride < CORES
+            && u64::from(offset % self.stride) + u64::from(size) <= self.bytes.into()
+    }
 }
 
 /// A memory's bytes: the NIC's own, or brought by an engine.

@@ -43,10 +43,11 @@ use crate::messages::{self, Scheduler};
 
 pub use datapath::{Datapath, Handed, NoDatapath, Range32, Setup, Step, suits};
 pub use driver::{Assigned, Command, Failure, NotYet};
-pub use engine::{Backing, BootError, Engine, Stacks};
+pub use engine::{BootError, Engine};
 pub use host::{HostMemory, SparseMemory};
 pub use iss::{Iss, SLICE};
 pub use memories::ImageError;
+pub use memories::{Backing, Stacks};
 pub use options::{
     Arrival, Compat, Context, Full, Handlers, HostRegion, MemoryRules, NicError, Options, Until,
 };

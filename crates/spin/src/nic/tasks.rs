@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::driver::{Ask, Assigned, Failure, Request};
-use super::engine::Stacks;
+use super::memories::Stacks;
 use super::out::{Fault, FaultCause, Out, Record, Times};
 use super::windows::{Windows, pages};
 use super::{Event, MemoryRules, Nic};

@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 use super::driver::{Ask, Assigned, Command, Driver, Failure, NotYet, Request};
-use super::engine::Backing;
-use super::memories::{Memories, Place};
+use super::memories::{Backing, Memories, Place};
 use super::windows::Windows;
 use crate::machine::{Machine, map};
 

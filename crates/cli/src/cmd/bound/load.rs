@@ -4,8 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nicforge_bound::air::Lowered;
-use nicforge_bound::graph::{Graph, Place};
-use nicforge_bound::naive::Walked;
+use nicforge_bound::graph::{Graph, Place, Walked};
 use nicforge_bound::plan::timer_cycles;
 use nicforge_bound::search::Machine;
 use nicforge_bound::unit::Unit;

@@ -242,7 +242,6 @@ fn statistics(out: &mut Body, row: &Row) {
 
 /// Signals of the stages' counters, in the order of their names.
 pub fn counted(row: &Row) -> Vec<String> {
-    let of =
-        |number: usize| super::stages::COUNTERS.map(|what| format!("n_{what}[32*{number}+:32]"));
+    let of = |number: usize| super::row::COUNTERS.map(|what| format!("n_{what}[32*{number}+:32]"));
     (0..row.stages.len()).flat_map(of).collect()
 }

@@ -17,6 +17,10 @@ use crate::rtl::shape::{Bits, number};
 /// Most events that wait in a stage for itself.
 const MOST_WAITING: u32 = 64;
 
+/// What is counted of each stage: outside events that came by, cycles they were there in sum, how
+/// many were there at a time at most, and cycles in which the next stage's queue was full.
+pub const COUNTERS: [&str; 4] = ["events", "cycles", "most", "next_full"];
+
 /// Stages one behind the other.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -46,6 +50,11 @@ const PARTS: [(&str, u32); 10] = [
 ];
 
 impl Row {
+    /// The name of a stage's module.
+    pub fn module(&self, number: usize) -> String {
+        format!("nf_stage_{number}_{}", self.names[number])
+    }
+
     /// A row of these stages; `header` bytes are emitted at most.
     ///
     /// # Errors

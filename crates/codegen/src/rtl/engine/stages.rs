@@ -13,7 +13,7 @@ use super::super::tables::TableForm;
 use super::super::{Form, NoPipe, RtlArtifact, Stage, artifact, limits, registers};
 use super::design::{Source, Start, begin, bodies, head, library, outside, ports, print};
 use super::length::length;
-use super::row::Row;
+use super::row::{COUNTERS, Row};
 use super::top;
 use crate::c::body::Unsupported;
 use crate::c::names::Names;
@@ -63,7 +63,7 @@ pub fn design(
         let source = Source { program, bits, tables: &tables, room };
         match stage(source, (&row, number), (&mut logs, &mut names)) {
             Ok((text, form, message)) => {
-                handlers.push((format!("{}.sv", module_name(&row, number)), text));
+                handlers.push((format!("{}.sv", row.module(number)), text));
                 forms.push(form);
                 message_bytes = message_bytes.or(message);
             }
@@ -90,15 +90,6 @@ pub fn design(
         message_bytes,
         ..artifact(program, tables, counters, (handlers, top), library, form)
     })
-}
-
-/// What is counted of each stage: outside events that came by, cycles they were there in sum, how
-/// many were there at a time at most, and cycles in which the next stage's queue was full.
-pub const COUNTERS: [&str; 4] = ["events", "cycles", "most", "next_full"];
-
-/// The name of a stage's module.
-pub fn module_name(row: &Row, number: usize) -> String {
-    format!("nf_stage_{number}_{}", row.names[number])
 }
 
 /// One stage: its text, what it became, and the bytes of messages from the host side.
@@ -141,7 +132,7 @@ fn stage<'a>(
     all.extend(more_ports(row));
     let text = print(
         &head(program, &states, &what),
-        &module_name(row, number),
+        &row.module(number),
         all,
         &states,
         &constants,

@@ -19,9 +19,9 @@ use super::super::top::{
     LEAVING, PORTS, STORED, connect, control, control_key, control_value, counting, ingress, wires,
 };
 use super::chain;
-use super::kind;
 use super::row::Row;
 use super::unit::{TELLS, engines, module};
+use crate::abi::left as kind;
 
 /// What is around the handlers.
 pub struct Around<'a> {

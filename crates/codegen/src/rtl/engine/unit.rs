@@ -11,7 +11,6 @@ use super::super::top::{connect, control_value, wires};
 use super::super::{ADDRESS_BITS, SLOT_LINES, SLOTS};
 use super::chain;
 use super::row::Row;
-use super::stages::module_name;
 use super::top::{Around, Asked, of_store, request};
 
 /// What an engine tells in its turn.
@@ -209,7 +208,7 @@ fn handlers(out: &mut Body, tables: &[TableForm], row: Option<&Row>) {
     for number in 0..row.stages.len() {
         let name = &row.names[number];
         let _ = writeln!(out, "      if (r == {number}) begin : g_stage_{name}");
-        instance(out, &module_name(row, number), &list);
+        instance(out, &row.module(number), &list);
         out.push_str("      end\n");
     }
 }

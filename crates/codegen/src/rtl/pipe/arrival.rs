@@ -17,11 +17,15 @@ use std::collections::{HashMap, HashSet};
 
 use super::super::expr::{Wire, used};
 use super::super::timing;
+use super::dag::Dag;
 use super::levels::Levels;
+use super::ports::Port;
 
 /// Stage, and picoseconds from its start.
 pub type Time = (u32, u32);
 
+/// What a hash function takes of the stage in which a key is given.
+const HASHING: u32 = 1200;
 /// Inputs of a LUT.
 const INPUTS: usize = 6;
 /// Cuts that are kept of a wire.
@@ -153,6 +157,14 @@ impl<'a> Arrivals<'a> {
     pub fn expression(&mut self, value: &str) -> Time {
         let names: Vec<String> = used(value).map(String::from).collect();
         names.iter().map(|name| self.time(name)).max().unwrap_or((0, 0))
+    }
+
+    /// The stage in which a port may be given its key.
+    pub fn asked(&mut self, dag: &Dag, port: &Port) -> u32 {
+        let hashes = dag.tables[port.table].pipe_hashes() || port.from > 0;
+        let (stage, ps) = self.expression(&port.key);
+        let looking_up = if hashes { HASHING } else { 0 };
+        if ps + looking_up > timing::BUDGET { stage + 1 } else { stage }
     }
 
     /// Picoseconds at which a signal is there in a stage.

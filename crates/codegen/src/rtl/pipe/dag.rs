@@ -54,11 +54,12 @@ use nicforge_ir::{
 };
 
 use super::super::cfg::only_computes;
-use super::super::engine::kind;
+use super::super::device::LUTS;
 use super::super::expr::{Lower, Wire, at_least, divides_by_wires, mark, used};
 use super::super::shape::{Bits, number};
 use super::super::tables::TableForm;
 use super::super::timing;
+use crate::abi::left as kind;
 use crate::artifact::LogFormat;
 use beside::Question;
 use edits::Edited;
@@ -78,8 +79,6 @@ pub const MOST_WINDOW: u32 = 384;
 const BEYOND: u32 = 1 << 15;
 /// Lists of emitted headers that are kept where ways join.
 const MOST_LISTS: usize = 16;
-/// Bits of logic that are made at most, each of which takes a LUT or more: those of a U280 (DS963).
-const MOST_LOGIC: u64 = 1_303_680;
 
 /// Why a program is no pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,10 +23,9 @@ use super::super::timing;
 use super::arrival::Arrivals;
 use super::dag::{Change, Dag, Given};
 use super::leave::Commit;
-use super::levels::Levels;
+use super::levels::{Levels, string_tables};
 use super::order::{self, Group, cone};
 use super::ports::{Port, Ports};
-use super::schedule::asked;
 use super::string_lock::{self, Early, StringLock};
 use crate::c::names::Names;
 
@@ -153,7 +152,7 @@ pub fn told_apart(
     let needed = |commit: &&Commit| commit.cycles() > apart || (commit.at_once && commit.hashes);
     let locked: BTreeSet<usize> =
         commits.iter().filter(can).filter(needed).map(|commit| commit.table).collect();
-    let strings = string_lock::tables(dag).filter(|table| !among.contains(table));
+    let strings = string_tables(dag).filter(|table| !among.contains(table));
     let compared = locked.iter().copied().chain(strings).collect();
     ToldApart { locked, compared }
 }
@@ -227,7 +226,7 @@ pub fn next(
         let form = &dag.tables[commit.table];
         let own: Vec<&Port> =
             ports.iter().filter(|port| !port.fixed && port.table == commit.table).collect();
-        let mut given = own.iter().map(|port| asked(dag, arrivals, port)).max().unwrap_or(0);
+        let mut given = own.iter().map(|port| arrivals.asked(dag, port)).max().unwrap_or(0);
         if !form.pipe_hashes() {
             // Numbers are compared as they are, in the stage in front of the gate.
             let latest = own
@@ -254,7 +253,7 @@ pub fn next(
         });
     }
     let here = |table: &usize| levels.of_table(dag, ports, *table) == level;
-    let readers: Vec<usize> = string_lock::tables(dag).filter(here).collect();
+    let readers: Vec<usize> = string_tables(dag).filter(here).collect();
     let late = ports.iter().flat_map(|port| port.answers(dag));
     let late = late.chain(dag.asked.iter().map(|asked| asked.name.clone()));
     let late: BTreeSet<String> = late.filter(|name| levels.level(name) >= level).collect();

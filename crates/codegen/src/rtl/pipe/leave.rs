@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use nicforge_ir::TableKind;
 
-use super::super::engine::kind;
 use super::super::expr::{Wire, mark};
 use super::super::shape::number;
 use super::super::timing;
@@ -12,6 +11,7 @@ use super::dag::patches::Patches;
 use super::dag::{Change, Dag, Exit, Given};
 use super::exclusive::select;
 use super::ports::Ports;
+use crate::abi::left as kind;
 use crate::c::names::Names;
 
 /// A table's change, signals in stage `last`.

@@ -13,11 +13,10 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::super::expr::{Wire, used};
-use super::dag::Dag;
+use super::dag::{Access, Dag};
 use super::leave::Commit;
 use super::order::{self, Group, cone};
 use super::ports::Port;
-use super::string_lock;
 
 /// Levels of all that is asked.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +36,13 @@ struct Needs {
     gated: bool,
 }
 
+/// Tables of whose byte strings packets read what others append, by number.
+pub fn string_tables(dag: &Dag) -> impl Iterator<Item = usize> {
+    let both =
+        |(_, access): &(usize, &Access)| !access.read.is_empty() && !access.stored.is_empty();
+    dag.access.iter().enumerate().filter(both).map(|(table, _)| table)
+}
+
 impl Levels {
     /// Finds them; `told_apart` are tables whose packets wait for those of the same entry only, and
     /// of byte strings that are waited for readers wait in a gate in any case.
@@ -49,7 +55,7 @@ impl Levels {
         let below = |texts: Vec<&str>| -> BTreeSet<String> {
             cone(wires, texts.into_iter().flat_map(used)).into_iter().map(String::from).collect()
         };
-        let strings: BTreeSet<usize> = string_lock::tables(dag).collect();
+        let strings: BTreeSet<usize> = string_tables(dag).collect();
         let needs = |group: &Group| {
             let (tables, fixed): (&[usize], Vec<usize>) = match group {
                 Group::Fixed(port) => (&[], vec![*port]),

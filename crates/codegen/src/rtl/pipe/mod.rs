@@ -14,6 +14,7 @@ mod arrival;
 mod at_once;
 pub mod dag;
 mod exclusive;
+mod exits;
 mod gate;
 pub mod leave;
 mod levels;

@@ -13,8 +13,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use nicforge_ir::{Span, TableKind};
 
+use super::super::device::{MEMORY_BITS, kib};
 use super::super::expr::{Wire, mark, resolve, used};
-use super::super::limits::{MEMORY_BITS, kib};
 use super::super::timing;
 use super::dag::{Dag, Given, Key, NoPipe, under};
 use super::exclusive::{exclude, select};

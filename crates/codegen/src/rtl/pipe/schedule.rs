@@ -17,18 +17,17 @@ use std::collections::{BTreeSet, HashMap};
 use super::super::SLOTS;
 use super::super::expr::{Wire, used};
 use super::super::tables::bits_below;
-use super::super::timing;
 use super::arrival::Arrivals;
 use super::at_once;
 use super::dag::beside::{Question, latencies, room, share};
 use super::dag::patches::Patches;
 use super::dag::{Dag, NoPipe};
+use super::exits::positions;
 use super::gate::{self, Gate, Lock, Queue};
 use super::leave::{Command, Commit, aligned, command, commits};
 use super::levels::Levels;
 use super::order::{self, Group, above, cone};
 use super::ports::{Port, allot};
-use super::several::positions;
 use super::string_lock::StringLock;
 use crate::artifact::LogFormat;
 use crate::c::names::Names;
@@ -40,8 +39,6 @@ const MOST_SLOTS: u32 = 256;
 const BESIDE_STAGES: u32 = 11;
 /// Cycles that it is in each queue in front of a gate.
 const QUEUE_CYCLES: u32 = 2;
-/// What a hash function takes of the stage in which a key is given.
-const HASHING: u32 = 1200;
 /// When signals of a table are there in their stage: they come from registers.
 const FROM_REGISTER: u32 = 0;
 /// When a packet's description is there in the first stage: it comes from a queue in distributed
@@ -268,24 +265,10 @@ fn answered<'a>(
     Ok(arrivals)
 }
 
-/// What a key costs in the stage in which it is given.
-fn looking_up(dag: &Dag, port: &Port) -> u32 {
-    match dag.tables[port.table].pipe_hashes() || port.from > 0 {
-        true => HASHING,
-        false => 0,
-    }
-}
-
-/// The stage in which a port may be given its key.
-pub fn asked(dag: &Dag, arrivals: &mut Arrivals, port: &Port) -> u32 {
-    let (stage, ps) = arrivals.expression(&port.key);
-    if ps + looking_up(dag, port) > timing::BUDGET { stage + 1 } else { stage }
-}
-
 /// A lookup in a table that nothing changes: as soon as its key is there.
 fn fixed(dag: &Dag, arrivals: &mut Arrivals, port: &mut Port) {
     let earliest = port.answers(dag).first().map_or(0, |answer| arrivals.earliest(answer));
-    port.ask = asked(dag, arrivals, port).max(earliest);
+    port.ask = arrivals.asked(dag, port).max(earliest);
     port.answer = port.ask + dag.tables[port.table].pipe_stages();
     for name in port.answers(dag) {
         arrivals.set(&name, (port.answer, FROM_REGISTER));
@@ -388,7 +371,7 @@ fn entries(
     for port in ports.iter().filter(|port| !port.fixed && tables.contains(&port.table)) {
         let earliest = port.answers(dag).first().map_or(0, |answer| arrivals.earliest(answer));
         first = first
-            .max(asked(dag, arrivals, port).max(earliest) + dag.tables[port.table].pipe_stages());
+            .max(arrivals.asked(dag, port).max(earliest) + dag.tables[port.table].pipe_stages());
     }
     let roots: Vec<&String> = commits
         .iter()

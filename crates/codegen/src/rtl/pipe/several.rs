@@ -1,61 +1,16 @@
 //! What one packet leads to, one behind the other: logs, messages to the host, writes into its
 //! memory, and what becomes of the packet.
 //!
-//! Exits have positions: two that may both be taken have different ones, the earlier the first. So
-//! a packet has at most one command for each position. All of them go into one word of the queue in
-//! front of the deparser, which is given them one a cycle.
+//! A packet has at most one command for each position (`exits`). All of them go into one word of
+//! the queue in front of the deparser, which is given them one a cycle.
 
 use std::fmt::Write as _;
-use std::slice::from_ref;
 
-use nicforge_ir::Span;
-
-use super::super::engine::kind;
 use super::super::module::Body;
 use super::super::{ADDRESS_BITS, SLOT_LINES};
-use super::dag::{Exit, NoPipe};
-use super::exclusive::exclude;
 use super::leave::Command;
 use super::schedule::Pipe;
-
-/// Most commands for one packet.
-const MOST_COMMANDS: usize = 8;
-
-/// Exits by position.
-pub fn positions(exits: &[Exit], span: Span) -> Result<Vec<Vec<Exit>>, NoPipe> {
-    let mut places: Vec<usize> = Vec::new();
-    for (at, exit) in exits.iter().enumerate() {
-        // What becomes of the packet becomes of it once.
-        let both = |other: &Exit| {
-            (exit.beside() || other.beside())
-                && !exclude(from_ref(&exit.given), from_ref(&other.given))
-        };
-        let before = |of: &usize| both(&exits[*of]);
-        places.push((0..at).filter(before).map(|of| places[of] + 1).max().unwrap_or(0));
-    }
-    let count = places.iter().max().map_or(1, |most| most + 1);
-    if count > MOST_COMMANDS {
-        let reason = format!("a packet may lead to {count} things; {MOST_COMMANDS} at most");
-        return Err(NoPipe { reason, span });
-    }
-    let of = |place: usize| {
-        exits
-            .iter()
-            .zip(&places)
-            .filter(|(_, at)| **at == place)
-            .map(|(exit, _)| exit.clone())
-            .collect()
-    };
-    Ok((0..count).map(of).collect())
-}
-
-impl Exit {
-    /// Whether it comes beside what becomes of the packet.
-    pub fn beside(&self) -> bool {
-        matches!(self.kind, kind::HOST_MESSAGE | kind::DMA_WRITE | kind::LOG)
-            || self.moved.is_some()
-    }
-}
+use crate::abi::left as kind;
 
 /// Whether bytes of strings are moved.
 pub fn has_strings(commands: &[Command]) -> bool {

@@ -15,11 +15,10 @@ use super::super::shape::number;
 use super::super::tables::{TableForm, bits_below};
 use super::super::timing;
 use super::arrival::Arrivals;
-use super::dag::{Access, Dag, Given};
+use super::dag::{Dag, Given};
 use super::gate::Gate;
 use super::order::cone;
 use super::ports::{Port, Ports};
-use super::schedule::asked;
 use crate::c::names::Names;
 
 /// Stages from the one in which a lock is given keys to the gate.
@@ -69,13 +68,6 @@ pub fn any<'a>(
     if texts.is_empty() { "1'b0".to_string() } else { texts.join(" || ") }
 }
 
-/// Tables of whose byte strings packets read what others append, by number.
-pub fn tables(dag: &Dag) -> impl Iterator<Item = usize> {
-    let both =
-        |(_, access): &(usize, &Access)| !access.read.is_empty() && !access.stored.is_empty();
-    dag.access.iter().enumerate().filter(both).map(|(table, _)| table)
-}
-
 /// The locks of these tables, whose gate is to be behind stage `earliest`, and the first stage in
 /// which it can be. Of those that are not `told_apart` keys are not known there. `answers` are what
 /// is only known behind the gate.
@@ -113,7 +105,7 @@ pub fn locks(
         };
         let mut given = earliest;
         for port in own.iter().filter(|_| told_apart.contains(&table)) {
-            given = given.max(asked(dag, arrivals, port));
+            given = given.max(arrivals.asked(dag, port));
         }
         for text in lock.reads.iter().chain(&lock.stores) {
             let (last, ps) = arrivals.expression(text);

@@ -6,7 +6,7 @@
 //! question each cycle. Each module has a copy of the packet buffer; questions of one kind on ways
 //! that exclude each other share one, as keys of tables share a port.
 
-use super::super::super::limits::{MEMORY_BITS, kib};
+use super::super::super::device::{BLOCKS, MEMORY_BITS, kib};
 use super::super::super::{ADDRESS_BITS, SLOT_LINES};
 use super::super::exclusive::{exclude, select};
 use super::super::ports::stateful;
@@ -25,8 +25,6 @@ pub enum What {
     Stored { memory: u64, bytes: u32 },
 }
 
-/// Block memories of 36 Kbit of a U280 (DS963).
-const BLOCKS: usize = 2016;
 /// Questions that designs have at most, whatever their packet buffer: names that are kept for them.
 pub const MOST: usize = BLOCKS / 16 - 1;
 

@@ -237,11 +237,11 @@ impl Walk<'_, '_, '_> {
         let bounds = self.bounds.clone();
         for trip in 0..*max_trips {
             let Some(way) = going.take() else { break };
-            if self.dag.logic > MOST_LOGIC {
+            if self.dag.logic > LUTS {
                 self.span = data.span;
                 return self.no(&format!(
                     "a loop of {max_trips} trips is written out, and {trip} of them make {} bits of logic of the pipe; the device has \
-                     {MOST_LOGIC} LUTs",
+                     {LUTS} LUTs",
                     self.dag.logic
                 ));
             }
