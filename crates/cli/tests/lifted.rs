@@ -111,6 +111,12 @@ fn examples_do_what_the_kernel_does() {
          compiled again: {programs} alike, 0 otherwise, 0 not run"
     );
     assert!(ran.ok().contains(&all), "{ran:?}");
+    // Entries are made for what packets ask, so what is done with them is run too.
+    for (name, blocks) in [("srv6_encap", 32), ("srv6_decap", 24), ("vxlan_encap", 9)] {
+        let ran = place.run(&["verify", &format!("objects/{name}.o")]);
+        let through = format!("packets come through {blocks} of {blocks} basic blocks\n");
+        assert!(ran.ok().contains(&through), "{ran:?}");
+    }
     let object = compile_xdp(&std::path::Path::new(folder).join("chain.c"), &[]).expect("clang");
     place.file("chain.o", object);
     let steps = ["--tail-call", "steps[1]=policy", "--tail-call", "steps[2]=xdp/forward"];

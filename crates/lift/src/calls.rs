@@ -229,19 +229,24 @@ impl Lifter<'_> {
     }
 
     fn adjust_head(&mut self, state: &mut State, by: Abs) -> Result<Option<Fork>, Halt> {
-        let by = self.cut(by, 4)?;
+        let mut by = self.cut(by, 4)?;
+        let nothing_in_front = state.front.bytes == 0 && state.metadata == 0;
+        if by.constant().is_none() && (by.lo == 0 || by.hi > MOST_OFFSET || !nothing_in_front) {
+            if let Some(fork) = self.split(state, 2)? {
+                return Ok(Some(fork));
+            }
+            by = self.cut(state.regs[2], 4)?;
+        }
         let Some(by) = by.constant().map(|by| i64::from(by as u32 as i32)) else {
             return self.behead_by(state, by);
         };
-        if by < 0 && state.skipped.is_none() {
-            return refuse(
-                "makes room in front of a packet that lost a number of bytes that varies",
-            );
-        }
         if by <= 0 {
             let room = state.front.bytes + state.metadata - by <= HEADROOM;
             if room {
                 self.put_in_front(state, -by)?;
+                if state.skipped.is_none() {
+                    state.front.unknown(-by);
+                }
             }
             state.done(Abs::known(if room { 0 } else { EINVAL }));
             return Ok(None);
@@ -392,7 +397,7 @@ impl Lifter<'_> {
             Cond::Known(false) => *state = fails,
             Cond::Value(cond) => {
                 state.first = Some(first);
-                return Ok(Some(Fork { cond, fails }));
+                return Ok(Some(Fork { cond, fails, again: false }));
             }
         }
         Ok(None)

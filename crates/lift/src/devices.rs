@@ -55,7 +55,7 @@ impl Lifter<'_> {
             }
             Cond::Value(cond) => {
                 self.redirect_one(&mut one, map, args[1], verdict)?;
-                Ok(Some(Fork { cond, fails: one }))
+                Ok(Some(Fork { cond, fails: one, again: false }))
             }
         }
     }

@@ -119,7 +119,13 @@ impl Lifter<'_> {
             }
             joined = bytes;
         }
-        let (lo, hi) = range(op, a, b, most);
+        let (mut lo, mut hi) = range(op, a, b, most);
+        // Bits that were zero for sure.
+        if let (BinOp::Or, Some(id), Some(set)) = (op, a.id, b.constant())
+            && set < self.stride_of_value(id)
+        {
+            (lo, hi) = (a.lo | set, a.hi | set);
+        }
         let narrow = match op {
             BinOp::And => a.hi.min(b.hi),
             BinOp::Shr | BinOp::Or | BinOp::Xor | BinOp::Div | BinOp::Rem => a.hi.max(b.hi),
@@ -276,7 +282,8 @@ impl Lifter<'_> {
     }
 }
 
-fn fold(op: BinOp, x: u64, y: u64) -> u64 {
+/// The result of an operator, where it is known; in 64 bits.
+pub fn fold(op: BinOp, x: u64, y: u64) -> u64 {
     match op {
         BinOp::Add => x.wrapping_add(y),
         BinOp::Sub => x.wrapping_sub(y),

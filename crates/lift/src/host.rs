@@ -215,7 +215,7 @@ impl Lifter<'_> {
             self.store(state, params, at, 4, unknown)?;
         }
         state.done(Abs::known(0));
-        Ok(Some(Fork { cond: ok, fails }))
+        Ok(Some(Fork { cond: ok, fails, again: false }))
     }
 
     /// The query that the parameters ask.

@@ -468,6 +468,8 @@ impl Meeting<'_, '_> {
         }
         joined.at_least = a.at_least.min(b.at_least);
         joined.too_many = a.too_many.max(b.too_many);
+        joined.assumed.retain(|id, value| b.assumed.get(id) == Some(value));
+        joined.within.retain(|id, range| b.within.get(id) == Some(range));
         joined.varying.retain(|id, _| b.varying.contains_key(id));
         for (id, (within, beyond)) in &mut joined.varying {
             let (other, far) = b.varying[id];

@@ -25,6 +25,14 @@ pub fn has_entries(map: &Map) -> bool {
     map.kind.is_some_and(|kind| table_kind(kind).is_some() || kind == PROG_ARRAY)
 }
 
+/// Whether a map's entries are keys and values that anybody may put there.
+pub fn is_settable(map: &Map) -> bool {
+    const SETTABLE: [u32; 7] =
+        [HASH, ARRAY, PERCPU_HASH, PERCPU_ARRAY, LRU_HASH, LRU_PERCPU_HASH, LPM_TRIE];
+    // Sections of global data are maps whose names have a dot.
+    map.kind.is_some_and(|kind| SETTABLE.contains(&kind)) && !map.name.contains('.')
+}
+
 /// The kind of table that a map becomes.
 pub fn table_kind(kind: u32) -> Option<TableKind> {
     Some(match kind {

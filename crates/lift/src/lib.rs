@@ -39,6 +39,7 @@ mod packets;
 mod rings;
 mod sections;
 mod skb;
+mod split;
 mod state;
 mod tail_calls;
 mod value;
@@ -109,6 +110,8 @@ pub struct Lifted {
     /// Bytes of map values that the program takes from its stack without having written them, by
     /// map: in the kernel they hold whatever was there.
     pub unwritten: Vec<(String, Vec<u32>)>,
+    /// Maps whose entries are keys and values that anybody may put there.
+    pub settable: Vec<String>,
     /// Entries of every map of the object, by name.
     pub sizes: Vec<(String, u32)>,
     /// Functions in slots of program arrays, by the array's name.
@@ -319,6 +322,8 @@ fn one(
         });
         let sized = object.maps.iter().filter(|map| kind::has_entries(map));
         let sizes = sized.map(|map| (map.name.clone(), map.max_entries)).collect();
+        let settable = object.maps.iter().filter(|map| kind::is_settable(map));
+        let settable = settable.map(|map| map.name.clone()).collect();
         return Ok(Lifted {
             program,
             function: name.clone(),
@@ -328,6 +333,7 @@ fn one(
             listed,
             first,
             unwritten,
+            settable,
             sizes,
             tail_calls: chain.names.clone(),
             data: data.to_vec(),

@@ -376,6 +376,11 @@ impl Lifter<'_> {
         self.stride_of(id, 0).max(1)
     }
 
+    /// A power of two that a value is a multiple of.
+    pub fn stride_of_value(&self, id: ValueId) -> u64 {
+        1 << self.stride_of(id, 0).trailing_zeros().min(31)
+    }
+
     fn stride_of(&self, id: ValueId, depth: u32) -> u64 {
         let constant = |id: ValueId| match self.body.def_op(id) {
             Some(Op::Int(value)) => Some(*value),
@@ -410,6 +415,7 @@ impl Lifter<'_> {
             }
             Some(Op::Bin(BinOp::Mul, a, b)) => whole(of(*a).saturating_mul(of(*b))),
             Some(Op::Bin(BinOp::Add | BinOp::Sub, a, b)) => whole(gcd(of(*a), of(*b))),
+            Some(Op::Bin(BinOp::Or, a, b)) => power(of(*a)).min(power(of(*b))),
             Some(Op::Bin(BinOp::And, a, b)) => power(of(*a)).max(power(of(*b))),
             _ => 1,
         }

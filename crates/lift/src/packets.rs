@@ -73,14 +73,16 @@ fn whole(random: &mut Random) -> Vec<u8> {
             packet.extend((0..20).map(|_| random.below(4) as u8));
         }
         1 | 2 => {
-            packet.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
-            let next = random.pick(&[6, 17, 58, 0, 4, 41]);
-            packet.extend([(payload >> 8) as u8, payload as u8, next, 64]);
-            for host in [1, 2] {
-                packet.extend([0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host]);
-                packet.push(random.below(4) as u8);
+            packet.extend([0x86, 0xdd]);
+            let next = random.pick(&[6, 17, 58, 0, 4, 41, 43, 43]);
+            ipv6(&mut packet, next, payload, random);
+            let next = if next == 43 { routing(&mut packet, random) } else { next };
+            match next {
+                4 => ipv4(&mut packet, 17, payload, random),
+                41 => ipv6(&mut packet, 17, payload, random),
+                _ => {}
             }
-            transport(&mut packet, next, payload, random);
+            transport(&mut packet, if matches!(next, 4 | 41) { 17 } else { next }, payload, random);
         }
         _ => {
             packet.extend([8, 0]);
@@ -94,6 +96,29 @@ fn whole(random: &mut Random) -> Vec<u8> {
     }
     packet.resize(packet.len().max(14), 0);
     packet
+}
+
+fn ipv6(packet: &mut Vec<u8>, next: u8, payload: usize, random: &mut Random) {
+    packet.extend([0x60, 0, 0, 0, (payload >> 8) as u8, payload as u8, next, 64]);
+    for host in [1, 2] {
+        address(packet, host, random);
+    }
+}
+
+fn address(packet: &mut Vec<u8>, host: u8, random: &mut Random) {
+    packet.extend([0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host]);
+    packet.push(random.below(4) as u8);
+}
+
+/// A list of segments (RFC 8754); gives what follows it.
+fn routing(packet: &mut Vec<u8>, random: &mut Random) -> u8 {
+    let (next, segments) = (random.pick(&[41, 41, 4, 17]), 1 + random.below(3) as u8);
+    let left = random.below(2).min(u64::from(segments) - 1) as u8;
+    packet.extend([next, 2 * segments, 4, left, segments - 1, 0, 0, 0]);
+    for _ in 0..segments {
+        address(packet, 2, random);
+    }
+    next
 }
 
 fn ipv4(packet: &mut Vec<u8>, next: u8, payload: usize, random: &mut Random) {

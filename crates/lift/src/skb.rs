@@ -323,7 +323,7 @@ impl Lifter<'_> {
             Cond::Value(cond) => {
                 state.first = Some(then);
                 fails.first = otherwise;
-                return Ok(Some(Fork { cond, fails }));
+                return Ok(Some(Fork { cond, fails, again: false }));
             }
         }
         Ok(None)

@@ -98,6 +98,19 @@ pub struct Front {
     pub memory: Memory,
 }
 
+impl Front {
+    /// The first bytes are what nobody wrote: a packet that lost a number of bytes that varies has
+    /// some of these there again.
+    pub fn unknown(&mut self, bytes: i64) {
+        let what = "bytes that were taken off the front, by a number that varies";
+        for at in 0..bytes {
+            if self.memory.overlapping(at, 1).is_empty() {
+                self.memory.slots.insert(at, (1, Abs::Unusable(what)));
+            }
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct State {
     pub regs: [Abs; 11],
@@ -123,6 +136,9 @@ pub struct State {
     pub epoch: u32,
     /// Tail calls so far.
     pub tail_calls: u32,
+    /// What values of αIR are on this way, which one of a few numbers decided, and ranges of such.
+    pub assumed: BTreeMap<ValueId, u64>,
+    pub within: BTreeMap<ValueId, (u64, u64)>,
     /// What this way does first.
     pub first: Option<First>,
 }
@@ -157,6 +173,8 @@ pub struct Fork {
     pub cond: ValueId,
     /// What is known where it fails.
     pub fails: State,
+    /// Both ways repeat the call, of which they know more now.
+    pub again: bool,
 }
 
 /// What a way of a call that may fail begins with: on the one a change of the packet or of memory,
@@ -208,6 +226,8 @@ impl State {
             skipped: Some(0),
             epoch: 0,
             tail_calls: 0,
+            assumed: BTreeMap::new(),
+            within: BTreeMap::new(),
             first: None,
         }
     }

@@ -145,7 +145,11 @@ impl Lifter<'_> {
             for size in sizes {
                 let pointer = Abs::Packet { place: Place::at(at), epoch: state.epoch };
                 let value = self.load(state, pointer, 0, size)?;
-                let Abs::Num(num) = value else { return refuse("puts a pointer into the packet") };
+                let num = match value {
+                    Abs::Num(num) => num,
+                    Abs::Unusable(_) | Abs::Mixed(_) => self.num(value)?,
+                    _ => return refuse("puts a pointer into the packet"),
+                };
                 let value = self.value(num, 8 * size);
                 self.build().push0(Op::Emit { pkt, value });
                 at += i64::from(size);

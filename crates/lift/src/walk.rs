@@ -94,9 +94,11 @@ impl Lifter<'_> {
                 }
                 CALL if insn.src == 0 => match self.helper(insn.imm, &mut state)? {
                     None => at += 1,
-                    Some(Fork { cond, fails }) => {
-                        let ways = [(at + 1, state), (at + 1, fails)];
-                        match self.fork(cond, ways, self.asked(at + 1), stops)? {
+                    Some(Fork { cond, fails, again }) => {
+                        let (next, like) =
+                            if again { (at, None) } else { (at + 1, self.asked(at + 1)) };
+                        let ways = [(next, state), (next, fails)];
+                        match self.fork(cond, ways, like, stops)? {
                             Next::At(to, next) => (at, state) = (to, *next),
                             Next::Ended(ended) => return Ok(ended),
                         }

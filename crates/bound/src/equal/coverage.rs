@@ -16,17 +16,23 @@ pub struct Coverage {
     pub missed: Vec<usize>,
 }
 
-/// Coverage of packets that go through a program one after the other; maps keep what they hold.
+/// Coverage of packets that go through a program one after the other; maps keep what they hold, at
+/// first these entries, by the map's number and the key.
 /// What the kernel may refuse it grants (moved ends, records); other questions get zero.
 ///
 /// # Errors
 /// What the interpreter cannot do.
 pub fn coverage<'p>(
     side: &Side,
+    entries: impl IntoIterator<Item = ((usize, Vec<u8>), Vec<u8>)>,
     packets: impl IntoIterator<Item = &'p [u8]>,
 ) -> Result<Coverage, Fault> {
     let mut all = vec![false; side.program.insns.len()];
-    let mut world = World { context: [CAME_BY].into_iter().collect(), ..World::default() };
+    let mut world = World {
+        context: [CAME_BY].into_iter().collect(),
+        entries: entries.into_iter().collect(),
+        ..World::default()
+    };
     for packet in packets {
         world.packet = packet.to_vec();
         let (ended, seen) = world.run_seen(side)?;
@@ -79,7 +85,7 @@ mod tests {
         let side = side(Program { name, section, insns: code, lines });
         let of = |sizes: &[usize]| {
             let packets: Vec<Vec<u8>> = sizes.iter().map(|size| vec![0; *size]).collect();
-            coverage(&side, packets.iter().map(Vec::as_slice)).unwrap()
+            coverage(&side, [], packets.iter().map(Vec::as_slice)).unwrap()
         };
         assert_eq!(of(&[60]), Coverage { reached: vec![0, 7], missed: vec![6] });
         assert_eq!(of(&[60, 100]), Coverage { reached: vec![0, 6, 7], missed: vec![] });

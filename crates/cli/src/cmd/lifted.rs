@@ -12,6 +12,7 @@ use nicforge_ir::{
 use nicforge_lift::Lifted;
 use nicforge_run::xdp::{LARGEST_TEST_FRAME, Loader, Message, Original, Ran, SMALLEST_FRAME};
 
+use super::asked;
 use super::equal::Version;
 use crate::args;
 
@@ -59,6 +60,17 @@ impl Subject {
         (0..).zip(frames).map(event).collect()
     }
 
+    /// Entries that packets ask for, for maps that take any.
+    ///
+    /// # Errors
+    /// The interpreter cannot run an event.
+    pub fn entries(&self, events: &[InputEvent]) -> Result<Vec<(TableId, Entry)>, Failure> {
+        let Lifted { maps, settable, .. } = &self.lifted;
+        asked::entries(&self.program, events, |table| {
+            maps.get(table.as_u32() as usize).is_some_and(|name| settable.contains(name))
+        })
+    }
+
     /// Coverage in words: how many basic blocks of the object packets of the first port come
     /// through, and source lines of others.
     ///
@@ -68,6 +80,7 @@ impl Subject {
         &self,
         source: &args::Source,
         events: &[InputEvent],
+        entries: &[(TableId, Entry)],
     ) -> Result<String, Failure> {
         const SHOWN: usize = 5;
         if self.lifted.is_tc {
@@ -78,7 +91,12 @@ impl Subject {
             Input::Net { port: 0, frame } => Some(frame.as_slice()),
             _ => None,
         });
-        let Coverage { reached, missed } = match equal::coverage(&version.side, frames) {
+        let held = entries.iter().filter_map(|(table, entry)| {
+            let name = self.lifted.maps.get(table.as_u32() as usize)?;
+            let map = version.side.maps.iter().position(|map| map.name == *name)?;
+            Some(((map, key(entry)), entry.value.clone()))
+        });
+        let Coverage { reached, missed } = match equal::coverage(&version.side, held, frames) {
             Ok(coverage) => coverage,
             Err(fault) => {
                 return Ok(format!("how far packets come in the object is not known: {fault}"));
@@ -170,23 +188,31 @@ impl Subject {
         let Lifted { function, is_tc, sizes, tail_calls, data, .. } = &self.lifted;
         let loader = Loader { is_tc: *is_tc, sizes, tail_calls, data };
         let kernel = Original::load(&self.bytes, function, &loader).map_err(of)?;
-        let mut interp = Interp::new(&self.program);
-        events::fill(&mut interp, entries)?;
         let names = &self.lifted.maps;
         let name = |table: TableId| {
             let name = names.get(table.as_u32() as usize).map(String::as_str);
             name.filter(|name| !name.is_empty())
         };
-        for (table, entry) in entries {
+        let mut entries = entries.to_vec();
+        for (table, entry) in &mut entries {
             let Some(name) = name(*table) else { continue };
             match entry.value.split_at_checked(4) {
                 Some((key, value)) if self.lifted.listed.iter().any(|own| own == name) => {
                     kernel.set(name, key, value).map_err(of)?;
                 }
-                _ => kernel.set(name, &key(entry), &entry.value).map_err(of)?,
+                _ => {
+                    let key = key(entry);
+                    kernel.set(name, &key, &entry.value).map_err(of)?;
+                    // Locks are not set.
+                    if let Some(value) = kernel.get(name, &key).map_err(of)? {
+                        entry.value = value;
+                    }
+                }
             }
         }
-        let mut others = self.other_clocks(entries)?;
+        let mut interp = Interp::new(&self.program);
+        events::fill(&mut interp, &entries)?;
+        let mut others = self.other_clocks(&entries)?;
         let (mut unsure, mut refused) = (0, 0);
         let mut result = Agreement::default();
         for (nth, event) in events.iter().enumerate() {

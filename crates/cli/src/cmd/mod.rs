@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod asked;
 pub mod balance;
 mod below;
 mod bound;

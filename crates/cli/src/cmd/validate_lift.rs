@@ -100,13 +100,18 @@ fn of_program(
     };
     let events = subject.events();
     let because = |error: Failure| first_line(error.reason());
+    let made = subject.entries(&events).map_err(because);
     let kernel = match subject.not_alone() {
         Some(reason) => Err(reason),
-        None => subject.judge(&events, &[]).map_err(because),
+        None => made
+            .as_ref()
+            .map_err(Clone::clone)
+            .and_then(|entries| subject.judge(&events, entries).map_err(because)),
     };
     let program = subject.program();
     let recompiled = runtime.map(|runtime| {
-        let compared = kernel::beside(program, program, (&events, &[]), runtime);
+        let entries = made.as_deref().unwrap_or_default();
+        let compared = kernel::beside(program, program, (&events, entries), runtime);
         compared.map(|(agreement, _)| agreement).map_err(because)
     });
     let takes = |target: &&Target| support::missing(program, target).is_empty();

@@ -30,7 +30,7 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         },
     };
     let (loaded, subject) = by_target::pair(&args.source, &target, &runtime)?;
-    let entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;
+    let mut entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;
     let original = program::object_of(&args.source)
         .map(|(path, function)| lifted::Subject::read(&path, function, &args.source.loader))
         .transpose()?;
@@ -38,6 +38,9 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         Some(original) if args.inputs.pcap.is_empty() => original.events(),
         _ => events::captures(&args.inputs, &loaded.program, &loaded.path)?,
     };
+    if let Some(original) = original.as_ref().filter(|_| args.inputs.tables.is_none()) {
+        entries = original.entries(&events)?;
+    }
     if let Some(reason) = original.as_ref().and_then(lifted::Subject::not_alone) {
         if !args.json {
             outln!("the object in the kernel {reason}");
@@ -47,7 +50,7 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         if !args.json {
             result.differences.iter().for_each(|difference| outln!("{difference}"));
             outln!("the object in the kernel {}", result.verdict());
-            outln!("{}", original.coverage(&args.source, &events)?);
+            outln!("{}", original.coverage(&args.source, &events, &entries)?);
         }
         result.end(0)?;
     }

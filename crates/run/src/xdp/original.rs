@@ -149,6 +149,20 @@ impl Original {
         done.map_err(|e| XdpError::Object(format!("map `{name}`: {e}")))
     }
 
+    /// The value of an entry, of this CPU where there are several.
+    ///
+    /// # Errors
+    /// There is no such map.
+    pub fn get(&self, name: &str, key: &[u8]) -> Result<Option<Vec<u8>>, XdpError> {
+        let map = self.map(name)?;
+        Ok(if map.map_type().is_percpu() {
+            let all = map.lookup_percpu(key, MapFlags::ANY).ok().flatten();
+            all.and_then(|all| all.into_iter().nth(self.cpu))
+        } else {
+            map.lookup(key, MapFlags::ANY).ok().flatten()
+        })
+    }
+
     /// All entries; of arrays those that are not all zero. None of maps that cannot be read.
     ///
     /// # Errors
@@ -166,13 +180,7 @@ impl Original {
         }
         let mut found = Entries::new();
         for key in map.keys() {
-            let value = if map.map_type().is_percpu() {
-                let all = map.lookup_percpu(&key, MapFlags::ANY).ok().flatten();
-                all.and_then(|all| all.into_iter().nth(self.cpu))
-            } else {
-                map.lookup(&key, MapFlags::ANY).ok().flatten()
-            };
-            let Some(value) = value else { continue };
+            let Some(value) = self.get(name, &key)? else { continue };
             if !array || value.iter().any(|byte| *byte != 0) {
                 found.push((key, value));
             }
