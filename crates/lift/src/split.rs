@@ -76,9 +76,10 @@ impl Lifter<'_> {
             num.lo = num.lo.max(lo);
             num.hi = num.hi.min(hi);
         };
-        state.each(&mut |abs| match abs {
-            Abs::Num(held) if held.id == Some(id) => cut(held.lo, held.hi),
-            _ => {}
+        state.each_num(&mut |held| {
+            if held.id == Some(id) {
+                cut(held.lo, held.hi);
+            }
         });
         if let Some((lo, hi)) = state.within.get(&id) {
             cut(*lo, *hi);
@@ -102,15 +103,7 @@ impl Lifter<'_> {
             at = self.undone(id, value);
         }
         let mut held = BTreeSet::new();
-        state.each(&mut |abs| match abs {
-            Abs::Num(num) => held.extend(num.id),
-            Abs::Packet { place, .. }
-            | Abs::Stack { place, .. }
-            | Abs::Value { place, .. }
-            | Abs::Record { place, .. }
-            | Abs::Constant { place, .. } => held.extend(place.var.and_then(|var| var.id)),
-            _ => {}
-        });
+        state.each_num(&mut |num| held.extend(num.id));
         for id in held {
             if let Some(value) = self.computed(id, &state.assumed, DEPTH) {
                 state.narrow(id, value, value);

@@ -268,26 +268,17 @@ impl State {
         found
     }
 
-    /// Narrows what is known of a value of αIR, wherever it is.
-    pub fn narrow(&mut self, id: ValueId, lo: u64, hi: u64) {
-        let one = |num: &mut Num| {
-            if num.id == Some(id) {
-                let (lo, hi) = (num.lo.max(lo), num.hi.min(hi));
-                // Ways that nothing takes keep what they had.
-                if lo <= hi {
-                    *num = Num::within(id, lo, hi);
-                }
-            }
-        };
+    /// Every number: of its own, and those that places of pointers vary by.
+    pub fn each_num(&mut self, visit: &mut impl FnMut(&mut Num)) {
         self.each(&mut |abs| match abs {
-            Abs::Num(num) => one(num),
+            Abs::Num(num) => visit(num),
             Abs::Packet { place, .. }
             | Abs::Stack { place, .. }
             | Abs::Value { place, .. }
             | Abs::Record { place, .. }
             | Abs::Constant { place, .. } => {
                 if let Some(num) = &mut place.var {
-                    one(num);
+                    visit(num);
                     if let Some(known) = num.constant() {
                         place.off = place.off.wrapping_add(known as i64);
                         place.var = None;
@@ -295,6 +286,19 @@ impl State {
                 }
             }
             _ => {}
+        });
+    }
+
+    /// Narrows what is known of a value of αIR, wherever it is.
+    pub fn narrow(&mut self, id: ValueId, lo: u64, hi: u64) {
+        self.each_num(&mut |num| {
+            if num.id == Some(id) {
+                let (lo, hi) = (num.lo.max(lo), num.hi.min(hi));
+                // Ways that nothing takes keep what they had.
+                if lo <= hi {
+                    *num = Num::within(id, lo, hi);
+                }
+            }
         });
     }
 
