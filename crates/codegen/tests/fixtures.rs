@@ -47,6 +47,8 @@ fn compile_host(source: &Path) -> Vec<String> {
                 ])
                 .arg("-I")
                 .arg(root().join("runtime/host"))
+                .arg("-I")
+                .arg(root().join("runtime/common"))
                 .arg(source)
                 .output()
                 .unwrap_or_else(|e| panic!("{compiler}: {e}"));

@@ -252,29 +252,3 @@ impl TableBackend for Tables {
         Ok(entries)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use nicforge_ir::TableKind;
-
-    #[test]
-    fn the_runtimes_number_kinds_the_same() {
-        for (header, prefix) in
-            [("host/nf_tables.h", "NF_"), ("nfp/nf_tables.h", "NF_"), ("rtl/nf_files.h", "")]
-        {
-            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../runtime/").to_string() + header;
-            let text = std::fs::read_to_string(&path).unwrap();
-            let first = format!("{prefix}HASH");
-            let line =
-                text.lines().find(|line| line.contains("enum ") && line.contains(&first)).unwrap();
-            let inner = line.split(['{', '}']).nth(1).unwrap();
-            let names =
-                inner.split(',').map(|name| name.split('=').next().unwrap_or_default().trim());
-            let found: Vec<String> =
-                names.map(|name| name.trim_start_matches(prefix).to_lowercase()).collect();
-            let kinds = TableKind::ALL;
-            assert!(kinds.iter().enumerate().all(|(at, kind)| kind.number() == at as u32));
-            assert_eq!(found, kinds.map(|kind| kind.name().to_string()), "{header}");
-        }
-    }
-}
