@@ -128,7 +128,7 @@ pub fn constant(gbps: f64, seconds: f64) -> Trace {
 }
 
 impl Trace {
-    /// The same rates in bursts of `us` µs at the line's rate.
+    /// A trace of equal rates in bursts of `us` µs at the line's rate.
     pub fn in_bursts(self, us: f64) -> Trace {
         Trace {
             name: format!("{}, bursts of {us} us", self.name),

@@ -63,7 +63,7 @@ pub struct Record {
     pub exact: bool,
     /// Seconds per packet (per byte, by bit rate) that no packet exceeds.
     pub bound: f64,
-    /// The same before anything was checked.
+    /// The bound before anything was checked.
     pub naive: f64,
     pub slowest: Option<PathReport>,
     /// The requirement holds or not, if one was given and is decided.

@@ -36,7 +36,7 @@ pub fn search(context: &mut Context, by: By, goal: Goal, method: Method) -> Outc
     }
 }
 
-/// The same program with one kind of work only.
+/// A program with one kind of its work only.
 fn only(timed: &Timed, engine: bool) -> Timed {
     let mut timed = timed.clone();
     for edge in timed.out.iter_mut().flatten() {

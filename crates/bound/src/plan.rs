@@ -31,7 +31,7 @@ use crate::unit::Unit;
 pub struct Guarantee {
     /// Packets per second whatever the packets are, ports left out.
     pub pps: f64,
-    /// The same where keys are spread evenly over replicas.
+    /// Packets per second where keys are spread evenly over replicas.
     pub uniform_keys_pps: f64,
     /// What decides the first figure: a stage, a memory of the target, or the host link.
     pub limit: String,

@@ -124,7 +124,7 @@ pub fn ebpf(program: &object::Program, maps: &[Map], witness: &Witness) -> Resul
     chained(program, maps, &Tails::new(), witness)
 }
 
-/// The same with programs behind it that its tail calls lead to.
+/// Replays a witness of a program with others behind it that its tail calls lead to.
 ///
 /// # Errors
 /// What differs from the claim.

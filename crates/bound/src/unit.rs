@@ -129,7 +129,7 @@ impl<'a> Unit<'a> {
         Some((access, self.memory(table)?))
     }
 
-    /// The same as the two sums of a path.
+    /// Costs as the two sums of a path.
     pub fn sums(&self, load: &Load) -> Cost {
         let wait = load.wait_ns * 1e-9 * self.group.clock.value;
         if self.group.threads <= 1 {

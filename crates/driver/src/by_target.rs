@@ -15,7 +15,7 @@ use crate::program::{self, Loaded};
 use crate::{Failure, Runtime};
 
 impl Source {
-    /// The same, read for a target.
+    /// The source as it is read for a target: with its macros.
     pub fn on(&self, target: &Target) -> Source {
         let word = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
         let name: String = target.name.chars().map(word).collect();

@@ -333,7 +333,7 @@ fn join(plan: &mut Plan) {
     plan.edges.retain(|edge| edge.from.is_empty());
 }
 
-/// The same for stages that are engines, of which each has one event at a time.
+/// Prices stages that are engines, of which each has one event at a time.
 fn price_stages(plan: &mut Plan, made: &[Stage], target: &Target) {
     for (stage, made) in plan.stages.iter_mut().zip(made) {
         let Some(group) = target.units.iter().find(|group| group.name == stage.group) else {

@@ -160,7 +160,7 @@ pub fn find(
     searched(loaded, target, planning).map(|(plan, interrupted, _)| (plan, interrupted))
 }
 
-/// The same, with the guarantee where that is the objective.
+/// The best plan, by its guarantee where that is the objective.
 pub fn searched(
     loaded: &Loaded,
     target: &Target,

@@ -25,7 +25,7 @@ use crate::{Failure, Runtime, codes, tried};
 pub struct Loaded {
     pub path: PathBuf,
     pub program: Verified<Program>,
-    /// The same with branch frequencies of a capture, for the planner.
+    /// The program with branch frequencies of a capture, for the planner.
     pub profiled: Option<Verified<Program>>,
     /// Rendered warnings of the front end.
     pub warnings: String,

@@ -69,7 +69,7 @@ pub fn quickly(plan: &Plan, source: &Program, target: &Target) -> String {
     }
 }
 
-/// The same for a run's report.
+/// The guarantee of a run's report, from a short search; none if it finds none.
 pub fn quick(plan: &Plan, source: &Program, target: &Target) -> Option<Guaranteed> {
     guaranteed(plan, source, target, QUICK).ok()
 }

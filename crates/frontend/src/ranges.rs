@@ -19,7 +19,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         self.range_without(node, &|_| false)
     }
 
-    /// The same if the places for which `changes` holds may have any value.
+    /// Range of an expression if the places for which `changes` holds may have any value.
     pub fn range_without(&mut self, node: &Node, changes: &dyn Fn(&Node) -> bool) -> Range {
         let node = node.strip();
         if let Some(value) = self.unit.eval(node) {

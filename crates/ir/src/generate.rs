@@ -58,14 +58,14 @@ impl Options {
     };
     /// What every code generator runs the same way: no odd widths, no LRU tables.
     pub const PORTABLE: Options = Options { odd_widths: false, lru: false, ..Options::ALL };
-    /// The same with packets that become longer at their end.
+    /// Portable programs with packets that become longer at their end.
     pub const GROWING: Options = Options { extend: true, ..Options::PORTABLE };
-    /// The same with loops over bytes.
+    /// Growing programs with loops over bytes.
     pub const BYTES: Options = Options { byte_loops: true, ..Options::GROWING };
     /// Arithmetic and aggregates only.
     pub const ARITHMETIC: Options = Options { arithmetic_only: true, ..Options::ALL };
 
-    /// The same for most seeds; the programs of every fifth have loops over bytes too.
+    /// Options for a seed: the programs of every fifth have loops over bytes too.
     pub fn for_seed(self, seed: u64) -> Options {
         Options { byte_loops: seed % 5 == 2, ..self }
     }

@@ -157,7 +157,7 @@ impl<'p> Interp<'p> {
         self.run_traced(event, &mut NoTrace)
     }
 
-    /// The same, watched.
+    /// Runs one event, watched by a tracer.
     pub fn run_traced<T: Tracer + ?Sized>(
         &mut self,
         event: &InputEvent,

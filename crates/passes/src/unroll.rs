@@ -24,7 +24,7 @@ pub const MAX_TRIPS: u32 = 8;
 /// Instructions that one loop may become.
 const MAX_COPIED: usize = 1024;
 
-/// The same limits for `unroll-short`.
+/// Limits of `unroll-short`: trips, and instructions of all of them.
 const FEW_TRIPS: u32 = 4;
 const MAX_SHORT: usize = 256;
 

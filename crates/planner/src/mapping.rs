@@ -181,7 +181,7 @@ pub struct Mapping {
     pub loads: Vec<Load>,
     /// Packets per second, below the ceiling or equal to it.
     pub rate: f64,
-    /// The same without the ports' ceiling.
+    /// The rate without the ports' ceiling.
     pub unlimited: f64,
     pub limit: Limit,
 }
@@ -221,7 +221,7 @@ pub fn map(instance: &Instance, goal: Goal) -> Option<Mapping> {
     map_within(instance, goal, MOST_ASSIGNMENTS)
 }
 
-/// The same, with another number of assignments that are tried all.
+/// The best mapping, where up to `most` assignments are all tried.
 fn map_within(instance: &Instance, goal: Goal, most: usize) -> Option<Mapping> {
     let mut search = Search { instance, goal, best: None };
     let mut partial = Partial {

@@ -76,7 +76,7 @@ pub fn by_param(
     add_param(program, event, &hash)
 }
 
-/// The same where the one part of `by` is a number: it goes along as it is.
+/// The parameter that steers where the one part of `by` is a number: it goes along as it is.
 pub fn number_param(program: &mut Program, event: EventId, by: &BTreeSet<Origin>) -> String {
     if let Some(number @ Origin::Param { index, .. }) = by.first()
         && is_whole(program, event, number)

@@ -73,7 +73,7 @@ impl Memory {
 pub struct Guarantee {
     /// Packets per second whatever comes.
     one_flow_pps: f64,
-    /// The same where keys spread evenly.
+    /// Packets per second where keys spread evenly.
     spread_pps: f64,
     /// Every stage's slowest packet was found.
     exact: bool,

@@ -97,7 +97,8 @@ pub fn warnings() -> &'static [&'static str] {
     }
 }
 
-/// The same for code that is compiled with some effort: looking for what is odd takes time.
+/// Flags about warnings for code that is compiled with some effort: looking for what is odd takes
+/// time.
 pub fn warnings_with(effort: Effort) -> &'static [&'static str] {
     match effort {
         Effort::Full => warnings(),

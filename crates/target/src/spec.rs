@@ -155,7 +155,7 @@ pub struct UnitGroup {
     pub switch_cycles: f64,
     /// For pipelines in hardware: cycles between events of one replica, whatever the ops are.
     pub initiation_interval: Option<f64>,
-    /// The same for a replica that reads and writes an entry of one table.
+    /// Cycles between events of a replica that reads and writes an entry of one table.
     pub update_interval: Option<f64>,
     /// Name in `[costs]`.
     pub costs: String,

@@ -51,7 +51,7 @@ pub struct Ended {
 }
 
 impl World {
-    /// The same with other answers, a few other bytes of the packet, and others of what maps hold.
+    /// A world with other answers, a few other bytes of the packet, and others of what maps hold.
     pub fn stirred(&self, seed: u64) -> World {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = || {

@@ -68,7 +68,7 @@ pub enum SteerBy {
     Number(usize, u32),
     /// Bytes of the frame, for `net_recv`: offset and length. Bytes behind its end count as zero.
     Frame(Vec<(u32, u32)>),
-    /// The same, other ones for every port.
+    /// Fields of frames, other ones for every port.
     FrameByPort(Vec<Vec<(u32, u32)>>),
 }
 

@@ -110,7 +110,7 @@ pub enum Pointers {
     Narrow,
 }
 
-/// The same with values in the packets' context, tables under locks, and other pointers.
+/// Generates C with values in the packets' context, tables under locks, and other pointers.
 pub fn generate_with(
     program: &Program,
     context: &Context,

@@ -89,7 +89,7 @@ pub fn generate_pipeline(
     generate_split(program, pipeline, &[], lines)
 }
 
-/// The same for a program of which some stages, by number, run in a process: their C is the host
+/// Generates a program of which some stages, by number, run in a process: their C is the host
 /// dialect's, and here is what joins both.
 ///
 /// # Errors

@@ -122,8 +122,8 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
         self.pick_beside(ty, None)
     }
 
-    /// The same, but another value than one if there is: what is done with a value and itself is
-    /// folded as a rule.
+    /// Picks another value than one, if there is: what is done with a value and itself is folded as
+    /// a rule.
     pub fn pick_beside(&mut self, ty: Type, beside: Option<ValueId>) -> ValueId {
         let of_type = |value: &ValueId| self.b.body.ty(*value) == ty && Some(*value) != beside;
         let known: Vec<ValueId> = self.scope.iter().copied().filter(of_type).collect();

@@ -194,7 +194,7 @@ fn high(register: u8) -> Operand {
     Operand::A(2 * register + 1)
 }
 
-/// The same register in the other bank.
+/// A register's twin in the other bank.
 fn other(operand: Operand) -> Operand {
     match operand {
         Operand::A(n) => Operand::B(n),

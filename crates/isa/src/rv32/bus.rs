@@ -165,7 +165,7 @@ impl FlatMemory {
         self.bytes.get(start..start.checked_add(size)?)
     }
 
-    /// The same, to be changed.
+    /// Bytes of the memory, to be changed.
     pub fn bytes_mut(&mut self, at: u32, size: usize) -> Option<&mut [u8]> {
         let start = at.checked_sub(self.base)? as usize;
         self.bytes.get_mut(start..start.checked_add(size)?)

@@ -52,7 +52,7 @@ impl Decoder {
         Decoder { rows, groups, short_rows, compressed: true }
     }
 
-    /// The same without compressed instructions: jumps to addresses that are no multiple of four
+    /// A decoder without compressed instructions: jumps to addresses that are no multiple of four
     /// then trap.
     pub fn without_compressed(self) -> Decoder {
         Decoder { compressed: false, ..self }

@@ -20,7 +20,7 @@ pub struct Cursor {
     pub emitted: u32,
 }
 
-/// The same where the paths may differ: `None`.
+/// Bytes that were consumed and emitted; `None` where paths may differ.
 #[derive(Clone, Copy)]
 struct Known {
     consumed: Option<u32>,

@@ -27,7 +27,7 @@ use crate::xdp::{LoadOptions, Loaded, XdpError};
 /// What becomes of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableChange {
-    /// The same entries, in the same map.
+    /// Kept: its entries, in the map it has.
     Kept,
     /// So many entries were copied: its capacity, or the way it is kept, is another one.
     Copied(usize),

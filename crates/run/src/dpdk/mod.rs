@@ -273,7 +273,7 @@ impl DpdkProgram {
         DpdkProgram::new_on(Machine::Here, program, pipeline)
     }
 
-    /// The same for another machine.
+    /// Generates and builds a program for another machine.
     pub fn new_on(
         machine: Machine,
         program: &Verified<Program>,
@@ -306,14 +306,14 @@ impl DpdkProgram {
         if self.apart { Ok(self) } else { Err(DpdkError::NotApart) }
     }
 
-    /// The same, with a DMA device of DPDK's between both processes, such as `dma_skeleton0`;
-    /// without one the engine is modelled.
+    /// Puts a DMA device of DPDK's between both processes, such as `dma_skeleton0`; without one the
+    /// engine is modelled.
     pub fn with_dma(mut self, device: Option<&str>) -> DpdkProgram {
         self.dma = device.map(str::to_string);
         self
     }
 
-    /// The same, with one event after the other in [`DpdkProgram::run`].
+    /// Lets [`DpdkProgram::run`] give one event after the other.
     pub fn in_turn(mut self, in_turn: bool) -> DpdkProgram {
         self.in_turn = in_turn;
         self
@@ -418,7 +418,7 @@ impl DpdkProgram {
         Ok(command)
     }
 
-    /// The same, watched, and until somebody stops it.
+    /// Runs on ports, watched, and until somebody stops it.
     pub fn run_live(
         &self,
         ports: &Ports,

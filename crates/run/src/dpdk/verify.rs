@@ -54,7 +54,7 @@ pub fn verify_dpdk(
     verify_on(Machine::Here, program, compiled, pipeline, entries, events)
 }
 
-/// The same on another machine.
+/// Verifies on another machine.
 pub fn verify_on(
     machine: Machine,
     program: &Verified<Program>,
@@ -67,7 +67,7 @@ pub fn verify_on(
     run_and_compare(built, (program, compiled), pipeline, entries, events)
 }
 
-/// The same with the stages of the host in a process of their own, see [`DpdkProgram::apart`] and
+/// Verifies with the stages of the host in a process of their own, see [`DpdkProgram::apart`] and
 /// [`DpdkProgram::with_dma`].
 pub fn verify_apart(
     program: &Verified<Program>,

@@ -90,7 +90,7 @@ impl HostProgram {
         HostProgram::build_with(program, HostOptions::default())
     }
 
-    /// The same with options.
+    /// Builds a program with options.
     pub fn build_with(
         program: &Verified<Program>,
         options: HostOptions,

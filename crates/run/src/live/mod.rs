@@ -85,7 +85,7 @@ impl Session {
         Session::of_object(program, artifact, &object, mode, includes)
     }
 
-    /// The same with the artifact's object, compiled for that mode.
+    /// A session of the artifact's object, compiled for that mode.
     pub fn of_object(
         program: &Program,
         artifact: &XdpArtifact,

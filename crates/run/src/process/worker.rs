@@ -48,7 +48,7 @@ pub(crate) struct Kernel {
     pub sleeps: Box<dyn Fn(bool) + Send>,
     /// How many events the kernel's side made for the thread, and how many of them never left.
     pub made: Box<dyn Fn() -> (u64, u64) + Send>,
-    /// The same before there were sockets.
+    /// Events made and unsent before there were sockets.
     pub first: (u64, u64),
 }
 

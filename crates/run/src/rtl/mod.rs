@@ -146,7 +146,7 @@ impl RtlProgram {
         RtlProgram::replicated(program, wanted, 1)
     }
 
-    /// The same with so many replicas, if it is an engine.
+    /// Generates a design with so many replicas, if it is an engine.
     ///
     /// # Errors
     /// What hardware cannot do.

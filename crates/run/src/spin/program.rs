@@ -49,7 +49,7 @@ impl CoresProgram {
         CoresProgram::with_effort(program, pipeline, placement, target, Effort::Full)
     }
 
-    /// The same, compiled with some effort.
+    /// Generates and builds images with some effort.
     ///
     /// # Errors
     /// See [`CoresError`].

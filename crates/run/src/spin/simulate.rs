@@ -110,7 +110,7 @@ pub fn simulate(simulation: &Simulation, arrivals: Vec<Arrival>) -> Result<Simul
     simulate_with(simulation, engine, arrivals)
 }
 
-/// The same with handlers run by another engine.
+/// Simulates with handlers run by another engine.
 ///
 /// # Errors
 /// As [`simulate`].
@@ -124,7 +124,7 @@ pub fn simulate_with(
     simulate_on(simulation, nic, arrivals)
 }
 
-/// The same on a NIC that has no contexts yet.
+/// Simulates on a NIC that has no contexts yet.
 ///
 /// # Errors
 /// As [`simulate`].
@@ -209,7 +209,7 @@ fn requests(nic: &mut Nic, simulation: &Simulation, simulated: &mut Simulated) -
     found
 }
 
-/// The same flag goes back to the NIC.
+/// Answers a request: its flag goes back to the NIC.
 fn answer(
     nic: &mut Nic,
     simulation: &Simulation,

@@ -43,7 +43,7 @@ impl<'a> Steering<'a> {
         Some((stage, if several { self.bits(event, input) } else { 0 }))
     }
 
-    /// The same with the replica itself.
+    /// Stage and replica of an input.
     pub fn worker(&mut self, input: &Input) -> Option<(usize, u32)> {
         let (stage, bits) = self.bits_of(input)?;
         let replicas = u64::from(self.pipeline.stages[stage].replicas);

@@ -212,7 +212,7 @@ pub(crate) fn load_harness(
     load_harness_for(includes, wanted, 1)
 }
 
-/// The same, with room for so many frames to generate.
+/// Loads the harness with room for so many frames to generate.
 pub(crate) fn load_harness_for(
     includes: &[PathBuf],
     wanted: &[&str],

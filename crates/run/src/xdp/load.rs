@@ -46,8 +46,8 @@ impl Loaded {
         Loaded::load_reusing(program, artifact, object, options, &[])
     }
 
-    /// The same with maps of another program, by the names they have in this one, in place of its
-    /// own. They must be of the form this program would make them.
+    /// Loads with maps of another program, by the names they have in this one, in place of its own.
+    /// They must be of the form this program would make them.
     pub(crate) fn load_reusing(
         program: &Program,
         artifact: &XdpArtifact,

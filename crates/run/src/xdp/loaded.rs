@@ -120,7 +120,7 @@ impl Loaded {
         list
     }
 
-    /// The same by stage, each in the artifact's order; one stage unless the program is planned.
+    /// Drops by stage, each in the artifact's order; one stage unless the program is planned.
     pub fn stage_drops(&self) -> Vec<Vec<u64>> {
         let stages = self.artifact.pipeline.as_ref().map_or(1, |pipeline| pipeline.stages.len());
         let reasons = self.artifact.reasons.len();

@@ -173,7 +173,7 @@ impl Nic {
         Ok(())
     }
 
-    /// The same at a later cycle; times of calls may not go back.
+    /// Writes at a later cycle; times of calls may not go back.
     ///
     /// # Errors
     /// As [`Nic::read`].

@@ -342,7 +342,7 @@ impl Memories {
         memory.get(at as usize..at as usize + size as usize).unwrap_or_default()
     }
 
-    /// The same, to be changed.
+    /// Bytes of a place, to be changed.
     #[inline]
     pub fn bytes_mut(&mut self, space: usize, place: Place, size: u32) -> &mut [u8] {
         let (memory, at): (&mut [u8], u32) = match place {

@@ -164,7 +164,7 @@ impl Nic {
         Nic::with_engine(machine, options, host, engine)
     }
 
-    /// The same with handlers run by something else.
+    /// A NIC whose handlers another engine runs.
     pub fn with_engine(
         machine: &Machine,
         options: Options,
@@ -208,8 +208,7 @@ impl Nic {
         }
     }
 
-    /// The same with another datapath, before there are contexts. Rules then decide about all
-    /// frames.
+    /// A NIC with another datapath, before there are contexts. Rules then decide about all frames.
     pub fn with_datapath(self, datapath: Box<dyn Datapath>) -> Nic {
         Nic { datapath: Some(datapath), ..self }
     }

@@ -73,7 +73,7 @@ impl Core {
         Ok(Core { number, service, hart, port, blocked: false })
     }
 
-    /// The same as another core.
+    /// A copy of the core with another number.
     pub fn numbered(&self, number: usize) -> Core {
         let mut hart = Hart::new(number as u32, self.hart.pc);
         hart.set_x(2, map::LOCAL + self.port.local.len() as u32);
@@ -108,7 +108,7 @@ impl Core {
         part(&self.port.local, address.checked_sub(map::LOCAL)?, bytes)
     }
 
-    /// The same, to be written.
+    /// Own memory, to be written.
     pub fn own_mut(&mut self, address: u32, bytes: u32) -> Option<&mut [u8]> {
         if address >= map::DRAM {
             return self.port.dram_mut(address - map::DRAM, bytes);

@@ -289,7 +289,7 @@ impl Summary {
         outln!("  {}", a.verdict());
     }
 
-    /// The same as JSON.
+    /// Counts as JSON.
     pub fn json(&self, program: &Program) -> Value {
         let list = |items: &[(String, u64)]| -> Value {
             items

@@ -84,7 +84,7 @@ pub fn text(latencies: &Latencies, machine: &Machine) -> String {
     )
 }
 
-/// The same for programs: cycles only.
+/// Latencies as JSON: cycles only.
 pub fn json(latencies: &Latencies) -> Value {
     let cycles = |c: Cycles| json!({ "min": c.least, "mean": c.mean, "max": c.most });
     json!({

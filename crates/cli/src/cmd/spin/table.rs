@@ -226,7 +226,7 @@ fn write_cycles(out: &mut String, simulated: &Simulated, machine: &Machine) -> s
     Ok(())
 }
 
-/// The same, and every handler, for programs. Without times there are no cycles in it.
+/// Results with every handler as JSON. Without times there are no cycles in it.
 pub fn json(simulated: &Simulated, machine: &Machine, timed: bool) -> Value {
     let mut value = all(simulated, machine);
     if let (false, Some(members)) = (timed, value.as_object_mut()) {

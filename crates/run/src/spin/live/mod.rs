@@ -79,7 +79,7 @@ impl LiveError {
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     pub image: Option<Image>,
-    /// The same for this computer, where the NIC runs that: then `image` is its image.
+    /// Handlers for this computer, where the NIC runs those: then `image` is their image.
     pub native: Option<NativeImage>,
     /// Of the image, for faults.
     pub lines: Lines,

@@ -20,8 +20,8 @@ pub enum What {
     Sum { start: u32 },
     /// So many bytes from the place on, the first one lowest; 64 at most.
     Bytes(u32),
-    /// The same of the strings in memory number `memory`: the place is a line of theirs and a byte
-    /// of it.
+    /// Bytes of the strings in memory number `memory`: the place is a line of theirs and a byte of
+    /// it.
     Stored { memory: u64, bytes: u32 },
 }
 

@@ -55,7 +55,7 @@ impl<'a> Walk<'a, '_, '_> {
         }
     }
 
-    /// The same by the op that makes it alone, whatever conditions say.
+    /// The most that a value may be by the op that makes it, whatever conditions say.
     fn most_by_op(&self, value: ValueId) -> Option<u32> {
         match self.body.def_op(value)? {
             Op::Cast(a) => self.most_of(*a),
@@ -211,7 +211,7 @@ impl<'a> Walk<'a, '_, '_> {
         packet
     }
 
-    /// The same with the packet of this way.
+    /// Makes certain what the packet of this way has.
     pub(super) fn settle(&mut self) {
         if let Some(packet) = self.packet.take() {
             self.packet = Some(self.certain(packet));

@@ -18,7 +18,7 @@ pub(super) struct Ragged {
     most: u32,
     /// How many bytes they are, 16 bits.
     length: String,
-    /// The same as a length on each way, and what tells it from the others, where that is known.
+    /// The length on each way, and what tells it from the others, where that is known.
     ways: Vec<(u32, Vec<String>)>,
 }
 

@@ -52,7 +52,7 @@ impl Walk<'_, '_, '_> {
         self.range_within(value, false, &mut MOST_OPS.clone())
     }
 
-    /// The same on this way.
+    /// The range of a value on this way.
     pub(super) fn range_here(&self, value: ValueId) -> Range {
         self.range_within(value, true, &mut MOST_OPS.clone())
     }
