@@ -14,7 +14,9 @@ pub mod tables;
 
 use std::collections::HashMap;
 
-use nicforge_ir::{BlockId, Body, BufSource, InstId, Op, TableId, TableKind, Type, ValueId};
+use nicforge_ir::{
+    BlockId, Body, BufSource, InstId, Op, TableId, TableKind, Type, ValueDef, ValueId,
+};
 
 use crate::c::Emitter;
 use crate::c::body::{AtOnce, Dialect, Joined, Unsupported};
@@ -215,13 +217,36 @@ impl<T: Target> InPlace<T> {
     /// Whether the variable of `value` gets another value after `inst`.
     pub fn written_after(&self, e: &E<'_, T>, inst: InstId, value: ValueId) -> bool {
         let here = self.order[&inst];
-        e.body.values.keys().any(|other| {
-            other != value
-                && e.vars.same(other, value)
-                && e.body
-                    .def_inst(other)
-                    .is_none_or(|def| self.order.get(&def).is_some_and(|at| *at > here))
-        })
+        let behind = |inst: &InstId| self.order.get(inst).is_some_and(|at| *at > here);
+        e.body.values.keys().filter(|other| *other != value && e.vars.same(*other, value)).any(
+            |other| {
+                let ValueDef::Result(def, nth) = e.body.values[other].def else { return true };
+                if behind(&def) {
+                    return true;
+                }
+                // Results are written where regions end, not where they begin.
+                let ends = |region: BlockId| {
+                    let Some(end) = e.body.blocks[region].insts.last() else { return false };
+                    let kept = match &e.body.insts[*end].op {
+                        Op::Yield(values) => {
+                            values.get(nth as usize).is_none_or(|v| e.vars.same(*v, value))
+                        }
+                        _ => true,
+                    };
+                    behind(end) && !kept
+                };
+                match e.body.insts[def].op {
+                    Op::If { then, other, .. } => ends(then) || ends(other),
+                    // Who leaves a loop in the midst of it writes its results there.
+                    Op::Loop { body, .. } => {
+                        let mut found = false;
+                        e.body.for_each_inst(body, &mut |inst| found |= behind(&inst));
+                        found
+                    }
+                    _ => false,
+                }
+            },
+        )
     }
 
     /// Facts that follow from `cond` being `holds`.
