@@ -34,7 +34,7 @@ enum {
     NF_OUT_TX = 8,
 };
 
-/* What became of a packet in the kernel's test run. */
+/* Fates of packets in the kernel's test run. */
 enum {
     NF_FATE_NONE = 0,
     NF_FATE_SEND = 1,
@@ -53,7 +53,7 @@ enum {
     NF_NET_COPY = 5,
 };
 
-/* What leaves a design: commands to the deparser, and records of its simulation, 8 higher. */
+/* Kinds of what leaves a design: commands to the deparser, and its records, 8 higher. */
 enum {
     NF_LEFT_SEND = 0,
     NF_LEFT_STACK = 1,

@@ -263,7 +263,7 @@ pub struct Graph {
     pub walked: Option<Walked>,
 }
 
-/// How often anything may be executed, as far as somebody else has checked.
+/// A limit to how often anything may be executed, as somebody else has checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
     /// Most instructions that one packet executes.

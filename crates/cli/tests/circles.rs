@@ -43,13 +43,13 @@ fn modules(src: &Path) -> BTreeMap<Module, syn::File> {
     found
 }
 
-/// What a file names of its own crate, as paths from the root.
+/// Names of its own crate in a file, as paths from the root.
 struct Named<'a> {
     module: &'a Module,
     /// Names of modules below this one.
     below: BTreeSet<String>,
     paths: Vec<Module>,
-    /// What it hands on, by the name that it has here.
+    /// Imports, by the names that they have here: others may import them from here.
     shown: BTreeMap<String, Module>,
 }
 

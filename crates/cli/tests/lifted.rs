@@ -127,6 +127,52 @@ fn examples_do_what_the_kernel_does() {
     place.is_clean();
 }
 
+/// Maps that nobody outside may write, and LRU maps that forget, get no entries that are not there.
+#[test]
+fn entries_are_those_that_the_kernel_takes() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    let source = "
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 4);
+    __type(key, __u8);
+    __type(value, __u32);
+} seen SEC(\".maps\");
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 64);
+    __uint(map_flags, BPF_F_RDONLY);
+    __type(key, __u8);
+    __type(value, __u32);
+} given SEC(\".maps\");
+SEC(\"xdp\") int reads(struct xdp_md *ctx)
+{
+    unsigned char *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+    if (data + 34 > end)
+        return XDP_PASS;
+    __u8 key = data[33];
+    __u32 *value = bpf_map_lookup_elem(&seen, &key);
+    if (value && *value == 1)
+        return XDP_DROP;
+    value = bpf_map_lookup_elem(&given, &key);
+    return value && *value == 1 ? XDP_TX : XDP_PASS;
+}
+char _license[] SEC(\"license\") = \"GPL\";
+";
+    let object = compile_xdp(&place.file("reads.c", source), &[]).expect("clang");
+    place.file("reads.o", object);
+    let matches =
+        "the object in the kernel matches the reference: 400 of 400 events, 2 of 2 tables";
+    let ran = place.run(&["verify", "reads.o"]);
+    assert!(ran.ok().contains(matches), "{ran:?}");
+    place.is_clean();
+}
+
 /// Members and helpers of socket buffers that mean nothing off the machine are refused by name.
 #[test]
 fn tc_programs_are_refused_by_name() {

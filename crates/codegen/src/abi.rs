@@ -43,7 +43,7 @@ numbers! {
         /// A frame that has left by its port.
         TX = 8,
     }
-    /// What became of a packet in the kernel's test run.
+    /// Fates of packets in the kernel's test run.
     fate: u32, "NF_FATE_" {
         NONE = 0,
         SEND = 1,
@@ -60,7 +60,7 @@ numbers! {
         LOG = 4,
         NET_COPY = 5,
     }
-    /// What leaves a design: commands to the deparser, and records of its simulation, 8 higher.
+    /// Kinds of what leaves a design: commands to the deparser, and its records, 8 higher.
     left: u64, "NF_LEFT_" {
         SEND = 0,
         STACK = 1,

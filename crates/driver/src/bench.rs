@@ -53,7 +53,8 @@ impl From<Failure> for Failed {
 pub fn differs(plan: &Plan, number_of: usize) -> Failed {
     let stages: Vec<&str> = plan.stages.iter().map(|stage| stage.name.as_str()).collect();
     Failed::Wrong(Failure::user(format!(
-        "{} on {} as {} does not do what the interpreter does: {number_of} differences; `nicforge verify --plan` shows them",
+        "{} on {} as {} does not do what the interpreter does: {number_of} differences; \
+         `nicforge verify --plan` shows them",
         plan.program,
         plan.target,
         stages.join(", ")

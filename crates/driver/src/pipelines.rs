@@ -151,8 +151,8 @@ impl Job {
         self.make_room(source, entries, events, |table| !counted.contains(&table))
     }
 
-    /// Room for shards of programs on `xdp`, where only tables of the process have parts: replicas of
-    /// the kernel share theirs.
+    /// Room for shards of programs on `xdp`, where only tables of the process have parts: replicas
+    /// of the kernel share theirs.
     pub fn room_for_shards(
         &mut self,
         target: &Target,

@@ -3,7 +3,8 @@
 use crate::text::{PrintOptions, parse, print};
 use crate::verify::verify;
 
-/// The text form: any bytes must parse or be refused with a message, and what parses must round-trip.
+/// The text form: any bytes must parse or be refused with a message, and what parses must
+/// round-trip.
 /// Panics only if one of these is broken.
 pub fn text(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };

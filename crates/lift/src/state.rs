@@ -173,7 +173,7 @@ pub struct Fork {
     pub cond: ValueId,
     /// What is known where it fails.
     pub fails: State,
-    /// Both ways repeat the call, of which they know more now.
+    /// Both ways repeat the call, about which they know more now.
     pub again: bool,
 }
 

@@ -182,7 +182,8 @@ fn bpf_unit(name: &str, source: &str, mode: Mode, includes: &[PathBuf]) -> Unit 
     Unit { flags, main: main.clone(), files: vec![(main, text)] }
 }
 
-/// Compiles the first forms of several programs ahead of [`compile_bpf`](crate::xdp::compile_bpf), with the same arguments.
+/// Compiles the first forms of several programs ahead of
+/// [`compile_bpf`](crate::xdp::compile_bpf), with the same arguments.
 ///
 /// # Errors
 /// See [`units::ahead`].

@@ -60,15 +60,35 @@ impl Subject {
         (0..).zip(frames).map(event).collect()
     }
 
-    /// Entries that packets ask for, for maps that take any.
+    /// Puts the object into the kernel.
+    fn load(&self) -> Result<Original, Failure> {
+        let Lifted { function, is_tc, sizes, tail_calls, data, .. } = &self.lifted;
+        let loader = Loader { is_tc: *is_tc, sizes, tail_calls, data };
+        Original::load(&self.bytes, function, &loader).map_err(|e| Failure::of(e.fault(), e))
+    }
+
+    /// Entries that packets ask for, for maps that take any: those that the kernel takes, with the
+    /// values that it has then, in which locks are zero.
     ///
     /// # Errors
-    /// The interpreter cannot run an event.
+    /// The interpreter cannot run an event; the kernel does not take the object.
     pub fn entries(&self, events: &[InputEvent]) -> Result<Vec<(TableId, Entry)>, Failure> {
         let Lifted { maps, settable, .. } = &self.lifted;
-        asked::entries(&self.program, events, |table| {
-            maps.get(table.as_u32() as usize).is_some_and(|name| settable.contains(name))
-        })
+        let name = |table: TableId| {
+            maps.get(table.as_u32() as usize).filter(|name| settable.contains(name))
+        };
+        let mut made = asked::entries(&self.program, events, |table| name(table).is_some())?;
+        let kernel = self.load()?;
+        // A map may be read-only for us.
+        made.retain(|(table, entry)| {
+            name(*table).is_some_and(|name| kernel.set(name, &key(entry), &entry.value).is_ok())
+        });
+        // LRU maps may have given up some of them by now.
+        made.retain_mut(|(table, entry)| {
+            let held = name(*table).and_then(|name| kernel.get(name, &key(entry)).ok().flatten());
+            held.map(|value| entry.value = value).is_some()
+        });
+        Ok(made)
     }
 
     /// Coverage in words: how many basic blocks of the object packets of the first port come
@@ -185,34 +205,25 @@ impl Subject {
         entries: &[(TableId, Entry)],
     ) -> Result<Agreement, Failure> {
         let of = |e: nicforge_run::xdp::XdpError| Failure::of(e.fault(), e);
-        let Lifted { function, is_tc, sizes, tail_calls, data, .. } = &self.lifted;
-        let loader = Loader { is_tc: *is_tc, sizes, tail_calls, data };
-        let kernel = Original::load(&self.bytes, function, &loader).map_err(of)?;
+        let Lifted { function, is_tc, .. } = &self.lifted;
+        let kernel = self.load()?;
         let names = &self.lifted.maps;
         let name = |table: TableId| {
             let name = names.get(table.as_u32() as usize).map(String::as_str);
             name.filter(|name| !name.is_empty())
         };
-        let mut entries = entries.to_vec();
-        for (table, entry) in &mut entries {
+        for (table, entry) in entries {
             let Some(name) = name(*table) else { continue };
             match entry.value.split_at_checked(4) {
                 Some((key, value)) if self.lifted.listed.iter().any(|own| own == name) => {
                     kernel.set(name, key, value).map_err(of)?;
                 }
-                _ => {
-                    let key = key(entry);
-                    kernel.set(name, &key, &entry.value).map_err(of)?;
-                    // Locks are not set.
-                    if let Some(value) = kernel.get(name, &key).map_err(of)? {
-                        entry.value = value;
-                    }
-                }
+                _ => kernel.set(name, &key(entry), &entry.value).map_err(of)?,
             }
         }
         let mut interp = Interp::new(&self.program);
-        events::fill(&mut interp, &entries)?;
-        let mut others = self.other_clocks(&entries)?;
+        events::fill(&mut interp, entries)?;
+        let mut others = self.other_clocks(entries)?;
         let (mut unsure, mut refused) = (0, 0);
         let mut result = Agreement::default();
         for (nth, event) in events.iter().enumerate() {

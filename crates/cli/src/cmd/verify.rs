@@ -38,14 +38,14 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         Some(original) if args.inputs.pcap.is_empty() => original.events(),
         _ => events::captures(&args.inputs, &loaded.program, &loaded.path)?,
     };
-    if let Some(original) = original.as_ref().filter(|_| args.inputs.tables.is_none()) {
-        entries = original.entries(&events)?;
-    }
     if let Some(reason) = original.as_ref().and_then(lifted::Subject::not_alone) {
         if !args.json {
             outln!("the object in the kernel {reason}");
         }
     } else if let Some(original) = &original {
+        if args.inputs.tables.is_none() {
+            entries = original.entries(&events)?;
+        }
         let result = original.judge(&events, &entries)?;
         if !args.json {
             result.differences.iter().for_each(|difference| outln!("{difference}"));

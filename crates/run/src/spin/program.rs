@@ -1,5 +1,5 @@
-//! Planned programs on bare RISC-V cores: generated and built, for a simulated sPIN NIC or for cores
-//! behind a scheduler.
+//! Planned programs on bare RISC-V cores: generated and built, for a simulated sPIN NIC or for
+//! cores behind a scheduler.
 //!
 //! Frames come with what the path into the NIC knows of them (time, port, replica), and every
 //! output is told with its input event's number, so that a run can be compared with the
