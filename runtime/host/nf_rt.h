@@ -460,7 +460,13 @@ NF_INLINE u8 *nf_send_copy(struct nf_env *env, struct nf_packet *pkt, u32 port, 
     return data;
 }
 
-/* The same to the program's host side. */
+/* Sends the first bytes of a value as a packet. */
+NF_INLINE void nf_send_new(struct nf_env *env, u32 port, const void *bytes, u32 length, u32 size)
+{
+    nf_send_bytes(env, port, bytes, length < size ? length : size);
+}
+
+/* A copy to the program's host side. */
 NF_INLINE u8 *nf_host_copy(struct nf_env *env, struct nf_packet *pkt, u8 *staged, u32 n, u8 *data,
                            u8 **end, u64 off)
 {

@@ -84,6 +84,10 @@ void nf_send(nf_pkt pkt, uint32_t port);
  * packet is given away, in nf_send(nf_clone(pkt), port) or nf_to_host(nf_clone(pkt)); the packet
  * itself stays with the handler. */
 nf_pkt nf_clone(nf_pkt pkt);
+/* A packet of the bytes of a struct, or of its first len bytes: nf_send(nf_new(frame), port),
+ * nf_send(nf_new(frame, len), port). */
+#define nf_new(...) __nf_new(0, __VA_ARGS__)
+nf_pkt __nf_new(int, ...);
 /* To the operating system's network stack. */
 void nf_pass(nf_pkt pkt);
 /* To the program's own host side. */

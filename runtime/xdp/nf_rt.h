@@ -1211,6 +1211,14 @@ NF_INLINE void nf_buf_deliver(struct nf_record_head *head, u32 used, u32 capacit
 }
 #endif
 
+/* The head of a packet that is made of a value's first bytes, for the process to send. */
+NF_INLINE void nf_new_head(struct nf_record_head *head, u32 port, u32 length, u32 size)
+{
+    head->kind = NF_NET_COPY;
+    head->length = length < size ? length : size;
+    head->addr = port;
+}
+
 #ifdef NF_ZEROES
 /* Zeroes for a new entry that is too large for the stack. */
 struct nf_zeroes {

@@ -52,6 +52,7 @@ struct nf_oracle_calls {
     void (*host_msg)(struct nf_value);
     void (*dma_write)(nf_pkt, uint64_t, uint32_t);
     nf_pkt (*clone)(nf_pkt);
+    nf_pkt (*fresh)(struct nf_value, uint32_t);
     void (*later)(const void *);
     bool (*lookup)(const void *, void *, void *);
     bool (*contains)(const void *, void *);
@@ -122,6 +123,13 @@ struct nf_oracle_program {
 #define nf_port(pkt) nf_oracle->port(pkt)
 #define nf_send(pkt, port) nf_oracle->send((pkt), (port))
 #define nf_clone(pkt) nf_oracle->clone(pkt)
+#undef nf_new
+#define nf_new(...) NF_NEW_(__VA_ARGS__, 0xffffffff)
+#define NF_NEW_(frame, len, ...)                                                                   \
+    ({                                                                                             \
+        NF_TYPEOF(frame) nf_f_ = (frame);                                                          \
+        nf_oracle->fresh(NF_AT(&nf_f_), (len));                                                    \
+    })
 #define nf_pass(pkt) nf_oracle->pass(pkt)
 #define nf_to_host(pkt) nf_oracle->to_host(pkt)
 #define nf_drop(pkt, ...) nf_oracle->drop((pkt), "" __VA_ARGS__, __FILE_NAME__, __LINE__)

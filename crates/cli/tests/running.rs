@@ -490,6 +490,49 @@ fn timers_fire_while_a_program_runs() {
     place.is_clean();
 }
 
+/// A timer asks for an address with packets made from nothing, and the kernel at the other end
+/// answers.
+#[test]
+fn new_packets_leave_by_their_port() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    place.file(
+        "c.c",
+        "#include <nicforge.h>\nNF_PORTS(1);\n\
+         struct arp { struct nf_eth eth; nf_be16 hw, proto; uint8_t sizes[2]; nf_be16 op;\n\
+         nf_mac sender_mac; nf_be32 sender_ip; nf_mac target_mac; nf_be32 target_ip; }\n\
+         __attribute__((packed));\n\
+         NF_TABLE(array, answers, uint32_t, uint32_t, 1);\n\
+         NF_TIMER(NF_MS(5)) void ask(void)\n{\n\
+         nf_mac own = {{2, 0, 0, 0, 0, 0x42}}, all = {{255, 255, 255, 255, 255, 255}};\n\
+         struct arp arp = {{all, own, NF_HTONS(0x0806)}, NF_HTONS(1), NF_HTONS(0x0800), {6, 4},\n\
+         NF_HTONS(1), own, NF_HTONL(0x0a000002), {}, NF_HTONL(0x0a000001)};\n\
+         nf_send(nf_new(arp), 0);\n}\n\
+         void net_recv(nf_pkt pkt)\n{\n\
+         struct arp arp;\n\
+         if (nf_extract(pkt, &arp) && arp.op == NF_HTONS(2) &&\n\
+         arp.sender_ip == NF_HTONL(0x0a000001))\n\
+         nf_add_value(&answers, 0, 1);\n\
+         nf_drop(pkt, \"seen\");\n}\n",
+    );
+    let ran = script(
+        &place,
+        "pair\n\
+         ip address add 10.0.0.1/24 dev n1\n\
+         \"$NICFORGE\" run c.c --dev n0 2> err > out & RUN=$!\n\
+         wait_for err 'runs on n0'\n\
+         answers() { \"$NICFORGE\" table dump answers | sed 's/.*-> //'; }\n\
+         for _ in $(seq 3000); do [ $(answers) -gt 3 ] && break; sleep 0.02; done\n\
+         echo \"$(answers) answers\"\n\
+         kill -INT $RUN; wait $RUN; echo \"status $?\"\n",
+    );
+    let answers: u32 = ran.ok().split(' ').next().unwrap().parse().unwrap();
+    assert!(answers > 3 && ran.out.contains("status 0"), "{ran:?}");
+    place.is_clean();
+}
+
 /// The process sends copies of packets: a neighbour takes the answer that is one. Copies that are
 /// too long for the interface are counted, and the run goes on.
 #[test]

@@ -66,6 +66,9 @@ impl<'a> FnLower<'_, 'a, '_> {
         if cloned(inner).is_some() {
             return Err(self.misplaced_clone(node));
         }
+        if made(inner).is_some() {
+            return Err(self.misplaced_new(node));
+        }
         if self.unit.alkali.is && inner.kind == "UnaryOperator" && inner.opcode == "&" {
             inner = inner.inner[0].strip();
         }
@@ -122,6 +125,7 @@ impl<'a> FnLower<'_, 'a, '_> {
                 None => self.give("host_recv", &args[0]),
             },
             "nf_clone" => Err(self.misplaced_clone(node)),
+            "__nf_new" => Err(self.misplaced_new(node)),
             "nf_drop" => self.drop(node, args).map(|()| None),
             "__nf_host_msg" => self.host_message(node, args).map(|()| None),
             "nf_dma_write" => self.dma_write(args).map(|()| None),
@@ -144,8 +148,11 @@ impl<'a> FnLower<'_, 'a, '_> {
         Ok((pkt?, value))
     }
 
-    /// `nf_send` of a packet, or of a copy of one.
+    /// `nf_send` of a packet, of a copy of one, or of a new one.
     fn send(&mut self, args: &'a [Node]) -> Lowered<()> {
+        if let Some(new) = made(&args[0]) {
+            return self.send_new(&args[0], new, &args[1]);
+        }
         let original = cloned(&args[0]);
         let pkt = self.packet(original.unwrap_or(&args[0]));
         let port = self.expr(&args[1])?;
@@ -156,6 +163,43 @@ impl<'a> FnLower<'_, 'a, '_> {
         };
         self.b.push0(Op::Generate { event, args: vec![pkt?, port] });
         Ok(())
+    }
+
+    /// `nf_send(nf_new(frame, len), port)`.
+    fn send_new(&mut self, call: &'a Node, args: &'a [Node], port: &'a Node) -> Lowered<()> {
+        if args.len() != 1 {
+            self.expect_args(call, args, 2, "nf_new(frame) or nf_new(frame, len)")?;
+        }
+        let value = self.expr(&args[0])?;
+        let ty = self.b.body.ty(value);
+        if !matches!(ty, Type::Struct(_)) {
+            return Err(self.refuse(
+                codes::PACKET_EXPECTED,
+                args[0].span,
+                "a new packet is made of a struct",
+                "put its headers and payload into a struct, and pass that by value",
+            ));
+        }
+        let len = match args.get(1) {
+            Some(len) => {
+                let len = self.expr(len)?;
+                self.b.cast(len, Type::U32)
+            }
+            None => self.b.int(u64::from(self.unit.prog.size_of(ty)), Type::U32),
+        };
+        let port = self.expr(port)?;
+        let event = self.net_send();
+        self.b.push0(Op::NewPacket { event, value, len, port });
+        Ok(())
+    }
+
+    fn misplaced_new(&mut self, node: &'a Node) -> Failed {
+        self.refuse(
+            codes::PACKET_EXPECTED,
+            node.span,
+            "a new packet can only be sent",
+            "write nf_send(nf_new(frame), port); values go to the host with nf_host_msg(message)",
+        )
     }
 
     fn misplaced_clone(&mut self, node: &'a Node) -> Failed {
@@ -548,6 +592,13 @@ fn cloned(node: &Node) -> Option<&Node> {
     let inner = node.strip_casts();
     let is = inner.callee().is_some_and(|callee| callee.name == "nf_clone");
     inner.inner.get(1).filter(|_| is)
+}
+
+/// The arguments of `nf_new(frame, len)`.
+fn made(node: &Node) -> Option<&[Node]> {
+    let inner = node.strip_casts();
+    let is = inner.callee().is_some_and(|callee| callee.name == "__nf_new");
+    inner.inner.get(2..).filter(|_| is)
 }
 
 #[cfg(test)]

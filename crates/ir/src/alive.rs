@@ -65,7 +65,7 @@ impl Counts<'_> {
         for &inst in &body.blocks[block].insts {
             match &body.insts[inst].op {
                 Op::Generate { event, .. } => so_far = so_far.saturating_add(self.event(*event)?),
-                op if op.sends_string() => so_far = so_far.saturating_add(1),
+                op if op.makes_packet() => so_far = so_far.saturating_add(1),
                 Op::Return(_) => {
                     ways.returned = ways.returned.max(Some(so_far));
                     return Some(ways);

@@ -34,8 +34,8 @@ pub struct Options {
     pub logs: bool,
     /// `random` and `now`.
     pub time_and_random: bool,
-    /// `extend`, which hardware lacks.
-    pub extend: bool,
+    /// `extend` and `new_packet`, which hardware lacks.
+    pub software: bool,
     /// Nothing but arithmetic and aggregates on values from the packet, every one of which shows:
     /// for rules about single ops, which control flow would hide.
     pub arithmetic_only: bool,
@@ -52,14 +52,14 @@ impl Options {
         lru: true,
         logs: true,
         time_and_random: true,
-        extend: false,
+        software: false,
         arithmetic_only: false,
         byte_loops: false,
     };
     /// What every code generator runs the same way: no odd widths, no LRU tables.
     pub const PORTABLE: Options = Options { odd_widths: false, lru: false, ..Options::ALL };
-    /// Portable programs with packets that become longer at their end.
-    pub const GROWING: Options = Options { extend: true, ..Options::PORTABLE };
+    /// Portable programs with packets that become longer at their end or are made from nothing.
+    pub const GROWING: Options = Options { software: true, ..Options::PORTABLE };
     /// Growing programs with loops over bytes.
     pub const BYTES: Options = Options { byte_loops: true, ..Options::GROWING };
     /// Arithmetic and aggregates only.

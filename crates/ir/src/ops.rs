@@ -100,6 +100,11 @@ impl Op {
         self.class() == Class::Bytes && self.event().is_some()
     }
 
+    /// Whether the op generates an event with a packet that it makes itself.
+    pub fn makes_packet(&self) -> bool {
+        self.sends_string() || matches!(self, Op::NewPacket { .. })
+    }
+
     /// How the op changes an entry, if it does so whatever other events do to it meanwhile.
     pub fn commute(&self) -> Option<CommuteOp> {
         if let Op::Commute { op, .. } = self { Some(*op) } else { None }

@@ -107,7 +107,7 @@ impl Tracer for Watch<'_> {
             matches!(self.program.events[event].name.as_str(), "net_copy" | "host_copy")
         };
         let op = &step.inst.op;
-        if (op.sends_string() || op.event().is_some_and(copies))
+        if (op.makes_packet() || op.event().is_some_and(copies))
             && let Some(last) = self.made.last_mut()
         {
             *last = true;

@@ -406,23 +406,14 @@ impl Model {
         let steer = edge.map_or(Ok(Steer::One), |edge| Steer::new(&edge.steering)).map_err(fail)?;
         // Ticks come beside what packets lead to, whatever replicas there are.
         let ticks = program.timers().next().is_some();
-        if data.period.is_some() {
-            let name = &plan.stages[to].name;
-            let ordered = plan.edges.iter().any(|e| &e.to == name && e.reorder.is_some());
-            let reorder = ordered.then(|| self.reorder_point(to));
-            let receive_cycles = costs.receive;
-            return Ok(EventModel { stage: to, steer, receive_cycles, from: Vec::new(), reorder });
-        }
         if data.direction == Direction::In {
+            // What comes from outside waits where events that came before it may be on longer ways.
+            let name = &plan.stages[to].name;
+            let ordered = ticks && plan.edges.iter().any(|e| &e.to == name && e.reorder.is_some());
+            let reorder = ordered.then(|| self.reorder_point(to));
             let by_key = matches!(steer, Steer::Header(_) | Steer::Rss(_));
             let receive_cycles = costs.receive + if by_key { target.spread.cycles } else { 0.0 };
-            return Ok(EventModel {
-                stage: to,
-                steer,
-                receive_cycles,
-                from: Vec::new(),
-                reorder: None,
-            });
+            return Ok(EventModel { stage: to, steer, receive_cycles, from: Vec::new(), reorder });
         }
         let mut reorder = None;
         let bytes: u32 = data.params.iter().map(|param| program.size_of(param.ty)).sum();

@@ -145,6 +145,9 @@ pub fn op_cycles(
         Work::Leave => match op.event().map(|event| program.events[event].name.as_str()) {
             None => costs.drop,
             Some(_) if op.class() == Class::Bytes => costs.send,
+            Some(_) if op.makes_packet() => {
+                costs.send + costs.copy_byte * op.operand(0).map_or(0.0, size)
+            }
             Some("net_send") => costs.send,
             Some("dma_write") => costs.dma,
             Some("net_copy") => costs.send + costs.copy_byte * payload,

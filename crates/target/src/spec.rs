@@ -421,6 +421,8 @@ pub enum Feature {
     Buffers,
     /// Sending a table's byte string as a packet of its own.
     BufferPackets,
+    /// Packets made from nothing (`nf_new`).
+    NewPackets,
     /// Division by a value that is not constant.
     Division,
     /// Loops whose trips depend on data, beyond 16.

@@ -204,6 +204,7 @@ fn lacking(
         op if op.sends_string() => {
             need(Feature::BufferPackets, "sending a table's byte string as a packet")
         }
+        Op::NewPacket { .. } => need(Feature::NewPackets, "packets made from nothing (`nf_new`)"),
         Op::Generate { event, .. } => {
             let def = &program.events[*event];
             (def.direction == Direction::Out && !offers(target, &def.name, EventDirection::Out))

@@ -44,6 +44,7 @@ pub struct Calls {
     host_msg: extern "C" fn(Value),
     dma_write: extern "C" fn(Pkt, u64, u32),
     clone: extern "C" fn(Pkt) -> Pkt,
+    fresh: extern "C" fn(Value, u32) -> Pkt,
     later: extern "C" fn(*const Block),
     lookup: extern "C" fn(Name, Bytes, Bytes) -> bool,
     contains: extern "C" fn(Name, Bytes) -> bool,
@@ -81,6 +82,7 @@ pub static CALLS: Calls = Calls {
     host_msg,
     dma_write,
     clone,
+    fresh,
     later,
     lookup,
     contains,
@@ -196,8 +198,18 @@ extern "C" fn dma_write(pkt: Pkt, addr: u64, len: u32) {
     current().said.push(Said::DmaWrite { addr, data });
 }
 
+extern "C" fn fresh(value: Value, len: u32) -> Pkt {
+    let mut bytes = current().read(&value);
+    bytes.truncate(len as usize);
+    keep(Packet { bytes, read: 0, emitted: Vec::new(), port: 0 })
+}
+
 extern "C" fn clone(pkt: Pkt) -> Pkt {
-    let copy = packet(pkt).clone();
+    keep(packet(pkt).clone())
+}
+
+/// A packet that is given away later.
+fn keep(copy: Packet) -> Pkt {
     let packets = &mut current().packets;
     packets.push(Some(copy));
     packets.len() as Pkt

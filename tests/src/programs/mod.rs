@@ -122,6 +122,8 @@ struct Gen {
     far: bool,
     /// Whether it sends copies of packets.
     copies: bool,
+    /// Whether it sends packets made from nothing.
+    news: bool,
     options: Options,
 }
 
@@ -153,6 +155,7 @@ pub fn generate(seed: u64) -> Generated {
         closed: false,
         far,
         copies: Rng::new(seed ^ 0xc09e).percent(15),
+        news: Rng::new(seed ^ 0x9e77).percent(15),
         options,
     };
     g.program();

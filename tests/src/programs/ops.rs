@@ -194,6 +194,14 @@ impl Gen {
     /// A message to the host side, an entry of a queue, a line of the log, the event's time or its
     /// next random number.
     fn event_op(&mut self) {
+        if self.news && self.r.percent(30) {
+            let of = self.r.below(self.structs.len());
+            let frame = super::expr::paren(&self.struct_value(of));
+            let len =
+                if self.r.percent(40) { format!(", {}", self.expr(1)) } else { String::new() };
+            let port = self.expr(1);
+            return self.line(&format!("nf_send(nf_new({frame}{len}), ({port}) & 1);"));
+        }
         match self.r.below(6) {
             3 => self.read_into("uint64_t", "nf_now()"),
             4 => self.read_into("uint32_t", "nf_random()"),

@@ -26,7 +26,11 @@ impl Front<'_> {
         let inst = &body.insts[id];
         let result = |n: usize| inst.results[n];
         let parts = match &inst.op {
-            Op::Int(_) | Op::Log { .. } | Op::Emit { .. } | Op::Drop { .. } => {
+            Op::Int(_)
+            | Op::Log { .. }
+            | Op::NewPacket { .. }
+            | Op::Emit { .. }
+            | Op::Drop { .. } => {
                 self.charged(id, Vec::new());
                 return Ok(());
             }

@@ -322,6 +322,12 @@ impl Target for Host<'_> {
                 e.state.wire.clear();
             }
             Op::Generate { event, args } => generate(e, inst, event, &args)?,
+            Op::NewPacket { value, len, port, .. } => {
+                let size = e.program.size_of(e.body.ty(value));
+                let (len, port) = (e.text(len), e.text(port));
+                let bytes = packet::variable(e, value);
+                e.line(&format!("nf_send_new(env, {port}, &{bytes}, {len}, {size});"));
+            }
             Op::Log { format, args } => log(e, &format, &args),
             Op::Extern { name, passing, args, .. } => extern_call(e, inst, &name, &passing, &args),
             Op::FibLookup { .. } => {

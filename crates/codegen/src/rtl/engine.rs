@@ -243,6 +243,11 @@ impl<'a> Engine<'a, '_> {
                 &format!("`{name}` is a function of C, which hardware cannot call"),
                 "put the call behind a queue to the host: a handler with NF_ON(host)",
             ),
+            Op::NewPacket { .. } => self.refuse(
+                inst.span,
+                "hardware makes no packets from nothing",
+                "change a packet that came in, or put this behind a queue to the host",
+            ),
             Op::FibLookup { .. } => self.refuse(
                 inst.span,
                 "the operating system's routes cannot be asked by hardware",

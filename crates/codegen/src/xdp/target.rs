@@ -171,8 +171,24 @@ impl Xdp<'_> {
         ]);
     }
 
-    /// Delivers an entry's byte string to the host side and empties it.
-    /// A byte string goes to the host side, or to the process, which sends it by a port.
+    /// The process sends the first bytes of a value.
+    fn new_packet(e: &mut E<'_, Self>, value: ValueId, len: ValueId, port: ValueId) {
+        let size = e.program.size_of(e.body.ty(value));
+        let (len, port) = (e.text(len), e.text(port));
+        let bytes = packet::variable(e, value);
+        let record = e.names.fresh("record");
+        e.in_braces(&[
+            format!("struct nf_record_head *{record} ="),
+            format!("    bpf_ringbuf_reserve(&nf_host, sizeof(*{record}) + {size}, 0);"),
+            format!("if ({record}) {{"),
+            format!("    nf_new_head({record}, {port}, {len}, {size});"),
+            format!("    __builtin_memcpy({record} + 1, &{bytes}, {size});"),
+            format!("    bpf_ringbuf_submit({record}, 0);"),
+            "}".to_string(),
+        ]);
+    }
+
+    /// Delivers an entry's byte string and empties it. A byte string goes to the host side, or to the process, which sends it by a port.
     fn buf_leaves(
         e: &mut E<'_, Self>,
         inst: InstId,
@@ -248,6 +264,7 @@ impl Target for Xdp<'_> {
                 return Ok(Self::verdict(e, &call, last));
             }
             Op::Generate { event, args } => return Self::generate(e, inst, event, &args, last),
+            Op::NewPacket { value, len, port, .. } => Self::new_packet(e, value, len, port),
             Op::Log { format, args } => Self::log(e, &format, &args),
             Op::Extern { name, .. } => {
                 return Err(Unsupported {

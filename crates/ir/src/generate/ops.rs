@@ -180,7 +180,7 @@ impl Gen<'_, '_, '_> {
             6 => {
                 // Not too short: a packet trimmed to almost nothing would hide what follows.
                 let number = self.d.below(40) as u64;
-                if self.options.extend && number < 20 {
+                if self.options.software && number < 20 {
                     let len = self.b.int(number, Type::U32);
                     return self.push_kept(Op::Extend { pkt, len }, Type::BOOL);
                 }
@@ -305,8 +305,19 @@ impl Gen<'_, '_, '_> {
                 let args = vec![self.pick(ty)];
                 self.log("value {}", args);
             }
+            (6, _) if self.options.software => self.new_packet(ty),
             _ => self.call(),
         }
+    }
+
+    fn new_packet(&mut self, ty: Type) {
+        if ty.is_int() {
+            return self.integer_op();
+        }
+        let event = self.program.event_named("net_send").expect("the generator declares it");
+        let (value, len) = (self.pick(ty), self.small());
+        let port = self.b.int(self.d.below(2) as u64, Type::U32);
+        self.b.push0(Op::NewPacket { event, value, len, port });
     }
 
     /// Calls a function that leaves the packet where it is, if there is one.

@@ -309,6 +309,11 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
                 let args = args.iter().map(|v| frame.get(*v).clone()).collect();
                 self.generate(*event, args);
             }
+            Op::NewPacket { value, len, port, .. } => {
+                let mut bytes = self.bytes(frame, *value).to_vec();
+                bytes.truncate(self.u32(frame, *len) as usize);
+                self.output(Output::Send { port: self.u32(frame, *port), frame: bytes });
+            }
             Op::Log { format, args } => {
                 let text = self.log_text(frame, format, args);
                 self.output(Output::Log { text });

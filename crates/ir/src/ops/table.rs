@@ -257,6 +257,15 @@ ops! {
             args: Vec<ValueId>,
         } "generate {event}{(args)}", Types(&[]), ORDERED, Leave;
 
+        /// Generates `net_send` with the first `len` bytes of a value (all of them, if it has fewer)
+        /// as the packet.
+        NewPacket {
+            event: EventId,
+            value: ValueId = Aggregate("the bytes"),
+            len: ValueId = LENGTH,
+            port: ValueId = Have("the port", U32),
+        } "new_packet {event} {value}, {len}, {port}", Types(&[]), ORDERED, Leave;
+
         /// Prints a line for the developer; `{}` in the format takes an argument.
         Log {
             format: String = Must::Format("the format in quotes"),

@@ -307,6 +307,11 @@ impl BodyCheck<'_, '_, '_> {
             });
         }
         match op {
+            Op::NewPacket { event, .. } => {
+                let event = &program.events[*event];
+                let fits = (event.name.as_str(), event.direction) == ("net_send", Direction::Out);
+                require(fits, || "a new packet leaves as net_send".to_string())
+            }
             Op::Generate { event: id, args } => {
                 let event = &program.events[*id];
                 let expected: Vec<Type> = event.params.iter().map(|p| p.ty).collect();

@@ -129,11 +129,11 @@ impl DevPrepared {
     }
 }
 
-/// What sends the copies of packets and the byte strings that a program sends, if it does.
+/// What sends the copies of packets, byte strings and new packets that a program sends, if it does.
 fn sender_of(program: &Program) -> Result<Option<Sender>, XdpError> {
     let copies = program.events.values().any(|event| event.name == "net_copy");
     let bodies = program.handlers.values().map(|handler| &handler.body);
-    let sends = |op: &Op| op.sends_string() && op.operand(1).is_some();
+    let sends = |op: &Op| op.makes_packet() && program.sends(op);
     let strings = bodies.flat_map(|body| body.insts.values()).any(|inst| sends(&inst.op));
     (copies || strings).then(Sender::open).transpose()
 }
