@@ -81,3 +81,28 @@ fn padding_from_c_functions_is_zero() {
     let ran = place.run(&words);
     assert!(ran.ok().contains("matches the reference: 20 of 20 events, 1 of 1 tables"), "{ran:?}");
 }
+
+/// What does not fit a core's stack, or is longer than what it sends, is said with a remedy.
+#[test]
+fn values_that_cores_have_no_room_for_are_refused() {
+    let place = Place::new();
+    let program = |bytes: u32, end: &str| {
+        format!(
+            "#include <nicforge.h>\nstruct big {{ struct nf_eth eth; uint8_t b[{bytes}]; }};\n\
+             void net_recv(nf_pkt pkt)\n{{\n    struct big big = {{.b = {{1}}}};\n\
+             nf_extract(pkt, &big.eth);\n    big.b[nf_len(pkt) % {bytes}] = 7;\n    {end}\n    nf_drop(pkt);\n}}\n"
+        )
+    };
+    place.file("kept.c", program(8000, "nf_host_msg(big);"));
+    place.file("sent.c", program(2100, "nf_send(nf_new(big), 0);"));
+    for (target, stack) in [("pspin", "3584"), ("panic", "7680")] {
+        place.run(&["build", "kept.c", "--target", target, "-o", "kept"]).fails(
+            1,
+            &["`net_recv` keeps", &format!("has {stack} bytes of stack"), "make structs smaller"],
+        );
+    }
+    place
+        .run(&["build", "sent.c", "--target", "pspin", "-o", "sent"])
+        .fails(1, &["sent.c:8:5: pspin lacks frames of 2114 bytes (it sends 2032)"]);
+    place.is_clean();
+}

@@ -161,6 +161,14 @@ fn offers(target: &Target, event: &str, direction: EventDirection) -> bool {
     target.events.get(event).is_some_and(|spec| spec.direction == direction)
 }
 
+/// Bytes that `verify` has sPIN cores put behind a frame.
+const TRAILER: u32 = 16;
+
+/// Bytes of the longest frame that a target sends.
+fn longest(target: &Target) -> u32 {
+    target.spin.as_ref().map_or(u32::MAX, |spin| spin.max_send.saturating_sub(TRAILER))
+}
+
 fn lacking(
     program: &Program,
     body: &Body,
@@ -204,7 +212,12 @@ fn lacking(
         op if op.sends_string() => {
             need(Feature::BufferPackets, "sending a table's byte string as a packet")
         }
-        Op::NewPacket { .. } => need(Feature::NewPackets, "packets made from nothing (`nf_new`)"),
+        Op::NewPacket { value, .. } => {
+            let (size, longest) = (program.size_of(body.ty(*value)), longest(target));
+            need(Feature::NewPackets, "packets made from nothing (`nf_new`)").or_else(|| {
+                (size > longest).then(|| format!("frames of {size} bytes (it sends {longest})"))
+            })
+        }
         Op::Generate { event, .. } => {
             let def = &program.events[*event];
             (def.direction == Direction::Out && !offers(target, &def.name, EventDirection::Out))

@@ -15,8 +15,7 @@
 
 #include <nf_spin_port.h>
 
-#define NF_STACK_BYTES 4096
-/* In front of a frame, for headers, and the longest frame that leaves, with its trailer. */
+/* NF_STACK_BYTES, the stack of a core, comes from the build. In front of a frame, for headers, and the longest frame that leaves, with its trailer. */
 #define NF_ROOM 256
 #define NF_FRAME 2048
 #define NF_CORE_BYTES (NF_STACK_BYTES + NF_ROOM + NF_FRAME + 64)
@@ -137,8 +136,10 @@ static __attribute__((noinline, unused)) void nf_transmit_bytes(struct nf_worker
                                                                 const void *bytes, u32 size)
 {
     u8 *room = nf_core_room();
-    if (size > NF_FRAME)
-        size = NF_FRAME;
+    if (size > NF_FRAME - sizeof(struct nf_departure)) {
+        w->lost++;
+        return;
+    }
     if (bytes != room)
         nf_copy(bytes, room, size);
     nf_transmit_frame(w, port, room, room + size);

@@ -160,6 +160,11 @@ pub enum BuildError {
     NoNative,
     #[error("the image does not fit: {0}")]
     Large(String),
+    #[error(
+        "`{function}` keeps {bytes} bytes in variables at once, and a core of `{target}` has {room} bytes of stack for \
+         that; make structs smaller, or look entries up and use them in smaller steps"
+    )]
+    Stack { function: String, bytes: u32, room: u32, target: String },
     #[error("the linked image cannot be read: {0}")]
     Image(#[from] riscv::ImageError),
 }

@@ -91,6 +91,37 @@ pub fn build(
     }
 }
 
+/// Bytes of stack that a core has.
+pub(super) fn stack_bytes(cores: Cores) -> u32 {
+    match cores {
+        Cores::Spin => 4 << 10,
+        Cores::Panic => 8 << 10,
+    }
+}
+
+/// What callers of a handler, and what it calls, take of the stack.
+const AROUND_HANDLERS: u32 = 512;
+
+/// Checks what functions take of the stack, as GCC says beside an object
+/// (`-fstack-usage`: place and function, bytes, kind, tabs between).
+fn check_stack(usage: &str, cores: Cores, target: &Target) -> Result<(), BuildError> {
+    let room = stack_bytes(cores) - AROUND_HANDLERS;
+    let functions = usage.lines().filter_map(|line| {
+        let mut words = line.split('\t');
+        let function = words.next()?.rsplit(':').next()?.split('.').next()?;
+        Some((words.next()?.parse::<u32>().ok()?, function))
+    });
+    match functions.max() {
+        Some((bytes, function)) if bytes > room => Err(BuildError::Stack {
+            function: function.trim_start_matches("nf_handler_").to_string(),
+            bytes,
+            room,
+            target: target.name.clone(),
+        }),
+        _ => Ok(()),
+    }
+}
+
 fn build_with(
     own: &[&str],
     artifact: &SpinArtifact,
@@ -101,7 +132,8 @@ fn build_with(
     let io = |path: PathBuf| move |source| BuildError::Io { path, source };
     let dir = Folder::new("riscv").map_err(io(temp::place()))?;
     write_files(dir.path(), artifact)?;
-    let mut defines = vec!["-DNF_VERIFY=1".to_string()];
+    let stack = stack_bytes(artifact.cores);
+    let mut defines = vec!["-DNF_VERIFY=1".to_string(), format!("-DNF_STACK_BYTES={stack}")];
     match artifact.cores {
         Cores::Spin => {
             let machine = Machine::from_target(target)?;
@@ -173,7 +205,8 @@ fn build_with(
         compile.arg("-Wl,--undefined=nf_ring_at");
     }
     compile.arg("-Wl,--undefined=nf_worker_at");
-    compile.args(["-T", "link.ld"]).arg(format!("stage_{stage}.c"));
+    compile.args(["-T", "link.ld", "-fstack-usage", "-dumpbase", "image", "-dumpbase-ext", ""]);
+    compile.arg(format!("stage_{stage}.c"));
     compile.args(parts.iter().map(|part| object_of(part)));
     compile.arg("-L").arg(library.join("lib/rv32imac/ilp32"));
     compile.args([
@@ -186,6 +219,9 @@ fn build_with(
         "image.elf",
     ]);
     run(compile)?;
+    let path = dir.path().join(format!("image-stage_{stage}.su"));
+    let usage = std::fs::read_to_string(&path).map_err(io(path))?;
+    check_stack(&usage, artifact.cores, target)?;
     let path = dir.path().join("image.elf");
     let elf = std::fs::read(&path).map_err(io(path))?;
     let image = riscv::parse(&elf).map_err(BuildError::Image)?;

@@ -1,9 +1,11 @@
 //! Runs a program on cores behind a central scheduler.
 
+use nicforge_codegen::spin::Cores;
 use nicforge_ir::{Entry, Input, InputEvent, Output, Program, TableId};
 use nicforge_spin::panic::{Config, Message, Panic, Service, map};
 
 use super::cores::{CoresError, CoresRun, Outputs, event_bytes, takes};
+use super::image::stack_bytes;
 use super::program::CoresProgram;
 use super::steer::Steering;
 use super::table::word;
@@ -12,8 +14,6 @@ use crate::dpdk::Departure;
 
 /// Bytes in front of every message (`runtime/riscv/panic/nf_port.h`).
 const HEAD: usize = 64;
-/// What a core's stack may take.
-const STACK: u32 = 8 << 10;
 
 /// A message with an input event. What follows the head lies at multiples of 8.
 fn message(
@@ -84,7 +84,7 @@ pub fn run(
             workers.push(Worker { stage, near: workers.len() });
             near.push(Room {
                 name: format!("the memory of core {}", near.len()),
-                free: end..map::LOCAL + config.local_bytes - STACK,
+                free: end..map::LOCAL + config.local_bytes - stack_bytes(Cores::Panic),
             });
         }
     }
