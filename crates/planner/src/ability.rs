@@ -272,6 +272,9 @@ fn limit(origin: &Origin) -> Option<u64> {
         Origin::Op { name: "and", of, .. } => {
             [&of[0], &of[1]].into_iter().filter_map(|part| limit(part)).min()
         }
+        Origin::Frame { .. } | Origin::Op { name: "bswap", .. } => {
+            1u64.checked_shl(u32::from(origin.width()?))
+        }
         _ => None,
     }
 }

@@ -89,6 +89,15 @@ impl Origin {
         }
     }
 
+    /// Bits of the number, where they are known.
+    pub fn width(&self) -> Option<u8> {
+        match self {
+            Origin::Frame { bits, .. } => u8::try_from(*bits).ok(),
+            Origin::Op { bits, .. } => Some(*bits),
+            _ => None,
+        }
+    }
+
     /// The number itself, where it was only made wider.
     pub fn widened(&self) -> &Origin {
         match self {
@@ -150,23 +159,63 @@ fn make(name: &'static str, bits: u8, of: Vec<Rc<Origin>>) -> Origin {
         // A wider form and back: the same value.
         ("zext" | "sext" | "trunc", _, _) => {
             if let Origin::Op { name: "zext" | "sext", of: inner, .. } = of[0].as_ref()
-                && width(&inner[0]) == Some(bits)
+                && inner[0].width() == Some(bits)
             {
                 return inner[0].as_ref().clone();
             }
-            if width(&of[0]) == Some(bits) {
+            if of[0].width() == Some(bits) {
                 return of[0].as_ref().clone();
             }
         }
         _ => {}
     }
-    Origin::Op { name, bits, of }
+    some_bytes(name, bits, &of).unwrap_or(Origin::Op { name, bits, of })
 }
 
-fn width(origin: &Origin) -> Option<u8> {
-    match origin {
-        Origin::Frame { bits, .. } => u8::try_from(*bits).ok(),
-        Origin::Op { bits, .. } => Some(*bits),
+/// What an operation leaves of the frame's bytes, if it takes whole ones: a mask, a shift or a
+/// narrower form of a number from the frame, in either order of bytes.
+fn some_bytes(name: &str, bits: u8, of: &[Rc<Origin>]) -> Option<Origin> {
+    let (number, by) = match of {
+        [by, number] if name == "and" && matches!(**by, Origin::Const(_)) => (number, Some(by)),
+        [number, rest @ ..] => (number, rest.first()),
+        [] => return None,
+    };
+    let all = u32::from(number.width()?) / 8;
+    let (first, count) = match (name, by.map(Rc::as_ref)) {
+        ("trunc", _) if bits % 8 == 0 => (0, u32::from(bits) / 8),
+        ("and", Some(Origin::Const(mask))) if mask.trailing_ones() % 8 == 0 => {
+            let count = mask.trailing_ones() / 8;
+            (0, if mask.count_ones() == 8 * count { count } else { 0 })
+        }
+        ("lshr", Some(Origin::Const(by))) if by % 8 == 0 => {
+            let first = u32::try_from(by / 8).ok()?;
+            (first, all.checked_sub(first)?)
+        }
+        _ => return None,
+    };
+    if count == 0 || first == 0 && count >= all {
+        return None;
+    }
+    let part = bytes_of(number, first, count)?;
+    let narrow = part.width()?;
+    Some(if narrow == bits { part } else { make("zext", bits, vec![Rc::new(part)]) })
+}
+
+/// `count` bytes of a number of the frame, from the lowest but `first` on.
+fn bytes_of(number: &Origin, first: u32, count: u32) -> Option<Origin> {
+    let narrow = u8::try_from(8 * count).ok()?;
+    match number {
+        Origin::Frame { offset, bit_offset: 0, bits, by } if 8 * (first + count) <= *bits => {
+            Some(Origin::Frame { offset: offset + first, bits: 8 * count, bit_offset: 0, by: *by })
+        }
+        Origin::Op { name: "bswap", bits, of } => {
+            let all = u32::from(*bits) / 8;
+            let part = bytes_of(&of[0], all.checked_sub(first + count)?, count)?;
+            Some(if count == 1 { part } else { make("bswap", narrow, vec![Rc::new(part)]) })
+        }
+        Origin::Op { name: "zext", of, .. } if 8 * (first + count) <= u32::from(of[0].width()?) => {
+            bytes_of(&of[0], first, count)
+        }
         _ => None,
     }
 }

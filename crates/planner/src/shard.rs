@@ -362,6 +362,56 @@ mod tests {
 
     use super::*;
 
+    /// What packets are steered by whose key is made of the first four bytes of the frame, in network
+    /// order.
+    fn steered_by(key: &str) -> Vec<(u32, u32)> {
+        let text = format!(
+            "program part ports 2
+table counts: hash[u32 -> u32] capacity 64
+event net_recv(pkt: packet) in
+event net_send(pkt: packet, port: u32) out
+handler net_recv on net_recv(%pkt: packet) {{
+  %ok: u1, %word: u32 = extract %pkt
+  %number: u32 = bswap %word
+  %by: u32 = 8
+  %mask: u32 = 16777215
+  %odd: u32 = 8388607
+  %key: u32 = {key}
+  if %ok {{
+    %hit: u1, %x: u32 = lookup counts[%key]
+    %more: u32 = add %x, %by
+    %stored: u1 = update counts[%key], %more
+    yield
+  }} else {{
+    yield
+  }}
+  generate net_send(%pkt, %by)
+  return
+}}
+"
+        );
+        let program = parse(&text).unwrap();
+        let target = nicforge_target::find("panic").unwrap();
+        let stages = crate::stages::on(&program, &target);
+        let by = &steer(&program, &stages, &target)[0].by;
+        let bytes = |leaf: &Origin| match leaf {
+            Origin::Frame { offset, bits, .. } => (*offset, *bits),
+            _ => (u32::MAX, 0),
+        };
+        by.iter().map(bytes).collect()
+    }
+
+    #[test]
+    fn parts_of_header_fields_steer() {
+        assert_eq!(steered_by("add %number, %by"), []);
+        assert_eq!(steered_by("and %number, %mask"), [(1, 24)]);
+        assert_eq!(steered_by("and %mask, %number"), [(1, 24)]);
+        assert_eq!(steered_by("shr %number, %by"), [(0, 24)]);
+        assert_eq!(steered_by("and %word, %mask"), [(0, 24)]);
+        // What stands beside the seven lowest bits of a byte would choose too.
+        assert_eq!(steered_by("and %number, %odd"), []);
+    }
+
     /// Packets of a flow go straight to where they are sent, or past `aside`, which `sends` packets
     /// of its own or not.
     fn restored(target: &str, sends: &str) -> bool {

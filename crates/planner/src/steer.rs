@@ -32,6 +32,7 @@ pub fn computable(origin: &Origin) -> bool {
             of,
             ..
         } => of.iter().all(|part| computable(part)),
+        Origin::Op { name: "bswap", bits: 16 | 32 | 64, of } => computable(&of[0]),
         Origin::Op { name: "urem", of, .. } => {
             computable(&of[0]) && matches!(&*of[1], Origin::Const(by) if *by > 0)
         }

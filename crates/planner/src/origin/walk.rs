@@ -13,7 +13,7 @@ use nicforge_ir::{
     BinOp, BlockId, Body, CmpOp, HandlerId, InstId, Op, Program, Proj, Type, UnOp, ValueId, Words,
 };
 
-use super::{MAX_ELEMENTS, Origin, Read, Shape, make, shape_of, width};
+use super::{MAX_ELEMENTS, Origin, Read, Shape, make, shape_of};
 
 /// A place in a handler that somebody asks about: an access to a table, or a generated event.
 #[derive(Clone, Debug)]
@@ -207,7 +207,7 @@ impl Walk<'_> {
         match (a, b) {
             (a, b) if a == b => a.clone(),
             (Shape::Int(x), Shape::Int(y)) => {
-                let bits = width(x).or(width(y)).unwrap_or(64);
+                let bits = x.width().or(y.width()).unwrap_or(64);
                 Shape::Int(make(
                     "select",
                     bits,
