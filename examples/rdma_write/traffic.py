@@ -15,7 +15,9 @@ MTU = 256
 NIC, PEER = "02:00:00:00:00:01", "02:00:00:00:00:02"
 rng = random.Random(37)
 traffic = Traffic(__file__)
-regions = {key: (rng.randrange(1 << 44) << 12, rng.randrange(1, 64) << 12) for key in range(100, 140)}
+regions = {
+    key: (rng.randrange(1 << 44) << 12, rng.randrange(1, 64) << 12) for key in range(100, 140)
+}
 pairs = {}
 
 

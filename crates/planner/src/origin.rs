@@ -182,12 +182,12 @@ fn some_bytes(name: &str, bits: u8, of: &[Rc<Origin>]) -> Option<Origin> {
     };
     let all = u32::from(number.width()?) / 8;
     let (first, count) = match (name, by.map(Rc::as_ref)) {
-        ("trunc", _) if bits % 8 == 0 => (0, u32::from(bits) / 8),
-        ("and", Some(Origin::Const(mask))) if mask.trailing_ones() % 8 == 0 => {
+        ("trunc", _) if bits.is_multiple_of(8) => (0, u32::from(bits) / 8),
+        ("and", Some(Origin::Const(mask))) if mask.trailing_ones().is_multiple_of(8) => {
             let count = mask.trailing_ones() / 8;
             (0, if mask.count_ones() == 8 * count { count } else { 0 })
         }
-        ("lshr", Some(Origin::Const(by))) if by % 8 == 0 => {
+        ("lshr", Some(Origin::Const(by))) if by.is_multiple_of(8) => {
             let first = u32::try_from(by / 8).ok()?;
             (first, all.checked_sub(first)?)
         }

@@ -15,7 +15,8 @@
 
 #include <nf_spin_port.h>
 
-/* NF_STACK_BYTES, the stack of a core, comes from the build. In front of a frame, for headers, and the longest frame that leaves, with its trailer. */
+/* The build says NF_STACK_BYTES, the stack of a core. Room in front of a frame, for headers, and
+ * the longest frame that leaves, with its trailer. */
 #define NF_ROOM 256
 #define NF_FRAME 2048
 #define NF_CORE_BYTES (NF_STACK_BYTES + NF_ROOM + NF_FRAME + 64)
