@@ -188,7 +188,8 @@ impl Xdp<'_> {
         ]);
     }
 
-    /// Delivers an entry's byte string and empties it. A byte string goes to the host side, or to the process, which sends it by a port.
+    /// Delivers an entry's byte string and empties it: to the host side, or to the process, which
+    /// sends it by a port.
     fn buf_leaves(
         e: &mut E<'_, Self>,
         inst: InstId,
