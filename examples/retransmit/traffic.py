@@ -1,5 +1,5 @@
-"""Messages and late, lost and doubled acknowledgements, for retransmit; writes traffic.pcap (port 0)
-and traffic.1.pcap."""
+"""Messages and late, lost and doubled acknowledgements, for retransmit; writes traffic.pcap
+(port 0) and traffic.1.pcap."""
 
 import pathlib
 import random

@@ -82,7 +82,7 @@ fn padding_from_c_functions_is_zero() {
     assert!(ran.ok().contains("matches the reference: 20 of 20 events, 1 of 1 tables"), "{ran:?}");
 }
 
-/// What does not fit a core's stack, or is longer than what it sends, is said with a remedy.
+/// Values beyond a core's stack, or longer than what it sends, are refused with a remedy.
 #[test]
 fn values_that_cores_have_no_room_for_are_refused() {
     let place = Place::new();
@@ -90,7 +90,8 @@ fn values_that_cores_have_no_room_for_are_refused() {
         format!(
             "#include <nicforge.h>\nstruct big {{ struct nf_eth eth; uint8_t b[{bytes}]; }};\n\
              void net_recv(nf_pkt pkt)\n{{\n    struct big big = {{.b = {{1}}}};\n\
-             nf_extract(pkt, &big.eth);\n    big.b[nf_len(pkt) % {bytes}] = 7;\n    {end}\n    nf_drop(pkt);\n}}\n"
+             nf_extract(pkt, &big.eth);\n    big.b[nf_len(pkt) % {bytes}] = 7;\n    {end}\n\
+             nf_drop(pkt);\n}}\n"
         )
     };
     place.file("kept.c", program(8000, "nf_host_msg(big);"));

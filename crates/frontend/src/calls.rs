@@ -181,8 +181,16 @@ impl<'a> FnLower<'_, 'a, '_> {
             ));
         }
         let len = match args.get(1) {
-            Some(len) => {
-                let len = self.expr(len)?;
+            Some(at) => {
+                let len = self.expr(at)?;
+                if !self.b.body.ty(len).is_int() {
+                    return Err(self.refuse(
+                        codes::ARGUMENTS,
+                        at.span,
+                        "the length of a new packet is an integer",
+                        "write nf_new(frame, len), with the number of bytes to be sent",
+                    ));
+                }
                 self.b.cast(len, Type::U32)
             }
             None => self.b.int(u64::from(self.unit.prog.size_of(ty)), Type::U32),

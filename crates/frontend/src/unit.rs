@@ -288,8 +288,8 @@ impl<'a> Unit<'a> {
                 codes::PACKET_COPIED,
                 span,
                 "a packet handle cannot be stored",
-                "use the handler's parameter, or take it as a parameter; copies and new packets are sent \
-                 where they are made: nf_send(nf_new(frame), port)",
+                "use the handler's parameter, or take it as a parameter; copies and new packets are \
+                 sent where they are made: nf_send(nf_new(frame), port)",
             )),
             CType::Void | CType::Function { .. } => {
                 Err(self.refuse(codes::NO_VALUE_TYPE, span, "a value cannot have this type", ""))

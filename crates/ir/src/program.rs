@@ -382,8 +382,8 @@ impl Program {
         self.tables.iter().find(|(_, t)| t.name == name).map(|(id, _)| id)
     }
 
-    /// Whether an op sends a frame to the network: a packet, a copy of one, a
-    /// byte string or a new packet.
+    /// Whether an op sends a frame to the network: a packet, a copy of one, a byte string or a new
+    /// packet.
     pub fn sends(&self, op: &Op) -> bool {
         let named = |event| matches!(self.events[event].name.as_str(), "net_send" | "net_copy");
         op.event().is_some_and(named)

@@ -172,7 +172,7 @@ fn make(name: &'static str, bits: u8, of: Vec<Rc<Origin>>) -> Origin {
     some_bytes(name, bits, &of).unwrap_or(Origin::Op { name, bits, of })
 }
 
-/// What an operation leaves of the frame's bytes, if it takes whole ones: a mask, a shift or a
+/// Bytes of the frame that an operation leaves, if it takes whole ones: a mask, a shift or a
 /// narrower form of a number from the frame, in either order of bytes.
 fn some_bytes(name: &str, bits: u8, of: &[Rc<Origin>]) -> Option<Origin> {
     let (number, by) = match of {

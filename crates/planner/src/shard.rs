@@ -362,8 +362,8 @@ mod tests {
 
     use super::*;
 
-    /// What packets are steered by whose key is made of the first four bytes of the frame, in network
-    /// order.
+    /// Offset and bits of what packets are steered by, whose key is made of the frame's first four
+    /// bytes.
     fn steered_by(key: &str) -> Vec<(u32, u32)> {
         let text = format!(
             "program part ports 2

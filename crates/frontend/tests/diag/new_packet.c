@@ -13,6 +13,7 @@ void net_recv(nf_pkt pkt)
     nf_to_host(nf_new(hello));
     nf_send(nf_new(hello.type), 1);
     nf_send(nf_new(hello, 2, 3), 1);
+    nf_send(nf_new(hello, hello), 1);
     nf_drop(pkt);
 }
 

@@ -257,8 +257,8 @@ ops! {
             args: Vec<ValueId>,
         } "generate {event}{(args)}", Types(&[]), ORDERED, Leave;
 
-        /// Generates `net_send` with the first `len` bytes of a value (all of them, if it has fewer)
-        /// as the packet.
+        /// Generates `net_send` with the first `len` bytes of a value (all, if it has fewer) as the
+        /// packet.
         NewPacket {
             event: EventId,
             value: ValueId = Aggregate("the bytes"),

@@ -161,8 +161,9 @@ pub enum BuildError {
     #[error("the image does not fit: {0}")]
     Large(String),
     #[error(
-        "`{function}` keeps {bytes} bytes in variables at once, and a core of `{target}` has {room} bytes of stack for \
-         that; make structs smaller, or look entries up and use them in smaller steps"
+        "`{function}` keeps {bytes} bytes in variables at once, and a core of `{target}` has {room} \
+         bytes of stack for that; make structs smaller, or look entries up and use them in smaller \
+         steps"
     )]
     Stack { function: String, bytes: u32, room: u32, target: String },
     #[error("the linked image cannot be read: {0}")]
