@@ -315,6 +315,33 @@ void __nf_bound(uint32_t trips);
 /* Prints a line; each {} takes the next argument, an integer: nf_log("flow {} of {}", a, b). */
 void nf_log(const char *format, ...);
 
+/* Ciphers and digests over the first len bytes of the unread rest (all of it if it is shorter), in
+ * place. Keys of AES are arrays or structs of 16, 24 or 32 bytes. What returns a bool is false, and
+ * changes nothing, where it refuses. */
+
+/* AES in counter mode (NIST SP 800-38A, 6.5), either way; *iv is the first counter block: 16 bytes.
+ */
+bool nf_aes_ctr(nf_pkt pkt, uint32_t len, const void *key, const void *iv);
+
+/* AES with cipher block chaining (6.2); *iv has 16 bytes. False if the bytes are no whole blocks of
+ * 16. */
+bool nf_aes_cbc_encrypt(nf_pkt pkt, uint32_t len, const void *key, const void *iv);
+bool nf_aes_cbc_decrypt(nf_pkt pkt, uint32_t len, const void *key, const void *iv);
+
+/* AES in Galois/counter mode (NIST SP 800-38D): *nonce has 12 bytes, *tag 16; *beside, of any size,
+ * is authenticated only. Opening is false if the tag does not fit. */
+bool nf_aes_gcm_seal(nf_pkt pkt, uint32_t len, const void *key, const void *nonce,
+                     const void *beside, void *tag);
+bool nf_aes_gcm_open(nf_pkt pkt, uint32_t len, const void *key, const void *nonce,
+                     const void *beside, const void *tag);
+
+/* SHA-256 (FIPS 180-4) and HMAC of it (RFC 2104) into *digest, of 32 bytes; *key has any size. */
+void nf_sha256(nf_pkt pkt, uint32_t len, void *digest);
+void nf_hmac_sha256(nf_pkt pkt, uint32_t len, const void *key, void *digest);
+
+/* CRC-32 of IEEE 802.3. */
+uint32_t nf_crc32(nf_pkt pkt, uint32_t len);
+
 /* The kernel's forwarding and neighbour lookup, on targets that have it (xdp). Addresses of IPv4
  * are in the first word. False if the kernel has no route or no neighbour for it. */
 struct nf_fib_query {

@@ -13,7 +13,7 @@ use nicforge_run::dpdk::DpdkError;
 use nicforge_run::nfp::EnginesProgram;
 use nicforge_run::rtl::RtlProgram;
 use nicforge_run::spin::CoresError;
-use nicforge_target::support::calls_c_on_host;
+use nicforge_target::support::needs_host;
 use nicforge_target::{Generator, Target};
 
 use crate::options::Planned;
@@ -85,7 +85,7 @@ pub fn asked(planned: &Planned) -> bool {
 /// Whether some handler must run in a process beside the kernel.
 pub fn split(source: &Program, target: &Target) -> bool {
     let pinned = source.handlers.values().any(|handler| handler.side == Some(Side::Host));
-    pinned || !calls_c_on_host(source, target).is_empty()
+    pinned || !needs_host(source, target).is_empty()
 }
 
 /// Its stages as C for the kernel.

@@ -15,7 +15,7 @@ use nicforge_run::temp;
 use nicforge_run::xdp::XdpError;
 use nicforge_run::xdp::compile_bpf;
 use nicforge_target::Target;
-use nicforge_target::support::{self, calls_c_on_host};
+use nicforge_target::support::{self, needs_host};
 
 use crate::color::color;
 use crate::options::{Loader, Source};
@@ -188,7 +188,7 @@ pub fn to_plan<'p>(
     if target.links.is_empty() {
         return fuse(program.clone()).map(Cow::Owned).map_err(pass_failure);
     }
-    let on_host = calls_c_on_host(program, target);
+    let on_host = needs_host(program, target);
     if on_host.is_empty() {
         return Ok(Cow::Borrowed(program));
     }

@@ -30,6 +30,9 @@ impl<'a> FnLower<'_, 'a, '_> {
         if let Some(result) = self.packet_call(name, node, args) {
             return result;
         }
+        if let Some(result) = self.crypto_call(name, args) {
+            return result;
+        }
         if let Some(result) = self.alkali_call(name, node, args) {
             return result;
         }

@@ -12,6 +12,7 @@ mod bounds;
 mod calls;
 mod clang;
 mod consts;
+mod crypto_calls;
 mod ctypes;
 mod decl;
 pub mod diagnostics;

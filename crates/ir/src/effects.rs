@@ -4,11 +4,11 @@
 //! effects at all may be merged with an equal one or dropped when unused; one that only reads may
 //! be dropped when unused.
 
-use crate::ops::Op;
 use crate::ops::row::{
     COMMUTES, CONTROL, NOTHING, ORDERED, READS_ENTRY, READS_PACKET, Touch, WRITES_ENTRY,
     WRITES_PACKET,
 };
+use crate::ops::{CryptoOp, Op};
 use crate::program::{TableId, ValueId};
 
 /// The effects of one op, without those of its regions.
@@ -54,7 +54,9 @@ impl Op {
             table_write: table.filter(|_| has(WRITES_ENTRY)),
             commutes: has(COMMUTES),
             packet_read: packet.filter(|_| has(READS_PACKET)),
-            packet_write: packet.filter(|_| has(WRITES_PACKET)),
+            packet_write: packet.filter(|_| {
+                has(WRITES_PACKET) && self.crypto().is_none_or(CryptoOp::changes_packet)
+            }),
             ordered: has(ORDERED) && !self.says_pure(),
             control: has(CONTROL),
         }

@@ -44,6 +44,7 @@
 pub mod alive;
 pub mod build;
 pub mod critical;
+mod crypto;
 pub mod diag;
 pub mod effects;
 pub mod fuzz;
@@ -71,7 +72,7 @@ pub use interp::{Eviction, Interp, InterpError};
 pub use io::{Input, InputEvent, Output};
 pub use layout::Layout;
 pub use native::Passing;
-pub use ops::{BinOp, BufSource, Class, CmpOp, CommuteOp, Op, Proj, UnOp, Words, Work};
+pub use ops::{BinOp, BufSource, Class, CmpOp, CommuteOp, CryptoOp, Op, Proj, UnOp, Words, Work};
 pub use program::*;
 pub use span::{FileId, SourceFile, Span};
 pub use tables::{Entry, Match, TableBackend, TableError};

@@ -14,7 +14,7 @@ mod words;
 pub use field::{Arg, BufSource, Proj};
 pub use row::{Class, Work};
 pub use table::{Op, ROWS};
-pub use words::{BinOp, CmpOp, CommuteOp, UnOp, Words};
+pub use words::{BinOp, CmpOp, CommuteOp, CryptoOp, UnOp, Words};
 
 use crate::ids::{BlockId, EventId, TableId, ValueId};
 use row::{CLOCK, CURSOR, LOG, Must, ORDERED, OVERWRITES, RANDOM, ROUTES, Touch, WRITES_PACKET};
@@ -82,7 +82,7 @@ impl Op {
 
     /// Whether the op puts other bytes where the frame's were.
     pub fn overwrites(&self) -> bool {
-        self.touches(OVERWRITES)
+        self.touches(OVERWRITES) && self.crypto().is_none_or(CryptoOp::changes_packet)
     }
 
     /// Whether the op ends its packet: nothing can be done with it any more.
@@ -103,6 +103,11 @@ impl Op {
     /// Whether the op generates an event with a packet that it makes itself.
     pub fn makes_packet(&self) -> bool {
         self.sends_string() || matches!(self, Op::NewPacket { .. })
+    }
+
+    /// The function of cryptography that the op is.
+    pub fn crypto(&self) -> Option<CryptoOp> {
+        if let Op::Crypto { op, .. } = self { Some(*op) } else { None }
     }
 
     /// How the op changes an entry, if it does so whatever other events do to it meanwhile.

@@ -11,10 +11,10 @@
 //! [`Traffic::default`], since generated code cannot choose by packet. (Accelerators as servers:
 //! LogNIC, ISCA'23.)
 
-use nicforge_ir::{Body, InstId, Op, Program, Work};
+use nicforge_ir::{Body, CryptoOp, InstId, Op, Program, Work};
 
 use crate::Target;
-use crate::cost::{Traffic, op_cycles, payload_bytes};
+use crate::cost::{Traffic, op_cycles, payload_bytes, worked_bytes};
 use crate::spec::{AcceleratedOp, Accelerator, UnitGroup};
 
 /// An op on an accelerator.
@@ -38,6 +38,14 @@ fn kind(program: &Program, body: &Body, op: &Op, traffic: Traffic) -> Option<(Ac
         Work::PacketSum => Some((AcceleratedOp::PacketChecksum, payload_bytes(traffic))),
         Work::Sum => Some((AcceleratedOp::Checksum, last())),
         Work::Hash => Some((AcceleratedOp::Hash, last())),
+        Work::Crypto => {
+            let served = match op.crypto()? {
+                CryptoOp::Sha256 | CryptoOp::HmacSha256 => AcceleratedOp::Sha,
+                CryptoOp::Crc32 => AcceleratedOp::Crc,
+                _ => AcceleratedOp::Aes,
+            };
+            Some((served, worked_bytes(body, op, traffic)))
+        }
         _ => None,
     }
 }

@@ -27,7 +27,8 @@
 //! else is even.
 
 use nicforge_ir::{
-    BinOp, BlockId, Body, BufSource, Class, EventId, HandlerId, InstId, Op, Program, TableId, Work,
+    BinOp, BlockId, Body, BufSource, Class, CryptoOp, EventId, HandlerId, InstId, Op, Program,
+    TableId, Words, Work,
 };
 
 use crate::accelerate;
@@ -93,6 +94,16 @@ pub fn payload_bytes(traffic: Traffic) -> f64 {
     f64::from(traffic.frame_bytes).max(64.0) - 42.0
 }
 
+/// Bytes that a cipher or digest goes over: its length where that is constant, else the payload.
+pub fn worked_bytes(body: &Body, op: &Op, traffic: Traffic) -> f64 {
+    let payload = payload_bytes(traffic);
+    let Op::Crypto { len, .. } = op else { return payload };
+    match body.def_op(*len) {
+        Some(Op::Int(len)) => payload.min(*len as f64),
+        _ => payload,
+    }
+}
+
 /// Cycles of one op on a unit, without the memories behind tables and without what regions of it
 /// cost.
 pub fn op_cycles(
@@ -128,6 +139,13 @@ pub fn op_cycles(
         Work::Hash => costs.hash + costs.hash_byte * last(),
         Work::Sum => costs.checksum + costs.checksum_byte * last(),
         Work::PacketSum => costs.checksum + costs.checksum_byte * payload,
+        Work::Crypto => {
+            let bytes = worked_bytes(body, op, traffic);
+            let is = |known: &(CryptoOp, &str, &str)| op.crypto() == Some(known.0);
+            let [call, byte] =
+                CryptoOp::ALL.iter().position(is).map_or([0.0; 2], |at| costs.crypto[at]);
+            call + byte * bytes
+        }
         Work::Draw => costs.random,
         Work::Port => costs.field,
         Work::Read => costs.extract + costs.extract_byte * result(1),

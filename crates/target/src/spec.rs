@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use nicforge_ir::TableKind;
+use nicforge_ir::{CryptoOp, TableKind, Words};
 use serde::Deserialize;
 
 use crate::quantity::{BitRate, Frequency, Power, Rate, Size, Time};
@@ -336,7 +336,7 @@ pub struct Accelerator {
     pub software: String,
 }
 
-/// What accelerators do. The first three are ops of αIR; programs cannot ask for the others yet.
+/// What accelerators do. Programs cannot ask for the last three yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AcceleratedOp {
@@ -346,7 +346,12 @@ pub enum AcceleratedOp {
     Checksum,
     /// `nf_hash`.
     Hash,
+    /// `nf_aes_ctr` and the other modes.
     Aes,
+    /// `nf_sha256` and `nf_hmac_sha256`.
+    Sha,
+    /// `nf_crc32`.
+    Crc,
     Regex,
     Deflate,
     Rsa,
@@ -360,6 +365,8 @@ impl AcceleratedOp {
             AcceleratedOp::Checksum => "checksum",
             AcceleratedOp::Hash => "hash",
             AcceleratedOp::Aes => "aes",
+            AcceleratedOp::Sha => "sha",
+            AcceleratedOp::Crc => "crc",
             AcceleratedOp::Regex => "regex",
             AcceleratedOp::Deflate => "deflate",
             AcceleratedOp::Rsa => "rsa",
@@ -433,6 +440,8 @@ pub enum Feature {
     Extend,
     /// Functions of C files and libraries (`extern`, `--with`).
     CFunctions,
+    /// Ciphers and digests over the packet (`nf_aes_ctr` and the like).
+    Crypto,
 }
 
 /// How packets are given to replicas of the first stage.
@@ -464,6 +473,17 @@ pub struct Locks {
     pub contention_cycles: f64,
 }
 
+fn by_word<'de, D: serde::Deserializer<'de>>(
+    from: D,
+) -> Result<[[f64; 2]; CryptoOp::ALL.len()], D::Error> {
+    let mut given: BTreeMap<String, [f64; 2]> = BTreeMap::deserialize(from)?;
+    let costs = std::array::from_fn(|at| given.remove(CryptoOp::ALL[at].1).unwrap_or_default());
+    match given.into_keys().next() {
+        Some(word) => Err(serde::de::Error::custom(format!("there is no function `{word}`"))),
+        None => Ok(costs),
+    }
+}
+
 /// Cycles of what handlers do. Bytes count besides the base. Zero where a key is absent.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -482,6 +502,10 @@ pub struct OpCosts {
     pub hash_byte: f64,
     pub checksum: f64,
     pub checksum_byte: f64,
+    /// Ciphers and digests in the order of [`CryptoOp`]: a call, with its key's preparation, and a
+    /// byte. In files by their words: `crypto.aes_ctr = [1650.0, 0.3]`.
+    #[serde(deserialize_with = "by_word")]
+    pub crypto: [[f64; 2]; CryptoOp::ALL.len()],
     /// Reading a header.
     pub extract: f64,
     pub extract_byte: f64,

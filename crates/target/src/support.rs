@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nicforge_ir::{Body, Direction, FuncId, HandlerId, Op, Program, Side, Span, Work};
+use nicforge_ir::{Body, Direction, FuncId, HandlerId, Op, Program, Side, Span, Words, Work};
 
 use crate::spec::{Device, EventDirection, Feature, Kind, LinkKind, Target};
 
@@ -70,7 +70,7 @@ pub fn missing(program: &Program, target: &Target) -> Vec<Missing> {
             list.push(Missing { span: handler.span, what });
         }
     }
-    let moved = calls_c_on_host(program, target);
+    let moved = needs_host(program, target);
     let side =
         |id: HandlerId| program.handlers[id].side.or(moved.contains(&id).then_some(Side::Host));
     let handlers = program.handlers.iter().map(|(id, h)| (&h.body, features(target, side(id))));
@@ -104,32 +104,36 @@ pub fn missing(program: &Program, target: &Target) -> Vec<Missing> {
     list
 }
 
-/// Handlers that call functions of C and may run on the host side, where only the host side of a
-/// target has them: there they run. What comes from outside stays where it comes in.
-pub fn calls_c_on_host(program: &Program, target: &Target) -> BTreeSet<HandlerId> {
-    let host_only =
-        !target.features.contains(&Feature::CFunctions) && on_host(target, Feature::CFunctions);
+/// Handlers that call functions of C, ciphers or digests and may run on the host side, where only
+/// the host side of a target has them: there they run. What comes from outside stays where it comes
+/// in.
+pub fn needs_host(program: &Program, target: &Target) -> BTreeSet<HandlerId> {
+    let host_only = |feature| !target.features.contains(&feature) && on_host(target, feature);
+    let (c, crypto) = (host_only(Feature::CFunctions), host_only(Feature::Crypto));
+    let asks = |op: &Op| match op {
+        Op::Extern { .. } => c,
+        Op::Crypto { .. } => crypto,
+        _ => false,
+    };
     let inner = |id: HandlerId| {
         let handler = &program.handlers[id];
         handler.side.is_none() && program.events[handler.event].direction == Direction::Internal
     };
     let calls = |id: HandlerId| {
         let body = &program.handlers[id].body;
-        names_c(body)
-            || called(program, body).iter().any(|func| names_c(&program.funcs[*func].body))
+        any_op(body, asks)
+            || called(program, body).iter().any(|func| any_op(&program.funcs[*func].body, asks))
     };
-    program.handlers.keys().filter(|id| host_only && inner(*id) && calls(*id)).collect()
+    program.handlers.keys().filter(|id| (c || crypto) && inner(*id) && calls(*id)).collect()
 }
 
 fn on_host(target: &Target, feature: Feature) -> bool {
     target.units.iter().any(|unit| unit.device == Device::Host && unit.features.contains(&feature))
 }
 
-fn names_c(body: &Body) -> bool {
+fn any_op(body: &Body, is: impl Fn(&Op) -> bool) -> bool {
     let mut found = false;
-    body.for_each_inst(body.entry(), &mut |inst| {
-        found |= matches!(body.insts[inst].op, Op::Extern { .. })
-    });
+    body.for_each_inst(body.entry(), &mut |inst| found |= is(&body.insts[inst].op));
     found
 }
 
@@ -169,6 +173,15 @@ fn longest(target: &Target) -> u32 {
     target.spin.as_ref().map_or(u32::MAX, |spin| spin.max_send.saturating_sub(TRAILER))
 }
 
+/// The remedy where only the host side of a target has a feature.
+fn behind_queue(target: &Target, feature: Feature) -> &'static str {
+    if on_host(target, feature) {
+        "; its host side has them: put the call behind a queue to the host"
+    } else {
+        ""
+    }
+}
+
 fn lacking(
     program: &Program,
     body: &Body,
@@ -188,19 +201,22 @@ fn lacking(
         op if op.work() == Work::PacketSum => {
             need(Feature::PayloadChecksum, "checksums over the payload (nf_csum_payload)")
         }
+        Op::Crypto { op, .. } => need(
+            Feature::Crypto,
+            &format!(
+                "ciphers and digests such as `nf_{}` where it is called{}",
+                op.word(),
+                behind_queue(target, Feature::Crypto)
+            ),
+        ),
         Op::Extend { .. } => need(Feature::Extend, "packets that grow at their end (nf_extend)"),
-        Op::Extern { name, .. } => {
-            let there = on_host(target, Feature::CFunctions);
-            let remedy = if there {
-                "; its host side has them: put the call behind a queue to the host"
-            } else {
-                ""
-            };
-            need(
-                Feature::CFunctions,
-                &format!("functions of C such as `{name}` where it is called{remedy}"),
-            )
-        }
+        Op::Extern { name, .. } => need(
+            Feature::CFunctions,
+            &format!(
+                "functions of C such as `{name}` where it is called{}",
+                behind_queue(target, Feature::CFunctions)
+            ),
+        ),
         Op::Bin(nicforge_ir::BinOp::Div | nicforge_ir::BinOp::Rem, _, by) => match body.def_op(*by)
         {
             Some(Op::Int(_)) => None,

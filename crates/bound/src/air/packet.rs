@@ -1,7 +1,7 @@
 //! What each op does: packets, tables, and what is not known.
 
 use nicforge_ir::verify::MAX_FRAME;
-use nicforge_ir::{InstId, Op, TableId, TableKind, Type, ValueId};
+use nicforge_ir::{InstId, Op, TableId, TableKind, Type, ValueId, Words};
 
 use super::value::fit;
 use super::{ARRAYS, ARRAYS_EACH, Front, PACKET, Refused};
@@ -77,6 +77,12 @@ impl Front<'_> {
             }
             Op::Now => vec![Expr::Slot(self.now)],
             Op::InPort { .. } => vec![Expr::Slot(self.port)],
+            Op::Crypto { op, .. } if !op.changes_packet() => return self.anything(id, "a digest"),
+            Op::Crypto { op, .. } => {
+                let word = op.word();
+                return self
+                    .refuse(id, format!("what `nf_{word}` leaves in the packet is unknown"));
+            }
             Op::Hash { .. } => return self.anything(id, "a hash"),
             Op::Random => return self.anything(id, "a random number"),
             Op::CsumAdd { .. } | Op::PktCsum { .. } => {

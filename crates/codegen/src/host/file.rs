@@ -4,10 +4,11 @@
 use std::fmt::Write;
 
 use nicforge_ir::verify::MAX_FRAME;
-use nicforge_ir::{BlockId, Body, Op, TableId, Type};
+use nicforge_ir::{BlockId, Body, CryptoOp, Op, TableId, Type, Words};
 
-use super::{Generator, HostTable, Pointers};
+use super::{Generator, Host, HostTable, Pointers};
 use crate::c::globals;
+use crate::inplace::Target;
 
 impl Generator<'_> {
     /// The whole generated file.
@@ -19,7 +20,10 @@ impl Generator<'_> {
         if self.context.bytes > 0 {
             let _ = writeln!(out, "#define NF_CONTEXT_BYTES {}", self.context.bytes);
         }
-        out.push_str("#include \"nf_rt.h\"\n\n");
+        out.push_str("#include \"nf_rt.h\"\n");
+        let called = |word: &str| functions.contains(&format!("nf_{word}({}", Host::FRAME));
+        let ciphers = CryptoOp::ALL.iter().any(|(_, word, _)| called(word));
+        out.push_str(if ciphers { "#include \"nf_crypto.h\"\n\n" } else { "\n" });
         if functions.contains("nf_hash_bytes") || functions.contains("nf_hash_int") {
             out.push_str(&globals::crc_table());
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use nicforge_ir::{
     CommuteOp, Direction, EventId, HandlerId, InstId, Op, Passing, TableId, TableKind, Type,
-    ValueId,
+    ValueId, Words,
 };
 
 use super::locks::{self, Locks};
@@ -328,6 +328,15 @@ impl Target for Host<'_> {
                 let bytes = packet::variable(e, value);
                 e.line(&format!("nf_send_new(env, {port}, &{bytes}, {len}, {size});"));
             }
+            Op::Crypto { op, .. } if e.dialect.target.spaces => {
+                return Err(Unsupported {
+                    message: format!("micro-engines have no `nf_{}`", op.word()),
+                    help: "put the call behind a queue to the host: a handler with NF_ON(host)"
+                        .into(),
+                    span: data.span,
+                });
+            }
+            Op::Crypto { op, len, args, .. } => packet::crypto(e, inst, op, len, &args),
             Op::Log { format, args } => log(e, &format, &args),
             Op::Extern { name, passing, args, .. } => extern_call(e, inst, &name, &passing, &args),
             Op::FibLookup { .. } => {

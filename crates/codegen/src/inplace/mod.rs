@@ -195,7 +195,7 @@ impl<T: Target> InPlace<T> {
         let (mut stores, mut resets, mut trims) = (false, false, false);
         body.for_each_inst(body.entry(), &mut |inst| {
             order.insert(inst, order.len());
-            stores |= matches!(body.insts[inst].op, Op::Store { .. });
+            stores |= body.insts[inst].op.overwrites();
             resets |= matches!(body.insts[inst].op, Op::Reset { .. });
             trims |= matches!(body.insts[inst].op, Op::Trim { .. });
         });

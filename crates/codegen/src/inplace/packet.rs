@@ -10,7 +10,7 @@
 //! into a staging area; that is always right, only slower.
 
 use nicforge_ir::verify::MAX_FRAME;
-use nicforge_ir::{InstId, Op, Type, ValueId};
+use nicforge_ir::{CryptoOp, InstId, Op, Type, ValueId, Words};
 
 use super::state::{Cursor, Emits, Emitted};
 use super::{E, Target};
@@ -232,6 +232,46 @@ pub fn store<T: Target>(e: &mut E<'_, T>, inst: InstId, off: ValueId, value: Val
     if let Some(stop) = static_stop(e, Some(off), size) {
         e.dialect.proves.insert(ok, stop);
     }
+}
+
+/// Prints a cipher or digest: a call of the runtime's function with the frame, where and how much,
+/// each argument with its size, and where to write what it gives.
+pub fn crypto<T: Target>(
+    e: &mut E<'_, T>,
+    inst: InstId,
+    op: CryptoOp,
+    len: ValueId,
+    args: &[ValueId],
+) {
+    let results = e.body.insts[inst].results.clone();
+    let off = cursor_text(e);
+    let mut passed = vec![T::FRAME.to_string(), off, e.text(len)];
+    for arg in args {
+        let size = e.program.size_of(e.body.ty(*arg));
+        let name = variable(e, *arg);
+        passed.push(format!("&{name}, {size}"));
+    }
+    let mut fixes = Vec::new();
+    if let Some(value) = results.get(1).copied() {
+        let ty = e.body.ty(value);
+        let name = if e.is_used(value) {
+            e.define(inst, value, if ty.is_int() { "0" } else { "{0}" });
+            fixes = e.types.canonical(ty, e.vars.name(value));
+            e.vars.name(value).to_string()
+        } else {
+            let name = e.names.fresh("given");
+            let size = e.program.size_of(ty);
+            e.line(&format!("u8 {name}[{size}];"));
+            name
+        };
+        passed.push(format!("&{name}"));
+    }
+    let call = format!("nf_{}({})", op.word(), passed.join(", "));
+    match e.is_used(results[0]) {
+        true => e.define(inst, results[0], &call),
+        false => e.line(&format!("{call};")),
+    }
+    fixes.iter().for_each(|line| e.line(line));
 }
 
 /// The C variable that holds a value; a new one for an expression.

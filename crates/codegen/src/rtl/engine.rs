@@ -31,7 +31,7 @@ mod unit;
 
 use nicforge_ir::{
     Body, BufSource, Class, CmpOp, CommuteOp, Direction, Inst, InstId, Op, Program, Span, TableId,
-    Type, ValueId,
+    Type, ValueId, Words,
 };
 
 use self::row::Row;
@@ -203,6 +203,11 @@ impl<'a> Engine<'a, '_> {
             {
                 self.divide(inst);
             }
+            Op::Crypto { op, .. } => self.refuse(
+                inst.span,
+                &format!("hardware has no `nf_{}`", op.word()),
+                "take a NIC with cores, or put the call behind a queue to the host",
+            ),
             op if op.effects().is_pure() && !matches!(op, Op::Extern { .. }) => {
                 for wire in self.low.wires(id) {
                     self.states.wire(wire);

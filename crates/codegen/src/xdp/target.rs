@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use nicforge_ir::{
-    CommuteOp, Direction, EventId, HandlerId, InstId, Op, TableId, TableKind, Type, ValueId,
+    CommuteOp, Direction, EventId, HandlerId, InstId, Op, TableId, TableKind, Type, ValueId, Words,
 };
 
 use super::pipeline::{self, Handed, Handover, Pipe};
@@ -267,6 +267,14 @@ impl Target for Xdp<'_> {
             Op::Generate { event, args } => return Self::generate(e, inst, event, &args, last),
             Op::NewPacket { value, len, port, .. } => Self::new_packet(e, value, len, port),
             Op::Log { format, args } => Self::log(e, &format, &args),
+            Op::Crypto { op, .. } => {
+                return Err(Unsupported {
+                    message: format!("the kernel's hook has no `nf_{}`", op.word()),
+                    help: "put the call behind a queue to the host: a handler with NF_ON(host)"
+                        .into(),
+                    span: data.span,
+                });
+            }
             Op::Extern { name, .. } => {
                 return Err(Unsupported {
                     message: format!(

@@ -105,7 +105,8 @@ impl Backend for Xdp {
     }
 
     fn refused(&self, target: &Target, loaded: &Loaded, runtime: &Runtime) -> Option<Refused> {
-        in_kernel(target).then(|| tried::in_kernel(loaded, runtime)).flatten()
+        let whole = in_kernel(target) && !pipelines::split(&loaded.program, target);
+        whole.then(|| tried::in_kernel(loaded, runtime)).flatten()
     }
 }
 

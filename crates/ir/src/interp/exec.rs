@@ -304,6 +304,17 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
                 self.state.counters.drops[*reason] += 1;
                 self.output(Output::Drop { reason: *reason });
             }
+            Op::Crypto { op, pkt, len, args } => {
+                let args: Vec<Vec<u8>> =
+                    args.iter().map(|arg| self.bytes(frame, *arg).to_vec()).collect();
+                let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+                let len = self.u32(frame, *len);
+                let gave = op.run(self.packet(frame, *pkt).prefix_mut(len), &args);
+                match results.get(1) {
+                    Some(_) => self.set_read(frame, results, gave.as_deref()),
+                    None => frame.set(results[0], Val::Int(gave.is_some() as u64)),
+                }
+            }
             op if matches!(op.class(), Class::Entry | Class::Bytes) => self.table_op(frame, id),
             Op::Generate { event, args } => {
                 let args = args.iter().map(|v| frame.get(*v).clone()).collect();

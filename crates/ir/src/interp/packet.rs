@@ -27,6 +27,13 @@ impl Packet {
         &rest[..rest.len().min(len as usize)]
     }
 
+    /// The same bytes, to be changed.
+    pub fn prefix_mut(&mut self, len: u32) -> &mut [u8] {
+        let rest = &mut self.data[self.cursor..];
+        let len = rest.len().min(len as usize);
+        &mut rest[..len]
+    }
+
     /// `len` bytes that start `off` bytes behind the cursor, if they are all there.
     pub fn load(&self, off: u32, len: usize) -> Option<&[u8]> {
         self.rest().get(off as usize..)?.get(..len)

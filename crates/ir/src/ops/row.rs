@@ -121,6 +121,8 @@ pub enum Work {
     Sum,
     /// A checksum of the packet.
     PacketSum,
+    /// A cipher or a digest over the packet.
+    Crypto,
     Clock,
     Draw,
     /// A field of the packet's description.

@@ -12,7 +12,7 @@ use super::row::{
     CLOCK, COMMUTES, CONTROL, CURSOR, Class, FieldRow, LOG, Must, NOTHING, ORDERED, OVERWRITES,
     RANDOM, READS_ENTRY, READS_PACKET, ROUTES, Row, Ty, WRITES_ENTRY, WRITES_PACKET, Work, ops,
 };
-use super::words::{BinOp, CmpOp, CommuteOp, UnOp};
+use super::words::{BinOp, CmpOp, CommuteOp, CryptoOp, UnOp};
 use crate::ids::{BlockId, ConstId, EventId, FuncId, ReasonId, TableId, ValueId};
 use crate::native::Passing;
 
@@ -165,6 +165,16 @@ ops! {
             sum: ValueId = Have("the sum", U32),
             len: ValueId = LENGTH,
         } "pkt_csum {pkt}, {sum}, {len}" as "sum", Types(&[U32]), READS_PACKET, PacketSum;
+
+        /// Encrypts, decrypts or digests the first `len` bytes of the unread rest (all of it if it
+        /// is shorter), in place: `ok: u1`, and what it gives besides. Where it is 0 nothing was
+        /// changed, and the rest is zero. Digests change no packet.
+        Crypto {
+            pkt: ValueId = Packet,
+            op: CryptoOp,
+            len: ValueId = LENGTH,
+            args: Vec<ValueId> = Data("an argument"),
+        } "crypto {pkt}, {op}, {len}{ (args)}" as "ok", Own, READS_PACKET | WRITES_PACKET | OVERWRITES, Crypto;
 
         /// Gives the packet up, counted under a reason.
         Drop {

@@ -87,6 +87,7 @@ fn page(written: &str) -> String {
     words::<CmpOp>(&mut text, "Comparisons");
     words::<UnOp>(&mut text, "One operand");
     words::<CommuteOp>(&mut text, "Of `commute`");
+    words::<CryptoOp>(&mut text, "Of `crypto`");
     text
 }
 

@@ -115,6 +115,32 @@ words! {
     }
 }
 
+words! {
+    /// A function of cryptography over bytes of a packet. Arguments stand in the order of its text.
+    CryptoOp: "a function of cryptography" {
+        /// Counter mode (NIST SP 800-38A, 6.5), either way: a key of 16, 24 or 32 bytes and
+        /// a first counter block of 16.
+        AesCtr "aes_ctr",
+        /// Cipher block chaining (NIST SP 800-38A, 6.2): a key and an IV of 16
+        /// bytes. It refuses bytes that are no whole blocks of 16.
+        AesCbcEncrypt "aes_cbc_encrypt",
+        /// The way back of `aes_cbc_encrypt`.
+        AesCbcDecrypt "aes_cbc_decrypt",
+        /// Galois/counter mode (NIST SP 800-38D): a key, a nonce of 12 bytes and data
+        /// that is authenticated only. It gives a tag of 16 bytes.
+        AesGcmSeal "aes_gcm_seal",
+        /// The way back of `aes_gcm_seal`, with the tag as a fourth argument. It
+        /// refuses what the tag does not fit.
+        AesGcmOpen "aes_gcm_open",
+        /// A digest of 32 bytes (FIPS 180-4).
+        Sha256 "sha256",
+        /// A digest of 32 bytes with a key of any length (RFC 2104).
+        HmacSha256 "hmac_sha256",
+        /// CRC-32 as Ethernet and zlib have it (IEEE 802.3): 4 bytes, the low one first.
+        Crc32 "crc32",
+    }
+}
+
 impl UnOp {
     /// Whether it applied twice gives the operand back.
     pub fn undoes_itself(self) -> bool {

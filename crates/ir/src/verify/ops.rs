@@ -6,7 +6,7 @@ use super::body::{BodyCheck, names};
 use crate::build::mask;
 use crate::native::Passing;
 use crate::ops::row::{Gives, Must, Ty};
-use crate::ops::{Arg, BufSource, Class, Op, Proj};
+use crate::ops::{Arg, BufSource, Class, CryptoOp, Op, Proj, Words};
 use crate::program::{Direction, InstId, Table, TableId, TableKind, ValueId};
 use crate::types::Type;
 
@@ -323,6 +323,7 @@ impl BodyCheck<'_, '_, '_> {
                     event.direction == Direction::Out || program.handler_of(*id).is_some();
                 require(handled, || format!("no handler reacts to event `{}`", event.name))
             }
+            Op::Crypto { op, args, .. } => self.crypto_op(inst, *op, args),
             Op::Extern { name, passing, args, .. } => self.extern_op(inst, name, passing, args),
             Op::Call { func: id, args } => {
                 let func = &program.funcs[*id];
@@ -339,6 +340,29 @@ impl BodyCheck<'_, '_, '_> {
             }
             _ => Ok(()),
         }
+    }
+
+    fn crypto_op(&self, inst: InstId, op: CryptoOp, args: &[ValueId]) -> Check {
+        let takes = op.takes();
+        require(args.len() == takes.len(), || {
+            format!("`{}` takes {} arguments, not {}", op.word(), takes.len(), args.len())
+        })?;
+        for (arg, takes) in args.iter().zip(takes) {
+            let size = self.c.program.size_of(self.ty(*arg));
+            require(takes.fits(size), || {
+                let (word, sizes) = (op.word(), takes.sizes());
+                format!("{} of `{word}` has {sizes} bytes, not {size}", takes.name)
+            })?;
+        }
+        let results = &self.body.insts[inst].results;
+        let count = 1 + usize::from(op.gives().is_some());
+        require(results.len() == count, || format!("`{}` gives {count} values", op.word()))?;
+        require(self.ty(results[0]) == Type::BOOL, || "the first result must be u1".to_string())?;
+        let Some((value, gives)) = results.get(1).zip(op.gives()) else { return Ok(()) };
+        let ty = self.ty(*value);
+        require(ty != Type::Packet && self.c.program.size_of(ty) == gives, || {
+            format!("`{}` gives {gives} bytes, not a {}", op.word(), self.name(ty))
+        })
     }
 
     fn extern_op(&self, inst: InstId, name: &str, passing: &[Passing], args: &[ValueId]) -> Check {

@@ -23,7 +23,7 @@ pub fn cycles(_: &Program, body: &Body, inst: InstId) -> f64 {
         }
         (Work::Append | Work::Bytes, _) | (Work::Leave, Class::Bytes) => 40.0,
         (Work::Read | Work::Write, _) => 4.0,
-        (Work::Hash | Work::Sum | Work::PacketSum, _) => 12.0,
+        (Work::Hash | Work::Sum | Work::PacketSum | Work::Crypto, _) => 12.0,
         (Work::Leave, _) => 10.0,
         _ => 1.0,
     }

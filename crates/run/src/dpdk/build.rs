@@ -30,20 +30,32 @@ const DPDK_RUNTIME: [(&str, &str); 10] = [
 
 /// Flags that pkg-config knows for DPDK.
 pub(crate) fn ask(what: &str) -> Result<Vec<String>, DpdkError> {
+    known(what, "libdpdk").map_err(|reason| DpdkError::NoDpdk { reason })
+}
+
+/// The libraries that a program's ciphers are taken from, if it has some and OpenSSL is there: the
+/// runtime has them too, only slower.
+fn ciphers(source: &str) -> Option<Vec<String>> {
+    let asks = source.contains("#include \"nf_crypto.h\"");
+    asks.then(|| known("--libs", "libcrypto").ok()).flatten()
+}
+
+/// Flags that pkg-config knows for a library, or what it says instead.
+fn known(what: &str, library: &str) -> Result<Vec<String>, String> {
     static KNOWN: Mutex<Vec<(String, Vec<String>)>> = Mutex::new(Vec::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, flags)) = known.iter().find(|(asked, _)| asked == what) {
+    let asked = format!("{what} {library}");
+    if let Some((_, flags)) = known.iter().find(|(other, _)| *other == asked) {
         return Ok(flags.clone());
     }
-    let ran = Command::new("pkg-config").args([what, "libdpdk"]).output();
-    let ran = ran.map_err(|error| DpdkError::NoDpdk { reason: format!("pkg-config: {error}") })?;
+    let ran = Command::new("pkg-config").args([what, library]).output();
+    let ran = ran.map_err(|error| format!("pkg-config: {error}"))?;
     if !ran.status.success() {
-        let reason = String::from_utf8_lossy(&ran.stderr).lines().next().unwrap_or("").to_string();
-        return Err(DpdkError::NoDpdk { reason });
+        return Err(String::from_utf8_lossy(&ran.stderr).lines().next().unwrap_or("").to_string());
     }
     let flags: Vec<String> =
         String::from_utf8_lossy(&ran.stdout).split_whitespace().map(String::from).collect();
-    known.push((what.to_string(), flags.clone()));
+    known.push((asked, flags.clone()));
     Ok(flags)
 }
 
@@ -73,6 +85,7 @@ pub fn build(source: &str, verify: bool, machine: &Machine) -> Result<Folder, Dp
                 );
                 linking.push("-Wl,-rpath,$ORIGIN".to_string());
             }
+            linking.extend(ciphers(source).unwrap_or_default());
             units::link(dir.path(), &[linking, libraries].concat())
         }
         Machine::Arm64 { cpu } => {
@@ -109,6 +122,9 @@ fn unit(source: &str, verify: bool) -> Result<Unit, DpdkError> {
     flags.push("-fno-color-diagnostics".to_string());
     // DPDK's headers are not ours to warn about.
     flags.extend(ask("--cflags")?.into_iter().map(|flag| flag.replacen("-I", "-isystem", 1)));
+    if ciphers(source).is_some() {
+        flags.push("-DNF_OPENSSL".to_string());
+    }
     let main = "app.c".to_string();
     Ok(Unit { flags, main: main.clone(), files: vec![(main, source.to_string())] })
 }

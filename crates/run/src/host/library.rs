@@ -17,9 +17,10 @@ use crate::temp::Folder;
 use crate::units::{self, Around, Unit};
 
 /// What generated C includes and links.
-pub const RUNTIME: [(&str, &str); 7] = [
+pub const RUNTIME: [(&str, &str); 8] = [
     ("nf_abi.h", include_str!("../../../../runtime/common/nf_abi.h")),
     ("nf_math.h", include_str!("../../../../runtime/common/nf_math.h")),
+    ("nf_crypto.h", include_str!("../../../../runtime/common/nf_crypto.h")),
     ("nf_rt.h", include_str!("../../../../runtime/host/nf_rt.h")),
     ("nf_tables.h", include_str!("../../../../runtime/host/nf_tables.h")),
     ("nf_lpm.h", include_str!("../../../../runtime/host/nf_lpm.h")),

@@ -90,6 +90,7 @@ impl Walk<'_, '_, '_> {
                 self.draw(inst.results[0]);
                 Ok(())
             }
+            Op::Crypto { .. } => self.no("hardware has no ciphers or digests"),
             Op::NewPacket { .. } => self.no("hardware makes no packets from nothing"),
             Op::Log { format, args } => {
                 self.log(format, args, way);
