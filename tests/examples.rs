@@ -17,8 +17,9 @@ use nicforge_run::compile::Mode;
 use nicforge_run::control;
 use nicforge_run::xdp::compile_bpf;
 use nicforge_run::xdp::{LoadOptions, Loaded};
+use nicforge_target::support::needs_host;
 use nicforge_tests::example::{Example, for_each};
-use nicforge_tests::{kernel_is_missing, root};
+use nicforge_tests::{kernel_is_missing, nic, root};
 use serde_json::{Map, Value, json};
 
 /// Fewest packets an example's captures have.
@@ -212,8 +213,12 @@ fn the_kernel_does_the_same() {
         println!("skipped: {why}");
         return;
     }
+    let target = nicforge_target::find("xdp").expect("it is built in");
     for_each(|example| {
         let name = &example.name;
+        if !needs_host(&example.program, &target).is_empty() {
+            return kernel_and_process_do_the_same(example);
+        }
         let compiled = PassManager::new()
             .run_default(example.program.clone())
             .unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -239,4 +244,17 @@ fn the_kernel_does_the_same() {
             assert_eq!(interp.dump(id), tables.dump(id), "{name}: table {}", table.name);
         }
     });
+}
+
+/// Where the kernel's hook lacks something, the process beside it has it; as a user sees it.
+fn kernel_and_process_do_the_same(example: &Example) {
+    let ran = Command::new(nic::tool())
+        .args(["verify", "--target", "xdp"])
+        .arg(&example.folder)
+        .output()
+        .expect("the tool runs");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    let (name, events) = (&example.name, example.events.len());
+    let all = format!("matches the reference: {events} of {events} events");
+    assert!(ran.status.success() && said.contains(&all), "{name}: {ran:?}");
 }

@@ -148,6 +148,9 @@ fn run_plans(name: &str, runs: Runs, events: usize) {
     let target = nicforge_target::find(name).unwrap_or_else(|e| panic!("{e}"));
     let [ran, replicated, in_context] = [(); 3].map(|()| AtomicUsize::new(0));
     for_each(|example| {
+        if !support::needs_host(&example.program, &target).is_empty() {
+            return println!("left out: what {} needs is on the host's side", example.name);
+        }
         if !support::missing(&example.program, &target).is_empty() {
             return;
         }

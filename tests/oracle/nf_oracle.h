@@ -68,6 +68,7 @@ struct nf_oracle_calls {
     uint32_t (*hash)(uint32_t, struct nf_value);
     uint32_t (*csum_add)(uint32_t, struct nf_value);
     uint32_t (*csum_payload)(nf_pkt, uint32_t, uint32_t);
+    bool (*crypto)(const char *, nf_pkt, uint32_t, const struct nf_value *, uint32_t);
     uint64_t (*now)(void);
     uint32_t (*random)(void);
     void (*log)(const char *, const struct nf_logged *, uint32_t);
@@ -306,6 +307,29 @@ struct nf_oracle_program {
 #define nf_hash(seed, value) NF_VALUE(hash, value, (seed))
 #define nf_csum_add(sum, value) NF_VALUE(csum_add, value, (sum))
 #define nf_csum_payload(pkt, sum, n) nf_oracle->csum_payload((pkt), (sum), (n))
+#define NF_CRYPTO(word, pkt, n, ...)                                                               \
+    ({                                                                                             \
+        const struct nf_value nf_args_[] = {__VA_ARGS__};                                          \
+        nf_oracle->crypto(word, (pkt), (n), nf_args_, sizeof(nf_args_) / sizeof(*nf_args_));       \
+    })
+#define nf_aes_ctr(pkt, n, key, iv) NF_CRYPTO("aes_ctr", pkt, n, NF_AT(key), NF_AT(iv))
+#define nf_aes_cbc_encrypt(pkt, n, key, iv)                                                        \
+    NF_CRYPTO("aes_cbc_encrypt", pkt, n, NF_AT(key), NF_AT(iv))
+#define nf_aes_cbc_decrypt(pkt, n, key, iv)                                                        \
+    NF_CRYPTO("aes_cbc_decrypt", pkt, n, NF_AT(key), NF_AT(iv))
+#define nf_aes_gcm_seal(pkt, n, key, nonce, beside, tag)                                           \
+    NF_CRYPTO("aes_gcm_seal", pkt, n, NF_AT(key), NF_AT(nonce), NF_AT(beside), NF_AT(tag))
+#define nf_aes_gcm_open(pkt, n, key, nonce, beside, tag)                                           \
+    NF_CRYPTO("aes_gcm_open", pkt, n, NF_AT(key), NF_AT(nonce), NF_AT(beside), NF_AT(tag))
+#define nf_sha256(pkt, n, digest) ((void)NF_CRYPTO("sha256", pkt, n, NF_AT(digest)))
+#define nf_hmac_sha256(pkt, n, key, digest)                                                        \
+    ((void)NF_CRYPTO("hmac_sha256", pkt, n, NF_AT(key), NF_AT(digest)))
+#define nf_crc32(pkt, n)                                                                           \
+    ({                                                                                             \
+        uint32_t nf_sum_;                                                                          \
+        (void)NF_CRYPTO("crc32", pkt, n, NF_AT(&nf_sum_));                                         \
+        nf_sum_;                                                                                   \
+    })
 #define nf_now() nf_oracle->now()
 #define nf_random() nf_oracle->random()
 #define nf_fib_lookup(query, answer) (*(answer) = (struct nf_fib_answer){}, false)

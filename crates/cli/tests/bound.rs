@@ -493,8 +493,9 @@ fn examples_are_bounded() {
     for entry in std::fs::read_dir(examples).unwrap() {
         let folder = entry.unwrap().path();
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        // `sign` is for a target of its own.
-        if !folder.join(format!("{name}.c")).is_file() || name == "sign" {
+        // `sign` is for a target of its own, and the ciphers of `aes_tunnel` are in the process.
+        let elsewhere = ["aes_tunnel", "sign"].contains(&name.as_str());
+        if !folder.join(format!("{name}.c")).is_file() || elsewhere {
             continue;
         }
         let folder = folder.to_string_lossy().into_owned();

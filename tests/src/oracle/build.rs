@@ -61,6 +61,36 @@ pub fn build(sources: &[Source]) -> Result<Vec<Oracle>, String> {
     Ok(loaded.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
+/// The judge of ciphers and digests: `nf_judge` of tests/oracle/crypto.c.
+pub type Judge =
+    unsafe extern "C" fn(*const std::ffi::c_char, *mut u8, u32, *const *mut u8, *const u32) -> bool;
+
+/// OpenSSL and zlib behind one function, compiled at the first call.
+pub fn judge() -> Judge {
+    static JUDGE: std::sync::OnceLock<Judge> = std::sync::OnceLock::new();
+    *JUDGE.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let object = folder.path().join("crypto.so");
+        let ran = Command::new(nicforge_clang::name())
+            .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-fPIC", "-shared"])
+            .arg(root().join("tests/oracle/crypto.c"))
+            .arg("-o")
+            .arg(&object)
+            .args(["-lcrypto", "-lz"])
+            .output()
+            .expect("clang runs");
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "OpenSSL or zlib is missing: scripts/bootstrap.sh\n{said}");
+        // SAFETY: the object has the function, of this type; it stays loaded.
+        unsafe {
+            let library = Library::open(Some(&object), RTLD_NOW | RTLD_LOCAL).expect("it loads");
+            let judge: Judge = *library.get(b"nf_judge").expect("it has the judge");
+            std::mem::forget(library);
+            judge
+        }
+    })
+}
+
 /// Compiles programs together to one shared object. Not optimised: that would take twice as long,
 /// and only what C means is asked for.
 fn compile(sources: &[Source], object: &Path) -> Result<(), String> {

@@ -60,6 +60,7 @@ pub struct Calls {
     hash: extern "C" fn(u32, Value) -> u32,
     csum_add: extern "C" fn(u32, Value) -> u32,
     csum_payload: extern "C" fn(Pkt, u32, u32) -> u32,
+    crypto: extern "C" fn(*const c_char, Pkt, u32, *const Value, u32) -> bool,
     now: extern "C" fn() -> u64,
     random: extern "C" fn() -> u32,
     log: extern "C" fn(*const c_char, *const Logged, u32),
@@ -98,6 +99,7 @@ pub static CALLS: Calls = Calls {
     hash,
     csum_add,
     csum_payload,
+    crypto,
     now,
     random,
     log,
@@ -355,6 +357,35 @@ extern "C" fn csum_add(sum: u32, value: Value) -> u32 {
 
 extern "C" fn csum_payload(pkt: Pkt, sum: u32, len: u32) -> u32 {
     sum_of(sum, &packet(pkt).first(len))
+}
+
+/// What [`build::judge`] does to the packet, with arguments of which padding is zero.
+extern "C" fn crypto(
+    word: *const c_char,
+    pkt: Pkt,
+    len: u32,
+    values: *const Value,
+    count: u32,
+) -> bool {
+    // SAFETY: the shim passes an array of this length.
+    let values = unsafe { std::slice::from_raw_parts(values, count as usize) };
+    let mut args: Vec<Vec<u8>> = values.iter().map(|value| current().read(value)).collect();
+    let sizes: Vec<u32> = values.iter().map(|value| value.size).collect();
+    let places: Vec<*mut u8> = args.iter_mut().map(|arg| arg.as_mut_ptr()).collect();
+    let rest = packet(pkt).rest();
+    let n = rest.len().min(len as usize);
+    // SAFETY: a literal, so many bytes, and as many arguments as the function of this word takes.
+    let ok = unsafe {
+        super::build::judge()(word, rest.as_mut_ptr(), n as u32, places.as_ptr(), sizes.as_ptr())
+    };
+    // SAFETY: another literal.
+    let word = unsafe { CStr::from_ptr(word) };
+    let gives = !matches!(word.to_bytes(), b"aes_gcm_open" | b"aes_ctr")
+        && !word.to_bytes().starts_with(b"aes_cbc");
+    if let (true, Some((arg, value))) = (gives, args.last().zip(values.last())) {
+        current().write(value, Some(arg));
+    }
+    ok
 }
 
 extern "C" fn now() -> u64 {

@@ -124,6 +124,8 @@ struct Gen {
     copies: bool,
     /// Whether it sends packets made from nothing.
     news: bool,
+    /// Whether it encrypts and digests.
+    ciphers: bool,
     options: Options,
 }
 
@@ -156,6 +158,7 @@ pub fn generate(seed: u64) -> Generated {
         far,
         copies: Rng::new(seed ^ 0xc09e).percent(15),
         news: Rng::new(seed ^ 0x9e77).percent(15),
+        ciphers: Rng::new(seed ^ 0xae50).percent(8),
         options,
     };
     g.program();

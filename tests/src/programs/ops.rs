@@ -69,6 +69,9 @@ impl Gen {
             };
             return self.line(&sent);
         }
+        if self.ciphers && self.r.percent(25) {
+            return self.cipher(&off);
+        }
         let Some(target) = self.target(None) else { return };
         match self.r.below(12) {
             0..4 => self.truth(&format!("nf_extract(pkt, {target})")),
@@ -87,6 +90,55 @@ impl Gen {
                 self.scope.push(Var { text, dot: ".", ty: Ty::Int("uint32_t"), writable: true });
             }
         }
+    }
+
+    /// An array of bytes, of which the first is computed.
+    fn octets(&mut self, size: usize) -> String {
+        let text = format!("v{}", self.made);
+        self.made += 1;
+        let (first, second) = (self.expr(1), self.r.below(256));
+        self.line(&format!("uint8_t {text}[{size}] = {{(uint8_t)({first}), {second}}};"));
+        text
+    }
+
+    /// A cipher or a digest over the first bytes of the rest; what it gives is looked at.
+    fn cipher(&mut self, len: &str) {
+        let key = 16 + 8 * self.r.below(3);
+        let long = self.r.below(100) + 2;
+        let gives = match self.r.below(8) {
+            0 => {
+                let (key, iv) = (self.octets(key), self.octets(16));
+                return self.truth(&format!("nf_aes_ctr(pkt, {len}, &{key}, &{iv})"));
+            }
+            way @ (1 | 2) => {
+                let (key, iv) = (self.octets(key), self.octets(16));
+                let way = if way == 1 { "encrypt" } else { "decrypt" };
+                let len = if self.r.percent(80) { format!("({len}) & 240") } else { len.into() };
+                return self.truth(&format!("nf_aes_cbc_{way}(pkt, {len}, &{key}, &{iv})"));
+            }
+            way @ (3 | 4) => {
+                let (key, nonce) = (self.octets(key), self.octets(12));
+                let (beside, tag) = (self.octets(long), self.octets(16));
+                let args = format!("(pkt, {len}, &{key}, &{nonce}, &{beside}, &{tag})");
+                self.truth(&format!("nf_aes_gcm_seal{args}"));
+                if way == 4 {
+                    return self.truth(&format!("nf_aes_gcm_open{args}"));
+                }
+                tag
+            }
+            5 => {
+                let digest = self.octets(32);
+                self.line(&format!("nf_sha256(pkt, {len}, &{digest});"));
+                digest
+            }
+            6 => {
+                let (key, digest) = (self.octets(long), self.octets(32));
+                self.line(&format!("nf_hmac_sha256(pkt, {len}, &{key}, &{digest});"));
+                digest
+            }
+            _ => return self.read_into("uint32_t", &format!("nf_crc32(pkt, {len})")),
+        };
+        self.read_into("uint16_t", &format!("(uint16_t)({gives}[2] << 8 | {gives}[15])"));
     }
 
     fn key(&mut self, table: &Table) -> String {
