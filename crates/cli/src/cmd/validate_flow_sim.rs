@@ -13,7 +13,8 @@ use std::cell::RefCell;
 
 use nicforge_driver::{Failure, stop, targets};
 use nicforge_ir::{
-    Entry, Input, InputEvent, Interp, Program, TableBackend as _, TableId, Verified,
+    CryptoOp, Entry, Input, InputEvent, Interp, Program, TableBackend as _, TableId, Verified,
+    Words as _,
 };
 use nicforge_plan::Objective;
 use nicforge_planner::assemble;
@@ -45,6 +46,9 @@ const LIVE: [(u32, &str, f64); 7] = [
 const SIZES: [u32; 4] = [32, 64, 128, 256];
 const SPEED: &str = "speed-up, modelled";
 const HOST: &str = "host's time saved, factor, modelled";
+/// Cycles of a call and of a byte of AES-CBC without instructions for it: the runtime's own C on the
+/// same computer as the prices of `targets/liquidio.toml`.
+const BY_TABLES: [f64; 2] = [100.0, 19.0];
 /// Cores of the host, where it is not to be what limits, and where a core is what is measured.
 const MANY: u32 = 8;
 /// Frames offered; the first fifth fills the queues.
@@ -66,6 +70,7 @@ pub fn rows(place: &Place, load: &Load) -> Result<Vec<Row>, Failure> {
     bench.fields()?;
     bench.store(load)?;
     bench.analytics()?;
+    bench.cipher()?;
     Ok(bench.rows)
 }
 
@@ -201,6 +206,33 @@ impl Bench<'_> {
         let program = self.place.program("examples/flow/analytics/analytics.py", &["emit"])?;
         let rates = self.simulated(&program, 1, &tuples, &[])?.map(|report| told(&report));
         self.batched("tuples of the other node", (3.7, 3.7), rates);
+        Ok(())
+    }
+
+    /// Encryption by the NIC's engines against one core of the host, with its instructions for AES
+    /// and by the runtime's tables.
+    fn cipher(&mut self) -> Result<(), Failure> {
+        let payloads = frames(|n| vec![n as u8; 1024], 2);
+        let [on_nic, on_host] =
+            ["nic", "host"].map(|side| self.place.program("cipher.py", &[side]));
+        let rate = |bench: &Bench, program: &Verified<Program>| {
+            let [report, _] = bench.simulated(program, 1, &payloads, &[])?;
+            Ok::<_, Failure>(report.delivered.pps)
+        };
+        let (on_nic, on_host) = (rate(self, &on_nic?)?, on_host?);
+        let by_instructions = rate(self, &on_host)?;
+        let encrypts = CryptoOp::ALL.iter().position(|(op, ..)| *op == CryptoOp::AesCbcEncrypt);
+        let costs = self.target.costs.get_mut("host").zip(encrypts);
+        costs.into_iter().for_each(|(costs, at)| costs.crypto[at] = BY_TABLES);
+        let by_tables = rate(self, &on_host)?;
+        for (how, published, host) in [("with", 2.5, by_instructions), ("without", 17.5, by_tables)]
+        {
+            let case = format!(
+                "AES of 976 B by the NIC's engines, against one core of the host {how} AES \
+                 instructions"
+            );
+            self.row(&case, SPEED, (published, published), on_nic / host);
+        }
         Ok(())
     }
 
