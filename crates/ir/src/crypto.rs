@@ -1,6 +1,6 @@
 //! Ciphers and digests over bytes of a packet: what they take and give, and what they do.
 //!
-//! What they do is RustCrypto's, so that the interpreter is no second opinion of our own.
+//! RustCrypto does it, so that the interpreter is no second opinion of our own.
 
 use aes::{Aes128, Aes192, Aes256};
 use aes_gcm::aead::consts::U12;
@@ -18,19 +18,19 @@ const BLOCK: usize = 16;
 /// An argument of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Takes {
-    /// What messages call it.
+    /// Name in messages.
     pub name: &'static str,
     /// Bytes it may have; empty if it may have any number.
     bytes: &'static [u32],
 }
 
 impl Takes {
-    /// Whether an argument of `size` bytes is one.
+    /// Tells whether an argument may have `size` bytes.
     pub fn fits(&self, size: u32) -> bool {
         self.bytes.is_empty() || self.bytes.contains(&size)
     }
 
-    /// The numbers of bytes it may have, as text.
+    /// Numbers of bytes it may have, as text.
     pub fn sizes(&self) -> String {
         let texts: Vec<String> = self.bytes.iter().map(u32::to_string).collect();
         match texts.split_last() {
@@ -48,8 +48,8 @@ const BESIDE: Takes = Takes { name: "the authenticated data", bytes: &[] };
 const TAG: Takes = Takes { name: "the tag", bytes: &[16] };
 const SECRET: Takes = Takes { name: "the key", bytes: &[] };
 
-/// What a cipher with keys of one length gives; for one type at a time, since the modes' traits
-/// are stated in terms of it.
+/// Runs a cipher with keys of one length; for one type at a time, since the modes' traits are
+/// stated in terms of it.
 macro_rules! with {
     ($aes:ty, $op:expr, $bytes:expr, $args:expr) => {{
         const SIZED: &str = "the verifier has seen sizes";
@@ -113,12 +113,12 @@ impl CryptoOp {
         }
     }
 
-    /// Whether it changes the packet's bytes; else it digests them.
+    /// True for ciphers, which change the packet's bytes; digests only read them.
     pub fn changes_packet(self) -> bool {
         !matches!(self, CryptoOp::Sha256 | CryptoOp::HmacSha256 | CryptoOp::Crc32)
     }
 
-    /// Does it to bytes: what it gives, or nothing and no change if it refuses them. Arguments have
+    /// Runs it on bytes: what it gives, or nothing and no change if it refuses them. Arguments have
     /// the sizes that [`CryptoOp::takes`] says.
     pub(crate) fn run(self, bytes: &mut [u8], args: &[&[u8]]) -> Option<Vec<u8>> {
         match self {

@@ -26,6 +26,7 @@ pub mod nfp;
 mod outputs;
 pub mod pcap;
 mod pin;
+mod pkgconfig;
 pub mod privilege;
 pub mod process;
 pub mod rate;

@@ -46,8 +46,8 @@ const LIVE: [(u32, &str, f64); 7] = [
 const SIZES: [u32; 4] = [32, 64, 128, 256];
 const SPEED: &str = "speed-up, modelled";
 const HOST: &str = "host's time saved, factor, modelled";
-/// Cycles of a call and of a byte of AES-CBC without instructions for it: the runtime's own C on the
-/// same computer as the prices of `targets/liquidio.toml`.
+/// Cycles of a call and of a byte of AES-CBC without instructions for it: the runtime's own C on
+/// the same computer as the host's prices in `targets/liquidio.toml`.
 const BY_TABLES: [f64; 2] = [100.0, 19.0];
 /// Cores of the host, where it is not to be what limits, and where a core is what is measured.
 const MANY: u32 = 8;

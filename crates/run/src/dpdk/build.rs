@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
 use super::{DpdkError, Machine};
 use crate::compile::warnings;
 use crate::host::{
     HostError, RUNTIME, fresh_dir, object_of_unit, refused, write_files, write_object,
 };
+use crate::pkgconfig;
 use crate::temp::{self, Folder};
 use crate::tools;
 use crate::units::{self, Around, Unit};
@@ -30,33 +30,7 @@ const DPDK_RUNTIME: [(&str, &str); 10] = [
 
 /// Flags that pkg-config knows for DPDK.
 pub(crate) fn ask(what: &str) -> Result<Vec<String>, DpdkError> {
-    known(what, "libdpdk").map_err(|reason| DpdkError::NoDpdk { reason })
-}
-
-/// The libraries that a program's ciphers are taken from, if it has some and OpenSSL is there: the
-/// runtime has them too, only slower.
-fn ciphers(source: &str) -> Option<Vec<String>> {
-    let asks = source.contains("#include \"nf_crypto.h\"");
-    asks.then(|| known("--libs", "libcrypto").ok()).flatten()
-}
-
-/// Flags that pkg-config knows for a library, or what it says instead.
-fn known(what: &str, library: &str) -> Result<Vec<String>, String> {
-    static KNOWN: Mutex<Vec<(String, Vec<String>)>> = Mutex::new(Vec::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let asked = format!("{what} {library}");
-    if let Some((_, flags)) = known.iter().find(|(other, _)| *other == asked) {
-        return Ok(flags.clone());
-    }
-    let ran = Command::new("pkg-config").args([what, library]).output();
-    let ran = ran.map_err(|error| format!("pkg-config: {error}"))?;
-    if !ran.status.success() {
-        return Err(String::from_utf8_lossy(&ran.stderr).lines().next().unwrap_or("").to_string());
-    }
-    let flags: Vec<String> =
-        String::from_utf8_lossy(&ran.stdout).split_whitespace().map(String::from).collect();
-    known.push((asked, flags.clone()));
-    Ok(flags)
+    pkgconfig::ask(what, "libdpdk").map_err(|reason| DpdkError::NoDpdk { reason })
 }
 
 /// Builds the application `app` in a directory of its own; `verify` is the build that writes every
@@ -85,7 +59,7 @@ pub fn build(source: &str, verify: bool, machine: &Machine) -> Result<Folder, Dp
                 );
                 linking.push("-Wl,-rpath,$ORIGIN".to_string());
             }
-            linking.extend(ciphers(source).unwrap_or_default());
+            linking.extend(pkgconfig::ciphers(source).unwrap_or_default());
             units::link(dir.path(), &[linking, libraries].concat())
         }
         Machine::Arm64 { cpu } => {
@@ -122,9 +96,7 @@ fn unit(source: &str, verify: bool) -> Result<Unit, DpdkError> {
     flags.push("-fno-color-diagnostics".to_string());
     // DPDK's headers are not ours to warn about.
     flags.extend(ask("--cflags")?.into_iter().map(|flag| flag.replacen("-I", "-isystem", 1)));
-    if ciphers(source).is_some() {
-        flags.push("-DNF_OPENSSL".to_string());
-    }
+    flags.extend(pkgconfig::ciphers_flag(source));
     let main = "app.c".to_string();
     Ok(Unit { flags, main: main.clone(), files: vec![(main, source.to_string())] })
 }

@@ -13,6 +13,7 @@ use super::files::{fresh_dir, refused, write_files};
 use super::runtime::{object_of, write_object};
 use super::{HostOptions, Watch};
 use crate::compile::{Effort, warnings_with};
+use crate::pkgconfig;
 use crate::temp::Folder;
 use crate::units::{self, Around, Unit};
 
@@ -73,6 +74,8 @@ fn clang(unit: &Unit, object: &Path) -> Result<(), HostError> {
     write_object(dir.path(), "nf_tables.c", &unit.flags, &RUNTIME)?;
     let dir = object_of_unit(dir, unit, &RUNTIME)?;
     let linking = ["-shared", "program.o", "nf_tables.o", "-o", "program.so"].map(String::from);
+    let ciphers = unit.files.iter().find_map(|(_, source)| pkgconfig::ciphers(source));
+    let linking = [&linking[..], &ciphers.unwrap_or_default()].concat();
     let ran = units::link(dir.path(), &linking).map_err(HostError::no_compiler)?;
     if !ran.status.success() {
         return Err(refused(dir, nicforge_clang::name(), &ran.stderr));
@@ -84,7 +87,9 @@ fn clang(unit: &Unit, object: &Path) -> Result<(), HostError> {
 /// A program with how it is compiled.
 fn unit(source: &str, options: &HostOptions) -> Unit {
     let main = "program.c".to_string();
-    Unit { flags: flags(options), main: main.clone(), files: vec![(main, source.to_string())] }
+    let mut flags = flags(options);
+    flags.extend(pkgconfig::ciphers_flag(source));
+    Unit { flags, main: main.clone(), files: vec![(main, source.to_string())] }
 }
 
 /// Compiles several programs ahead of [`compile`].
