@@ -1,8 +1,10 @@
 //! Objects and the kernel: opening, loading, what a refusal means, what the kernel knows.
 
 use std::cell::RefCell;
+use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
 
 use libbpf_rs::{
     AsRawLibbpf, Object, ObjectBuilder, OpenObject, PrintLevel, libbpf_sys, set_print,
@@ -31,19 +33,78 @@ pub(crate) fn open(bytes: &[u8]) -> Result<OpenObject, XdpError> {
     })
 }
 
+/// What became of loading.
+enum Verdict {
+    /// With libbpf's status and messages.
+    Answered(c_int, String),
+    /// The kernel faulted and ended the thread that asked.
+    Faulted,
+}
+
+/// `bpf_object__load` in a thread of its own. A fault of the kernel ends the thread that is in it,
+/// without a word to the others, which would wait for ever (Linux 6.18.44: `maybe_fork_scalars`,
+/// where a program has too many jumps). What libbpf holds of the object is lost then.
+fn bpf_object_load(object: NonNull<libbpf_sys::bpf_object>) -> Verdict {
+    let answer = apart(|| {
+        MESSAGES.with_borrow_mut(String::clear);
+        // SAFETY: the object is open, and nobody else uses it while we wait.
+        let status = unsafe { libbpf_sys::bpf_object__load(object.as_ptr()) };
+        (status, MESSAGES.with_borrow(|all| all.clone()))
+    });
+    answer.map_or(Verdict::Faulted, |(status, messages)| Verdict::Answered(status, messages))
+}
+
+/// Does `work` in a thread of its own and waits for it; nothing if the thread ended before. (A
+/// thread of the standard library does not tell.)
+fn apart<R>(work: impl FnOnce() -> R) -> Option<R> {
+    struct Call<W, R> {
+        work: Option<W>,
+        result: Option<R>,
+    }
+    extern "C" fn start<W: FnOnce() -> R, R>(call: *mut c_void) -> *mut c_void {
+        // SAFETY: the thread that made the call waits until this one has ended.
+        let call = unsafe { &mut *call.cast::<Call<W, R>>() };
+        call.result = call.work.take().map(|work| work());
+        std::ptr::null_mut()
+    }
+    fn call<W: FnOnce() -> R, R>(call: &mut Call<W, R>) {
+        let mut thread = 0;
+        // SAFETY: what `start` gets lives until the thread has ended, and is used by it alone.
+        unsafe {
+            let made = libc::pthread_create(
+                &raw mut thread,
+                std::ptr::null(),
+                start::<W, R>,
+                std::ptr::from_mut(call).cast(),
+            );
+            if made == 0 {
+                libc::pthread_join(thread, std::ptr::null_mut());
+            } else {
+                call.result = call.work.take().map(|work| work());
+            }
+        }
+    }
+    let mut one = Call { work: Some(work), result: None };
+    call(&mut one);
+    one.result
+}
+
 /// Loads an opened object and explains a refusal.
 pub(crate) fn load(open: OpenObject) -> Result<Object, XdpError> {
-    MESSAGES.with_borrow_mut(String::clear);
     let object = open.take_ptr();
-    // SAFETY: `take_ptr` gave us the only reference to an opened object.
-    let status = unsafe { libbpf_sys::bpf_object__load(object.as_ptr()) };
-    if status == 0 {
+    let (status, messages) = match bpf_object_load(object) {
         // SAFETY: the object is loaded now, and still ours alone.
-        return Ok(unsafe { Object::from_ptr(object) });
-    }
+        Verdict::Answered(0, _) => return Ok(unsafe { Object::from_ptr(object) }),
+        Verdict::Answered(status, messages) => (status, messages),
+        Verdict::Faulted => {
+            let why = "the verifier of this kernel faults (dmesg): the program is too complex";
+            // SAFETY: the name is the object's, which nobody frees any more.
+            let name = unsafe { CStr::from_ptr(libbpf_sys::bpf_object__name(object.as_ptr())) };
+            return Err(refused(&name.to_string_lossy(), why));
+        }
+    };
     // SAFETY: ours alone and used no more.
     unsafe { libbpf_sys::bpf_object__close(object.as_ptr()) };
-    let messages = MESSAGES.with_borrow(|all| all.clone());
     Err(explain(io::Error::from_raw_os_error(-status), &messages))
 }
 
@@ -60,15 +121,14 @@ pub(crate) fn takes(object: &[u8]) -> bool {
         };
     }
     let object = opened.take_ptr();
-    // SAFETY: `take_ptr` gave us the only reference to an opened object, which is used no more
-    // after it is closed.
-    let status = unsafe {
-        let status = libbpf_sys::bpf_object__load(object.as_ptr());
-        libbpf_sys::bpf_object__close(object.as_ptr());
-        status
-    };
-    status == 0
-        || !MESSAGES.with_borrow(|all| all.lines().any(|line| line.starts_with("processed ")))
+    match bpf_object_load(object) {
+        Verdict::Faulted => false,
+        Verdict::Answered(status, messages) => {
+            // SAFETY: `take_ptr` gave us the only reference to it.
+            unsafe { libbpf_sys::bpf_object__close(object.as_ptr()) };
+            status == 0 || !messages.lines().any(|line| line.starts_with("processed "))
+        }
+    }
 }
 
 /// What the kernel's verifier has against an object, if anything; its log is not kept. None where
@@ -84,14 +144,18 @@ pub fn refusal(object: &[u8]) -> Option<XdpError> {
     refused
 }
 
+/// A refusal of the verifier, with its log.
+fn refused(program: &str, log: &str) -> XdpError {
+    verifier::refused(program, log).unwrap_or_else(|source| XdpError::Kernel {
+        what: "keep the verifier's log".to_string(),
+        source,
+    })
+}
+
 /// What a failed load means, from the error number and libbpf's messages.
 fn explain(error: io::Error, messages: &str) -> XdpError {
     if let Some(log) = verifier::log_of(messages) {
-        let program = verifier::program_of(messages).unwrap_or("?");
-        return verifier::refused(program, log).unwrap_or_else(|source| XdpError::Kernel {
-            what: "keep the verifier's log".to_string(),
-            source,
-        });
+        return refused(verifier::program_of(messages).unwrap_or("?"), log);
     }
     if error.raw_os_error() == Some(libc::EPERM) {
         return XdpError::Privilege { what: "load BPF programs".to_string() };
@@ -125,4 +189,17 @@ pub(super) fn program_info(fd: BorrowedFd) -> Result<libbpf_sys::bpf_prog_info, 
         ));
     }
     Ok(info)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_is_ended_is_not_waited_for() {
+        assert_eq!(apart(|| 7), Some(7));
+        // SAFETY: ends this thread as a fault of the kernel does; it holds nothing.
+        let ended = apart(|| unsafe { libc::syscall(libc::SYS_exit, 0) });
+        assert_eq!(ended, None);
+    }
 }
