@@ -127,11 +127,17 @@ fn instance(r: &mut Random) -> Instance {
             },
         ));
     }
-    let edges: Vec<Edge> = (1..stages)
-        .map(|to| Edge {
-            from: to - 1,
+    // Stages in a row; in one instance of three the last also sends back, as a host does to the NIC.
+    let mut ends: Vec<(usize, usize)> = (1..stages).map(|to| (to - 1, to)).collect();
+    if stages > 1 && r.below(3) == 0 {
+        ends.push((stages - 1, r.below(stages as u64 - 1) as usize));
+    }
+    let edges: Vec<Edge> = ends
+        .into_iter()
+        .map(|(from, to)| Edge {
+            from,
             to,
-            weight: needs[to].weight,
+            weight: needs[to.max(from)].weight,
             bytes: r.below(40) as u32,
             zeros: 0,
             wire_bytes: 0.0,

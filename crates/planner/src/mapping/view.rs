@@ -292,22 +292,30 @@ impl View {
         // A rate that differs by less than rounding is reached.
         let wanted = if strict { rate * (1.0 + 1e-9) } else { rate * (1.0 - 1e-9) };
         let mut replicas = vec![1; self.stages.len()];
+        let mut taken = vec![0; self.stages.len()];
         let mut free: Vec<u32> = instance.groups.iter().map(|group| group.count).collect();
-        for s in 0..self.stages.len() {
-            let stage = &self.stages[s];
-            let first = {
+        // Replicas of a stage that sends back cost the stages before it, which were counted by
+        // then: again, until none needs more.
+        loop {
+            let before = taken.clone();
+            for s in 0..self.stages.len() {
+                let stage = &self.stages[s];
+                let most = stage.most.min(free[stage.group] + taken[s]);
                 // Below this many it cannot be; contention only makes it more.
                 let alone = stage.weight * self.cycles(s, &replicas) * wanted / stage.clock;
-                (alone.floor() as u32).clamp(1, stage.most.max(1))
-            };
-            let most = stage.most.min(free[stage.group]);
-            let first = first.max(stage.asked.min(most));
-            let found = (first..=most).find(|n| {
-                replicas[s] = *n;
-                self.stage_rate(s, &replicas) >= wanted
-            })?;
-            replicas[s] = found;
-            free[stage.group] -= found;
+                let first = (alone.floor() as u32).clamp(1, stage.most.max(1));
+                let first = first.max(stage.asked.min(most)).max(replicas[s]);
+                let found = (first..=most).find(|n| {
+                    replicas[s] = *n;
+                    self.stage_rate(s, &replicas) >= wanted
+                })?;
+                replicas[s] = found;
+                free[stage.group] -= found - taken[s];
+                taken[s] = found;
+            }
+            if taken == before {
+                break;
+            }
         }
         Some(replicas)
     }
