@@ -89,7 +89,7 @@ uint32_t served(uint32_t shard)
 
 @pytest.mark.parametrize(
     ("target", "side", "instances", "cores"),
-    [("dpdk", "host", 6, 6), ("dpdk", None, 4, 2), ("xdp", "host", 3, 3)],
+    [("dpdk", "host", 6, 6), ("dpdk", None, 8, 3), ("xdp", "host", 3, 3)],
 )
 def test_each_core_serves_the_instances_of_its_number(
     capture, needs_root, tmp_path, target, side, instances, cores
@@ -114,8 +114,9 @@ def test_each_core_serves_the_instances_of_its_number(
         process, thread, shard = line.split()
         if thread != process:  # the interpreter's
             found.setdefault(process, {}).setdefault(thread, set()).add(int(shard))
-    each = instances // cores
-    ranges = [set(range(core * each, (core + 1) * each)) for core in range(cores)]
+    ranges: list[set[int]] = [set() for _ in range(cores)]
+    for number in range(instances):
+        ranges[number * cores // instances].add(number)
     assert any(sorted(of.values(), key=min) == ranges for of in found.values()), found
 
 

@@ -177,7 +177,12 @@ pub fn instance(
     let of = |handler: HandlerId| handler.as_u32() as usize;
     let flows = config.traffic.flows.max(1);
     let largest = groups.iter().map(|group| group.count).max().unwrap_or(1);
-    let worth = if config.evenly { Vec::new() } else { skew::worth(flows, largest) };
+    let worth = |steer: &Steer| match steer.instances {
+        _ if steer.by.is_empty() => Vec::new(),
+        Some(instances) => skew::worth_of_ranges(instances, largest),
+        None if config.evenly => Vec::new(),
+        None => skew::worth(flows.min(steer::distinct(&steer.by)), largest),
+    };
     let stage_of =
         |handler: HandlerId| stages.iter().position(|handlers| handlers.contains(&handler));
     let needs: Vec<StageNeed> = stages
@@ -262,9 +267,9 @@ pub fn instance(
                 weight,
                 asked_replicas: instances.min().unwrap_or(1),
                 max_replicas: steer.most.min(pinned.copied().unwrap_or(u32::MAX)).min(by_flows),
-                // Locks keep tables whole but not arrival order.
-                worth: if steer.by.is_empty() { Vec::new() } else { worth.clone() },
+                worth: worth(steer),
                 flows: f64::from(flows),
+                // Locks keep tables whole but not arrival order.
                 lockable: unordered
                     && matches!(steer.ability, Ability::Single(_))
                     && pinned.is_none()

@@ -28,6 +28,13 @@ pub fn worth(flows: u32, most: u32) -> Vec<f64> {
         .collect()
 }
 
+/// What 1, 2, ... `most` replicas are worth where each has a range of `instances` that are alike:
+/// the one with most decides.
+pub fn worth_of_ranges(instances: u32, most: u32) -> Vec<f64> {
+    let one = |n: u32| f64::from(instances) / f64::from(instances.div_ceil(n));
+    (1..=most).map(one).collect()
+}
+
 /// Expected flows of the busiest of `n` replicas.
 fn busiest(flows: u32, n: u32) -> f64 {
     if n == 1 {
@@ -116,5 +123,6 @@ mod tests {
         }
         assert_eq!(worth(1, 3), [1.0, 1.0, 1.0]);
         assert_eq!(worth(u32::MAX, 3), [1.0, 2.0, 3.0]);
+        assert_eq!(worth_of_ranges(4, 5), [1.0, 2.0, 2.0, 4.0, 4.0]);
     }
 }

@@ -44,6 +44,26 @@ pub fn computable(origin: &Origin) -> bool {
     }
 }
 
+/// Values that the parts of `by` can have together, as far as a constant bounds each of them.
+pub fn distinct(by: &BTreeSet<Origin>) -> u32 {
+    let values = |part: &Origin| match part {
+        Origin::Const(_) => 1,
+        Origin::Op { name: "eq" | "ne", .. } => 2,
+        Origin::Op { name: "urem", of, .. } => match *of[1] {
+            Origin::Const(by) => u32::try_from(by).unwrap_or(u32::MAX),
+            _ => u32::MAX,
+        },
+        Origin::Op { name: "and", of, .. } => match (&*of[0], &*of[1]) {
+            (Origin::Const(mask), _) | (_, Origin::Const(mask)) => {
+                1u32.checked_shl(mask.count_ones()).unwrap_or(u32::MAX)
+            }
+            _ => u32::MAX,
+        },
+        _ => u32::MAX,
+    };
+    by.iter().fold(1, |product, part| product.saturating_mul(values(part)))
+}
+
 /// Bytes of the parameter.
 pub const BYTES: u32 = 4;
 

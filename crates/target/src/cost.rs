@@ -460,11 +460,9 @@ pub fn annotate(program: &mut Program) {
     }
 }
 
-/// Whether a region ends the handler and drops the packet or passes it to the operating system.
+/// Whether a region drops the packet or passes it to the operating system.
 fn gives_up(program: &Program, body: &Body, block: BlockId) -> bool {
-    let insts = &body.blocks[block].insts;
-    let ends = insts.last().is_some_and(|last| matches!(body.insts[*last].op, Op::Return(_)));
-    ends && insts.iter().any(|inst| match &body.insts[*inst].op {
+    body.blocks[block].insts.iter().any(|inst| match &body.insts[*inst].op {
         op if op.drops() => true,
         Op::Generate { event, .. } => program.events[*event].name == "stack_recv",
         _ => false,
@@ -545,4 +543,39 @@ pub fn memory_operations(memory: &Memory, access: &TableAccess) -> f64 {
     let Some(width) = memory.operation_bytes else { return 0.0 };
     let one = (f64::from(access.bytes) / f64::from(width)).ceil().max(1.0);
     (access.reads + access.writes) * one + access.buffer_bytes / f64::from(width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tests in a row, each of which drops the packet and goes on to a common end, as the passes
+    /// leave what was `if (a || b || c) { nf_drop(pkt); return; }`.
+    #[test]
+    fn what_follows_sides_that_drop_is_usual() {
+        let text = r#"program guarded ports 1
+event net_recv(pkt: packet) in
+event net_send(pkt: packet, port: u32) out
+reason "guarded"
+handler net_recv on net_recv(%pkt: packet) {
+  %ok: u1, %x: u32 = extract %pkt
+  %port: u32 = in_port %pkt
+  %more: u1 = eq %x, %port
+  if %ok {
+    if %more {
+      drop %pkt, "guarded"
+    } else {
+      generate net_send(%pkt, %port)
+    }
+  } else {
+    drop %pkt, "guarded"
+  }
+  return
+}
+"#;
+        let program = nicforge_ir::text::parse(text).expect("the test's program");
+        let (handler, _) = program.handlers.iter().next().expect("it has a handler");
+        let cost = handler_cost(&program, handler, &OpCosts::default(), Traffic::default());
+        assert!((cost.sends - (1.0 - UNUSUAL).powi(2)).abs() < 1e-9, "{}", cost.sends);
+    }
 }
