@@ -18,7 +18,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         return;
     }
     let place = Place::new();
-    let objects = ["counters", "tunnel", "calls", "loops", "loader", "apart"];
+    let objects = ["counters", "tunnel", "calls", "loops", "loader", "apart", "before"];
     objects.into_iter().for_each(|name| object(&place, name));
     for (program, tables) in [
         ("counters.o", 2),
@@ -27,6 +27,8 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("tunnel.o:xdp/out", 0),
         ("loops.o", 1),
         ("apart.o", 1),
+        ("before.o:xdp/longer", 0),
+        ("before.o:xdp/shorter", 0),
         ("loader.o:xdp/metadata", 0),
         ("loader.o:xdp/members", 1),
         ("loader.o:xdp/sample", 0),
@@ -361,13 +363,15 @@ fn objects_read_like_programs_written_by_hand() {
 #[test]
 fn what_has_no_meaning_is_refused_by_name() {
     let place = Place::new();
-    ["refused", "tunnel"].into_iter().for_each(|name| object(&place, name));
+    ["refused", "kfunc", "tunnel"].into_iter().for_each(|name| object(&place, name));
     place
         .run(&["check", "refused.o:traced"])
         .fails(1, &["`tp_btf/xdp_exception` is neither for XDP nor for tc"]);
     // The only one for XDP is meant.
     let refused = place.run(&["check", "refused.o"]);
     refused.fails(1, &["calls bpf_sk_lookup_udp, which has no meaning here", "refused.c:10"]);
+    let named = "calls bpf_xdp_metadata_rx_timestamp, which the object does not hold";
+    place.run(&["check", "kfunc.o"]).fails(1, &[named, "kfunc.c:12"]);
     place.run(&["check", "tunnel.o"]).fails(1, &["several programs", "encapsulate", "xdp/out"]);
     place.run(&["check", "tunnel.o:none"]).fails(1, &["no program or section `none`"]);
     place.file("broken.o", b"\x7fELF and nothing else");

@@ -18,6 +18,7 @@ pub fn differ(a: &State, b: &State, kinds: Option<u16>) -> bool {
         || a.skipped != b.skipped
         || !a.records.keys().eq(b.records.keys())
         || a.epoch != b.epoch
+        || a.starts != b.starts
         || a.tail_calls != b.tail_calls
         || a.frames.len() != b.frames.len()
         || a.frames.iter().zip(&b.frames).any(|(a, b)| a.back != b.back)

@@ -137,7 +137,7 @@ impl Lifter<'_> {
 
     /// Bytes of a packet pointer behind the packet's start.
     fn position(&mut self, state: &State, pointer: Abs) -> Result<Num, Halt> {
-        match pointer {
+        match state.renewed(pointer) {
             Abs::Packet { place, epoch } => {
                 alive(state, epoch)?;
                 let off = Num::known(place.off as u64);
@@ -359,7 +359,7 @@ fn operands(insn: Insn, state: &State) -> (Abs, Abs) {
     } else {
         Abs::known(insn.imm as i64 as u64)
     };
-    (first, second)
+    (state.renewed(first), state.renewed(second))
 }
 
 /// What a jump compares, and whether numbers have signs.

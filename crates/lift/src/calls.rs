@@ -261,7 +261,7 @@ impl Lifter<'_> {
         self.shift_front(state, bytes)?;
         state.front.bytes += bytes;
         state.at_least += bytes;
-        state.ends_moved();
+        state.ends_moved((!self.is_tc()).then_some(-bytes));
         Ok(())
     }
 
@@ -297,7 +297,7 @@ impl Lifter<'_> {
         }
         self.leave_end(state);
         state.metadata = bytes;
-        state.ends_moved();
+        state.ends_moved(Some(0));
         Ok(Num::known(0))
     }
 
@@ -455,7 +455,13 @@ impl Lifter<'_> {
             }
             First::Copy { .. } | First::Clear { .. } | First::Checksum(_) | First::Room { .. } => {}
         }
-        state.ends_moved();
+        // The kernel may copy the bytes of a socket buffer elsewhere.
+        let start = match first {
+            First::Behead(by) if !self.is_tc() => Some(by),
+            First::Resize(_) if !self.is_tc() => Some(0),
+            _ => None,
+        };
+        state.ends_moved(start);
         self.version += 1;
         Ok(())
     }

@@ -134,6 +134,8 @@ pub struct State {
     pub skipped: Option<i64>,
     /// How often the packet's ends moved.
     pub epoch: u32,
+    /// By how much its start moved each time, where the bytes stayed in their place.
+    pub starts: Vec<Option<i64>>,
     /// Tail calls so far.
     pub tail_calls: u32,
     /// What values of αIR are on this way, which one of a few numbers decided, and ranges of such.
@@ -225,6 +227,7 @@ impl State {
             metadata: 0,
             skipped: Some(0),
             epoch: 0,
+            starts: Vec::new(),
             tail_calls: 0,
             assumed: BTreeMap::new(),
             within: BTreeMap::new(),
@@ -232,9 +235,11 @@ impl State {
         }
     }
 
-    /// Notes that the packet's ends moved: what is known of its length is said apart.
-    pub fn ends_moved(&mut self) {
+    /// Notes that the packet's ends moved, its start by so many bytes if that is known: what is
+    /// known of its length is said apart.
+    pub fn ends_moved(&mut self, start: Option<i64>) {
         self.epoch += 1;
+        self.starts.push(start);
         self.too_many = i64::MAX;
         self.varying.clear();
     }
@@ -243,6 +248,17 @@ impl State {
     pub fn called(&self) -> State {
         let State { regs, frames, .. } = State::start();
         State { regs, frames, tail_calls: self.tail_calls + 1, ..self.clone() }
+    }
+
+    /// What a packet pointer from before the ends moved is now, for comparing: the address is the
+    /// same, its distance from the start another.
+    pub fn renewed(&self, abs: Abs) -> Abs {
+        let Abs::Packet { place, epoch } = abs else { return abs };
+        let moved: Option<i64> = self.starts[epoch as usize..].iter().copied().sum();
+        match moved {
+            Some(moved) => Abs::Packet { place: place.plus(-moved), epoch: self.epoch },
+            None => abs,
+        }
     }
 
     /// Every place that holds something.

@@ -111,7 +111,11 @@ impl Lifter<'_> {
                     Abs::Function(to) => at = enter(at, to, &mut state)?,
                     other => return refuse(format!("calls {}", other.kind())),
                 },
-                CALL => return refuse("calls a function of the kernel (kfunc)"),
+                CALL => {
+                    let name = self.object.externs.get(insn.imm as u32 as usize);
+                    let name = name.map_or("a function of the kernel", String::as_str);
+                    return refuse(format!("calls {name}, which the object does not hold (kfunc)"));
+                }
                 _ if jumps(insn) => at = target(self.insns, at).unwrap_or(usize::MAX),
                 code if matches!(code & 7, class::JMP | class::JMP32) => {
                     match self.branch(at, state, stops)? {
@@ -193,7 +197,11 @@ impl Lifter<'_> {
                     Abs::Value { lookup: global(index), place }
                 }
             }
-            _ => return refuse("loads an address that only the kernel knows (an extern symbol)"),
+            _ => {
+                let name =
+                    self.object.externs.get(index).map_or("an extern symbol", String::as_str);
+                return refuse(format!("loads an address that only the kernel knows ({name})"));
+            }
         })
     }
 

@@ -85,6 +85,8 @@ pub struct Object {
     /// One for each map.
     pub shapes: Vec<Shapes>,
     pub globals: Vec<Global>,
+    /// Functions and addresses that it names and does not hold: those of the kernel.
+    pub externs: Vec<String>,
 }
 
 /// A variable of global data.
@@ -183,6 +185,8 @@ enum Reference {
     Value(usize, i64),
     Call(SectionIndex, u64),
     Function(SectionIndex, u64),
+    /// Something that the object names and does not hold, by its number in `externs`.
+    Extern(usize),
     Unknown,
 }
 
@@ -215,6 +219,9 @@ pub fn parse(bytes: &[u8]) -> Result<Object, ObjectError> {
     let mut divided = Vec::new();
     find_maps(&elf, &shapes, &mut maps, &mut divided, &mut places);
     let data = find_data(&elf, btf.as_ref(), &mut maps, &mut divided);
+    let undefined = elf.symbols().filter(ObjectSymbol::is_undefined);
+    let externs: Vec<String> =
+        undefined.filter_map(|symbol| symbol.name().ok().map(str::to_string)).collect();
 
     let mut code: HashMap<SectionIndex, Code> = HashMap::new();
     for section in elf.sections() {
@@ -229,7 +236,7 @@ pub fn parse(bytes: &[u8]) -> Result<Object, ObjectError> {
         let mut references = HashMap::new();
         for (offset, relocation) in section.relocations() {
             let at = (offset / 8) as usize;
-            let reference = reference(&elf, &relocation, insns.get(at), &places, &data);
+            let reference = reference(&elf, &relocation, insns.get(at), &places, &data, &externs);
             references.insert(at, reference);
         }
         code.insert(
@@ -247,7 +254,7 @@ pub fn parse(bytes: &[u8]) -> Result<Object, ObjectError> {
         }
     }
     let programs = find_programs(&elf, &code)?;
-    Ok(Object { programs, maps, shapes: divided, globals: globals(&elf, &data) })
+    Ok(Object { programs, maps, shapes: divided, globals: globals(&elf, &data), externs })
 }
 
 /// Maps whose slots the object itself fills, with other maps or programs.
@@ -392,12 +399,16 @@ fn reference(
     insn: Option<&Insn>,
     places: &HashMap<(SectionIndex, u64), usize>,
     data: &HashMap<SectionIndex, usize>,
+    externs: &[String],
 ) -> Reference {
     let (RelocationTarget::Symbol(symbol), Some(insn)) = (relocation.target(), insn) else {
         return Reference::Unknown;
     };
     let Ok(symbol) = elf.symbol_by_index(symbol) else { return Reference::Unknown };
-    let Some(section) = symbol.section_index() else { return Reference::Unknown };
+    let Some(section) = symbol.section_index() else {
+        let named = symbol.name().ok().and_then(|name| externs.iter().position(|e| e == name));
+        return named.map_or(Reference::Unknown, Reference::Extern);
+    };
     let kind = match relocation.flags() {
         object::RelocationFlags::Elf { r_type } => r_type,
         _ => 0,
@@ -538,6 +549,10 @@ fn link(
                 Some(Reference::Value(map, _)) => {
                     insn.src = PSEUDO_VALUE;
                     insn.imm = *map as i32;
+                }
+                Some(Reference::Extern(name)) => {
+                    insn.src = if insn.code == 0x85 { KERNEL_CALL } else { PSEUDO_KERNEL };
+                    insn.imm = *name as i32;
                 }
                 Some(Reference::Unknown) if insn.code == 0x85 => insn.src = KERNEL_CALL,
                 Some(Reference::Unknown) if insn.code == ebpf::LDDW => insn.src = PSEUDO_KERNEL,
