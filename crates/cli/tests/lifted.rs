@@ -18,8 +18,16 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         return;
     }
     let place = Place::new();
-    let objects = ["counters", "tunnel", "calls", "loops", "loader", "apart", "before"];
+    let objects = ["counters", "tunnel", "calls", "loops", "loader", "apart", "before", "older"];
     objects.into_iter().for_each(|name| object(&place, name));
+    // The same without BTF.
+    let mut plain = std::fs::read(place.path().join("older.o")).unwrap();
+    for at in 0..plain.len() - 4 {
+        if plain[at..].starts_with(b".BTF") {
+            plain[at + 1] = b'X';
+        }
+    }
+    place.file("plain.o", plain);
     for (program, tables) in [
         ("counters.o", 2),
         ("calls.o", 3),
@@ -27,6 +35,8 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("tunnel.o:xdp/out", 0),
         ("loops.o", 1),
         ("apart.o", 1),
+        ("older.o", 2),
+        ("plain.o", 2),
         ("before.o:xdp/longer", 0),
         ("before.o:xdp/shorter", 0),
         ("loader.o:xdp/metadata", 0),
@@ -301,7 +311,8 @@ fn changed_objects_are_lifted_or_refused() {
     let place = Place::new();
     let mut random = nicforge_util::random::Random::new(7);
     let (mut lifted, mut refused) = (0, 0);
-    for (name, function) in [("counters", None), ("calls", None), ("chain", Some("third"))] {
+    let objects = [("counters", None), ("calls", None), ("older", None), ("chain", Some("third"))];
+    for (name, function) in objects {
         object(&place, name);
         let whole = std::fs::read(place.path().join(format!("{name}.o"))).expect("written");
         for _ in 0..100 {
@@ -313,6 +324,8 @@ fn changed_objects_are_lifted_or_refused() {
             if random.below(10) == 0 {
                 bytes.truncate(random.index(bytes.len()));
             }
+            // What libbpf gets of it, whether or not it takes that.
+            let _ = nicforge_isa::object::with_btf_maps(&bytes);
             let program = function.map(str::to_string);
             let options = nicforge_lift::Options { program, ..Default::default() };
             match nicforge_lift::lift(&bytes, &options) {

@@ -84,21 +84,32 @@ pub struct Btf<'a> {
     strings: &'a [u8],
 }
 
-const INT: u32 = 1;
-const PTR: u32 = 2;
-const ARRAY: u32 = 3;
-const STRUCT: u32 = 4;
+pub(super) const INT: u32 = 1;
+pub(super) const PTR: u32 = 2;
+pub(super) const ARRAY: u32 = 3;
+pub(super) const STRUCT: u32 = 4;
 const UNION: u32 = 5;
 const ENUM: u32 = 6;
 const FUNC_PROTO: u32 = 13;
-const VAR: u32 = 14;
-const DATASEC: u32 = 15;
+pub(super) const VAR: u32 = 14;
+pub(super) const DATASEC: u32 = 15;
 const DECL_TAG: u32 = 17;
 const ENUM64: u32 = 19;
 /// Kinds that only refer on: typedef, volatile, const, restrict, type tag.
 const THROUGH: [u32; 5] = [8, 9, 10, 11, 18];
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
+/// Bytes behind the three words of a type of `count` members.
+pub(super) fn behind(kind: u32, count: usize) -> usize {
+    match kind {
+        INT | VAR | DECL_TAG => 4,
+        ARRAY => 12,
+        STRUCT | UNION | DATASEC | ENUM64 => 12 * count,
+        ENUM | FUNC_PROTO => 8 * count,
+        _ => 0,
+    }
+}
+
+pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
 
@@ -120,13 +131,7 @@ impl<'a> Btf<'a> {
             at += 12;
             let (kind, count) = (info >> 24 & 31, info as usize & 0xffff);
             let (mut members, mut array) = (Vec::new(), None);
-            let entry = match kind {
-                INT | VAR | DECL_TAG => 4,
-                ARRAY => 12,
-                STRUCT | UNION | DATASEC | ENUM64 => 12 * count,
-                ENUM | FUNC_PROTO => 8 * count,
-                _ => 0,
-            };
+            let entry = behind(kind, count);
             if kind == ARRAY {
                 array = Some((word(types, at)?, word(types, at + 8)?));
             }

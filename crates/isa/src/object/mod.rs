@@ -6,9 +6,11 @@
 //! (`.maps`) definitions are read.
 
 mod btf;
+mod older;
 pub mod riscv;
 
 pub use btf::Shape;
+pub use older::with_btf_maps;
 
 use std::collections::HashMap;
 
