@@ -91,20 +91,19 @@ impl Subject {
         Ok(made)
     }
 
-    /// Coverage in words: how many basic blocks of the object packets of the first port come
-    /// through, and source lines of others.
+    /// Basic blocks of the object that packets of the first port come through, and others; or why
+    /// that is not known. With the object's lines.
     ///
     /// # Errors
     /// The object cannot be read.
-    pub fn coverage(
+    pub fn covered(
         &self,
         source: &args::Source,
         events: &[InputEvent],
         entries: &[(TableId, Entry)],
-    ) -> Result<String, Failure> {
-        const SHOWN: usize = 5;
+    ) -> Result<Result<(Coverage, Version), String>, Failure> {
         if self.lifted.is_tc {
-            return Ok("how far packets come is said of XDP programs only".to_string());
+            return Ok(Err("how far packets come is said of XDP programs only".to_string()));
         }
         let version = Version::read(source, &source.program)?;
         let frames = events.iter().filter_map(|event| match &event.input {
@@ -116,11 +115,26 @@ impl Subject {
             let map = version.side.maps.iter().position(|map| map.name == *name)?;
             Some(((map, key(entry)), entry.value.clone()))
         });
-        let Coverage { reached, missed } = match equal::coverage(&version.side, held, frames) {
-            Ok(coverage) => coverage,
-            Err(fault) => {
-                return Ok(format!("how far packets come in the object is not known: {fault}"));
-            }
+        Ok(match equal::coverage(&version.side, held, frames) {
+            Ok(coverage) => Ok((coverage, version)),
+            Err(fault) => Err(format!("how far packets come in the object is not known: {fault}")),
+        })
+    }
+
+    /// Coverage in words: how many basic blocks, and source lines of those that no packet reaches.
+    ///
+    /// # Errors
+    /// As of [`covered`](Self::covered).
+    pub fn coverage(
+        &self,
+        source: &args::Source,
+        events: &[InputEvent],
+        entries: &[(TableId, Entry)],
+    ) -> Result<String, Failure> {
+        const SHOWN: usize = 5;
+        let (Coverage { reached, missed }, version) = match self.covered(source, events, entries)? {
+            Ok(covered) => covered,
+            Err(reason) => return Ok(reason),
         };
         let lines = &version.side.program.lines;
         let mut places: Vec<String> = missed

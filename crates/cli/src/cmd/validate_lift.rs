@@ -21,6 +21,8 @@ struct Row {
     lifted: Result<(), String>,
     /// Milliseconds of lifting.
     ms: u128,
+    /// Basic blocks that packets come through, and all of them, where that is known.
+    blocks: Option<(usize, usize)>,
     /// The reason, where the kernel did not run it.
     kernel: Option<Result<Agreement, String>>,
     /// Comparison of what was compiled again, where that is asked for.
@@ -87,7 +89,7 @@ fn of_program(
     (targets, runtime): (&[Target], Option<&Runtime>),
 ) -> Row {
     let start = Instant::now();
-    let subject = lifted::Subject::read(path, Some(function), &args::Loader::default());
+    let subject = lifted::Subject::read(path, Some(function.clone()), &args::Loader::default());
     let ms = start.elapsed().as_millis();
     let subject = match subject {
         Ok(subject) => subject,
@@ -109,6 +111,14 @@ fn of_program(
             .and_then(|entries| subject.judge(&events, entries).map_err(because)),
     };
     let program = subject.program();
+    let source = args::Source {
+        program: path.to_path_buf(),
+        function: Some(function),
+        ..args::Source::default()
+    };
+    let covered = subject.covered(&source, &events, made.as_deref().unwrap_or_default());
+    let covered = covered.ok().and_then(Result::ok).map(|(coverage, _)| coverage);
+    let blocks = covered.map(|of| (of.reached.len(), of.reached.len() + of.missed.len()));
     let recompiled = runtime.map(|runtime| {
         let entries = made.as_deref().unwrap_or_default();
         let compared = kernel::beside(program, program, (&events, entries), runtime);
@@ -116,7 +126,7 @@ fn of_program(
     });
     let takes = |target: &&Target| support::missing(program, target).is_empty();
     let targets = targets.iter().filter(takes).map(|target| target.name.clone()).collect();
-    Row { program: name, lifted: Ok(()), ms, kernel: Some(kernel), recompiled, targets }
+    Row { program: name, lifted: Ok(()), ms, blocks, kernel: Some(kernel), recompiled, targets }
 }
 
 fn first_line(text: &str) -> String {
@@ -125,8 +135,8 @@ fn first_line(text: &str) -> String {
 
 impl Row {
     fn refused(program: String, reason: String, ms: u128) -> Row {
-        let (kernel, recompiled, targets) = (None, None, Vec::new());
-        Row { program, lifted: Err(reason), ms, kernel, recompiled, targets }
+        let (blocks, kernel, recompiled, targets) = (None, None, None, Vec::new());
+        Row { program, lifted: Err(reason), ms, blocks, kernel, recompiled, targets }
     }
 
     fn agrees(&self) -> bool {
@@ -142,6 +152,8 @@ impl Row {
         json!({
             "program": self.program, "lifted": self.lifted.is_ok(),
             "reason": self.lifted.as_ref().err(), "ms": self.ms as u64,
+            "blocks_reached": self.blocks.map(|(reached, _)| reached),
+            "blocks": self.blocks.map(|(_, all)| all),
             "agrees": agreement(self.kernel.as_ref()).map(Agreement::passes),
             "kernel": text(self.kernel.as_ref()),
             "recompiled_agrees": agreement(self.recompiled.as_ref()).map(Agreement::passes),
@@ -190,7 +202,8 @@ fn print(rows: &[Row], targets: usize, args: &Validate) {
         );
         return;
     }
-    let mut head = vec!["program", "lifted", "ms", "targets", "as in the kernel, or why not"];
+    let mut head =
+        vec!["program", "lifted", "ms", "blocks", "targets", "as in the kernel, or why not"];
     head.extend(args.recompile.then_some("compiled again"));
     let shown: Vec<Vec<String>> = rows
         .iter()
@@ -199,6 +212,7 @@ fn print(rows: &[Row], targets: usize, args: &Validate) {
                 row.program.clone(),
                 if row.lifted.is_ok() { "yes" } else { "no" }.to_string(),
                 row.ms.to_string(),
+                row.blocks.map_or("-".to_string(), |(reached, all)| format!("{reached} of {all}")),
                 format!("{} of {targets}", row.targets.len()),
                 row.lifted.as_ref().map_or_else(String::clone, |()| text(row.kernel.as_ref())),
             ];
