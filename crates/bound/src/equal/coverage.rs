@@ -60,8 +60,10 @@ fn leaders(insns: &[Insn]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::equal::{Options, worlds};
     use nicforge_isa::ebpf::generate::{insn, maps};
     use nicforge_isa::object::Program;
+    use std::time::Duration;
 
     fn side(program: Program) -> Side {
         Side { program, maps: maps(), tails: Default::default() }
@@ -89,5 +91,11 @@ mod tests {
         };
         assert_eq!(of(&[60]), Coverage { reached: vec![0, 7], missed: vec![6] });
         assert_eq!(of(&[60, 100]), Coverage { reached: vec![0, 6, 7], missed: vec![] });
+        // Each path has a packet.
+        let options = Options { sizes: (60, 1500), time: Duration::from_secs(60) };
+        let found = worlds(&side, &options, 10, &Default::default()).unwrap();
+        let packets: Vec<&[u8]> = found.iter().map(|world| world.packet.as_slice()).collect();
+        assert_eq!(packets.len(), 2);
+        assert!(coverage(&side, [], packets).unwrap().missed.is_empty());
     }
 }

@@ -32,6 +32,7 @@ mod link;
 mod maps;
 mod memory;
 mod path;
+mod paths;
 mod side;
 mod state;
 mod walk;
@@ -55,6 +56,7 @@ use walk::Walker;
 
 pub use coverage::{Coverage, coverage};
 pub use link::{Pair, dropped, link};
+pub use paths::worlds;
 pub use side::Side;
 pub use world::{Ended, World, entry_name, hex, verdict_name};
 
@@ -120,7 +122,25 @@ struct Prover<'a> {
     queries: u64,
 }
 
-impl Prover<'_> {
+impl<'a> Prover<'a> {
+    /// Before the first step of `old`.
+    fn new(pair: &'a Pair, old: &Graph, options: &Options, stop: Arc<AtomicBool>) -> Prover<'a> {
+        let flag = Arc::clone(&stop);
+        let mut prover = Prover {
+            terms: Terms::new(options.sizes.0, options.sizes.1),
+            solver: BitBlaster::new(Rc::new(move || flag.load(Ordering::Relaxed))),
+            maps: &pair.maps,
+            pair,
+            regions: old.regions.clone(),
+            stop,
+            queries: 0,
+        };
+        for (region, address, byte) in &old.given {
+            prover.terms.give(*region, *address, *byte);
+        }
+        prover
+    }
+
     /// Whether to end with what is known.
     fn over(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
@@ -141,6 +161,16 @@ pub fn compare(pair: &Pair, options: &Options, user: &Arc<AtomicBool>) -> Result
         ebpf::open(&side.program, &pair.maps, &side.tails).map_err(|error| error.to_string())
     };
     let graphs = (graph(&pair.old)?, graph(&pair.new)?);
+    in_time(options.time, user, |stop| run(pair, graphs, options, stop))
+}
+
+/// Does work in a thread with a large stack, and says by the flag when the time is over or the user
+/// has enough.
+fn in_time<R: Send>(
+    time: Duration,
+    user: &Arc<AtomicBool>,
+    work: impl FnOnce(Arc<AtomicBool>) -> R + Send,
+) -> Result<R, String> {
     let stop = Arc::new(AtomicBool::new(false));
     let (done, waiting) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
@@ -148,7 +178,7 @@ pub fn compare(pair: &Pair, options: &Options, user: &Arc<AtomicBool>) -> Result
         let inner = Arc::clone(&stop);
         let work = move || {
             let _done = done;
-            run(pair, graphs, options, inner)
+            work(inner)
         };
         let handle = thread.spawn_scoped(scope, work).map_err(|error| error.to_string())?;
         let begun = Instant::now();
@@ -156,7 +186,7 @@ pub fn compare(pair: &Pair, options: &Options, user: &Arc<AtomicBool>) -> Result
         while waiting.recv_timeout(Duration::from_millis(20))
             == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
         {
-            if begun.elapsed() >= options.time || user.load(Ordering::Relaxed) {
+            if begun.elapsed() >= time || user.load(Ordering::Relaxed) {
                 stop.store(true, Ordering::Relaxed);
             }
         }
@@ -171,19 +201,7 @@ fn run(
     stop: Arc<AtomicBool>,
 ) -> Report {
     let begun = Instant::now();
-    let flag = Arc::clone(&stop);
-    let mut prover = Prover {
-        terms: Terms::new(options.sizes.0, options.sizes.1),
-        solver: BitBlaster::new(Rc::new(move || flag.load(Ordering::Relaxed))),
-        maps: &pair.maps,
-        pair,
-        regions: old.regions.clone(),
-        stop,
-        queries: 0,
-    };
-    for (region, address, byte) in &old.given {
-        prover.terms.give(*region, *address, *byte);
-    }
+    let mut prover = Prover::new(pair, &old, options, stop);
     let start = State::begin(&mut prover, &pair.old, &old);
     let other = State::begin(&mut prover, &pair.new, &new);
     let mut report = Report::default();

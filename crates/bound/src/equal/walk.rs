@@ -1,7 +1,9 @@
 //! Follows a program path by path. States wait on a stack; a branch that the path leaves open makes
 //! two of one.
 
-use crate::graph::{Effect, Graph, Next, Slot};
+use std::collections::HashSet;
+
+use crate::graph::{BlockId, Effect, Graph, Next, Slot};
 use crate::values;
 
 use super::Prover;
@@ -39,6 +41,33 @@ impl<'a> Walker<'a> {
             }
             let ways = self.step(prover, state);
             self.waiting.extend(ways.into_iter().rev());
+        }
+        None
+    }
+
+    /// The next path's end, of which the ways into blocks that were not seen are followed first.
+    pub fn next_new(&mut self, prover: &mut Prover, seen: &mut HashSet<BlockId>) -> Option<State> {
+        while !prover.over() {
+            let new = |state: &State| state.end.is_some() || !seen.contains(&state.block);
+            let at = self.waiting.iter().rposition(new).or(self.waiting.len().checked_sub(1))?;
+            let state = self.waiting.remove(at);
+            if state.end.is_some() {
+                return Some(state);
+            }
+            // A block at a time: who waits within one would be taken for seen.
+            let block = state.block;
+            seen.insert(block);
+            let mut here = vec![state];
+            while let Some(mut state) = here.pop() {
+                state.steps += 1;
+                if state.end.is_some() || state.block != block {
+                    self.waiting.push(state);
+                } else if prover.over() {
+                    return None;
+                } else if state.steps <= MOST_STEPS {
+                    here.extend(self.step(prover, state).into_iter().rev());
+                }
+            }
         }
         None
     }

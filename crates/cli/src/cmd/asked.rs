@@ -28,18 +28,41 @@ impl Tracer for Asked {
     }
 }
 
-/// Entries for those tables that `settable` takes; always the same ones for a program and packets.
+/// Entries for those tables that `settable` takes: keys and values that are `wanted` by paths first,
+/// as far as tables are no arrays, where one would be for all packets. Always the same ones for a
+/// program, packets and what is wanted.
 ///
 /// # Errors
 /// The interpreter cannot run an event.
 pub fn entries(
     program: &Verified<Program>,
     packets: &[InputEvent],
+    wanted: impl IntoIterator<Item = (TableId, Vec<u8>, Vec<u8>)>,
     settable: impl Fn(TableId) -> bool,
 ) -> Result<Vec<(TableId, Entry)>, Failure> {
     let mut random = Random::new(packets.len() as u64);
     let mut made: Vec<(TableId, Entry)> = Vec::new();
     let mut known: BTreeSet<(TableId, Vec<u8>)> = BTreeSet::new();
+    let held = |made: &[(TableId, Entry)], table| made.iter().filter(|one| one.0 == table).count();
+    let room = |made: &[(TableId, Entry)], table: TableId| {
+        let capacity = program.tables[table].capacity as usize;
+        (capacity / 2).max(1).saturating_sub(held(made, table)).min(MOST)
+    };
+    for (table, key, value) in wanted {
+        let def = &program.tables[table];
+        let keyed = !matches!(def.kind, TableKind::Array | TableKind::Lpm);
+        let sized = |ty, bytes: &[u8]| program.size_of(ty) as usize == bytes.len();
+        if settable(table)
+            && keyed
+            && sized(def.key, &key)
+            && sized(def.value, &value)
+            && held(&made, table) < MOST
+            && room(&made, table) > 0
+            && known.insert((table, key.clone()))
+        {
+            made.push((table, Entry { key, matching: Match::Exact, value, buf: None }));
+        }
+    }
     for _ in 0..ROUNDS {
         let mut interp = Interp::new(program);
         events::fill(&mut interp, &made)?;
@@ -50,8 +73,7 @@ pub fn entries(
         }
         let before = made.len();
         for (table, def) in program.tables.iter().filter(|(table, _)| settable(*table)) {
-            let held = made.iter().filter(|one| one.0 == table).count();
-            let room = (def.capacity as usize / 2).max(1).saturating_sub(held).min(MOST);
+            let room = room(&made, table);
             // Of arrays only what is there can be set.
             let there = |key: &[u8]| {
                 let index = key.iter().rev().fold(0, |index, byte| index << 8 | u64::from(*byte));

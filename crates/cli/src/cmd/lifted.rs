@@ -1,6 +1,8 @@
 //! A lifted program against the object it came from, in the kernel's test run.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use nicforge_bound::equal::{self, Coverage};
 use nicforge_driver::compare::{self, Agreement};
@@ -19,8 +21,16 @@ use crate::args;
 /// Packets at most that are made for a program.
 pub const PACKETS: usize = 400;
 
+/// Packets among them at most that are found for paths, their sizes, and the time for it.
+const PATHS: usize = 100;
+const PATH_SIZES: (u64, u64) = (60, 1500);
+const PATH_TIME: Duration = Duration::from_millis(500);
+
 /// Entries of a map at most for it to be compared: the kernel gives them one by one.
 const LARGEST_MAP: u32 = 1 << 20;
+
+/// Keys and values of tables.
+type Wanted = Vec<(TableId, Vec<u8>, Vec<u8>)>;
 
 /// An object, and what was made of one of its programs.
 pub struct Subject {
@@ -49,15 +59,41 @@ impl Subject {
         &self.program
     }
 
-    /// Packets that the program tells apart, as events.
-    pub fn events(&self) -> Vec<InputEvent> {
-        let frames = nicforge_lift::packets(&self.lifted.source, PACKETS);
+    /// Packets that the program tells apart, as events: one for each of its first paths, and more.
+    /// With the entries of maps that those paths need.
+    pub fn events(&self, source: &args::Source) -> (Vec<InputEvent>, Wanted) {
+        let (mut frames, wanted) = self.of_paths(source);
+        frames.extend(nicforge_lift::packets(&self.lifted.source, PACKETS));
+        frames.truncate(PACKETS);
         let event = |(seed, frame)| InputEvent {
             time_ns: 1000 * seed,
             seed,
             input: Input::Net { port: 0, frame },
         };
-        (0..).zip(frames).map(event).collect()
+        ((0..).zip(frames).map(event).collect(), wanted)
+    }
+
+    /// Packets that go along the program's paths, as far as they are followed, and entries.
+    fn of_paths(&self, source: &args::Source) -> (Vec<Vec<u8>>, Wanted) {
+        let options = equal::Options { sizes: PATH_SIZES, time: PATH_TIME };
+        let (mut frames, mut wanted) = (Vec::new(), Vec::new());
+        let Ok(Version { side, .. }) = Version::read(source, &source.program) else {
+            return (frames, wanted);
+        };
+        let table = |map: usize| {
+            let own = &side.maps[map].name;
+            let at = self.lifted.maps.iter().position(|name| name == own && !name.is_empty())?;
+            Some(TableId::from_u32(at as u32))
+        };
+        for world in equal::worlds(&side, &options, PATHS, &Arc::default()).unwrap_or_default() {
+            if !frames.contains(&world.packet) {
+                frames.push(world.packet);
+            }
+            let entries = world.entries.into_iter();
+            wanted
+                .extend(entries.filter_map(|((map, key), value)| Some((table(map)?, key, value))));
+        }
+        (frames, wanted)
     }
 
     /// Puts the object into the kernel.
@@ -72,12 +108,17 @@ impl Subject {
     ///
     /// # Errors
     /// The interpreter cannot run an event; the kernel does not take the object.
-    pub fn entries(&self, events: &[InputEvent]) -> Result<Vec<(TableId, Entry)>, Failure> {
+    pub fn entries(
+        &self,
+        events: &[InputEvent],
+        wanted: Wanted,
+    ) -> Result<Vec<(TableId, Entry)>, Failure> {
         let Lifted { maps, settable, .. } = &self.lifted;
         let name = |table: TableId| {
             maps.get(table.as_u32() as usize).filter(|name| settable.contains(name))
         };
-        let mut made = asked::entries(&self.program, events, |table| name(table).is_some())?;
+        let mut made =
+            asked::entries(&self.program, events, wanted, |table| name(table).is_some())?;
         let kernel = self.load()?;
         // A map may be read-only for us.
         made.retain(|(table, entry)| {

@@ -100,9 +100,14 @@ fn of_program(
             return Row::refused(name, reason, ms);
         }
     };
-    let events = subject.events();
+    let source = args::Source {
+        program: path.to_path_buf(),
+        function: Some(function),
+        ..args::Source::default()
+    };
+    let (events, wanted) = subject.events(&source);
     let because = |error: Failure| first_line(error.reason());
-    let made = subject.entries(&events).map_err(because);
+    let made = subject.entries(&events, wanted).map_err(because);
     let kernel = match subject.not_alone() {
         Some(reason) => Err(reason),
         None => made
@@ -111,11 +116,6 @@ fn of_program(
             .and_then(|entries| subject.judge(&events, entries).map_err(because)),
     };
     let program = subject.program();
-    let source = args::Source {
-        program: path.to_path_buf(),
-        function: Some(function),
-        ..args::Source::default()
-    };
     let covered = subject.covered(&source, &events, made.as_deref().unwrap_or_default());
     let covered = covered.ok().and_then(Result::ok).map(|(coverage, _)| coverage);
     let blocks = covered.map(|of| (of.reached.len(), of.reached.len() + of.missed.len()));

@@ -34,9 +34,9 @@ pub fn run(args: Verify) -> Result<(), Failure> {
     let original = program::object_of(&args.source)
         .map(|(path, function)| lifted::Subject::read(&path, function, &args.source.loader))
         .transpose()?;
-    let events = match &original {
-        Some(original) if args.inputs.pcap.is_empty() => original.events(),
-        _ => events::captures(&args.inputs, &loaded.program, &loaded.path)?,
+    let (events, wanted) = match &original {
+        Some(original) if args.inputs.pcap.is_empty() => original.events(&args.source),
+        _ => (events::captures(&args.inputs, &loaded.program, &loaded.path)?, Vec::new()),
     };
     if let Some(reason) = original.as_ref().and_then(lifted::Subject::not_alone) {
         if !args.json {
@@ -44,7 +44,7 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         }
     } else if let Some(original) = &original {
         if args.inputs.tables.is_none() {
-            entries = original.entries(&events)?;
+            entries = original.entries(&events, wanted)?;
         }
         let result = original.judge(&events, &entries)?;
         if !args.json {
