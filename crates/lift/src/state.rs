@@ -250,7 +250,7 @@ impl State {
         State { regs, frames, tail_calls: self.tail_calls + 1, ..self.clone() }
     }
 
-    /// What a packet pointer from before the ends moved is now, for comparing: the address is the
+    /// A packet pointer from before the ends moved, as it is now, for comparing: the address is the
     /// same, its distance from the start another.
     pub fn renewed(&self, abs: Abs) -> Abs {
         let Abs::Packet { place, epoch } = abs else { return abs };

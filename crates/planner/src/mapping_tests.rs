@@ -127,7 +127,7 @@ fn instance(r: &mut Random) -> Instance {
             },
         ));
     }
-    // Stages in a row; in one instance of three the last also sends back, as a host does to the NIC.
+    // Stages in a row; in one instance of three the last also sends back, as a host does to a NIC.
     let mut ends: Vec<(usize, usize)> = (1..stages).map(|to| (to - 1, to)).collect();
     if stages > 1 && r.below(3) == 0 {
         ends.push((stages - 1, r.below(stages as u64 - 1) as usize));

@@ -14,8 +14,8 @@
 /// Flows beyond which the busiest replica has hardly more than the mean.
 const MANY: u32 = 1 << 20;
 
-/// What 1, 2, ... `most` replicas are worth for so many flows: not more than they are, and never
-/// less than fewer would be.
+/// Worth of 1, 2, ... `most` replicas for so many flows: not more than they are, and never less
+/// than fewer would be.
 pub fn worth(flows: u32, most: u32) -> Vec<f64> {
     let mut best = 0.0f64;
     let one =
@@ -28,8 +28,8 @@ pub fn worth(flows: u32, most: u32) -> Vec<f64> {
         .collect()
 }
 
-/// What 1, 2, ... `most` replicas are worth where each has a range of `instances` that are alike:
-/// the one with most decides.
+/// Worth of 1, 2, ... `most` replicas where each has a range of `instances` that are alike: the one
+/// with most decides.
 pub fn worth_of_ranges(instances: u32, most: u32) -> Vec<f64> {
     let one = |n: u32| f64::from(instances) / f64::from(instances.div_ceil(n));
     (1..=most).map(one).collect()

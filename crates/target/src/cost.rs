@@ -460,7 +460,7 @@ pub fn annotate(program: &mut Program) {
     }
 }
 
-/// Whether a region drops the packet or passes it to the operating system.
+/// Regions that give the packet up: they drop it or pass it to the operating system.
 fn gives_up(program: &Program, body: &Body, block: BlockId) -> bool {
     body.blocks[block].insts.iter().any(|inst| match &body.insts[*inst].op {
         op if op.drops() => true,

@@ -28,9 +28,9 @@ impl Tracer for Asked {
     }
 }
 
-/// Entries for those tables that `settable` takes: keys and values that are `wanted` by paths first,
-/// as far as tables are no arrays, where one would be for all packets. Always the same ones for a
-/// program, packets and what is wanted.
+/// Entries for those tables that `settable` takes: first keys and values that are `wanted` by
+/// paths, as far as tables are no arrays, whose entries all packets share. Always the same ones
+/// for a program, packets and what is wanted.
 ///
 /// # Errors
 /// The interpreter cannot run an event.
