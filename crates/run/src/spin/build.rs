@@ -158,8 +158,10 @@ pub enum BuildError {
         "the image has no part for this computer, as `nicforge spin build` adds one where handlers allow it; give their source, or use --engine iss"
     )]
     NoNative,
-    #[error("the image does not fit: {0}")]
-    Large(String),
+    #[error(
+        "the image is {bytes} bytes too large for memory `{memory}`; make handlers, or what they keep, smaller"
+    )]
+    Large { memory: String, bytes: String },
     #[error(
         "`{function}` keeps {bytes} bytes in variables at once, and a core of `{target}` has {room} \
          bytes of stack for that; make structs smaller, or look entries up and use them in smaller \
@@ -394,9 +396,15 @@ fn refused(options: &ImageOptions, messages: &str) -> BuildError {
             options.sources.iter().map(|path| path.display().to_string()).collect();
         return BuildError::NoInit(names.join(", "));
     }
-    let overflow = messages.lines().find(|line| line.contains("overflowed by"));
-    match overflow.and_then(|line| line.split_once("region `")) {
-        Some((_, region)) => BuildError::Large(format!("memory `{}", region.trim_end())),
-        None => BuildError::Refused(messages.trim_end().to_string()),
-    }
+    overflow(messages).unwrap_or_else(|| BuildError::Refused(messages.trim_end().to_string()))
+}
+
+/// The memory that the linker has no room in, if it says so.
+pub(crate) fn overflow(messages: &str) -> Option<BuildError> {
+    let of_line = |line: &str| {
+        let (memory, by) = line.split_once("region `")?.1.split_once("' overflowed by ")?;
+        let bytes = by.split(' ').next()?.to_string();
+        Some(BuildError::Large { memory: memory.to_string(), bytes })
+    };
+    messages.lines().find_map(of_line)
 }

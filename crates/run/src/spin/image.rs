@@ -9,7 +9,7 @@ use nicforge_isa::object::riscv::{self, Image};
 use nicforge_spin::machine::{Machine, map};
 use nicforge_target::Target;
 
-use super::build::{BuildError, FLAGS, GCC, picolibc};
+use super::build::{BuildError, FLAGS, GCC, overflow, picolibc};
 use super::cores::CoresError;
 use crate::compile::{Effort, warnings_with};
 use crate::host::{NoObject, object, object_of};
@@ -87,7 +87,7 @@ pub fn build(
         build_with(&flags, artifact, stage, target)
     };
     match with(optimise) {
-        Err(CoresError::Build(BuildError::Large(_))) => with(&["-Os"]),
+        Err(CoresError::Build(BuildError::Large { .. })) => with(&["-Os"]),
         built => built,
     }
 }
@@ -160,12 +160,10 @@ fn build_with(
     let run = |mut command: Command| {
         let ran = command.output().map_err(BuildError::NoCompiler)?;
         let text = String::from_utf8_lossy(&ran.stderr).into_owned();
-        let overflow = text.lines().find_map(|line| line.split_once("region `"));
-        match overflow {
-            _ if ran.status.success() => Ok(()),
-            Some((_, region)) => Err(BuildError::Large(format!("memory `{}", region.trim_end()))),
-            None => Err(BuildError::Refused(text.trim_end().to_string())),
+        if ran.status.success() {
+            return Ok(());
         }
+        Err(overflow(&text).unwrap_or_else(|| BuildError::Refused(text.trim_end().to_string())))
     };
     let mut preprocess = gcc();
     preprocess.args(["-E", "-P", "-undef", "-x", "c"]).args(&defines).args([
