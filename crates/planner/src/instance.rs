@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nicforge_ir::critical;
 use nicforge_ir::{
-    Body, Direction, Event, HandlerId, InstId, Program, Side, Table, TableId, TableKind,
+    Body, Direction, Event, Handler, HandlerId, InstId, Program, Side, Table, TableId, TableKind,
 };
 use nicforge_target::accelerate;
 use nicforge_target::cost::{self, HandlerCost, Traffic};
@@ -137,8 +137,13 @@ pub fn handler_weights(program: &Program, costs: &[Vec<HandlerCost>], pps: f64) 
         }
         weights = next;
     }
-    // A branch thought never taken still has to be mapped.
-    weights.iter().map(|weight| weight.max(1e-3)).collect()
+    // A branch thought never taken still has to be mapped; how often timers fire is known.
+    let least = |handler: &Handler| match program.events[handler.event].period {
+        Some(_) => 0.0,
+        None => 1e-3,
+    };
+    let handlers = program.handlers.values().zip(weights);
+    handlers.map(|(handler, weight)| weight.max(least(handler))).collect()
 }
 
 /// Packets of the usual size that all ports bring at most, in a second.
