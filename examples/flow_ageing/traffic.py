@@ -8,28 +8,23 @@ import struct
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from packets import Traffic, ethernet, ipv4, message, nf_hash, pad, sent, udp  # noqa: E402
+from packets import Traffic, ethernet, ipv4, message, pad, sent, udp  # noqa: E402
 
-ENTRIES, BATCH, IDLE = 1024, 16, 1_000_000_000
+TICKS, MOST, IDLE = 64, 16, 1_000_000_000
 rng = random.Random(26)
 traffic = Traffic(__file__)
 flows = {}
-hand = 0
 
 
-def age(now):
+def expire(now):
     """What a tick tells the host side."""
-    global hand
-    gone = []
-    for entry in (entry % ENTRIES for entry in range(hand, hand + BATCH)):
-        if entry in flows and now - flows[entry][2] >= IDLE:
-            flow, packets, last = flows.pop(entry)
-            gone.append(message(flow + struct.pack("<I4xQ", packets, last)))
-    hand = (hand + BATCH) % ENTRIES
-    return "; ".join(gone) or "nothing"
+    first = sorted(flows, key=lambda flow: (flows[flow][1], flow))[:MOST]
+    gone = [flow for flow in first if now - flows[flow][1] >= IDLE]
+    told = [message(flow + struct.pack("<I4xQ", *flows.pop(flow))) for flow in gone]
+    return "; ".join(told) or "nothing"
 
 
-traffic.every(10_000_000, age)
+traffic.every(-(-IDLE // TICKS), expire)
 
 
 def packet(src, dst, side):
@@ -39,9 +34,7 @@ def packet(src, dst, side):
     )
     traffic.add(frame, sent(1 - side, frame), side, rng.randrange(1, 4_000_000))
     flow = socket.inet_aton(src) + socket.inet_aton(dst) + struct.pack("<HHB3x", 0, 0, 17)
-    entry = nf_hash(1, flow) % ENTRIES
-    packets = flows[entry][1] + 1 if entry in flows and flows[entry][0] == flow else 1
-    flows[entry] = (flow, packets, traffic.now)
+    flows[flow] = (flows.get(flow, (0, 0))[0] + 1, traffic.now)
 
 
 # Flows of different lives: new ones begin while others end.

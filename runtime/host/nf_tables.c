@@ -262,6 +262,49 @@ bool nf_remove(struct nf_table *table, const void *key, uint32_t hash)
     return found;
 }
 
+/* An integer of a value as a number that is in the same order as others of its type. */
+static uint64_t order_of(const unsigned char *bytes, uint32_t size, bool is_signed)
+{
+    uint64_t order = 0;
+    switch (size) {
+    case 1:
+        order = *bytes;
+        break;
+    case 2:
+        memcpy(&order, bytes, 2);
+        break;
+    case 4:
+        memcpy(&order, bytes, 4);
+        break;
+    default:
+        memcpy(&order, bytes, 8);
+    }
+    return is_signed ? order ^ 1ull << (8 * size - 1) : order;
+}
+
+void *nf_least(struct nf_table *table, uint32_t at, uint32_t size, bool is_signed, const void **key)
+{
+    unsigned char *least = NULL;
+    uint64_t first = 0;
+    uint32_t left = table->count;
+    for (uint32_t number = 0; left; number++) {
+        struct nf_entry *entry = nf_entry_at(table, number);
+        if (!entry->live)
+            continue;
+        left--;
+        unsigned char *value = nf_value_of(table, entry);
+        uint64_t order = order_of(value + at, size, is_signed);
+        if (least && order > first)
+            continue;
+        if (least && order == first && memcmp(nf_key_of(entry), *key, table->key_size) > 0)
+            continue;
+        least = value;
+        first = order;
+        *key = nf_key_of(entry);
+    }
+    return least;
+}
+
 /* ---- Longest prefixes
  * ----------------------------------------------------------------------------------------- */
 

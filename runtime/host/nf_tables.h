@@ -151,6 +151,10 @@ uint64_t nf_table_evicted(const struct nf_table *table);
  */
 void *nf_insert(struct nf_table *table, const void *key, uint32_t hash);
 bool nf_remove(struct nf_table *table, const void *key, uint32_t hash);
+/* HASH: the value of the entry whose integer of size bytes, at bytes into its value, is
+ * least; of equal ones that whose key comes first, byte by byte. Null in an empty table. */
+void *nf_least(struct nf_table *table, uint32_t at, uint32_t size, bool is_signed,
+               const void **key);
 void *nf_prefix_find(struct nf_table *table, const void *key);
 void *nf_ternary_find(struct nf_table *table, const void *key);
 

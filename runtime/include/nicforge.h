@@ -157,6 +157,16 @@ bool nf_update(const void *table, ...);
 /* bool nf_delete(&table, key): whether there was such an entry. */
 bool nf_delete(const void *table, ...);
 
+/* bool nf_least(&table, member, &key, &value): the entry of a hash table whose integer member is
+ * least; of equal ones that whose key comes first, byte by byte. False, and zero, if the table is
+ * empty. For integer values nf_least_value(&table, &key, &value). It looks at all entries:
+ * for timers, not for every packet. */
+#define nf_least(table, member, to_key, to_value)                                                  \
+    __nf_least((table), &(table)->value->member, (to_key), (to_value))
+#define nf_least_value(table, to_key, to_value)                                                    \
+    __nf_least((table), (table)->value, (to_key), (to_value))
+bool __nf_least(const void *table, const void *member, ...);
+
 /* Commutative updates of one integer member of an entry; an absent entry starts from zero. They
  * return nothing and may run on many cores at once. nf_add(&table, key, member, amount); for
  * integer values nf_add_value(&table, key, amount). */
@@ -294,6 +304,28 @@ void __nf_bound(uint32_t trips);
 #define NF_US(n) ((n) * 1000ll)
 #define NF_MS(n) ((n) * 1000000ll)
 #define NF_SEC(n) ((n) * 1000000000ll)
+
+/* Behind a function `static void gone(key type, value type)`: an entry of a hash table whose
+ * member, a time of nf_now(), is time nanoseconds ago (a constant) is deleted, and the function
+ * called with what it was. A member that every packet of the entry sets makes the time one of
+ * idleness. Entries go at ticks, NF_EXPIRY_TICKS of them in that time; the oldest go first, at most
+ * NF_EXPIRY_MOST at a tick. */
+#define NF_EXPIRY_TICKS 64
+#define NF_EXPIRY_MOST 16
+#define NF_EXPIRES(table, member, time, gone)                                                      \
+    NF_TIMER(((time) + NF_EXPIRY_TICKS - 1) / NF_EXPIRY_TICKS)                                     \
+    void nf_expiry_of_##table(void)                                                                \
+    {                                                                                              \
+        for (int nf_n = 0; nf_n < NF_EXPIRY_MOST; nf_n++) {                                        \
+            __typeof__(*(table).key) nf_key;                                                       \
+            __typeof__(*(table).value) nf_value;                                                   \
+            if (!nf_least(&table, member, &nf_key, &nf_value) || nf_now() < nf_value.member ||     \
+                nf_now() - nf_value.member < (time))                                               \
+                break;                                                                             \
+            nf_delete(&table, nf_key);                                                             \
+            gone(nf_key, nf_value);                                                                \
+        }                                                                                          \
+    }
 
 /* A member of a struct's locals that must be written before it is read, on every way, also through
  * calls and queues. */

@@ -354,6 +354,32 @@ bool nf_remove(struct nf_table *table, const void *key, uint32_t hash)
     return true;
 }
 
+void *nf_least(struct nf_table *table, uint32_t at, uint32_t size, bool is_signed, const void **key)
+{
+    uint32_t least = NF_NONE, left = table->count, key_size = table->key_size;
+    uint64_t first = 0;
+    uint8_t own[MAX_KEY + 8], best[MAX_KEY + 8];
+    for (uint32_t number = 0; left && number < table->capacity; number++) {
+        if (!head_of(table, number).live)
+            continue;
+        left--;
+        uint64_t order = 0;
+        memcpy(&order, (const uint8_t *)value_of(table, number) + at, size);
+        order ^= is_signed ? 1ull << (8 * size - 1) : 0;
+        load(table, own, entry_at(table, number) + sizeof(struct nf_entry), key_size);
+        if (least != NF_NONE &&
+            (order > first || (order == first && memcmp(own, best, key_size) > 0)))
+            continue;
+        least = number;
+        first = order;
+        memcpy(best, own, key_size);
+    }
+    if (least == NF_NONE)
+        return NULL;
+    *key = (const void *)(entry_at(table, least) + sizeof(struct nf_entry));
+    return value_of(table, least);
+}
+
 /* ---- Prefixes and masks
  * --------------------------------------------------------------------------------------------
  */

@@ -81,6 +81,8 @@ uint64_t nf_table_evicted(const struct nf_table *table);
 void *nf_insert(struct nf_table *table, const void *key, uint32_t hash);
 bool nf_remove(struct nf_table *table, const void *key, uint32_t hash);
 void *nf_find(struct nf_table *table, const void *key, uint32_t size, uint32_t hash);
+void *nf_least(struct nf_table *table, uint32_t at, uint32_t size, bool is_signed,
+               const void **key);
 void *nf_prefix_find(struct nf_table *table, const void *key);
 void *nf_ternary_find(struct nf_table *table, const void *key);
 void nf_lru_touch(struct nf_table *table, const void *value);

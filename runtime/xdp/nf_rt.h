@@ -1097,6 +1097,41 @@ NF_INLINE bool nf_refuse_key(u64 *refused, const void *key, u32 n)
 }
 #define nf_refuse(refused) nf_refuse_key(refused, 0, 0)
 
+/* Whether a key comes before another one, byte by byte; n is a constant. */
+NF_INLINE bool nf_before(const void *key, const void *other, u32 n)
+{
+    const u8 *a = key, *b = other;
+    for (u32 i = 0; i < n; i++)
+        if (a[i] != b[i])
+            return a[i] < b[i];
+    return false;
+}
+
+/* What looks for the entry whose integer, at bytes into its value, is least; of equal ones for that
+ * whose key comes first. The kernel calls it for each entry. */
+#define NF_LEAST(name, key_type, number, at)                                                       \
+    struct name {                                                                                  \
+        u64 order;                                                                                 \
+        u64 found;                                                                                 \
+        key_type key;                                                                              \
+    };                                                                                             \
+    static long name##_each(void *map, const void *key, const void *value, void *arg)              \
+    {                                                                                              \
+        typedef number nf_number __attribute__((aligned(1), may_alias));                           \
+        struct name *best = arg;                                                                   \
+        (void)map;                                                                                 \
+        u64 flip = (number) - 1 < 0 ? 1ull << 63 : 0;                                              \
+        u64 order = (u64)(s64) * (const nf_number *)((const u8 *)value + at) ^ flip;               \
+        if (best->found &&                                                                         \
+            (order > best->order ||                                                                \
+             (order == best->order && !nf_before(key, &best->key, sizeof(key_type)))))             \
+            return 0;                                                                              \
+        best->order = order;                                                                       \
+        best->found = 1;                                                                           \
+        __builtin_memcpy(&best->key, key, sizeof(key_type));                                       \
+        return 0;                                                                                  \
+    }
+
 /* n is a constant. */
 NF_INLINE bool nf_masked_equal(const void *key, const void *want, const void *mask, u32 n)
 {

@@ -58,6 +58,9 @@ struct nf_oracle_calls {
     bool (*contains)(const void *, void *);
     bool (*update)(const void *, void *, void *);
     bool (*remove)(const void *, void *);
+    /* Table, to its key and value, where the number lies in a value, its size, whether it is
+     * signed. */
+    bool (*least)(const void *, void *, void *, uint32_t, uint32_t, bool);
     bool (*entry)(const void *, void *, void *);
     bool (*append_pkt)(const void *, void *, nf_pkt, uint32_t);
     bool (*append)(const void *, void *, struct nf_value);
@@ -254,6 +257,19 @@ struct nf_oracle_program {
     ({                                                                                             \
         NF_KEY(table, x);                                                                          \
         nf_oracle->remove((table), &nf_k_);                                                        \
+    })
+#undef nf_least
+#undef nf_least_value
+#define nf_least(table, member, k, v) NF_LEAST(table, .member, k, v)
+#define nf_least_value(table, k, v) NF_LEAST(table, , k, v)
+#define NF_LEAST(table, part, k, v)                                                                \
+    ({                                                                                             \
+        static __typeof__(*(table)->value) nf_v_;                                                  \
+        __typeof__((table)->key) nf_k_ = (k);                                                      \
+        __typeof__((table)->value) nf_p_ = (v);                                                    \
+        nf_oracle->least((table), nf_k_, nf_p_,                                                    \
+                         (uint32_t)((char *)&(nf_v_ part) - (char *)&nf_v_), sizeof(nf_v_ part),   \
+                         (__typeof__(nf_v_ part))-1 < 0);                                          \
     })
 /* Reads the entry, which is made if there is none, changes a part of it and writes it back. */
 #define NF_COMMUTE(table, x, part, amount, change)                                                 \

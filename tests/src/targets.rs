@@ -24,7 +24,7 @@ use nicforge_run::dpdk::{Difference, DpdkError, verify_dpdk};
 use nicforge_run::host::{HostError, HostOptions, HostProgram};
 use nicforge_run::nfp::EnginesProgram;
 use nicforge_run::rtl::{Drive, RtlProgram};
-use nicforge_run::spin::{CoresError, CoresProgram};
+use nicforge_run::spin::{BuildError, CoresError, CoresProgram};
 use nicforge_run::xdp::compile_bpf;
 use nicforge_run::xdp::{
     HEADROOM, LARGEST_TEST_FRAME, LoadOptions, Loaded, SMALLEST_FRAME, XdpError,
@@ -428,9 +428,11 @@ fn on_cores(
         case.events.iter().filter(|event| nicforge_run::spin::takes(event)).cloned().collect();
     match made.and_then(|made| made.verify(reference, case.entries, &events)) {
         Ok((_, found)) => first(&found),
-        Err(error @ (CoresError::Unsupported(_) | CoresError::Place { .. })) => {
-            Verdict::Refused(error.to_string())
-        }
+        Err(
+            error @ (CoresError::Unsupported(_)
+            | CoresError::Place { .. }
+            | CoresError::Build(BuildError::Large { .. })),
+        ) => Verdict::Refused(error.to_string()),
         Err(error) => Verdict::Wrong(error.to_string()),
     }
 }

@@ -373,8 +373,9 @@ fn executed_instructions_stand_beside_cycles() {
 #[test]
 fn timers_lower_the_bound_of_packets() {
     let place = Place::new();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/flow_ageing");
-    let text = std::fs::read_to_string(folder.join("flow_ageing.c")).unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/telemetry");
+    let text = std::fs::read_to_string(folder.join("telemetry.c")).unwrap();
+    let text = text.replace("NF_US(100)", "NF_MS(10)");
     let rate = |period: &str| {
         place.file("ageing.c", text.replace("NF_MS(10)", period));
         let said = json(place.run(&["bound", "ageing.c", "--target", "bluefield2", "--json"]).ok());
@@ -394,7 +395,7 @@ fn timers_lower_the_bound_of_packets() {
         let rate = plan.ok().split("guaranteed: ").nth(1).and_then(|rest| rest.split(' ').next());
         rate.unwrap().parse().unwrap()
     };
-    assert!(guaranteed("NF_US(20)") < 0.95 * guaranteed("NF_MS(10)"));
+    assert!(guaranteed("NF_US(5)") < 0.95 * guaranteed("NF_MS(10)"));
     place.file("ageing.c", text.replace("NF_MS(10)", "NF_NS(100)"));
     let bound = ["bound", "ageing.c", "--target", "bluefield2"];
     place.run(&bound).fails(1, &["timers alone may take all cycles of a core of bluefield2"]);
@@ -502,6 +503,13 @@ fn examples_are_bounded() {
         let all = ["bound", &folder, "--target", "xdp", "--all", "--timeout", "1", "--json"];
         let said = json(place.run(&all).ok());
         for program in said["programs"].as_array().unwrap() {
+            // A timer that looks through a table: the kernel calls a function for each entry.
+            if program["program"] == "nf_u_nf_expiry_of_flows" {
+                assert!(
+                    program["reason"].as_str().unwrap().ends_with("callbacks are not supported")
+                );
+                continue;
+            }
             assert_ne!(program["status"], "refused", "{name}: {program}");
             exact += usize::from(program["status"] == "exact");
             bounded += 1;

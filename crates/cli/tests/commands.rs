@@ -580,6 +580,6 @@ fn what_a_target_lacks_is_refused_by_every_command() {
     for command in ["build", "run", "verify", "plan", "sim"] {
         place
             .run(&[command, &example("flow_ageing"), "--target", "u280"])
-            .fails(1, &["flow_ageing.c:23:6", "timers", "compare nf_now() with a time in a table"]);
+            .fails(1, &["flow_ageing.c:25:1", "timers", "compare nf_now() with a time in a table"]);
     }
 }

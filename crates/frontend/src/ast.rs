@@ -163,7 +163,7 @@ impl<'r> Files<'r> {
 
 /// Decodes a whole document.
 pub fn decode(document: &Value, files: &mut Files) -> Node {
-    Decoder { files, file: String::new(), line: 0 }.node(document)
+    Decoder { files, file: String::new(), line: 0, typedefs: HashMap::new() }.node(document)
 }
 
 /// A location of one token.
@@ -190,9 +190,25 @@ struct Decoder<'f, 'r> {
     files: &'f mut Files<'r>,
     file: String,
     line: u64,
+    /// Names of typedefs by number.
+    typedefs: HashMap<u64, String>,
 }
 
 impl Decoder<'_, '_> {
+    /// A type as clang spells it; in the place of `typeof` what it stands for, a typedef's name
+    /// where it is one.
+    fn type_text(&self, value: &Value) -> String {
+        let part = |name: &str| value.get(name).map(text);
+        let spelled = part("qualType").unwrap_or_default();
+        if !spelled.contains("typeof") {
+            return spelled;
+        }
+        let alias = value.get("typeAliasDeclId").and_then(|id| self.typedefs.get(&hex(id)));
+        let whole = spelled.starts_with("typeof") && spelled.ends_with(')');
+        let alias = alias.filter(|_| whole).cloned();
+        alias.or_else(|| part("desugaredQualType")).unwrap_or(spelled)
+    }
+
     fn node(&mut self, value: &Value) -> Node {
         let mut node = Node::default();
         let Some(map) = value.as_object() else { return node };
@@ -215,9 +231,9 @@ impl Decoder<'_, '_> {
                     }
                 }
                 "name" => node.name = text(value),
-                "type" => node.ty = type_text(value),
-                "argType" => node.arg_ty = type_text(value),
-                "computeLHSType" => node.compute_ty = type_text(value),
+                "type" => node.ty = self.type_text(value),
+                "argType" => node.arg_ty = self.type_text(value),
+                "computeLHSType" => node.compute_ty = self.type_text(value),
                 "value" => {
                     node.value =
                         Some(value.as_str().map_or_else(|| value.to_string(), str::to_string))
@@ -250,6 +266,9 @@ impl Decoder<'_, '_> {
                 }
                 _ => {}
             }
+        }
+        if node.kind == "TypedefDecl" {
+            self.typedefs.insert(node.id, node.name.clone());
         }
         node
     }
@@ -324,10 +343,6 @@ fn macro_arguments(rest: Option<&str>) -> u32 {
 
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_string()
-}
-
-fn type_text(value: &Value) -> String {
-    value.get("qualType").map(text).unwrap_or_default()
 }
 
 fn hex(value: &Value) -> u64 {

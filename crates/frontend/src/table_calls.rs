@@ -29,6 +29,9 @@ impl<'a> FnLower<'_, 'a, '_> {
             "__nf_commute_or" => commute(CommuteOp::Or),
             _ => None,
         };
+        if name == "__nf_least" {
+            return Some(self.least(node, args).map(Some));
+        }
         if let Some(op) = op {
             return Some(self.commute(op, node, args).map(|()| None));
         }
@@ -189,6 +192,16 @@ impl<'a> FnLower<'_, 'a, '_> {
                 "such tables are filled by the control plane only",
                 "use a hash table for what packets write",
             ),
+            TableKind::Array if name == "nf_least" => {
+                ("an array has all of its entries", "go through it by its indices")
+            }
+            TableKind::Lru if name == "nf_least" => (
+                "which of its entries are left is not the same on every target",
+                "use a hash table, and delete what is old: nf_delete(&table, key)",
+            ),
+            TableKind::Lpm | TableKind::Ternary if name == "nf_least" => {
+                ("such tables are filled by the control plane only", "use a hash table")
+            }
             TableKind::Array if name == "nf_delete" => (
                 "the entries of an array always exist",
                 "write an empty value: nf_update(&table, key, (struct T){})",
@@ -275,31 +288,33 @@ impl<'a> FnLower<'_, 'a, '_> {
         self.report(diagnostic)
     }
 
+    fn least(&mut self, node: &'a Node, args: &'a [Node]) -> Lowered<ValueId> {
+        self.expect_args(node, args, 4, "nf_least(&table, member, &key, &value)")?;
+        let table = self.table(&args[0])?;
+        self.check_kind("nf_least", table, node)?;
+        let path = self.integer_member(table, &args[1], node)?.0;
+        let (key, value) = (self.target(&args[2])?, self.target(&args[3])?);
+        let def = &self.unit.prog.tables[table];
+        let (key_ty, value_ty) = (def.key, def.value);
+        if key.ty != key_ty {
+            return Err(self.mismatch(codes::TABLE_KEY, table, key_ty, key.ty, &args[2]));
+        }
+        if value.ty != value_ty {
+            return Err(self.mismatch(codes::TABLE_VALUE, table, value_ty, value.ty, &args[3]));
+        }
+        let inst = self.b.push(Op::Least { table, path }, &[Type::BOOL, key_ty, value_ty]);
+        let found = self.b.body.insts[inst].results.clone();
+        self.write(&key, found[1], node.span)?;
+        self.write(&value, found[2], node.span)?;
+        Ok(found[0])
+    }
+
     fn commute(&mut self, op: CommuteOp, node: &'a Node, args: &'a [Node]) -> Lowered<()> {
         self.expect_args(node, args, 4, "nf_add(&table, key, member, amount)")?;
         let table = self.table(&args[0])?;
         self.check_kind("__nf_commute", table, node)?;
         let key = self.key(table, &args[2])?;
-        let (path, ty) = self.member_path(table, &args[1])?;
-        let Type::Int { bits, .. } = ty else {
-            let help =
-                "name an integer member; for integer values use nf_add_value(&table, key, amount)";
-            return Err(self.refuse(
-                codes::TABLE_MEMBER,
-                node.span,
-                "only integers can be updated so",
-                help,
-            ));
-        };
-        if ty == Type::BOOL || bits < 8 {
-            let help = "use uint8_t to uint64_t";
-            return Err(self.refuse(
-                codes::TABLE_MEMBER,
-                node.span,
-                "a _Bool cannot be updated so",
-                help,
-            ));
-        }
+        let (path, ty) = self.integer_member(table, &args[1], node)?;
         let amount = unpromoted(&args[3]);
         if !matches!(self.ctype(amount), CType::Int { .. }) {
             self.type_of(amount)?;
@@ -313,6 +328,26 @@ impl<'a> FnLower<'_, 'a, '_> {
         let amount = self.expr_as(amount, ty)?;
         self.b.push0(Op::Commute { op, table, key, path, amount });
         Ok(())
+    }
+
+    /// The path from a table's value to an integer of it, whose address is `&table->value->member`,
+    /// and its type.
+    fn integer_member(
+        &mut self,
+        table: TableId,
+        member: &'a Node,
+        node: &'a Node,
+    ) -> Lowered<(Vec<Proj>, Type)> {
+        let (path, ty) = self.member_path(table, member)?;
+        let (message, help) = match ty {
+            Type::Int { bits: 8.., .. } => return Ok((path, ty)),
+            Type::Int { .. } => ("a _Bool cannot be used so", "use uint8_t to uint64_t"),
+            _ => (
+                "only integers can be used so",
+                "name an integer member; integer values have functions of their own, such as nf_add_value(&table, key, amount)",
+            ),
+        };
+        Err(self.refuse(codes::TABLE_MEMBER, node.span, message, help))
     }
 
     /// The path from a table's value to the member whose address `&table->value->member` is.
@@ -341,7 +376,7 @@ impl<'a> FnLower<'_, 'a, '_> {
                         Ok((path, def.elem))
                     }
                     _ => {
-                        let message = "the member of a commutative update must be fixed";
+                        let message = "the member must be at a fixed place";
                         let help = "use a constant index below the length, or make the index part of the key";
                         Err(self.refuse(codes::TABLE_MEMBER, node.inner[1].span, message, help))
                     }

@@ -34,7 +34,7 @@ pub struct Options {
     pub logs: bool,
     /// `random` and `now`.
     pub time_and_random: bool,
-    /// `extend` and `new_packet`, which hardware lacks.
+    /// `extend`, `new_packet` and `least`, which hardware lacks.
     pub software: bool,
     /// Nothing but arithmetic and aggregates on values from the packet, every one of which shows:
     /// for rules about single ops, which control flow would hide.

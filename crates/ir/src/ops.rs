@@ -167,9 +167,14 @@ impl Op {
         self.first(|field| if let Arg::Table(table) = field { Some(table) } else { None })
     }
 
-    /// The table and the key of an op on entries or byte strings: the first operand.
+    /// The table and the key of an op on one entry or its byte string: the first operand.
     pub fn entry(&self) -> Option<(TableId, ValueId)> {
-        self.table().zip(self.operand(0))
+        self.table().filter(|_| !self.scans()).zip(self.operand(0))
+    }
+
+    /// Whether the op looks at all entries of its table.
+    pub fn scans(&self) -> bool {
+        self.work() == Work::Scan
     }
 
     /// The event that the op generates.

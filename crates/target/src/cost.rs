@@ -155,6 +155,12 @@ pub fn op_cycles(
             let bytes = |(table, key)| size(key) + value_bytes(program, table);
             costs.table_byte * op.entry().map_or(0.0, bytes) + costs.alu
         }
+        // As if the table were full. What an entry takes is that of RISC-V cores, counted.
+        Work::Scan => {
+            let table = op.table().map(|table| &program.tables[table]);
+            let entry = costs.table_byte * 24.0 + 10.0 * costs.alu + 6.0 * costs.branch;
+            table.map_or(0.0, |table| f64::from(table.capacity)) * entry
+        }
         Work::Append => {
             costs.table_byte * 8.0 + costs.copy_byte * appended(program, body, op, payload)
         }
@@ -295,6 +301,9 @@ impl Sum<'_> {
                 let appended = self.entry(table).buffer_bytes;
                 self.entry(table).buffer_bytes += appended;
             }
+        }
+        if let Some(table) = op.table().filter(|_| op.scans()) {
+            self.access(table, None, frequency, 1.0, 0.0, 0.0);
         }
         if let Some(event) = op.event() {
             let def = &self.program.events[event];

@@ -430,6 +430,8 @@ pub enum Feature {
     BufferPackets,
     /// Packets made from nothing (`nf_new`).
     NewPackets,
+    /// Looking at all entries of a table (`nf_least`).
+    TableScan,
     /// Division by a value that is not constant.
     Division,
     /// Loops whose trips depend on data, beyond 16.

@@ -194,6 +194,9 @@ fn lacking(
     match op {
         op if op.reads_clock() => need(Feature::Time, "the time (nf_now)"),
         op if op.draws() => need(Feature::Random, "random numbers (nf_random)"),
+        op if op.scans() => {
+            need(Feature::TableScan, "looking at all entries of a table (nf_least, NF_EXPIRES)")
+        }
         op if op.logs() => need(Feature::Log, "messages to the developer (nf_log)"),
         op if op.asks_routes() => {
             need(Feature::FibLookup, "the operating system's routes (nf_fib_lookup)")

@@ -138,9 +138,8 @@ fn wrapper(id: usize, source: &Source) -> String {
     let path = std::fs::canonicalize(&source.path).unwrap_or_else(|_| source.path.clone());
     let text = std::fs::read_to_string(&path).unwrap_or_default();
     let timers = timers(&text);
-    let mut own = vec!["net_recv", "host_send"];
-    own.extend(&timers);
-    let own: Vec<String> = own.into_iter().map(String::from).collect();
+    let own = ["net_recv", "host_send"].map(String::from).into_iter();
+    let own: Vec<String> = own.chain(timers.iter().cloned()).collect();
     let names = || source.names.iter().chain(&own);
     let defines: String = names().map(|name| format!("#define {name} {name}_{id}\n")).collect();
     let undefines: String = names().map(|name| format!("#undef {name}\n")).collect();
@@ -159,10 +158,22 @@ fn wrapper(id: usize, source: &Source) -> String {
     )
 }
 
-/// Names of the handlers of timers.
-fn timers(text: &str) -> Vec<&str> {
-    let handlers = text.split("\nNF_TIMER(").skip(1).filter_map(|rest| rest.split_once("\nvoid "));
-    handlers.filter_map(|(_, rest)| rest.split('(').next()).collect()
+/// Names of the handlers of timers, in order.
+fn timers(text: &str) -> Vec<String> {
+    let (mut found, mut waits) = (Vec::new(), false);
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("NF_EXPIRES(") {
+            let table = rest.split(',').next().unwrap_or_default();
+            found.push(format!("nf_expiry_of_{table}"));
+        }
+        waits |= line.starts_with("NF_TIMER(");
+        let handler = line.strip_prefix("void ").and_then(|rest| rest.split('(').next());
+        if let Some(name) = handler.filter(|_| waits) {
+            found.push(name.to_string());
+            waits = false;
+        }
+    }
+    found
 }
 
 /// The parameters of a handler's definition.

@@ -50,6 +50,7 @@ pub struct Calls {
     contains: extern "C" fn(Name, Bytes) -> bool,
     update: extern "C" fn(Name, Bytes, Bytes) -> bool,
     remove: extern "C" fn(Name, Bytes) -> bool,
+    least: extern "C" fn(Name, Bytes, Bytes, u32, u32, bool) -> bool,
     entry: extern "C" fn(Name, Bytes, Bytes) -> bool,
     append_pkt: extern "C" fn(Name, Bytes, Pkt, u32) -> bool,
     append: extern "C" fn(Name, Bytes, Value) -> bool,
@@ -89,6 +90,7 @@ pub static CALLS: Calls = Calls {
     contains,
     update,
     remove,
+    least,
     entry,
     append_pkt,
     append,
@@ -266,6 +268,24 @@ extern "C" fn update(name: Name, key: Bytes, value: Bytes) -> bool {
 extern "C" fn remove(name: Name, key: Bytes) -> bool {
     let (table, key) = table(name, key);
     table.remove(&key)
+}
+
+extern "C" fn least(
+    name: Name,
+    key: Bytes,
+    value: Bytes,
+    at: u32,
+    size: u32,
+    signed: bool,
+) -> bool {
+    let oracle: &'static mut Oracle = current();
+    let table = &oracle.tables[oracle.by_name[&(name as usize)]];
+    let found = table.least(at as usize, size as usize, signed);
+    let zero = || (vec![0; table.key_mask.len()], vec![0; table.value_mask.len()]);
+    let (key_bytes, value_bytes) = found.clone().unwrap_or_else(zero);
+    put(key, &key_bytes);
+    put(value, &value_bytes);
+    found.is_some()
 }
 
 extern "C" fn entry(name: Name, key: Bytes, value: Bytes) -> bool {

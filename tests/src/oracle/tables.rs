@@ -142,6 +142,23 @@ impl Table {
         Some(slot)
     }
 
+    /// Key and value of the entry with the least number at a place of its value; of equal ones the
+    /// first key.
+    pub fn least(&self, at: usize, size: usize, signed: bool) -> Option<(Vec<u8>, Vec<u8>)> {
+        let number = |slot: &Slot| {
+            let mut bytes = [0; 16];
+            bytes[..size].copy_from_slice(&slot.value[at..at + size]);
+            let number = i128::from_le_bytes(bytes);
+            if signed && number >> (8 * size - 1) != 0 {
+                number - (1 << (8 * size))
+            } else {
+                number
+            }
+        };
+        let least = self.map.iter().min_by_key(|(_, slot)| number(slot));
+        least.map(|(key, slot)| (key.clone(), slot.value.clone()))
+    }
+
     pub fn remove(&mut self, key: &[u8]) -> bool {
         self.map.remove(key).is_some() || (self.kind == Kind::Array && self.exists(key))
     }

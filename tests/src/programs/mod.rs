@@ -19,6 +19,8 @@ use types::{Def, Ty};
 
 /// The handler of a program's timer.
 const TIMER: &str = "h7";
+/// What is called with entries that go with time.
+const GONE: &str = "h6";
 
 /// A program's text, and the names at file scope.
 #[derive(Clone, Debug)]
@@ -236,6 +238,26 @@ impl Gen {
                 6,
             );
         }
+        if self.r.percent(12) {
+            self.expires();
+        }
+    }
+
+    /// Entries of a hash table go with time.
+    fn expires(&mut self) {
+        let number = self.r.below(self.tables.len());
+        let table = self.tables[number].clone();
+        let Some(Some(member)) = self.counter(&table).filter(|_| table.kind == "hash") else {
+            return;
+        };
+        let time = 500 + self.r.below(20_000);
+        (self.queue_from, self.closed) = (0, true);
+        let (key, value) = (types::named(&table.key), types::named(&table.value));
+        let values = vec![table.key.clone(), table.value.clone()];
+        let gone = Helper { result: "void", values, pointer: None, packet: false };
+        let head = format!("static void {GONE}({key} a0, {value} a1)");
+        self.function(&head, &gone, Of::Values, 4);
+        self.line(&format!("NF_EXPIRES(t{number}, {member}, NF_US({time}), {GONE})"));
     }
 
     fn constants(&mut self) {

@@ -151,7 +151,7 @@ impl Gen {
     }
 
     /// An integer of a value that commutative operations may change.
-    fn counter(&mut self, table: &Table) -> Option<Option<String>> {
+    pub fn counter(&mut self, table: &Table) -> Option<Option<String>> {
         match &table.value {
             Ty::Int(_) => Some(None),
             Ty::Struct(id) => {
@@ -192,6 +192,7 @@ impl Gen {
                 let value = super::expr::paren(&value);
                 self.truth(&format!("nf_update({name}, {key}, {value})"));
             }
+            _ if table.kind == "hash" && self.r.percent(12) => self.least(&name, &table),
             7 if table.kind != "array" => self.truth(&format!("nf_delete({name}, {key})")),
             _ => {
                 let Some(member) = self.counter(&table) else { return };
@@ -202,6 +203,16 @@ impl Gen {
                     None => self.line(&format!("{op}_value({name}, {key}, {amount});")),
                 }
             }
+        }
+    }
+
+    /// Looks for the entry whose number is least.
+    fn least(&mut self, name: &str, table: &Table) {
+        let Some(member) = self.counter(table) else { return };
+        let [key, value] = [&table.key, &table.value].map(|ty| self.fresh(ty));
+        match member {
+            Some(member) => self.truth(&format!("nf_least({name}, {member}, {key}, {value})")),
+            None => self.truth(&format!("nf_least_value({name}, {key}, {value})")),
         }
     }
 

@@ -119,6 +119,7 @@ impl Front<'_> {
             | Op::BufGenerate { table, .. } => {
                 vec![self.hit(id, *table, None)]
             }
+            Op::Least { .. } => return self.anything(id, "contents of a table or byte string"),
             Op::BufLen { .. } => return self.anything(id, "a byte string's length"),
             Op::Commute { .. } | Op::BufClear { .. } => {
                 self.charged(id, Vec::new());

@@ -499,6 +499,18 @@ impl Target for Host<'_> {
         used(e, table, name);
     }
 
+    fn least(e: &mut E<'_, Self>, table: TableId, at: u32, part: Type, pointer: &str) -> String {
+        let map = e.dialect.target.uses(table);
+        let (ty, key) = (pointee(e, table), e.names.fresh(&format!("{pointer}_key")));
+        let (size, signed) = (e.program.size_of(part), part.is_signed());
+        let key_size = e.program.size_of(e.program.tables[table].key);
+        e.line(&format!("const void *{key} = 0;"));
+        e.line(&format!("{ty} *{pointer} = nf_least({map}, {at}, {size}, {signed}, &{key});"));
+        e.line(&format!("if ({pointer})"));
+        e.line(&format!("    NF_READS({}, {key}, {key_size});", table.as_u32()));
+        key
+    }
+
     fn found_again(e: &mut E<'_, Self>, table: TableId, pointer: &str) {
         let recent = e.state.recent.iter().any(|(other, name)| *other == table && name == pointer);
         if e.program.tables[table].kind == TableKind::Lru && !recent {

@@ -126,6 +126,10 @@ pub trait Target: Sized {
     /// Prints the declaration of `pointer` to the entry of `key`, null on a miss.
     fn find(e: &mut E<'_, Self>, table: TableId, key: ValueId, pointer: &str);
 
+    /// Prints the declaration of `pointer` to the entry whose integer of type `part`, `at` bytes
+    /// into its value, is least, null in an empty table; gives the address of its key.
+    fn least(e: &mut E<'_, Self>, table: TableId, at: u32, part: Type, pointer: &str) -> String;
+
     /// Prints what has to happen when an entry is used through a pointer that an earlier op found.
     fn found_again(_e: &mut E<'_, Self>, _table: TableId, _pointer: &str) {}
 
@@ -361,6 +365,7 @@ impl<T: Target> Dialect for InPlace<T> {
             Op::Lookup { table, key } => tables::lookup(e, inst, table, key),
             Op::Contains { table, key } => tables::contains(e, inst, table, key),
             Op::Update { table, key, value } => tables::update(e, inst, table, key, value),
+            Op::Least { table, path } => tables::least(e, inst, table, &path),
             Op::Delete { table, key } => tables::delete(e, inst, table, key),
             Op::Commute { op, table, key, path, amount } => {
                 tables::commute(e, op, table, key, &path, amount)

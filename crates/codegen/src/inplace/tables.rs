@@ -6,7 +6,9 @@
 //! hash. Pointers are forgotten when an entry may have moved (an insert or delete), contents when
 //! some other key of the table was written, since two keys may be equal at run time.
 
-use nicforge_ir::{CommuteOp, InstId, Proj, TableId, TableKind, Type, ValueDef, ValueId};
+use nicforge_ir::{
+    Body, CommuteOp, InstId, Op, Program, Proj, TableId, TableKind, Type, ValueDef, ValueId,
+};
 
 use super::state::EntryPointer;
 use super::{E, Target, packet};
@@ -76,18 +78,8 @@ pub fn lookup<T: Target>(e: &mut E<'_, T>, inst: InstId, table: TableId, key: Va
                 e.declare_value(inst, value)
             }
             e.line(&get);
-        } else if is_int {
-            e.define(inst, value, "0");
-            e.line(&format!("if ({name})"));
-            e.line(&format!("    {get}"));
         } else {
-            // Not first zero and then the entry: compilers do not see that nobody looks in between.
-            e.declare_value(inst, value);
-            let zero = e.zeroed(value);
-            e.line(&format!("if ({name})"));
-            e.line(&format!("    {get}"));
-            e.line("else");
-            e.line(&format!("    {zero}"));
+            get_or_zero(e, inst, value, &name, &get);
         }
     }
     // The host writes entries of a shared table with C of its own, which may leave anything in
@@ -102,6 +94,73 @@ pub fn lookup<T: Target>(e: &mut E<'_, T>, inst: InstId, table: TableId, key: Va
         entry.hit = Some(hit);
         entry.content = (!foreign).then_some(value);
     }
+}
+
+/// Prints `get`, which fills in a value where an entry was found; elsewhere the value is zero.
+fn get_or_zero<T: Target>(e: &mut E<'_, T>, inst: InstId, value: ValueId, entry: &str, get: &str) {
+    if e.body.ty(value).is_int() {
+        e.define(inst, value, "0");
+        e.line(&format!("if ({entry})"));
+        e.line(&format!("    {get}"));
+        return;
+    }
+    // Not first zero and then the entry: compilers do not see that nobody looks in between.
+    e.declare_value(inst, value);
+    let zero = e.zeroed(value);
+    e.line(&format!("if ({entry})"));
+    e.line(&format!("    {get}"));
+    e.line("else");
+    e.line(&format!("    {zero}"));
+}
+
+/// Prints `(found, key, value) = least entry of a table`.
+pub fn least<T: Target>(e: &mut E<'_, T>, inst: InstId, table: TableId, path: &[Proj]) {
+    let [found, key, value] = e.body.insts[inst].results[..] else { return };
+    let ty = e.program.tables[table].value;
+    let (at, part) = offset(e.program, e.body, ty, path).unwrap_or((0, ty));
+    let map = e.dialect.target.table_name(table).to_string();
+    let name = e.names.fresh(&format!("{map}_least"));
+    let key_at = T::least(e, table, at, part, &name);
+    if e.is_used(found) {
+        e.define(inst, found, &format!("{name} != 0"));
+    }
+    if e.is_used(key) {
+        let get = format!("NF_GET({}, {key_at});", e.vars.name(key));
+        get_or_zero(e, inst, key, &name, &get);
+    }
+    if e.is_used(value) {
+        let get = format!("NF_GET({}, &{});", e.vars.name(value), value_of(e, table, &name));
+        get_or_zero(e, inst, value, &name, &get);
+        if e.program.tables[table].shared && e.types.has_padding(ty) {
+            let fixes = e.types.canonical(ty, e.vars.name(value));
+            fixes.iter().for_each(|line| e.line(line));
+        }
+    }
+}
+
+/// Where a part lies in a value, in bytes, and its type.
+pub fn offset(program: &Program, body: &Body, mut ty: Type, path: &[Proj]) -> Option<(u32, Type)> {
+    let mut at = 0;
+    for step in path {
+        (at, ty) = match (ty, step) {
+            (Type::Struct(id), Proj::Field(field)) => {
+                let (_, slots) = program.struct_layout(id);
+                let slot = slots.get(*field as usize)?;
+                (at + slot.bit_offset / 8, program.structs[id].fields.get(*field as usize)?.ty)
+            }
+            (Type::Array(id), Proj::Index(index)) => {
+                let array = &program.arrays[id];
+                let index = match body.def_op(*index) {
+                    Some(Op::Int(index)) => u32::try_from(*index).ok()?,
+                    Some(Op::Zero) => 0,
+                    _ => return None,
+                };
+                (at + index * program.size_of(array.elem), array.elem)
+            }
+            _ => return None,
+        };
+    }
+    Some((at, ty))
 }
 
 /// Prints `hit = contains table[key]`.

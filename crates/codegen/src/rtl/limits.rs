@@ -37,8 +37,8 @@ pub struct Room {
     pub access: u32,
 }
 
-/// Refuses handlers of timers, of which a pipe would know nothing.
-pub fn timers(program: &Program) -> Result<(), Vec<Unsupported>> {
+/// Refuses handlers of timers, of which a pipe would know nothing, and searches through a table.
+pub fn lacking(program: &Program) -> Result<(), Vec<Unsupported>> {
     let timers = program.timers().filter_map(|(event, _)| program.handler_of(event));
     let refused = |timer| Unsupported {
         message: format!(
@@ -48,7 +48,15 @@ pub fn timers(program: &Program) -> Result<(), Vec<Unsupported>> {
         help: "compare nf_now() with a time in a table when a packet comes".to_string(),
         span: program.handlers[timer].span,
     };
-    let refused: Vec<Unsupported> = timers.map(refused).collect();
+    let mut refused: Vec<Unsupported> = timers.map(refused).collect();
+    for handler in program.handlers.values() {
+        let scans = handler.body.insts.values().filter(|inst| inst.op.scans());
+        refused.extend(scans.map(|inst| Unsupported {
+            message: "hardware does not look at all entries of a table at once".to_string(),
+            help: "keep the key of the entry that is wanted in a table of its own".to_string(),
+            span: inst.span,
+        }));
+    }
     if refused.is_empty() { Ok(()) } else { Err(refused) }
 }
 

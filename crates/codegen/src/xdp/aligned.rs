@@ -5,9 +5,10 @@
 //! them that handlers change in place are aligned; what a value looks like inside, and from
 //! outside, stays as it is.
 
-use nicforge_ir::{Body, Op, Program, Proj, Span, TableId, Type};
+use nicforge_ir::{Op, Program, Span, TableId};
 
 use crate::c::body::Unsupported;
+use crate::inplace::tables::offset;
 
 /// Bytes to which the kernel aligns every value.
 const WORD: u32 = 8;
@@ -72,31 +73,6 @@ fn places(program: &Program, table: TableId) -> Vec<Place> {
         });
     }
     found
-}
-
-/// Where a part lies in a value, in bytes, and its type.
-fn offset(program: &Program, body: &Body, mut ty: Type, path: &[Proj]) -> Option<(u32, Type)> {
-    let mut at = 0;
-    for step in path {
-        (at, ty) = match (ty, step) {
-            (Type::Struct(id), Proj::Field(field)) => {
-                let (_, slots) = program.struct_layout(id);
-                let slot = slots.get(*field as usize)?;
-                (at + slot.bit_offset / 8, program.structs[id].fields.get(*field as usize)?.ty)
-            }
-            (Type::Array(id), Proj::Index(index)) => {
-                let array = &program.arrays[id];
-                let index = match body.def_op(*index) {
-                    Some(Op::Int(index)) => u32::try_from(*index).ok()?,
-                    Some(Op::Zero) => 0,
-                    _ => return None,
-                };
-                (at + index * program.size_of(array.elem), array.elem)
-            }
-            _ => return None,
-        };
-    }
-    Some((at, ty))
 }
 
 #[cfg(test)]

@@ -125,6 +125,7 @@ struct Shared {
     logs: Vec<LogFormat>,
     /// What each place that hands an event on knows about the packet.
     handovers: Vec<Handover>,
+    scans: Vec<target::Scan>,
 }
 
 impl<'a> Generator<'a> {
@@ -201,6 +202,8 @@ impl<'a> Generator<'a> {
             functions.push_str(&pipe.spreading(program));
             functions.push_str(&process::returning(pipe));
         }
+        let scans: String = shared.scans.iter().map(target::Scan::declaration).collect();
+        functions.insert_str(0, &scans);
         let uses_host_ring =
             ["nf_host", "nf_buf_deliver", "nf_copy_frame"].iter().any(|to| functions.contains(to));
         let source = self.file(&functions, uses_host_ring);
@@ -454,6 +457,7 @@ impl<'a> Generator<'a> {
             handovers: std::mem::take(&mut shared.handovers),
             uses_verdict: false,
             no_room: drop_base + program.reasons.len() as u32,
+            scans: std::mem::take(&mut shared.scans),
         };
         let state = pipe.map_or(State::default(), |pipe| pipe.entry_state(program, id));
         let dialect = InPlace::new(body, target);
@@ -481,6 +485,7 @@ impl<'a> Generator<'a> {
         framed.append(&mut kept.borrow_mut());
         shared.logs = dialect.target.logs.clone();
         shared.handovers = dialect.target.handovers.clone();
+        shared.scans = dialect.target.scans.clone();
         let mut out = self.frame(name, &framed);
         out.push_str(&self.head(id, name, &state));
         if !framed.is_empty() {

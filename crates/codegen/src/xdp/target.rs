@@ -30,6 +30,25 @@ pub struct Xdp<'a> {
     pub uses_verdict: bool,
     /// Counter of frames that the kernel would not move or cut.
     pub no_room: u32,
+    /// What looks at all entries of tables.
+    pub scans: Vec<Scan>,
+}
+
+/// A search for the least entry of a table, by the integer at a byte of its values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scan {
+    name: String,
+    key: String,
+    number: String,
+    at: u32,
+}
+
+impl Scan {
+    /// The function that the kernel calls for each entry.
+    pub fn declaration(&self) -> String {
+        let Scan { name, key, number, at } = self;
+        format!("NF_LEAST({name}, {key}, {number}, {at})\n")
+    }
 }
 
 impl Xdp<'_> {
@@ -472,6 +491,24 @@ impl Target for Xdp<'_> {
                 e.line(&format!("{ty} *{name} = bpf_map_lookup_elem(&{map}, {key});"));
             }
         }
+    }
+
+    fn least(e: &mut E<'_, Self>, table: TableId, at: u32, part: Type, pointer: &str) -> String {
+        let XdpTable { map, front, .. } = e.dialect.target.maps[&table].clone();
+        let (number, key) = (e.types.name(part), e.types.name(e.program.tables[table].key));
+        let scan =
+            Scan { name: format!("nf_least_{map}_{at}_{number}"), key, number, at: at + front };
+        let (ty, best) = (Self::entry_type(e, table), e.names.fresh("best"));
+        e.line(&format!("struct {} {best} NF_LOCAL;", scan.name));
+        e.line(&format!("__builtin_memset(&{best}, 0, sizeof({best}));"));
+        e.line(&format!("bpf_for_each_map_elem(&{map}, {}_each, &{best}, 0);", scan.name));
+        e.line(&format!(
+            "{ty} *{pointer} = {best}.found ? bpf_map_lookup_elem(&{map}, &{best}.key) : 0;"
+        ));
+        if !e.dialect.target.scans.contains(&scan) {
+            e.dialect.target.scans.push(scan);
+        }
+        format!("&{best}.key")
     }
 
     /// All entries of an array exist, which the kernel's verifier does not know.

@@ -218,27 +218,41 @@ impl Gen<'_, '_, '_> {
         }
         let (table, key) = self.table();
         let def = &self.program.tables[table];
-        match self.d.below(6) {
+        let searched = self.options.software && def.kind == TableKind::Hash;
+        match self.d.below(if searched { 7 } else { 6 }) {
             0 | 1 => self.push_ok_and_kept(Op::Lookup { table, key }, def.value),
             2 => self.push_kept(Op::Contains { table, key }, Type::BOOL),
             3 if def.kind != TableKind::Array => {
                 self.push_kept(Op::Delete { table, key }, Type::BOOL)
             }
             4 => {
-                let path = match def.value {
-                    Type::Int { .. } => Vec::new(),
-                    // `state.n` or `state.inner.c`: members that atomic instructions can change.
-                    _ if self.d.below(2) == 0 => vec![Proj::Field(0)],
-                    _ => vec![Proj::Field(3)],
-                };
+                let path = self.counter(table);
                 let part = self.program.project(def.value, &path).unwrap_or(def.value);
                 let (op, amount) = (self.word::<CommuteOp>(), self.pick(part));
                 self.b.push0(Op::Commute { op, table, key, path, amount });
+            }
+            6 => {
+                let (types, path) = ([Type::BOOL, def.key, def.value], self.counter(table));
+                let inst = self.b.push(Op::Least { table, path }, &types);
+                let results = self.b.body.insts[inst].results.clone();
+                for value in results {
+                    self.keep(value);
+                }
             }
             _ => {
                 let value = self.pick(def.value);
                 self.push_kept(Op::Update { table, key, value }, Type::BOOL);
             }
+        }
+    }
+
+    /// The path to an integer of a table's values that atomic instructions can change: `state.n` or
+    /// `state.inner.c`.
+    fn counter(&mut self, table: TableId) -> Vec<Proj> {
+        match self.program.tables[table].value {
+            Type::Int { .. } => Vec::new(),
+            _ if self.d.below(2) == 0 => vec![Proj::Field(0)],
+            _ => vec![Proj::Field(3)],
         }
     }
 

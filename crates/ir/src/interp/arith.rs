@@ -43,6 +43,11 @@ pub fn bin(op: BinOp, bits: u8, signed: bool, a: u64, b: u64) -> u64 {
     mask(raw, bits)
 }
 
+/// A number whose order is that of `bits` wide integers.
+pub fn order(bits: u8, signed: bool, raw: u64) -> u64 {
+    if signed { sign_extend(raw, bits) as u64 ^ 1 << 63 } else { raw }
+}
+
 /// Comparison of `bits` wide integers.
 pub fn cmp(op: CmpOp, bits: u8, signed: bool, a: u64, b: u64) -> bool {
     let order = if signed { sign_extend(a, bits).cmp(&sign_extend(b, bits)) } else { a.cmp(&b) };

@@ -193,6 +193,12 @@ impl Store {
         Inserted::Done { evicted }
     }
 
+    /// Key and value of the entry that comes first by a number, then by its key.
+    pub fn least(&self, order: impl Fn(&Slot) -> u64) -> Option<(Vec<u8>, Vec<u8>)> {
+        let first = self.exact.iter().min_by_key(|(key, slot)| (order(slot), *key));
+        first.map(|(key, slot)| (key.clone(), slot.value.clone()))
+    }
+
     /// Whether there was such an entry. An array's entry becomes zero instead.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         match self.exact.remove(key) {

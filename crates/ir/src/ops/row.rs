@@ -35,6 +35,8 @@ pub enum Must {
     Named(&'static str),
     /// Not an operand: a table whose entries may be missing.
     Removable,
+    /// Not an operand: a hash table, whose entries come and go by handlers alone.
+    Hash,
     /// Not an operand: text with a place for each operand; what the parser calls it.
     Format(&'static str),
     /// Not an operand: a path of constant indices in range to an integer that is no bit-field.
@@ -137,6 +139,8 @@ pub enum Work {
     Leave,
     /// An entry of a table.
     Entry,
+    /// All entries of a table.
+    Scan,
     /// Bytes behind a byte string.
     Append,
     /// Bytes of a byte string into the second result.

@@ -210,6 +210,13 @@ ops! {
             key: ValueId = KEY,
         } "delete {table}[{key}]" as "deleted", Types(&[U1]), READS_ENTRY | WRITES_ENTRY, Entry;
 
+        /// The entry whose integer at `path` (constant indices only) is least; of equal ones that
+        /// whose key comes first, byte by byte: `(found: u1, key, value)`, zero in an empty table.
+        Least {
+            table: TableId = Must::Hash,
+            path: Vec<Proj> = Must::Whole,
+        } "least {table}{path}" as "found", Types(&[U1, Key, Entry]), READS_ENTRY, Scan;
+
         /// Commutative read-modify-write of the integer at `path` (constant indices only) of the
         /// entry's value.
         Commute {

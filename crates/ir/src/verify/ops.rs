@@ -137,6 +137,10 @@ impl BodyCheck<'_, '_, '_> {
                 if op.class() == Class::Entry && op.effects().table_write.is_some() {
                     written_by_handlers(table)?;
                 }
+                let hash = must != Must::Hash || table.kind == TableKind::Hash;
+                require(hash, || {
+                    format!("`{}` is for hash tables, unlike `{}`", op.row().word(), table.name)
+                })?;
                 require(must != Must::Removable || table.kind != TableKind::Array, || {
                     format!(
                         "entries of array table `{}` always exist and cannot be deleted",
@@ -163,7 +167,9 @@ impl BodyCheck<'_, '_, '_> {
                 if must != Must::Whole {
                     return Ok(());
                 }
-                require(part.is_int(), || "commutative updates change integers only".to_string())?;
+                require(part.is_int(), || {
+                    format!("`{}` takes the path to an integer", op.row().word())
+                })?;
                 self.constant_path(self.stated(op, Ty::Entry)?, path)
             }
             Arg::Text(text) if matches!(must, Must::Format(_)) => {
@@ -179,7 +185,12 @@ impl BodyCheck<'_, '_, '_> {
     fn operand(&self, op: &Op, must: Must, value: ValueId) -> Check {
         match must {
             // These are of other fields.
-            Must::Be | Must::Named(_) | Must::Removable | Must::Format(_) | Must::Whole => Ok(()),
+            Must::Be
+            | Must::Named(_)
+            | Must::Removable
+            | Must::Hash
+            | Must::Format(_)
+            | Must::Whole => Ok(()),
             Must::Packet => self.packet(value),
             Must::Int(what) => self.int(what, value),
             Must::Data(what) => self.data(what, value),

@@ -174,7 +174,7 @@ fn table_ops_fit_the_kind() {
         ),
         (
             "%k: u32 = 1 %v: conn = zero commute add conns[%k], %v",
-            "commutative updates change integers only",
+            "`commute` takes the path to an integer",
         ),
         (
             "%k: u32 = 1 %n: u32 = buf_len slots[%k]",

@@ -1,12 +1,13 @@
 //! What ops on tables and on the byte strings of their entries do.
 
-use super::super::store::Inserted;
+use super::super::store::{Inserted, Slot};
 use super::super::trace::{Access, Tracer};
 use super::super::{Eviction, Val, arith};
 use super::{Exec, Frame};
 use crate::io::Output;
 use crate::ops::{BufSource, CmpOp, CommuteOp, Op};
 use crate::program::{InstId, TableId};
+use crate::types::Type;
 
 impl<T: Tracer + ?Sized> Exec<'_, '_, T> {
     fn access(&mut self, table: TableId, key: &[u8], hit: bool, writes: bool) {
@@ -63,6 +64,28 @@ impl<T: Tracer + ?Sized> Exec<'_, '_, T> {
                 let existed = self.state.table(*table).remove(&key);
                 self.access(*table, &key, existed, true);
                 frame.set(results[0], Val::Int(existed as u64));
+            }
+            Op::Least { table, path } => {
+                let ty = self.program.tables[*table].value;
+                let part = self.shapes.locate(ty, path, |v| frame.int(v));
+                let (bits, signed) = match self.program.project(ty, path) {
+                    Some(Type::Int { bits, signed }) => (bits, signed),
+                    _ => (64, false),
+                };
+                let order = |slot: &Slot| match part.map(|part| self.shapes.read(&slot.value, part))
+                {
+                    Some(Val::Int(number)) => arith::order(bits, signed, number),
+                    _ => 0,
+                };
+                let least = self.state.table(*table).least(order);
+                let (key, value) = least.unzip();
+                self.access(*table, key.as_deref().unwrap_or_default(), key.is_some(), false);
+                frame.set(results[0], Val::Int(key.is_some() as u64));
+                for (result, bytes) in results[1..].iter().zip([key, value]) {
+                    let ty = frame.body.ty(*result);
+                    let bytes = bytes.unwrap_or_else(|| vec![0; self.shapes.size(ty)]);
+                    frame.set(*result, self.shapes.decode(ty, &bytes));
+                }
             }
             Op::Commute { op, table, key, path, amount } => {
                 let key = self.bytes(frame, *key);
