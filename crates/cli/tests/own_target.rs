@@ -362,3 +362,19 @@ fn handlers_run_on_a_machine_of_a_file() {
     say("u280", 1, &["target `u280` is no sPIN NIC"]);
     say("pspim", 2, &["there is no such target; there are"]);
 }
+
+/// Packets start handlers there, whatever else a file says.
+#[test]
+fn a_spin_nic_that_offers_timers_is_refused() {
+    let place = Place::new();
+    let shown = place.run(&["targets", "show", "pspin"]);
+    let timer = "[events]\ntimer = { direction = \"in\", fields = [] }";
+    let text = shown.ok().replace("name = \"pspin\"", "name = \"mine\"");
+    place.file("mine.toml", text.replace("[events]", timer));
+    let program = common::example("ring_wrap");
+    for command in ["verify", "build"] {
+        let says =
+            ["ring_wrap.c:", "packets start a sPIN NIC's handlers, and `greet` is of a timer"];
+        place.run(&[command, &program, "--target", "mine.toml"]).fails(1, &says);
+    }
+}

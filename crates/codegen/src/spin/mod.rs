@@ -66,6 +66,19 @@ pub fn generate(
             "a handler of a sPIN NIC runs to completion: take a plan of one stage",
         );
     }
+    if cores == Cores::Spin
+        && let Some(timer) = program.timers().find_map(|(event, _)| program.handler_of(event))
+    {
+        let handler = &program.handlers[timer];
+        return Err(vec![Unsupported {
+            message: format!(
+                "packets start a sPIN NIC's handlers, and `{}` is of a timer",
+                handler.name
+            ),
+            help: "compare nf_now() with a time in a table when a packet comes".to_string(),
+            span: handler.span,
+        }]);
+    }
     if cores == Cores::Panic && pipeline.stages.iter().any(|stage| stage.ordered || stage.locked) {
         let message = "a stage wants order restored or tables shared under locks".to_string();
         return refuse(message, "take a plan made for this target: its cores have neither");
