@@ -36,7 +36,9 @@ fn handlers_become_images_or_say_what_is_wrong() {
                  void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **mem)\n\
                  { (void)hh; (void)ph; (void)th; *mem = 0; large[5] = 1; }\n";
     place.file("large.c", format!("#include <handler.h>\n{large}"));
-    place.run(&["spin", "build", "large.c"]).fails(1, &["bytes too large for memory `L2`"]);
+    place
+        .run(&["spin", "build", "large.c"])
+        .fails(1, &["the image does not fit into memory `L2`, by "]);
     place.file("x.elf", "no image");
     place
         .run(&["spin", "sim", "x.elf"])

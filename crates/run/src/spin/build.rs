@@ -159,9 +159,13 @@ pub enum BuildError {
     )]
     NoNative,
     #[error(
-        "the image is {bytes} bytes too large for memory `{memory}`; make handlers, or what they keep, smaller"
+        "the image does not fit into memory `{memory}`{over}; make handlers, or what they keep, smaller"
     )]
-    Large { memory: String, bytes: String },
+    Large {
+        memory: String,
+        /// By how much, where the linker says so.
+        over: String,
+    },
     #[error(
         "`{function}` keeps {bytes} bytes in variables at once, and a core of `{target}` has {room} \
          bytes of stack for that; make structs smaller, or look entries up and use them in smaller \
@@ -402,9 +406,30 @@ fn refused(options: &ImageOptions, messages: &str) -> BuildError {
 /// The memory that the linker has no room in, if it says so.
 pub(crate) fn overflow(messages: &str) -> Option<BuildError> {
     let of_line = |line: &str| {
-        let (memory, by) = line.split_once("region `")?.1.split_once("' overflowed by ")?;
-        let bytes = by.split(' ').next()?.to_string();
-        Some(BuildError::Large { memory: memory.to_string(), bytes })
+        let (memory, rest) = line.split_once("region `")?.1.split_once('\'')?;
+        let bytes = rest.strip_prefix(" overflowed by ").and_then(|rest| rest.split(' ').next());
+        let over = bytes.map_or(String::new(), |bytes| format!(", by {bytes} bytes"));
+        Some(BuildError::Large { memory: memory.to_string(), over })
     };
-    messages.lines().find_map(of_line)
+    let lines = || messages.lines().filter(|line| line.contains("region `"));
+    lines().find(|line| line.contains("overflowed")).or_else(|| lines().next()).and_then(of_line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linkers_say_in_several_ways_that_there_is_no_room() {
+        let said = |messages| overflow(messages).map(|error| error.to_string());
+        let end = "; make handlers, or what they keep, smaller";
+        let over = "ld: image.elf section `.bss' will not fit in region `L2'\n\
+                    ld: region `L2' overflowed by 52 bytes\n";
+        let into = "the image does not fit into memory";
+        assert_eq!(said(over), Some(format!("{into} `L2`, by 52 bytes{end}")));
+        let outside =
+            "ld: address 0x1d0085b6 of image.elf section `.text' is not within region `prog'\n";
+        assert_eq!(said(outside), Some(format!("{into} `prog`{end}")));
+        assert_eq!(said("ld: undefined reference to `stdout'"), None);
+    }
 }
