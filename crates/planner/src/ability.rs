@@ -77,7 +77,12 @@ fn keys(
     let body = &program.handlers[handler].body;
     let mut of_table: BTreeMap<TableId, Common> = BTreeMap::new();
     for site in touched {
-        let Some(table) = table_of(&body.insts[site.inst].op) else { continue };
+        let op = &body.insts[site.inst].op;
+        let Some(table) = table_of(op) else { continue };
+        if op.scans() {
+            let (name, place) = (&program.tables[table].name, place(program, body, site.inst));
+            return Err(format!("all entries of `{name}` are looked at ({place})"));
+        }
         let key = site.operands.first().cloned().unwrap_or(Shape::Other);
         let array = program.tables[table].kind == TableKind::Array;
         let mut parts = BTreeSet::new();
