@@ -372,9 +372,9 @@ fn a_spin_nic_that_offers_timers_is_refused() {
     let text = shown.ok().replace("name = \"pspin\"", "name = \"mine\"");
     place.file("mine.toml", text.replace("[events]", timer));
     let program = common::example("ring_wrap");
-    for command in ["verify", "build"] {
-        let says =
-            ["ring_wrap.c:", "packets start a sPIN NIC's handlers, and `greet` is of a timer"];
-        place.run(&[command, &program, "--target", "mine.toml"]).fails(1, &says);
+    for command in ["verify", "build", "plan"] {
+        place.run(&[command, &program, "--target", "mine.toml"]).fails(1, &["mine lacks timers"]);
     }
+    let checked = place.run(&["check", &program, "--target", "mine.toml"]);
+    assert!(checked.out.contains("lacks timers (NF_TIMER)"), "{checked:?}");
 }

@@ -27,7 +27,10 @@ pub fn missing(program: &Program, target: &Target) -> Vec<Missing> {
         let event = &program.events[handler.event];
         // All timers are one event of the target.
         let name = if event.period.is_some() { TIMER } else { &event.name };
-        if event.direction == Direction::In && !offers(target, name, EventDirection::In) {
+        // Packets start the handlers of a sPIN NIC, whatever its file offers.
+        let started = event.period.is_none() || target.spin.is_none();
+        let offered = started && offers(target, name, EventDirection::In);
+        if event.direction == Direction::In && !offered {
             let what = if event.period.is_some() {
                 "timers (NF_TIMER); compare nf_now() with a time in a table when a packet comes"
                     .to_string()
