@@ -344,7 +344,8 @@ impl<'a> FnLower<'_, 'a, '_> {
             Type::Int { .. } => ("a _Bool cannot be used so", "use uint8_t to uint64_t"),
             _ => (
                 "only integers can be used so",
-                "name an integer member; integer values have functions of their own, such as nf_add_value(&table, key, amount)",
+                "name an integer member; integer values have functions of their own, such as \
+                 nf_add_value(&table, key, amount)",
             ),
         };
         Err(self.refuse(codes::TABLE_MEMBER, node.span, message, help))

@@ -172,7 +172,7 @@ impl Op {
         self.table().filter(|_| !self.scans()).zip(self.operand(0))
     }
 
-    /// Whether the op looks at all entries of its table.
+    /// Search through all entries of the op's table.
     pub fn scans(&self) -> bool {
         self.work() == Work::Scan
     }

@@ -155,7 +155,8 @@ pub fn op_cycles(
             let bytes = |(table, key)| size(key) + value_bytes(program, table);
             costs.table_byte * op.entry().map_or(0.0, bytes) + costs.alu
         }
-        // As if the table were full. What an entry takes is that of RISC-V cores, counted.
+        // As if the table were full. An entry's cycles are counted on RISC-V
+        // cores; elsewhere they are an estimate.
         Work::Scan => {
             let table = op.table().map(|table| &program.tables[table]);
             let entry = costs.table_byte * 24.0 + 10.0 * costs.alu + 6.0 * costs.branch;

@@ -19,7 +19,7 @@ use types::{Def, Ty};
 
 /// The handler of a program's timer.
 const TIMER: &str = "h7";
-/// What is called with entries that go with time.
+/// The function that is called with entries that go with time.
 const GONE: &str = "h6";
 
 /// A program's text, and the names at file scope.

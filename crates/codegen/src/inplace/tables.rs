@@ -138,7 +138,7 @@ pub fn least<T: Target>(e: &mut E<'_, T>, inst: InstId, table: TableId, path: &[
     }
 }
 
-/// Where a part lies in a value, in bytes, and its type.
+/// Offset of a part in a value, in bytes, and its type.
 pub fn offset(program: &Program, body: &Body, mut ty: Type, path: &[Proj]) -> Option<(u32, Type)> {
     let mut at = 0;
     for step in path {

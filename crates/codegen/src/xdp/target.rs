@@ -30,7 +30,7 @@ pub struct Xdp<'a> {
     pub uses_verdict: bool,
     /// Counter of frames that the kernel would not move or cut.
     pub no_room: u32,
-    /// What looks at all entries of tables.
+    /// Searches through all entries of tables.
     pub scans: Vec<Scan>,
 }
 

@@ -159,7 +159,8 @@ pub enum BuildError {
     )]
     NoNative,
     #[error(
-        "the image does not fit into memory `{memory}`{over}; make handlers, or what they keep, smaller"
+        "the image does not fit into memory `{memory}`{over}; make handlers, or what they keep, \
+         smaller"
     )]
     Large {
         memory: String,

@@ -97,7 +97,8 @@ pub(crate) fn load(open: OpenObject) -> Result<Object, XdpError> {
         Verdict::Answered(0, _) => return Ok(unsafe { Object::from_ptr(object) }),
         Verdict::Answered(status, messages) => (status, messages),
         Verdict::Faulted => {
-            let why = "the verifier of this kernel faults (dmesg), perhaps since the program is too complex";
+            let why = "the verifier of this kernel faults (dmesg), perhaps since the program is \
+                       too complex";
             // SAFETY: the name is the object's, which nobody frees any more.
             let name = unsafe { CStr::from_ptr(libbpf_sys::bpf_object__name(object.as_ptr())) };
             return Err(refused(&name.to_string_lossy(), why));
