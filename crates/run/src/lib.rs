@@ -10,6 +10,7 @@
 pub mod alkali;
 pub mod attach;
 pub mod balance;
+mod cache;
 pub mod capacity;
 pub mod compile;
 pub mod control;

@@ -14,7 +14,7 @@ use crate::host::HostError;
 use crate::rtl::Verilator;
 use crate::spin::BuildError;
 use crate::synth::{self, SynthError};
-use crate::{dpdk, spin};
+use crate::{dpdk, spin, tools};
 
 /// A tool or library.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ fn at(path: &Path) -> Found {
 pub fn started(program: &str, flag: &str) -> io::Result<Found> {
     let ran = Command::new(program).arg(flag).output()?;
     let said = String::from_utf8_lossy(&ran.stdout);
-    let place = in_path(program).unwrap_or_else(|| PathBuf::from(program));
+    let place = tools::in_path(program).unwrap_or_else(|| PathBuf::from(program));
     Ok(Found { version: version(&said), place: place.display().to_string() })
 }
 
@@ -133,11 +133,6 @@ fn version(said: &str) -> String {
             && word.bytes().all(|b| b.is_ascii_digit() || b == b'.')
     };
     line.split_whitespace().find(number).unwrap_or(line).to_string()
-}
-
-fn in_path(program: &str) -> Option<PathBuf> {
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
 #[cfg(test)]

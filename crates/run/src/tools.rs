@@ -51,6 +51,12 @@ fn home(user: u32) -> Option<PathBuf> {
     }
 }
 
+/// A program in the folders of `PATH`.
+pub(crate) fn in_path(program: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
 /// The folder that `variable` names, or else `name` in the first of [`places`] where it has `file`.
 pub fn installed(variable: &str, name: &str, file: &str) -> Option<PathBuf> {
     let found = match std::env::var_os(variable).filter(|value| !value.is_empty()) {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
+use crate::cache::{self, Compiled};
 use crate::temp::Folder;
 
 /// A file to compile with the generated ones that it includes, and how.
@@ -86,6 +87,36 @@ pub fn ahead(units: Vec<Unit>, around: Around) -> io::Result<()> {
         from += 1;
     }
     Ok(())
+}
+
+/// The options by which clang takes headers of others as it read them once. None if they cannot be
+/// kept or clang refuses them: then each file reads them itself.
+pub(crate) fn read_once(flags: &[String], headers: &str) -> Vec<String> {
+    kept_headers(flags, headers)
+        .map(|path| vec!["-include-pch".to_string(), path.display().to_string()])
+        .unwrap_or_default()
+}
+
+fn kept_headers(flags: &[String], headers: &str) -> Option<PathBuf> {
+    let kept = Compiled::new("headers", nicforge_clang::name(), &(flags, headers))?;
+    if let Some(path) = kept.found() {
+        return Some(path.to_path_buf());
+    }
+    let folder = Folder::new("headers").ok()?;
+    // Clang looks whether the file that was read is still the same, so it stays.
+    let source = cache::folder("headers").ok()?.join(format!("{}.h", cache::name(&headers)));
+    if !source.is_file() {
+        write(folder.path(), [("headers.h", headers)].into_iter()).ok()?;
+        cache::install(&folder.path().join("headers.h"), &source).ok()?;
+    }
+    let more = ["-x", "c-header", "-o", "headers.pch", "-MD", "-MF", "made.d"].map(String::from);
+    let more = [&more[..], &[source.display().to_string()]].concat();
+    let more: Vec<&str> = more.iter().map(String::as_str).collect();
+    let made = clang(folder.path(), flags, &more).ok()?;
+    let path = folder.path();
+    let fine =
+        made.status.success() && kept.keep(&path.join("headers.pch"), &path.join("made.d")).is_ok();
+    fine.then(|| kept.found().map(Path::to_path_buf)).flatten()
 }
 
 /// Forgets what was compiled ahead and nobody asked for.

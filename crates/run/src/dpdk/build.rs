@@ -48,7 +48,7 @@ pub fn build(source: &str, verify: bool, machine: &Machine) -> Result<Folder, Dp
             let unit = unit(source, verify)?;
             let files = [&RUNTIME[..], &DPDK_RUNTIME].concat();
             write_object(dir.path(), "nf_tables.c", &unit.flags, &files)?;
-            dir = object_of_unit(dir, &unit, &files)?;
+            dir = object_of_unit(dir, &unit, Around { files: &files, headers: HEADERS })?;
             let mut linking = ["-o", "app", "app.o", "nf_tables.o"].map(String::from).to_vec();
             if let Some(object) = crate::native::object() {
                 let path = dir.path().join("functions.so");

@@ -72,7 +72,7 @@ pub fn compile(source: &str, options: &HostOptions, object: &Path) -> Result<(),
 fn clang(unit: &Unit, object: &Path) -> Result<(), HostError> {
     let dir = fresh_dir()?;
     write_object(dir.path(), "nf_tables.c", &unit.flags, &RUNTIME)?;
-    let dir = object_of_unit(dir, unit, &RUNTIME)?;
+    let dir = object_of_unit(dir, unit, Around { files: &RUNTIME, headers: "" })?;
     let linking = ["-shared", "program.o", "nf_tables.o", "-o", "program.so"].map(String::from);
     let ciphers = unit.files.iter().find_map(|(_, source)| pkgconfig::ciphers(source));
     let linking = [&linking[..], &ciphers.unwrap_or_default()].concat();
@@ -99,23 +99,23 @@ pub fn compile_ahead(sources: &[&str], options: &HostOptions) -> std::io::Result
 }
 
 /// Writes a unit's object into a folder; of what clang refuses the folder is kept.
-pub fn object_of_unit(
-    dir: Folder,
-    unit: &Unit,
-    around: &[(&str, &str)],
-) -> Result<Folder, HostError> {
+pub fn object_of_unit(dir: Folder, unit: &Unit, around: Around) -> Result<Folder, HostError> {
     let object = object_of(&unit.main);
     if let Some(bytes) = units::taken(unit) {
         let path = dir.path().join(object);
         std::fs::write(&path, bytes).map_err(|source| HostError::Io { path, source })?;
         return Ok(dir);
     }
-    write_files(dir.path(), around)?;
+    write_files(dir.path(), around.files)?;
     let own: Vec<(&str, &str)> =
         unit.files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     write_files(dir.path(), &own)?;
     let mut clang = Command::new(nicforge_clang::name());
-    clang.current_dir(dir.path()).args(&unit.flags).args(["-c", &unit.main, "-o", &object]);
+    clang.current_dir(dir.path()).args(&unit.flags);
+    if !around.headers.is_empty() {
+        clang.args(units::read_once(&unit.flags, around.headers));
+    }
+    clang.args(["-c", &unit.main, "-o", &object]);
     let ran = clang.output().map_err(HostError::no_compiler)?;
     if ran.status.success() {
         Ok(dir)

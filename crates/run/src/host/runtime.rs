@@ -1,5 +1,5 @@
-//! Files of the runtime in C, which are the same for every program: compiled once in a process,
-//! then written again.
+//! Files of the runtime in C, which are the same for every program: compiled once,
+//! kept in the user's cache, then written again.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,7 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::HostError;
 use super::files::{fresh_dir, refused, write_files};
+use crate::cache::Compiled;
 use crate::temp::Folder;
+
+/// Where a compiler writes what an object is made of.
+const RULES: &str = "made.d";
 
 /// An object with all that it was made of: compiler, the file's name, flags, and the runtime's
 /// files.
@@ -96,16 +100,25 @@ fn compile(
     flags: &[String],
     files: &[(&str, &str)],
 ) -> Result<Vec<u8>, NoObject> {
+    let kept = Compiled::new("objects", compiler, &(name, flags, files));
+    if let Some(object) = kept.as_ref().and_then(|kept| std::fs::read(kept.found()?).ok()) {
+        return Ok(object);
+    }
     let dir = fresh_dir().map_err(NoObject::Host)?;
     write_files(dir.path(), files).map_err(NoObject::Host)?;
     let mut command = Command::new(compiler);
     command.current_dir(dir.path()).env("LC_ALL", "C").stdin(Stdio::null());
     command.args(flags).args(["-c", name, "-o", &object_of(name)]);
+    command.args(["-MD", "-MF", RULES]);
     let ran = command.output().map_err(NoObject::Start)?;
     if !ran.status.success() {
         return Err(NoObject::Refused(dir, ran.stderr));
     }
     let path = dir.path().join(object_of(name));
+    if let Some(kept) = kept {
+        // Without it, it is compiled again the next time.
+        let _ = kept.keep(&path, &dir.path().join(RULES));
+    }
     std::fs::read(&path).map_err(|source| NoObject::Host(HostError::Io { path, source }))
 }
 

@@ -186,7 +186,7 @@ impl EnginesProgram {
         }
         let units = self.units();
         for unit in &units {
-            dir = object_of_unit(dir, unit, &files)?;
+            dir = object_of_unit(dir, unit, Around { files: &files, headers: "" })?;
         }
         // Every stage's file has the program's constants, as every engine on a chip has its own.
         let mut linking = ["-pthread", "-Wl,-z,muldefs", "-o", "app"].map(String::from).to_vec();

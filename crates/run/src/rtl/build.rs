@@ -4,13 +4,13 @@
 //! A simulator takes some seconds to build, so it is kept in the user's cache under a hash of
 //! everything it is made of. The parts of Verilator's runtime are compiled once for all designs.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use nicforge_codegen::rtl::{LONGEST, RtlArtifact, SHORTEST};
 
 use super::RtlError;
+use crate::cache;
 use crate::temp::{self, Folder};
 use crate::tools;
 
@@ -184,10 +184,7 @@ impl Verilator {
     ) -> Result<PathBuf, RtlError> {
         let Simulator { trace, lossy, optimised } = wanted;
         let cache = cache()?;
-        let mut hash = DefaultHasher::new();
-        (files(artifact), DRIVER, FLAGS, &self.root, wanted).hash(&mut hash);
-        let (first, _) = (hash.finish(), 0u64.hash(&mut hash));
-        let name = format!("{first:016x}{:016x}", hash.finish());
+        let name = cache::name(&(files(artifact), DRIVER, FLAGS, &self.root, wanted));
         let path = cache.join(format!("design-{name}"));
         if path.is_file() {
             return Ok(path);
@@ -234,11 +231,8 @@ impl Verilator {
         around: (&str, &str),
         constants: &[String],
     ) -> Result<PathBuf, RtlError> {
-        let cache = cache()?;
-        let mut hash = DefaultHasher::new();
-        (top, sources, around, constants, FLAGS, &self.root).hash(&mut hash);
-        let (first, _) = (hash.finish(), 0u64.hash(&mut hash));
-        let path = cache.join(format!("{top}-{first:016x}{:016x}.so", hash.finish()));
+        let name = cache::name(&(top, sources, around, constants, FLAGS, &self.root));
+        let path = cache()?.join(format!("{top}-{name}.so"));
         if path.is_file() {
             return Ok(path);
         }
@@ -288,15 +282,14 @@ impl Verilator {
 
     /// Verilator's runtime as objects.
     fn runtime(&self, cache: &Path, trace: bool) -> Result<Vec<PathBuf>, RtlError> {
-        let mut hash = DefaultHasher::new();
-        (&self.root, FLAGS, trace).hash(&mut hash);
+        let hash = cache::name(&(&self.root, FLAGS, trace));
         let mut names = vec!["verilated", "verilated_threads"];
         if trace {
             names.push("verilated_fst_c");
         }
         let mut objects = Vec::new();
         for name in names {
-            let path = cache.join(format!("{name}-{:016x}.o", hash.finish()));
+            let path = cache.join(format!("{name}-{hash}.o"));
             if !path.is_file() {
                 let dir = temporary()?;
                 let made = dir.path().join("made.o");
@@ -349,28 +342,11 @@ fn temporary() -> Result<Folder, RtlError> {
 
 /// The user's folder of simulators.
 fn cache() -> Result<PathBuf, RtlError> {
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let base = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(home)
-        .unwrap_or_else(temp::place);
-    let path = base.join("nicforge/rtl");
-    std::fs::create_dir_all(&path).map_err(|source| RtlError::Io { path: path.clone(), source })?;
-    Ok(path)
+    cache::folder("rtl").map_err(|source| RtlError::Io { path: temp::place(), source })
 }
 
-/// Puts a finished file in its place in one step, so that others who build the same never see half
-/// of it.
 fn install(made: &Path, to: &Path) -> Result<(), RtlError> {
-    let io = |source| RtlError::Io { path: to.into(), source };
-    let beside = to.with_extension(format!("{}.new", std::process::id()));
-    let unique = beside.with_file_name(format!(
-        "{}-{:?}",
-        beside.file_name().unwrap_or_default().to_string_lossy(),
-        std::thread::current().id()
-    ));
-    std::fs::copy(made, &unique).map_err(io)?;
-    std::fs::rename(&unique, to).map_err(io)
+    cache::install(made, to).map_err(|source| RtlError::Io { path: to.into(), source })
 }
 
 fn checked(tool: &'static str, ran: std::io::Result<Output>) -> Result<(), RtlError> {
