@@ -11,8 +11,9 @@ target=${CARGO_TARGET_DIR:-$PWD/target}
 logs=$target/test-logs
 python=$NICFORGE_PYTHON/bin/python
 messages=$logs/$tier.json
-# CI builds once, from a fresh clone: what incremental builds write down is for the next one.
-[ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0
+# CI builds once, from a fresh clone: what incremental builds write down is for the next one, and
+# nobody starts a debugger.
+[ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=none
 mkdir -p "$logs"
 began=$SECONDS
 

@@ -61,7 +61,7 @@ fn examples_do_what_the_interpreter_does() {
     }
     let target = nicforge_target::find("u280").unwrap_or_else(|e| panic!("{e}"));
     let ran = Mutex::new(Vec::new());
-    let every = if std::env::var_os("NICFORGE_EXAMPLE").is_some() { 1 } else { 2 };
+    let every = if std::env::var_os("NICFORGE_EXAMPLE").is_some() { 1 } else { 4 };
     for_each_of(every, |example| {
         if std::env::var("NICFORGE_EXAMPLE").is_ok_and(|only| only != example.name) {
             return;
@@ -73,7 +73,7 @@ fn examples_do_what_the_interpreter_does() {
         }
     });
     let ran = ran.into_inner().unwrap_or_else(|e| e.into_inner());
-    assert!(std::env::var("NICFORGE_EXAMPLE").is_ok() || ran.len() >= 7, "only {ran:?} ran");
+    assert!(std::env::var("NICFORGE_EXAMPLE").is_ok() || ran.len() >= 4, "only {ran:?} ran");
 }
 
 /// A TCP SYN of 60 bytes (64 with the checksum of the line) from a flow with this number.

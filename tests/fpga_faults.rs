@@ -215,7 +215,7 @@ fn resets_with_packets_in_flight() {
     if verilator_is_missing() {
         return;
     }
-    let few = packets(100, 300) as usize;
+    let few = packets(60, 300) as usize;
     let traffic = |name: &str| {
         let example = Example::load(root().join("examples").join(name));
         let list = example.events.iter().filter(|event| takes(event)).take(few);
@@ -247,7 +247,7 @@ fn resets_with_packets_in_flight() {
             (0..few as u32).map(|n| doing(folder, n, [60, 150][n as usize % 2])).collect(),
         ));
     }
-    for (Subject { name, program, entries, design }, events) in &share(subjects, 3) {
+    for (Subject { name, program, entries, design }, events) in &share(subjects, 5) {
         let fresh = design
             .run(events, entries, &Drive::default())
             .unwrap_or_else(|e| panic!("{name}: {e}"));

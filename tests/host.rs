@@ -92,7 +92,7 @@ fn random_difference(list: &[u32], seed: u64) -> Option<String> {
 #[test]
 fn random_programs_do_the_same_in_a_process() {
     let first = setting("NICFORGE_RANDOM_SEED", 0);
-    let count = setting("NICFORGE_RANDOM_PROGRAMS", 200);
+    let count = setting("NICFORGE_RANDOM_PROGRAMS", 80);
     let next = AtomicU64::new(first);
     std::thread::scope(|scope| {
         for _ in 0..2 {

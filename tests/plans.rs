@@ -50,9 +50,9 @@ fn plans_of_all_targets_mean_the_same() {
     for_each(|example| {
         let want = outputs(&example.program, example);
         // Other targets for the next example.
-        let from = example.name.bytes().map(usize::from).sum::<usize>() % 2;
+        let from = example.name.bytes().map(usize::from).sum::<usize>() % 3;
         for name in
-            share(nicforge_target::names().into_iter().skip(if soak() { 0 } else { from }), 2)
+            share(nicforge_target::names().into_iter().skip(if soak() { 0 } else { from }), 3)
         {
             let target = nicforge_target::find(name).unwrap_or_else(|e| panic!("{e}"));
             if !support::missing(&example.program, &target).is_empty() {
@@ -104,7 +104,7 @@ fn plans_of_all_targets_mean_the_same() {
     });
     let (checked, several) = (checked.into_inner(), several.into_inner());
     println!("{checked} plans, {several} of several stages");
-    assert!(checked > 100 && several > 50, "only {checked} plans, {several} of several stages");
+    assert!(checked > 70 && several > 35, "only {checked} plans, {several} of several stages");
 }
 
 /// With what the capture shows instead of guesses the program means the same, and predictions
@@ -125,15 +125,19 @@ fn profiles_follow_the_capture() {
     assert!(measured < 0.5 * guessed, "{measured} against {guessed}");
 }
 
-/// The best plan or one other, chosen by the names of example and target; `make soak` takes all.
-fn chosen(example: &Example, target: &str, found: &Found) -> Vec<usize> {
+/// A number that follows from the names of example and target.
+fn seed(example: &Example, target: &str) -> usize {
+    let letters = example.name.bytes().chain(target.bytes());
+    letters.fold(7, |sum: usize, byte| sum.wrapping_mul(31).wrapping_add(byte.into()))
+}
+
+/// The best plan or one other; `make soak` takes all.
+fn chosen(seed: usize, found: &Found) -> Vec<usize> {
     let count = found.candidates.len();
     if soak() {
         return (0..count).collect();
     }
-    let letters = || example.name.bytes().chain(target.bytes());
-    let seed = letters().fold(7usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
-    vec![if seed % 2 == 0 { found.best } else { seed / 2 % count }]
+    vec![if seed % 4 < 2 { found.best } else { seed / 4 % count }]
 }
 
 /// What runs a plan.
@@ -143,11 +147,16 @@ enum Runs {
     Engines(Engines),
 }
 
-/// Runs every example's plans for a target, the first events of its capture.
+/// Runs plans for a target, of half of the examples or of all in `make soak`, on the first events of
+/// the capture.
 fn run_plans(name: &str, runs: Runs, events: usize) {
     let target = nicforge_target::find(name).unwrap_or_else(|e| panic!("{e}"));
     let [ran, replicated, in_context] = [(); 3].map(|()| AtomicUsize::new(0));
     for_each(|example| {
+        let seed = seed(example, name);
+        if !soak() && seed % 2 == 1 {
+            return;
+        }
         if !support::needs_host(&example.program, &target).is_empty() {
             return println!("left out: what {} needs is on the host's side", example.name);
         }
@@ -157,7 +166,7 @@ fn run_plans(name: &str, runs: Runs, events: usize) {
         let Some(found) = plans(&example.program, &target) else {
             panic!("{} has no plan", example.name)
         };
-        for number in chosen(example, name, &found) {
+        for number in chosen(seed, &found) {
             let name = format!("{} on {name}, candidate {number}", example.name);
             let config = Config::default();
             let plan =
@@ -202,7 +211,7 @@ fn run_plans(name: &str, runs: Runs, events: usize) {
     println!(
         "{name}: {ran} plans, {replicated} with replicas, {in_context} with values in contexts"
     );
-    assert!(ran >= 10 && replicated >= 3 && in_context >= 3);
+    assert!(ran >= 8 && replicated >= 2 && in_context >= 1);
 }
 
 #[test]

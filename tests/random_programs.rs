@@ -126,7 +126,7 @@ fn random_programs_do_the_same_in_the_kernel() {
         return;
     }
     let first = setting("NICFORGE_RANDOM_SEED", 0);
-    let count = setting("NICFORGE_RANDOM_PROGRAMS", 300);
+    let count = setting("NICFORGE_RANDOM_PROGRAMS", 100);
     let next = AtomicU64::new(first);
     let skipped = AtomicU64::new(0);
     std::thread::scope(|scope| {

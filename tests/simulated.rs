@@ -21,7 +21,7 @@ use nicforge_tests::{setting, soak};
 /// Candidates that are looked at.
 const CANDIDATES: u32 = 12;
 /// Targets per example, chosen by its name; all targets get their turn.
-const TARGETS: usize = 3;
+const TARGETS: usize = 2;
 /// Random programs, each on one target.
 const RANDOM: u64 = 40;
 
@@ -79,11 +79,7 @@ fn examples_in_the_simulator() {
         for target in targets {
             let Some(found) = plans(&example.program, &target) else { continue };
             let last = found.candidates.len();
-            let mut numbers = if all {
-                (0..last).collect()
-            } else {
-                vec![found.best, seed % last, seed / 97 % last, seed / 9973 % last]
-            };
+            let mut numbers = if all { (0..last).collect() } else { vec![found.best, seed % last] };
             numbers.sort_unstable();
             numbers.dedup();
             for number in numbers {

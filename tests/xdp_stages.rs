@@ -227,7 +227,7 @@ fn random_programs_do_the_same_in_two_stages() {
         return;
     }
     let first = setting("NICFORGE_RANDOM_SEED", 0);
-    let count = setting("NICFORGE_RANDOM_PROGRAMS", 30);
+    let count = setting("NICFORGE_RANDOM_PROGRAMS", 12);
     let (mut ran, mut seed) = (0, first);
     while ran < count {
         assert!(

@@ -227,7 +227,7 @@ def test_what_pointers_with_sizes_point_to_goes_along(tmp_path):
 
 
 # Who takes may ask before anybody gave.
-@pytest.mark.parametrize("first", ["", "sleep(1); "])
+@pytest.mark.parametrize("first", ["", pytest.param("sleep(1); ", marks=pytest.mark.soak)])
 def test_two_processes_and_threads_without_a_queue(tmp_path, first):
     for name, calls in (("one", f"{first}put(4); put(5);"), ("other", "out(get()); out(get());")):
         text = f'#include "{name}.h"\nint main(int n, char *words[]) {{ init(words); {calls} }}\n'

@@ -93,7 +93,9 @@ def test_no_flow_is_underestimated_and_heavy_ones_are_marked(flows, tmp_path):
     assert 0 < sum(each[15] == classify.MARK for each in sent) < len(sent)
 
 
-@pytest.mark.parametrize("target", ["xdp", "dpdk", "liquidio"])
+@pytest.mark.parametrize(
+    "target", ["xdp", pytest.param("dpdk", marks=pytest.mark.soak), "liquidio"]
+)
 def test_the_sketch_is_the_same_on_targets(flows, tmp_path, target, request):
     if target == "xdp":
         request.getfixturevalue("needs_root")
@@ -121,7 +123,9 @@ def test_numbers_are_one_order_and_every_group_counts(tmp_path):
     assert report["drops"]["no groups"] == 400 - len(asked)
 
 
-@pytest.mark.parametrize("target", ["xdp", "dpdk", "bluefield2"])
+@pytest.mark.parametrize(
+    "target", ["xdp", "dpdk", pytest.param("bluefield2", marks=pytest.mark.soak)]
+)
 def test_the_sequencer_is_the_same_on_targets(tmp_path, target, request):
     if target == "xdp":
         request.getfixturevalue("needs_root")
@@ -137,7 +141,9 @@ def test_both_kernels_encrypt_as_the_openssl_command(needs_root):
     assert done.stdout.count("120 of 120 requests as the openssl command; 3 malformed dropped") == 2
 
 
-@pytest.mark.parametrize("name, answers", [("search", 138), ("cipher", 1)])
+@pytest.mark.parametrize(
+    "name, answers", [("search", 138), pytest.param("cipher", 1, marks=pytest.mark.soak)]
+)
 def test_bodies_of_plain_c_do_what_python_and_the_standard_say(needs_root, name, answers):
     done = script(f"bodies/{name}.py", "--self-test")
     assert done.returncode == 0, done.stdout + done.stderr

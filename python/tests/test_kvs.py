@@ -56,7 +56,7 @@ def some(variants, *kept):
     return [pytest.param(v, marks=[] if v in kept else [pytest.mark.soak]) for v in variants]
 
 
-@pytest.mark.parametrize("variant", some(VARIANTS, "split", "write-through", "write-back"))
+@pytest.mark.parametrize("variant", some(VARIANTS, "write-back"))
 def test_every_variant_does_in_the_kernel_and_a_process_what_it_means(needs_root, traffic, variant):
     words, tables = VARIANTS[variant]
     # A cache of a few places, so that much has to make room.
@@ -125,6 +125,7 @@ def test_a_cache_is_simulated_on_a_nic(traffic):
     assert "loss 0.000 %" in done.stdout, done.stdout
 
 
+@pytest.mark.soak
 def test_it_serves_a_client_on_dpdk(needs_root):
     words = [
         "--policy",

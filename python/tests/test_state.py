@@ -3,6 +3,7 @@
 import json
 import struct
 
+import pytest
 from nicforge.flow import (
     Drop,
     Element,
@@ -324,6 +325,7 @@ class DigestTwo(Element):
     """
 
 
+@pytest.mark.soak
 def test_two_byte_strings_cross_by_their_sizes(capture):
     network = FromNet()
     network >> TakeTwo() >> Queue("pairs") >> DigestTwo() >> Reply()

@@ -11,8 +11,8 @@ random.seed(1)
 
 
 def share(steps):
-    """A third of a long test's steps, which `make test` is content with; all in `make soak`."""
-    return steps if os.environ.get("NICFORGE_SOAK") else steps // 3
+    """A sixth of a long test's steps, which `make test` is content with; all in `make soak`."""
+    return steps if os.environ.get("NICFORGE_SOAK") else steps // 6
 
 
 class Source:

@@ -235,6 +235,11 @@ pub fn example(name: &str) -> String {
     format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
+/// The long runs are asked for: `make soak`.
+pub fn soak() -> bool {
+    std::env::var_os("NICFORGE_SOAK").is_some()
+}
+
 /// Events of a capture that [`cut`] leaves.
 const EVENTS: usize = 300;
 
