@@ -1,5 +1,5 @@
-//! What takes long to make and is the same for many programs, kept in the user's cache folder:
-//! simulators of designs, objects of runtimes, headers of others that were read once.
+//! The user's cache of what takes long to make and is the same for many programs: simulators of
+//! designs, objects of runtimes, headers of others that were read once.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -9,17 +9,13 @@ use std::time::UNIX_EPOCH;
 
 use crate::{temp, tools};
 
-/// The folder for one kind of thing, which is made.
+/// The folder for one kind of thing, made if it is not there.
 ///
 /// # Errors
-/// It cannot be made.
+/// The folder cannot be made.
 pub fn folder(kind: &str) -> io::Result<PathBuf> {
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let base = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(home)
-        .unwrap_or_else(temp::place);
-    let path = base.join("nicforge").join(kind);
+    let base = tools::places().into_iter().next().unwrap_or_else(temp::place);
+    let path = base.join(kind);
     fs::create_dir_all(&path)?;
     Ok(path)
 }
@@ -36,12 +32,12 @@ pub fn name(of: &impl Hash) -> String {
 /// of it.
 ///
 /// # Errors
-/// It cannot be copied.
+/// The file cannot be copied; then nothing is left of it.
 pub fn install(made: &Path, to: &Path) -> io::Result<()> {
     let thread = std::thread::current().id();
     let beside = to.with_extension(format!("new-{}-{thread:?}", std::process::id()));
-    fs::copy(made, &beside)?;
-    fs::rename(&beside, to)
+    let installed = fs::copy(made, &beside).and_then(|_| fs::rename(&beside, to));
+    installed.inspect_err(|_| drop(fs::remove_file(&beside)))
 }
 
 /// A file that a compiler makes of texts that we hold and of installed headers. It is made anew
@@ -72,7 +68,7 @@ impl Compiled {
     /// names without a folder are texts that we hold.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written, or a header is not where the rules say.
     pub fn keep(&self, made: &Path, rules: &Path) -> io::Result<()> {
         let rules = fs::read_to_string(rules)?.replace("\\\n", " ");
         let paths = rules.split_whitespace().filter(|path| path.starts_with('/'));
@@ -80,8 +76,9 @@ impl Compiled {
         let list = list.ok_or(io::ErrorKind::NotFound)?;
         let beside = made.with_extension("list");
         fs::write(&beside, list.join("\n"))?;
-        install(&beside, &self.list())?;
-        install(made, &self.path)
+        // The list last: without the right one the file is not found.
+        install(made, &self.path)?;
+        install(&beside, &self.list())
     }
 
     fn list(&self) -> PathBuf {

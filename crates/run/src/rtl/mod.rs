@@ -32,7 +32,8 @@ use crate::temp::{self, Folder};
 
 /// Events of a run from which on an optimised simulator saves more than it takes to build: clang
 /// needs 7 s more (nf_chain), and an event 0.37 ms less (kv_cache: 0.44 and 0.07). An entry of a
-/// table, which is read at the end, counts as a third of an event (kv_cache: 0.1 ms).
+/// table, which is read at the end, counts as a third of an event: so `verify` of flow_stats, with
+/// 69,632 entries, takes 9 s instead of 35, that of kv_cache, with 65,536, 14 instead of 13.
 const LONG: usize = 20_000;
 
 /// Why a design could not be made or run.
