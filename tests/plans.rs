@@ -147,8 +147,8 @@ enum Runs {
     Engines(Engines),
 }
 
-/// Runs plans for a target, of half of the examples or of all in `make soak`, on the first events of
-/// the capture.
+/// Runs plans of half of the examples for a target, on the first events of each capture; `make soak`
+/// takes all.
 fn run_plans(name: &str, runs: Runs, events: usize) {
     let target = nicforge_target::find(name).unwrap_or_else(|e| panic!("{e}"));
     let [ran, replicated, in_context] = [(); 3].map(|()| AtomicUsize::new(0));

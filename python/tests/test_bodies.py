@@ -77,7 +77,6 @@ def test_which_body_is_where(capsys):
     assert 'bits [label="bits\\nopaque C for ' in made.draw()
 
 
-@pytest.mark.soak
 def test_a_wrong_body_is_found_by_comparing(capture):
     class Wrong(Bits):
         bodies = {"dpdk": "out(pkt, number > 70 ? 0 : (uint32_t)__builtin_popcount(number));"}

@@ -89,7 +89,6 @@ LENGTHS = [
 
 
 @pytest.mark.usefixtures("needs_root")
-@pytest.mark.soak
 def test_to_the_process_of_xdp_and_back_only_what_counts_crosses(capture):
     texts = program()
     path = capture([bytes(of) + bytes(range(60)) for of in LENGTHS])
