@@ -91,14 +91,31 @@ pub fn ahead(units: Vec<Unit>, around: Around) -> io::Result<()> {
 
 /// The options by which clang takes headers of others as it read them once. None if they cannot be
 /// kept or clang refuses them: then each file reads them itself.
-pub(crate) fn read_once(flags: &[String], headers: &str) -> Vec<String> {
-    kept_headers(flags, headers)
+pub(crate) fn read_once(flags: &[String], language: Language, headers: &str) -> Vec<String> {
+    kept_headers(flags, language, headers)
         .map(|path| vec!["-include-pch".to_string(), path.display().to_string()])
         .unwrap_or_default()
 }
 
-fn kept_headers(flags: &[String], headers: &str) -> Option<PathBuf> {
-    let kept = Compiled::new("headers", nicforge_clang::name(), &(flags, headers))?;
+/// What headers are written in, by the word of clang's `-x`.
+#[derive(Clone, Copy)]
+pub(crate) enum Language {
+    C,
+    Cpp,
+}
+
+impl Language {
+    fn word(self) -> &'static str {
+        match self {
+            Language::C => "c-header",
+            Language::Cpp => "c++-header",
+        }
+    }
+}
+
+fn kept_headers(flags: &[String], language: Language, headers: &str) -> Option<PathBuf> {
+    let of = (flags, language.word(), headers);
+    let kept = Compiled::new("headers", nicforge_clang::name(), &of)?;
     if let Some(path) = kept.found() {
         return Some(path.to_path_buf());
     }
@@ -109,7 +126,8 @@ fn kept_headers(flags: &[String], headers: &str) -> Option<PathBuf> {
         write(folder.path(), [("headers.h", headers)].into_iter()).ok()?;
         cache::install(&folder.path().join("headers.h"), &source).ok()?;
     }
-    let more = ["-x", "c-header", "-o", "headers.pch", "-MD", "-MF", "made.d"].map(String::from);
+    let more = ["-x", language.word(), "-o", "headers.pch", "-MD", "-MF", "made.d"];
+    let more = more.map(String::from);
     let more = [&more[..], &[source.display().to_string()]].concat();
     let more: Vec<&str> = more.iter().map(String::as_str).collect();
     let made = clang(folder.path(), flags, &more).ok()?;

@@ -15,7 +15,7 @@ use super::{HostOptions, Watch};
 use crate::compile::{Effort, warnings_with};
 use crate::pkgconfig;
 use crate::temp::Folder;
-use crate::units::{self, Around, Unit};
+use crate::units::{self, Around, Language, Unit};
 
 /// What generated C includes and links.
 pub const RUNTIME: [(&str, &str); 8] = [
@@ -113,7 +113,7 @@ pub fn object_of_unit(dir: Folder, unit: &Unit, around: Around) -> Result<Folder
     let mut clang = Command::new(nicforge_clang::name());
     clang.current_dir(dir.path()).args(&unit.flags);
     if !around.headers.is_empty() {
-        clang.args(units::read_once(&unit.flags, around.headers));
+        clang.args(units::read_once(&unit.flags, Language::C, around.headers));
     }
     clang.args(["-c", &unit.main, "-o", &object]);
     let ran = clang.output().map_err(HostError::no_compiler)?;

@@ -2,7 +2,8 @@
 //! driver (`runtime/rtl`).
 //!
 //! A simulator takes some seconds to build, so it is kept in the user's cache under a hash of
-//! everything it is made of. The parts of Verilator's runtime are compiled once for all designs.
+//! everything it is made of. Verilator's runtime is compiled once for all designs, and its headers
+//! are read once.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -13,6 +14,7 @@ use super::RtlError;
 use crate::cache;
 use crate::temp::{self, Folder};
 use crate::tools;
+use crate::units::{self, Language};
 
 macro_rules! library {
     ($($name:literal),* $(,)?) => {
@@ -80,6 +82,11 @@ const VERILATE: [&str; 11] = [
     "-Wno-fatal",
     "--quiet",
 ];
+/// Headers of models and of the driver that are the same in all of them: two seconds of clang.
+const HEADERS: &str = "#include <algorithm>\n#include <csignal>\n#include <cstdint>\n\
+    #include <cstdio>\n#include <cstdlib>\n#include <cstring>\n#include <deque>\n\
+    #include <map>\n#include <string>\n#include <utility>\n#include <vector>\n\
+    #include \"svdpi.h\"\n#include \"verilated.h\"\n";
 /// What Verilator's writer of waveforms needs.
 const LZ4: &str = "/usr/include/lz4.h";
 /// For C++ of designs and of Verilator's runtime.
@@ -208,12 +215,12 @@ impl Verilator {
         let cc = dir.path().join("cc");
         all_in_one(&cc, DRIVER)?;
         let made = dir.path().join("driver");
-        let mut clang = self.compiler(trace);
-        clang.current_dir(&cc).args(["-I.", "-o"]).arg(&made).arg("all.cpp").args(&runtime);
+        let mut flags = self.flags(trace);
+        flags.extend(optimised.then(|| "-O1".to_string()));
+        let mut clang = compiler(&flags);
+        clang.current_dir(&cc).args(units::read_once(&flags, Language::Cpp, HEADERS));
+        clang.args(["-I.", "-o"]).arg(&made).arg("all.cpp").args(&runtime);
         clang.args(["-lpthread", "-lm"]);
-        if optimised {
-            clang.arg("-O1");
-        }
         if trace {
             clang.args(["-llz4", "-lz"]);
         }
@@ -251,7 +258,7 @@ impl Verilator {
         let cc = dir.path().join("cc");
         all_in_one(&cc, &[around])?;
         let made = dir.path().join("made.so");
-        let mut clang = self.compiler(false);
+        let mut clang = compiler(&self.flags(false));
         clang
             .current_dir(&cc)
             .args(["-O1", "-fPIC", "-shared", "-I.", "-o"])
@@ -267,17 +274,14 @@ impl Verilator {
         Ok(path)
     }
 
-    fn compiler(&self, trace: bool) -> Command {
+    fn flags(&self, trace: bool) -> Vec<String> {
         let include = self.root.join("include");
+        let traces = ["VM_TRACE", "VM_TRACE_FST", "NF_TRACE"];
+        let traces = traces.map(|name| format!("-D{name}={}", u8::from(trace)));
         let limits = [format!("-DNF_SHORTEST={SHORTEST}"), format!("-DNF_LONGEST={LONGEST}")];
-        let mut clang = Command::new(nicforge_clang::name());
-        clang
-            .args(FLAGS)
-            .arg(format!("-DVM_TRACE={}", u8::from(trace)))
-            .arg(format!("-DNF_TRACE={}", u8::from(trace)));
-        clang.args(limits).arg(format!("-DVM_TRACE_FST={}", u8::from(trace)));
-        clang.arg("-I").arg(&include).arg("-I").arg(include.join("vltstd"));
-        clang
+        let folders = [include.join("vltstd"), include];
+        let folders = folders.map(|folder| format!("-I{}", folder.display()));
+        FLAGS.into_iter().map(String::from).chain(traces).chain(limits).chain(folders).collect()
     }
 
     /// Verilator's runtime as objects.
@@ -296,7 +300,7 @@ impl Verilator {
                 let source = self.root.join("include").join(format!("{name}.cpp"));
                 checked(
                     nicforge_clang::name(),
-                    self.compiler(trace)
+                    compiler(&self.flags(trace))
                         .arg("-O2")
                         .arg("-c")
                         .arg(source)
@@ -310,6 +314,12 @@ impl Verilator {
         }
         Ok(objects)
     }
+}
+
+fn compiler(flags: &[String]) -> Command {
+    let mut clang = Command::new(nicforge_clang::name());
+    clang.args(flags);
+    clang
 }
 
 /// Puts the files of a driver beside a model, and into `all.cpp` what includes all: the headers are
