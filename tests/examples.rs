@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use nicforge_codegen::{LineStyle, xdp};
+use nicforge_filetest::expect;
 use nicforge_ir::{Input, InputEvent, Interp, Output, TableBackend};
 use nicforge_passes::PassManager;
 use nicforge_run::compile::Mode;
@@ -43,19 +44,7 @@ fn the_interpreter_gives_what_is_expected() {
         let outputs = example.outputs(&mut interp);
         let got = summary(example, &interp, &outputs);
         let path = example.folder.join("expected.json");
-        if std::env::var_os("NICFORGE_BLESS").is_some() {
-            std::fs::write(&path, format!("{got:#}\n"))
-                .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        }
-        let text =
-            std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let want: Value =
-            serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        assert_eq!(
-            got, want,
-            "{}: if this is right, run again with NICFORGE_BLESS=1",
-            example.name
-        );
+        expect(&path, &format!("{got:#}\n")).unwrap_or_else(|why| panic!("{why}"));
     });
 }
 

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use nicforge_codegen::dpdk::{Pipeline, SteerBy, Steering};
 use nicforge_codegen::nfp::Placement;
 use nicforge_codegen::pipeline;
+use nicforge_filetest::expect;
 use nicforge_ir::generate::{self, decisions, generate_from};
 use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
 use nicforge_passes::PassManager;
@@ -273,14 +274,7 @@ fn capabilities_do_not_shrink() {
         was[1..].iter().zip(now).any(|(was, now)| *was == "yes" && now != "yes")
     });
     assert_eq!(shrunk, None, "this example runs on fewer targets than before");
-    if std::env::var_os("NICFORGE_BLESS").is_some() {
-        std::fs::write(&path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    } else {
-        assert_eq!(
-            before, text,
-            "{MATRIX} is out of date: look at what changed, then run with NICFORGE_BLESS=1"
-        );
-    }
+    expect(&path, &text).unwrap_or_else(|why| panic!("{why}"));
 }
 
 fn words(line: &str) -> Vec<&str> {

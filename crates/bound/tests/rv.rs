@@ -325,9 +325,5 @@ fn handlers_in_assembly() {
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rv/handlers.txt");
     let head = cases.split("\n== ").next().unwrap();
     let said = format!("{head}{said}");
-    if std::env::var_os("NICFORGE_BLESS").is_some() {
-        std::fs::write(file, said).unwrap();
-    } else {
-        assert_eq!(said, cases, "NICFORGE_BLESS=1 writes what is said now");
-    }
+    nicforge_filetest::expect(&file, &said).unwrap_or_else(|why| panic!("{why}"));
 }

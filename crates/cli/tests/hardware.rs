@@ -3,6 +3,7 @@
 mod common;
 
 use common::Place;
+use nicforge_filetest::Made;
 use serde_json::Value;
 
 const SMALLEST: &str =
@@ -84,34 +85,17 @@ fn estimates_beside_yosys() {
 }
 
 /// What cannot be hardware is refused with its place and the number that does not fit:
-/// `hardware/NAME.c`, whose first line is the command, beside `NAME.expect.txt`. `NICFORGE_BLESS=1`
-/// rewrites what is expected.
+/// `hardware/NAME.c`, where `// test: ` stands before the command.
 #[test]
 fn what_cannot_be_hardware_is_refused() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hardware");
-    let mut programs: Vec<_> = std::fs::read_dir(&folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "c"))
-        .collect();
-    programs.sort();
-    assert!(programs.len() >= 10);
-    for program in programs {
+    nicforge_filetest::fixtures(&folder, "c", |test| {
         let place = Place::new();
-        let text = std::fs::read_to_string(&program).unwrap();
-        place.file(program.file_name().unwrap().to_str().unwrap(), &text);
-        let command =
-            text.lines().next().unwrap().trim_start_matches("/* ").trim_end_matches(" */");
-        let ran = place.run(&command.split(' ').collect::<Vec<_>>());
-        assert_eq!(ran.code(), 1, "{}: {ran:?}", program.display());
-        let expected = program.with_extension("expect.txt");
-        if std::env::var_os("NICFORGE_BLESS").is_some() {
-            std::fs::write(&expected, &ran.err).unwrap();
-        }
-        let expected = std::fs::read_to_string(&expected).unwrap_or_default();
-        assert_eq!(ran.err, expected, "{}", program.display());
+        place.file(test.name, test.text);
+        let ran = place.run(&test.words);
         place.is_clean();
-    }
+        if ran.code() == 1 { Ok(Made::only(ran.err)) } else { Err(format!("{ran:?}")) }
+    });
 }
 
 /// Whether yosys is there; says so if not. In CI it must be.

@@ -1,20 +1,12 @@
 //! The numbers of the run-time contract are the same in Rust, C and SystemVerilog.
 
-use std::path::Path;
-
 use nicforge_codegen::abi;
-
-fn root() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use nicforge_filetest::{expect, root};
 
 #[test]
 fn the_header_has_these_numbers() {
     let path = root().join("runtime/common/nf_abi.h");
-    if std::env::var_os("NICFORGE_BLESS").is_some() {
-        std::fs::write(&path, abi::header()).unwrap();
-    }
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), abi::header());
+    expect(&path, &abi::header()).unwrap_or_else(|why| panic!("{why}"));
 }
 
 #[test]

@@ -1,124 +1,79 @@
-//! Generated C from text fixtures: `xdp/NAME.air`, `host/NAME.air` and `xdp_stages/NAME.air`, whose
-//! first line is the command, beside `NAME.expect.c`. Programs of several stages say on their
-//! second line which those are.
+//! `tests/fixtures/NAME.air`, each with a test for every generator whose text is looked at:
+//! `// test: compile xdp`, `host`, `nfp` or `rtl`; or as a pipeline of stages,
+//! `// test: compile xdp stages HANDLER REPLICAS [by PARAMETER], …`.
 //!
-//! `NICFORGE_BLESS=1` rewrites what is expected. Every generated file must also compile with
-//! `-Wall -Wextra -Werror`, for hosts by gcc and clang as C11.
+//! C must also compile with `-Wall -Wextra -Werror`, for hosts by gcc and clang as C11.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use nicforge_codegen::dpdk::{PipeStage, Pipeline, SteerBy, Steering};
-use nicforge_codegen::{LineStyle, host, xdp};
+use nicforge_codegen::{LineStyle, Unsupported, host, nfp, rtl, xdp};
+use nicforge_filetest::{Made, Test, fixtures, root};
+use nicforge_ir::{Program, Verified};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+/// A folder of the runtime as an argument of a compiler.
+fn include(folder: &str) -> String {
+    format!("-I{}", root().join("runtime").join(folder).display())
 }
 
-fn fixtures(target: &str) -> Vec<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(target);
-    let mut found: Vec<PathBuf> = std::fs::read_dir(dir)
-        .expect("the fixtures' folder")
-        .map(|entry| entry.expect("a folder entry").path())
-        .filter(|path| path.extension().is_some_and(|e| e == "air"))
-        .collect();
-    found.sort();
-    assert!(!found.is_empty());
-    found
+/// What a compiler says against a text.
+fn compile(compiler: &str, arguments: &[String], text: &str) -> Result<(), String> {
+    let mut child = Command::new(compiler)
+        .args(["-Wall", "-Wextra", "-Werror", "-x", "c", "-", "-o", "/dev/null"])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("{compiler}: {e}"))?;
+    let sent = child.stdin.take().expect("a pipe").write_all(text.as_bytes());
+    let output = child.wait_with_output().map_err(|e| format!("{compiler}: {e}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() && sent.is_ok() {
+        return Ok(());
+    }
+    Err(format!("{compiler} {}: {said}", arguments.join(" ")))
 }
 
-/// What compilers say against a source for hosts.
-fn compile_host(source: &Path) -> Vec<String> {
-    let mut refused = Vec::new();
+fn compile_host(text: &str) -> Result<(), String> {
     for (compiler, optimise) in [("gcc", "-O2"), (nicforge_clang::name(), "-O2"), ("gcc", "-O0")] {
         for define in ["-DNF_LIVE", "-DNF_COUNT"] {
-            let output = Command::new(compiler)
-                .args([
-                    "-std=c11",
-                    "-fno-strict-aliasing",
-                    "-Wall",
-                    "-Wextra",
-                    "-Werror",
-                    "-S",
-                    "-o",
-                    "/dev/null",
-                    optimise,
-                    define,
-                ])
-                .arg("-I")
-                .arg(root().join("runtime/host"))
-                .arg("-I")
-                .arg(root().join("runtime/common"))
-                .arg(source)
-                .output()
-                .unwrap_or_else(|e| panic!("{compiler}: {e}"));
-            if !output.status.success() {
-                refused.push(format!(
-                    "{compiler} {define}: {}",
-                    String::from_utf8_lossy(&output.stderr)
-                ));
-            }
+            let mut arguments: Vec<String> =
+                ["-std=c11", "-fno-strict-aliasing", "-S", optimise, define]
+                    .map(String::from)
+                    .to_vec();
+            arguments.extend(["host", "common"].map(include));
+            compile(compiler, &arguments, text)?;
         }
     }
-    refused
+    Ok(())
 }
 
-fn compile(source: &Path, mode: u32) -> Result<(), String> {
-    let output = Command::new(nicforge_clang::name())
-        .args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Werror", "-c"])
-        .arg(format!("-DNF_MODE={mode}"))
-        .arg("-I/usr/include/x86_64-linux-gnu")
-        .arg("-I")
-        .arg(root().join("runtime/xdp"))
-        .arg(source)
-        .args(["-o", "/dev/null"])
-        .output()
-        .expect("clang-19 runs");
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+fn compile_bpf(text: &str, modes: u32) -> Result<(), String> {
+    for mode in 0..modes {
+        let mut arguments: Vec<String> =
+            ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-c", "-I/usr/include/x86_64-linux-gnu"]
+                .map(String::from)
+                .to_vec();
+        arguments.extend([format!("-DNF_MODE={mode}"), include("xdp")]);
+        compile(nicforge_clang::name(), &arguments, text)?;
     }
+    Ok(())
 }
 
-fn program(path: &Path) -> nicforge_ir::Program {
-    let text = std::fs::read_to_string(path).expect("a fixture");
-    nicforge_ir::text::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+fn made(ending: &str, text: &str) -> Made {
+    Made { ending: ending.into(), text: text.into() }
 }
 
-/// Compares generated text with what is expected, or blesses it; gives the path of the latter.
-fn compare(path: &Path, source: &str, failures: &mut Vec<String>) -> PathBuf {
-    let expect = path.with_extension("expect.c");
-    if std::env::var_os("NICFORGE_BLESS").is_some() {
-        std::fs::write(&expect, source).expect("the fixture's folder is writable");
-    }
-    let want = std::fs::read_to_string(&expect).unwrap_or_default();
-    if want != source {
-        failures.push(format!("{} differs:\n{source}", expect.display()));
-    }
-    expect
+fn said(errors: Vec<Unsupported>) -> String {
+    errors[0].message.clone()
 }
 
-#[test]
-fn host_fixtures() {
-    let mut failures = Vec::new();
-    for path in fixtures("host") {
-        let artifact = host::generate(&program(&path), LineStyle::Comments)
-            .expect("the program fits a process");
-        let expect = compare(&path, &artifact.source, &mut failures);
-        failures.extend(compile_host(&expect));
-    }
-    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
-}
-
-/// The pipeline that a fixture's second line describes: `// stages HANDLER REPLICAS [by PARAMETER],
-/// ...`.
-fn pipeline(path: &Path, program: &nicforge_ir::Program) -> Pipeline {
-    let text = std::fs::read_to_string(path).expect("a fixture");
-    let line =
-        text.lines().find_map(|line| line.strip_prefix("// stages ")).expect("a line of stages");
+/// The pipeline of `HANDLER REPLICAS [by PARAMETER], …`.
+fn pipeline(words: &[&str], program: &Program) -> Pipeline {
     let (mut stages, mut steering) = (Vec::new(), Vec::new());
-    for part in line.split(", ") {
+    for part in words.join(" ").split(", ") {
         let words: Vec<&str> = part.split(' ').collect();
         let handler = program.handlers.iter().find(|(_, h)| h.name == words[0]).expect("a handler");
         let replicas = words[1].parse().expect("a number of replicas");
@@ -146,48 +101,68 @@ fn pipeline(path: &Path, program: &nicforge_ir::Program) -> Pipeline {
     Pipeline { stages, steering, ordered_output: false, context: Default::default() }
 }
 
-#[test]
-fn xdp_stages_fixtures() {
-    let mut failures = Vec::new();
-    for path in fixtures("xdp_stages") {
-        let program = program(&path);
-        let pipeline = pipeline(&path, &program);
-        let artifact = xdp::generate_pipeline(&program, &pipeline, LineStyle::Comments)
-            .expect("the stages fit xdp");
-        let expect = compare(&path, &artifact.source, &mut failures);
-        for mode in 0..2 {
-            if let Err(message) = compile(&expect, mode) {
-                failures.push(format!(
-                    "{} does not compile in mode {mode}:\n{message}",
-                    expect.display()
-                ));
-            }
-        }
+/// The program in the kernel; with other frames and without memory of tables, too.
+fn kernel(program: &Verified<Program>) -> Result<Vec<Made>, String> {
+    let artifact = xdp::generate(program, LineStyle::Comments).map_err(said)?;
+    let others = artifact.source.others.iter().zip(["xdp.framed.c", "xdp.forgetful.c"]);
+    let others = others.map(|(text, ending)| made(ending, text));
+    let all: Vec<Made> =
+        std::iter::once(made("xdp.c", &artifact.source.plain)).chain(others).collect();
+    all.iter().try_for_each(|made| compile_bpf(&made.text, 3))?;
+    Ok(all)
+}
+
+fn stages(program: &Verified<Program>, words: &[&str]) -> Result<Vec<Made>, String> {
+    let pipeline = pipeline(words, program);
+    let artifact = xdp::generate_pipeline(program, &pipeline, LineStyle::Comments).map_err(said)?;
+    compile_bpf(&artifact.source.plain, 2)?;
+    Ok(vec![made("xdp.c", &artifact.source.plain)])
+}
+
+fn process(program: &Verified<Program>) -> Result<Vec<Made>, String> {
+    let artifact = host::generate(program, LineStyle::Comments).map_err(said)?;
+    compile_host(&artifact.source)?;
+    Ok(vec![made("host.c", &artifact.source)])
+}
+
+/// The file of a set of generated ones that has the handlers.
+fn handlers(files: &[(String, String)], name: &str, ending: &str) -> Result<Vec<Made>, String> {
+    let text = &files.iter().find(|(file, _)| file == name).ok_or(format!("no {name}"))?.1;
+    Ok(vec![made(ending, text)])
+}
+
+fn engines(program: &Verified<Program>) -> Result<Vec<Made>, String> {
+    let placement = nfp::Placement {
+        memories: program.tables.keys().map(|_| "ctm".to_string()).collect(),
+        units: vec![vec!["me.0".to_string()]],
+    };
+    let one = Pipeline::single(program);
+    let lines = LineStyle::Comments;
+    let artifact =
+        nfp::generate(program, &one, &placement, nfp::Engines::Nfp, lines).map_err(said)?;
+    handlers(&artifact.files, "nf_program.h", "nfp.h")
+}
+
+fn design(program: &Verified<Program>) -> Result<Vec<Made>, String> {
+    let artifact = rtl::generate(program, rtl::Wanted::Best, 2).map_err(said)?;
+    handlers(&artifact.files, "nf_handlers.sv", "sv")
+}
+
+fn run(test: &Test) -> Result<Vec<Made>, String> {
+    let program = nicforge_ir::text::parse(test.text).map_err(|e| e.to_string())?;
+    let program = nicforge_ir::verify(program).map_err(|errors| errors[0].to_string())?;
+    match test.words[..] {
+        ["compile", "xdp"] => kernel(&program),
+        ["compile", "xdp", "stages", ref words @ ..] => stages(&program, words),
+        ["compile", "host"] => process(&program),
+        ["compile", "nfp"] => engines(&program),
+        ["compile", "rtl"] => design(&program),
+        _ => Err("a test here is `compile` with xdp, host, nfp or rtl".into()),
     }
-    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
 #[test]
-fn xdp_fixtures() {
-    let mut failures = Vec::new();
-    for path in fixtures("xdp") {
-        let artifact =
-            xdp::generate(&program(&path), LineStyle::Comments).expect("the program fits xdp");
-        let stem = path.file_stem().expect("a name").to_string_lossy().into_owned();
-        let others = artifact.source.others.iter().zip(["framed", "forgetful"]);
-        let others =
-            others.map(|(text, form)| (path.with_file_name(format!("{stem}.{form}.air")), text));
-        for (path, text) in std::iter::once((path.clone(), &artifact.source.plain)).chain(others) {
-            let expect = compare(&path, text, &mut failures);
-            for mode in 0..3 {
-                if let Err(message) = compile(&expect, mode) {
-                    failures.push(format!(
-                        "{} does not compile in mode {mode}:\n{message}",
-                        expect.display()
-                    ));
-                }
-            }
-        }
-    }
-    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+fn generated_code() {
+    let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    fixtures(&folder, "air", run);
 }

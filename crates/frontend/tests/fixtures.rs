@@ -1,9 +1,8 @@
-//! Text fixtures: `diag/*.c` with what the user sees, `lower/*.c` with the αIR, each beside a
-//! `.expect` file. `NICFORGE_BLESS=1` rewrites the `.expect` files; the diff is what there is to
-//! review.
+//! Text fixtures: `diag/*.c` with what the user sees, `lower/*.c` with the αIR.
 
 use std::path::{Path, PathBuf};
 
+use nicforge_filetest::{Made, Test, fixtures, sources};
 use nicforge_frontend::diagnostics::codes;
 use nicforge_frontend::{Options, compile_source, render_all};
 use nicforge_ir::text::{PrintOptions, print};
@@ -13,56 +12,61 @@ fn options() -> Options {
     Options::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runtime/include"))
 }
 
-/// The C files of a folder, in order.
-fn sources(folder: &str) -> Vec<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
-    let entries = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
-    let mut found: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
-    found.retain(|path| path.extension().is_some_and(|e| e == "c"));
-    found.sort();
-    assert!(!found.is_empty(), "{} has no C files", dir.display());
-    found
+/// A folder of this crate's tests.
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
 }
 
-/// Compares what each source gives with its `.expect` file.
-fn check_all(folder: &str, produce: impl Fn(&str, &str) -> Result<String, String>) {
-    let bless = std::env::var_os("NICFORGE_BLESS").is_some();
-    let mut failures = Vec::new();
-    for path in sources(folder) {
-        let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
-        let text = std::fs::read_to_string(&path).expect("fixtures are readable");
-        assert!(text.starts_with("// nicforge "), "{name}: the first line is the command");
-        let found = match produce(&name, &text) {
-            Ok(found) => found,
-            Err(why) => {
-                failures.push(format!("{folder}/{name}: {why}"));
-                continue;
-            }
-        };
-        let expect = path.with_extension("expect");
-        if bless {
-            std::fs::write(&expect, &found).expect("fixtures are writable");
-        } else if std::fs::read_to_string(&expect).unwrap_or_default() != found {
-            failures.push(format!("{folder}/{name}: differs from its .expect file; now:\n{found}"));
-        }
+/// What is said of a program: `// test: check`.
+fn check(test: &Test) -> Result<Vec<Made>, String> {
+    match compile_source(test.name, test.text, &options()) {
+        Ok(output) if output.warnings.is_empty() => Err("nothing was reported".into()),
+        Ok(output) => Ok(Made::only(render_all(&output.warnings, &output.program.files, false))),
+        Err(diagnostics) => Ok(Made::only(diagnostics.render(false))),
     }
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// The αIR of a program: `// test: lower`.
+fn lower(test: &Test) -> Result<Vec<Made>, String> {
+    let output = compile_source(test.name, test.text, &options()).map_err(|d| d.render(false))?;
+    if !output.warnings.is_empty() {
+        return Err(render_all(&output.warnings, &output.program.files, false));
+    }
+    let printed = print(&output.program, PrintOptions::default());
+    let verified = verify(output.program);
+    let errors = verified.err().unwrap_or_default();
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    if errors.is_empty() {
+        Ok(Made::only(printed))
+    } else {
+        Err(format!("{}\n{printed}", errors.join("\n")))
+    }
+}
+
+/// Runs a fixture's test.
+fn run(test: &Test) -> Result<Vec<Made>, String> {
+    match test.words[..] {
+        ["check"] => check(test),
+        ["lower"] => lower(test),
+        _ => Err("a test here is `check` or `lower`".into()),
+    }
 }
 
 #[test]
 fn diagnostics() {
-    check_all("diag", |name, text| match compile_source(name, text, &options()) {
-        Ok(output) if output.warnings.is_empty() => Err("nothing was reported".into()),
-        Ok(output) => Ok(render_all(&output.warnings, &output.program.files, false)),
-        Err(diagnostics) => Ok(diagnostics.render(false)),
-    });
+    fixtures(&folder("diag"), "c", run);
+}
+
+#[test]
+fn lowering() {
+    fixtures(&folder("lower"), "c", run);
 }
 
 /// Every code that a program can cause has a fixture.
 #[test]
 fn every_code_is_shown() {
     let mut seen = String::new();
-    for path in sources("diag") {
+    for path in sources(&folder("diag"), "c") {
         seen.push_str(&std::fs::read_to_string(path.with_extension("expect")).unwrap_or_default());
     }
     // These are about the installation, the front end itself, and files that are no programs
@@ -100,7 +104,7 @@ fn diagnostics_have_a_json_form() {
 /// Texts that are no programs give diagnostics, never a panic.
 #[test]
 fn broken_texts_are_refused() {
-    for path in sources("lower") {
+    for path in sources(&folder("lower"), "c") {
         let text = std::fs::read_to_string(&path).expect("fixtures are readable");
         // Cut in the middle, and with a word missing: what editors send while a line is being
         // typed.
@@ -136,23 +140,4 @@ fn examples_are_clean() {
         verify(output.program).unwrap_or_else(|errors| panic!("{name}: {errors:#?}"));
     }
     assert!(count > 0);
-}
-
-#[test]
-fn lowering() {
-    check_all("lower", |name, text| {
-        let output = compile_source(name, text, &options()).map_err(|d| d.render(false))?;
-        if !output.warnings.is_empty() {
-            return Err(render_all(&output.warnings, &output.program.files, false));
-        }
-        let printed = print(&output.program, PrintOptions::default());
-        let verified = verify(output.program);
-        let errors = verified.err().unwrap_or_default();
-        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        if errors.is_empty() {
-            Ok(printed)
-        } else {
-            Err(format!("{}\n{printed}", errors.join("\n")))
-        }
-    });
 }

@@ -1,27 +1,27 @@
-//! `tests/fixtures/NAME.air` says on its first line which cuts to make, one behind the other;
-//! `NAME.expect` is what must come out. Each is also run, before and after. `NICFORGE_BLESS=1`
-//! writes what comes out.
+//! `tests/fixtures/NAME.air`: `// test: cut objective=tables balance=0.5 handler=net_recv
+//! packet=always reread=2; cut …` makes these cuts one behind the other. Each is also run, before
+//! and after.
 
 mod common;
 
+use std::path::Path;
+
 use common::{behaviour, cut_with, difference, shared_table, text};
+use nicforge_filetest::{Made, Test, fixtures};
 use nicforge_ir::generate::events;
 use nicforge_ir::text::parse;
 use nicforge_ir::verify;
 use nicforge_planner::cut::{Objective, Options, crossing, cursor_at_event, prepare};
 
-/// The text after the cuts that the first line asks for: `// cut objective=tables balance=0.5
-/// handler=net_recv packet=always reread=2; cut …`.
-fn run(text_before: &str) -> Result<String, String> {
-    let command =
-        text_before.lines().next().and_then(|line| line.strip_prefix("// ")).ok_or("no command")?;
-    let program = parse(text_before).map_err(|e| e.to_string())?;
+/// The text after the cuts that a test asks for.
+fn run(test: &Test) -> Result<Vec<Made>, String> {
+    let program = parse(test.text).map_err(|e| e.to_string())?;
     let program = verify(program).map_err(|errors| errors[0].to_string())?;
     let input = events(7, 300);
     let want = behaviour(&program, &input, &|_| {});
     let mut program = prepare(&program).map_err(|e| e.to_string())?;
     let mut notes = String::new();
-    for step in command.split(';') {
+    for step in test.words.join(" ").split(';') {
         let (mut options, mut handler) = (Options::default(), "net_recv");
         for word in step.split_whitespace().filter(|word| *word != "cut") {
             match word.split_once('=').ok_or_else(|| format!("what is {word}?"))? {
@@ -78,31 +78,11 @@ fn run(text_before: &str) -> Result<String, String> {
         }
         program = cut.program;
     }
-    Ok(notes + &text(&program))
+    Ok(Made::only(notes + &text(&program)))
 }
 
 #[test]
-fn fixtures() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
-    let bless = std::env::var_os("NICFORGE_BLESS").is_some();
-    let (mut failed, mut count) = (Vec::new(), 0);
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_none_or(|e| e != "air") {
-            continue;
-        }
-        count += 1;
-        let found = run(&std::fs::read_to_string(&path).unwrap())
-            .unwrap_or_else(|e| format!("error: {e}\n"));
-        let expect = path.with_extension("expect");
-        if bless {
-            std::fs::write(&expect, &found).unwrap();
-        }
-        let expected = std::fs::read_to_string(&expect).unwrap_or_default();
-        if found != expected || found.starts_with("error") {
-            failed.push(format!("{}\n--- expected\n{expected}--- found\n{found}", path.display()));
-        }
-    }
-    assert!(count >= 8, "only {count} fixtures were found");
-    assert!(failed.is_empty(), "{}\nNICFORGE_BLESS=1 accepts what was found", failed.join("\n"));
+fn cuts() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures"));
+    fixtures(folder, "air", run);
 }

@@ -1,4 +1,4 @@
-/* build byte_strings.c --target u280 */
+// test: build byte_strings.c --target u280
 #include <nicforge.h>
 NF_PORTS(1);
 NF_BUF_TABLE(hash, streams, uint32_t, uint32_t, 65536, 16384);

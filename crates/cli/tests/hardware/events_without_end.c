@@ -1,4 +1,4 @@
-/* build events_without_end.c --target u280 */
+// test: build events_without_end.c --target u280
 #include <nicforge.h>
 NF_PORTS(1);
 NF_TABLE(array, seen, uint32_t, uint64_t, 16);

@@ -1,4 +1,4 @@
-/* build headers.c --target u280 */
+// test: build headers.c --target u280
 #include <nicforge.h>
 NF_PORTS(1);
 struct wide {

@@ -1,4 +1,4 @@
-/* build headers_round_and_round.c --target u280 */
+// test: build headers_round_and_round.c --target u280
 #include <nicforge.h>
 NF_PORTS(1);
 

@@ -1,4 +1,4 @@
-/* build one_large_table.c --target u280 */
+// test: build one_large_table.c --target u280
 #include <nicforge.h>
 NF_PORTS(1);
 struct state {

@@ -1,4 +1,4 @@
-/* build opaque.c --target u280 */
+// test: build opaque.c --target u280
 #include <nicforge.h>
 NF_PORTS(1);
 extern uint32_t secret(uint32_t number);

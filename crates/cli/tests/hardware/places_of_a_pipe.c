@@ -1,4 +1,4 @@
-/* build places_of_a_pipe.c --target u280 */
+// test: build places_of_a_pipe.c --target u280
 #include <nicforge.h>
 NF_PORTS(1);
 struct state {

@@ -1,4 +1,4 @@
-/* build routes.c --target u280 */
+// test: build routes.c --target u280
 #include <nicforge.h>
 NF_PORTS(1);
 void net_recv(nf_pkt pkt)

@@ -1,4 +1,4 @@
-/* build tables_together.c --target u280 */
+// test: build tables_together.c --target u280
 #include <nicforge.h>
 NF_PORTS(1);
 struct state {

@@ -1,4 +1,4 @@
-/* build unbounded_list.c --target u280 */
+// test: build unbounded_list.c --target u280
 #include <nicforge.h>
 NF_PORTS(1);
 struct node {

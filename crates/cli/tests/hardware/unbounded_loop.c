@@ -1,4 +1,4 @@
-/* build unbounded_loop.c --target u280 */
+// test: build unbounded_loop.c --target u280
 #include <nicforge.h>
 NF_PORTS(1);
 void net_recv(nf_pkt pkt)

@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 static void swap(uint32_t *a, uint32_t *b)
 {

@@ -1,4 +1,4 @@
-// nicforge check alkali_buffers.c
+// test: check
 #include "alkali.h"
 #include "generic_handlers.h"
 

@@ -1,4 +1,4 @@
-// nicforge check alkali_open.c
+// test: check
 #include "alkali.h"
 #include "generic_handlers.h"
 

@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 
 NF_PORTS(0);

@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 NF_ON(moon)
 NF_MAX_REPLICAS(4)

@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 static nf_mac make(void) { nf_mac m = {}; return m; }
 

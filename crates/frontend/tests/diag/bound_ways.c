@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 /* Some way leaves the variable as it was, or does something else with it. */
 struct state {

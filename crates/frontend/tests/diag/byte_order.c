@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 static uint16_t host(uint16_t x) { return x; }
 static const nf_be16 p = 53;

@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 /* What a pointer leads to keeps its byte order; so does the second half of `a ?: b`. */
 static void swap(nf_be32 *a, nf_be32 *b)

@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 
 void later(nf_pkt pkt);

@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 static const int ports[2] = { 1, 2 };
 struct name { char b; };

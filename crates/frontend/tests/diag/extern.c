@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 extern char *name(uint32_t n);
 extern uint32_t call(void (*f)(void));

@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 static void choose_left(nf_pkt pkt) { nf_send(pkt, 0); }
 static void choose_right(nf_pkt pkt) { nf_send(pkt, 1); }

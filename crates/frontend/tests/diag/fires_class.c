@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 static void tell_out(uint32_t value) { nf_log("{}", value); }
 NF_FIRES(often, tell, tell_out)

@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 static uint64_t packets;
 int limit = 3;

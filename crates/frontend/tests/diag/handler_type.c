@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 
 int net_recv(nf_pkt pkt, int port)

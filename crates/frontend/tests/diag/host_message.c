@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 struct a { int x; };
 struct b { int x; };

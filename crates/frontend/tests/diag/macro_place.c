@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 #define READ(x) ((int)(x))
 #define DOUBLE(x) ((x) * 2.0)

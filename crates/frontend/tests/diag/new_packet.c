@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 
 struct hello { nf_mac dst, src; nf_be16 type; };

@@ -1,3 +1,3 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 static int f(int x) { return x; }

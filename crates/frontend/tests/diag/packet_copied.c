@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 struct held { nf_pkt pkt; };
 static nf_pkt same(nf_pkt pkt) { return pkt; }

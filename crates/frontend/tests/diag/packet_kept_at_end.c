@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 
 void net_recv(nf_pkt pkt)

@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 static int first(struct nf_mac *m) { return (m + 1)->b[0]; }
 static int third(uint8_t *bytes) { return bytes[2]; }

@@ -1,4 +1,4 @@
-// nicforge check queue.c
+// test: check
 #include <nicforge.h>
 
 struct item {

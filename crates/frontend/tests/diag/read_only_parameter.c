@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 static void set(const int *p) { *(int *)p = 3; }
 

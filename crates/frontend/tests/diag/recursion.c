@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 static int even(uint32_t n);
 static int odd(uint32_t n) { return n == 0 ? 0 : even(n - 1); }

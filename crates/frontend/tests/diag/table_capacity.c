@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 NF_TABLE(hash, none, uint32_t, uint32_t, 0);
 NF_TABLE(hash, huge, uint32_t, uint32_t, 2000000000);

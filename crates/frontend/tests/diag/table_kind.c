@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 NF_TABLE(btree, flows, uint32_t, uint32_t, 16);
 

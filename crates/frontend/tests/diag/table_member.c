@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 struct inner { int x; };
 struct stat { uint32_t bytes[4]; struct inner inner; bool flag; };

@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 NF_TABLE(lpm, routes, nf_be32, uint32_t, 16);
 NF_TABLE(array, stats, uint32_t, uint32_t, 16);

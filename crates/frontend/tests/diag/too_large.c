@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 struct big {
     uint8_t bytes[70000];

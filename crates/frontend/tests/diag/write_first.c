@@ -1,4 +1,4 @@
-// nicforge check
+// test: check
 #include <nicforge.h>
 struct flow { uint32_t src, dst; };
 struct request { uint64_t key; uint32_t length; struct flow flow; uint8_t bytes[4]; };

@@ -1,4 +1,4 @@
-// nicforge build --emit air alkali.c
+// test: lower
 #include "alkali.h"
 #include "generic_handlers.h"
 

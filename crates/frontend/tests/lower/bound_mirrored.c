@@ -1,4 +1,4 @@
-// nicforge build --emit air
+// test: lower
 #include <nicforge.h>
 
 /* The counter is on the right of the comparison: a constant, and a value that a call gives, on its left. */

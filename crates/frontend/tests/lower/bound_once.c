@@ -1,4 +1,4 @@
-// nicforge build --emit air
+// test: lower
 #include <nicforge.h>
 /* A bound before a condition that never holds again, and one whose facts contradict each other. */
 void net_recv(nf_pkt pkt)

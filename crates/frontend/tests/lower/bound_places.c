@@ -1,4 +1,4 @@
-// nicforge build --emit air
+// test: lower
 // Loops that count inside other expressions, by different ways, in members, and by limits in memory; and what is known behind them.
 #include <nicforge.h>
 

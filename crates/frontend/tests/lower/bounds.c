@@ -1,4 +1,4 @@
-// nicforge build --emit air
+// test: lower
 // Loops whose bound follows from types, masks, guards, minima and shifts; the number behind `loop` is the bound.
 #include <nicforge.h>
 

@@ -1,4 +1,4 @@
-// nicforge build --emit air
+// test: lower
 // A learning bridge: structs by value, early returns, a table, port arithmetic.
 #include <nicforge.h>
 

@@ -1,4 +1,4 @@
-// nicforge build --emit air
+// test: lower
 /* Functions of C: what is behind `const` goes in, what is behind other pointers comes back. NF_PURE says that there is no state,
  * also of one that writes. */
 #include <nicforge.h>

@@ -1,4 +1,4 @@
-// nicforge build --emit air
+// test: lower
 // Constant arrays and structs, enumerators, offsetof and sizeof, bit-fields, designated initialisers, byte order.
 #include <nicforge.h>
 

@@ -1,4 +1,4 @@
-// nicforge build --emit air
+// test: lower
 // Loops, switch with and without fall-through, break and continue at several depths, ternary, short circuit.
 #include <nicforge.h>
 

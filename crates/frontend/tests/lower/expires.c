@@ -1,4 +1,4 @@
-// nicforge check
+// test: lower
 #include <nicforge.h>
 struct record {
     uint32_t packets;

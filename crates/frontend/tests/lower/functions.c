@@ -1,4 +1,4 @@
-// nicforge build --emit air
+// test: lower
 // Struct parameters and results, pointer parameters as value in and value out, packet parameters, early returns.
 #include <nicforge.h>
 

@@ -1,4 +1,4 @@
-// nicforge build --emit air
+// test: lower
 // What counts in a loop that never runs bounds the loops in it.
 #include <nicforge.h>
 

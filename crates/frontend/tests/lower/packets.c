@@ -1,4 +1,4 @@
-// nicforge build --emit air
+// test: lower
 // Packet functions, events to and from the host, hashes, checksums, logging.
 #include <nicforge.h>
 

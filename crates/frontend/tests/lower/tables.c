@@ -1,4 +1,4 @@
-// nicforge build --emit air
+// test: lower
 // Every table operation; integer keys keep their type in spite of C's promotions; commutative updates of members.
 #include <nicforge.h>
 

@@ -1,4 +1,4 @@
-// nicforge check
+// test: lower
 #include <nicforge.h>
 
 #define PERIOD 250

@@ -115,11 +115,7 @@ fn touched(row: &Row) -> String {
 
 #[test]
 fn the_page_of_ops_is_the_table() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ops.md");
-    let written = std::fs::read_to_string(path).unwrap();
-    let page = page(&written);
-    if std::env::var_os("NICFORGE_BLESS").is_some() {
-        return std::fs::write(path, page).unwrap();
-    }
-    assert_eq!(written, page, "NICFORGE_BLESS=1 writes it anew");
+    let path = nicforge_filetest::root().join("docs/ops.md");
+    let written = std::fs::read_to_string(&path).unwrap();
+    nicforge_filetest::expect(&path, &page(&written)).unwrap_or_else(|why| panic!("{why}"));
 }

@@ -14,11 +14,8 @@ fn message(text: &str) -> String {
 fn what_is_printed_parses_to_the_same_text() {
     let program = parse(EVERYTHING).unwrap();
     let text = print(&program, ALL);
-    if std::env::var_os("NICFORGE_BLESS").is_some() {
-        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/src/text/everything.air"), &text)
-            .unwrap();
-    }
-    assert_eq!(text, EVERYTHING, "NICFORGE_BLESS=1 accepts the new form");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/text/everything.air");
+    nicforge_filetest::expect(&path, &text).unwrap_or_else(|why| panic!("{why}"));
     let plain = print(&program, PrintOptions::default());
     assert!(!plain.contains('@') && !plain.contains("file"));
     assert_eq!(print(&parse(&plain).unwrap(), PrintOptions::default()), plain);
