@@ -5,9 +5,15 @@
 
 use nicforge_codegen::dpdk::Pipeline;
 use nicforge_codegen::nfp::{Engines, Placement};
+use nicforge_codegen::pipeline;
 use nicforge_ir::{Input, InputEvent, Output, Program, Verified, verify};
 use nicforge_passes::PassManager;
+use nicforge_plan::{HostSide, Objective};
+use nicforge_planner::mapping::Goal;
+use nicforge_planner::search::{Limits, search};
+use nicforge_planner::{assemble, instance::Config};
 use nicforge_run::nfp::EnginesProgram;
+use nicforge_run::pcap;
 use nicforge_tests::pipes::stage;
 use nicforge_tests::root;
 
@@ -32,7 +38,11 @@ fn check(memories: [&str; 4], events: &[InputEvent]) {
     let program = small_tables();
     let compiled =
         PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
-    let placement = Placement { memories: memories.map(String::from).to_vec(), units: Vec::new() };
+    let placement = Placement {
+        memories: memories.map(String::from).to_vec(),
+        units: Vec::new(),
+        ..Default::default()
+    };
     let pipeline = Pipeline::single(&compiled);
     let engines = EnginesProgram::new(&compiled, &pipeline, &placement, Engines::Nfp);
     let engines = engines.unwrap_or_else(|e| panic!("{e}"));
@@ -79,6 +89,7 @@ fn files_for_the_vendors_tools() {
     let placement = Placement {
         memories: ["cam", "cls", "imem", "emem"].map(String::from).to_vec(),
         units: vec![vec!["me.13".to_string()]],
+        ..Default::default()
     };
     let engines =
         EnginesProgram::new(&compiled, &Pipeline::single(&compiled), &placement, Engines::Nfp)
@@ -108,6 +119,7 @@ fn engine_files_have_a_main() {
     let placement = Placement {
         memories: ["cam", "cls", "imem", "emem"].map(String::from).to_vec(),
         units: Vec::new(),
+        ..Default::default()
     };
     let engines =
         EnginesProgram::new(&compiled, &Pipeline::single(&compiled), &placement, Engines::Nfp)
@@ -121,6 +133,12 @@ fn engine_files_have_a_main() {
     ] {
         assert!(text.contains(line), "no `{line}`:\n{text}");
     }
+    let object = on_the_chip(&engines);
+    assert!(object.windows(6).any(|name| name == b"\0main\0"), "the engine's file has no main");
+}
+
+/// The object of the first stage as the chip's compiler would see its file.
+fn on_the_chip(engines: &EnginesProgram) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
     engines.write(dir.path()).unwrap_or_else(|e| panic!("{e}"));
     let mut clang = std::process::Command::new(nicforge_clang::name());
@@ -135,8 +153,46 @@ fn engine_files_have_a_main() {
     let ran =
         clang.args(["-c", "-o", "stage.o", "stage_0.c"]).output().unwrap_or_else(|e| panic!("{e}"));
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    let object = std::fs::read(dir.path().join("stage.o")).unwrap_or_else(|e| panic!("{e}"));
-    assert!(object.windows(6).any(|name| name == b"\0main\0"), "the engine's file has no main");
+    std::fs::read(dir.path().join("stage.o")).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Handlers on cores of the host: what they do is not for the chip's compiler, and their tables are
+/// in the host's memory.
+#[test]
+fn stages_of_the_host() {
+    let folder = root().join("tests/programs/split");
+    let options = nicforge_frontend::Options::new(root().join("runtime/include"));
+    let output = nicforge_frontend::compile(&folder.join("split.c"), &options)
+        .unwrap_or_else(|e| panic!("{}", e.render(false)));
+    let program = verify(output.program).unwrap_or_else(|e| panic!("{e:?}"));
+    let target = nicforge_target::find("agilio-cx").unwrap_or_else(|e| panic!("{e}"));
+    let config = Config::default();
+    let limits = Limits { candidates: 4, until: None, beyond_ceiling: true };
+    let found = search(&program, &target, &config, Goal::Rate, limits, &|| false)
+        .unwrap_or_else(|e| panic!("{e}"));
+    let plan = assemble::plan(&program, &target, &config, Objective::Rate, &found, found.best);
+    let planned = assemble::program_of(&plan).unwrap_or_else(|e| panic!("{e}"));
+    let compiled = PassManager::new().run_default(planned).unwrap_or_else(|e| panic!("{e}"));
+    let stages = pipeline::of_plan(&plan, &compiled).unwrap_or_else(|e| panic!("{e}"));
+    let placement = pipeline::placement(&plan, &compiled, &HostSide::of(&target));
+    let host = placement.stages_on_host.iter().filter(|host| **host).count();
+    assert!(host > 0 && host < stages.stages.len(), "{:?}", placement.stages_on_host);
+    assert!(placement.tables_on_host.contains(&true), "{:?}", placement.tables_on_host);
+    let engines = EnginesProgram::new(&compiled, &stages, &placement, Engines::Nfp)
+        .unwrap_or_else(|e| panic!("{e}"));
+    on_the_chip(&engines);
+    let traffic = root().join("examples/l2_forward/traffic.pcap");
+    let frames = pcap::read(&traffic).unwrap_or_else(|e| panic!("{e}"));
+    let events = pcap::merge(&[(pcap::SourceKind::Port(0), frames)]);
+    let (_, differences) = engines.verify(&program, &[], &events).unwrap_or_else(|e| panic!("{e}"));
+    assert!(differences.is_empty(), "{:?}", differences[0]);
+}
+
+/// Memories of a user's target that the chip does not have are its external one.
+#[test]
+fn memories_of_other_names() {
+    let events: Vec<InputEvent> = (0..500u32).map(|i| packet(i % 7, false)).collect();
+    check(["cam", "near", "mu_0", "emem"], &events);
 }
 
 /// Frames leave in the order in which they came, through replicas, several exits and past those

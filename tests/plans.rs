@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nicforge_codegen::nfp::Engines;
 use nicforge_codegen::pipeline;
-use nicforge_ir::{Interp, Output, Program, TableBackend, Verified};
+use nicforge_ir::verify::verify;
+use nicforge_ir::{Interp, Output, Program, Side, TableBackend, Verified};
 use nicforge_passes::PassManager;
-use nicforge_plan::Objective;
+use nicforge_plan::{HostSide, Objective};
 use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{Found, Limits, search};
 use nicforge_planner::{assemble, instance::Config, profile};
@@ -27,8 +28,21 @@ const EVENTS: usize = 800;
 const STOOD_IN: usize = 300;
 
 fn plans(program: &Verified<Program>, target: &Target) -> Option<Found> {
+    plans_with(program, target, &Config::default())
+}
+
+fn plans_with(program: &Verified<Program>, target: &Target, config: &Config) -> Option<Found> {
     let limits = Limits { candidates: CANDIDATES, until: None, beyond_ceiling: true };
-    search(program, target, &Config::default(), Goal::Rate, limits, &|| false).ok()
+    search(program, target, config, Goal::Rate, limits, &|| false).ok()
+}
+
+/// A program with handlers on the host's side where only that has what they need.
+fn placed(program: &Verified<Program>, target: &Target) -> Verified<Program> {
+    let mut placed = program.clone().into_inner();
+    for handler in support::needs_host(program, target) {
+        placed.handlers[handler].side = Some(Side::Host);
+    }
+    verify(placed).unwrap_or_else(|errors| panic!("{}", errors[0]))
 }
 
 fn outputs(program: &Verified<Program>, example: &Example) -> (Vec<Vec<Output>>, Vec<String>) {
@@ -151,26 +165,34 @@ enum Runs {
 /// takes all.
 fn run_plans(name: &str, runs: Runs, events: usize) {
     let target = nicforge_target::find(name).unwrap_or_else(|e| panic!("{e}"));
-    let [ran, replicated, in_context] = [(); 3].map(|()| AtomicUsize::new(0));
+    let host = HostSide::of(&target);
+    // Cores of a host behind a NIC.
+    let mut devices = target.units.iter().map(|group| host.has_units(&group.name));
+    let has_host = devices.next() == Some(false) && devices.any(|on_host| on_host);
+    let [ran, replicated, in_context, on_host] = [(); 4].map(|()| AtomicUsize::new(0));
     for_each(|example| {
         let seed = seed(example, name);
         if !soak() && seed % 2 == 1 {
             return;
         }
-        if !support::needs_host(&example.program, &target).is_empty() {
-            return println!("left out: what {} needs is on the host's side", example.name);
-        }
         if !support::missing(&example.program, &target).is_empty() {
             return;
         }
-        let Some(found) = plans(&example.program, &target) else {
-            panic!("{} has no plan", example.name)
-        };
-        for number in chosen(seed, &found) {
+        let program = placed(&example.program, &target);
+        let mut plans = Vec::new();
+        // A few have cores of the host, too.
+        let with_host = has_host && (soak() || seed.is_multiple_of(3));
+        for host_cores in if with_host { vec![0, 2] } else { vec![0] } {
+            let config = Config { host_cores, ..Config::default() };
+            let found = plans_with(&program, &target, &config)
+                .unwrap_or_else(|| panic!("{} has no plan", example.name));
+            plans.extend(chosen(seed, &found).into_iter().map(|at| {
+                let rate = Objective::Rate;
+                (at, assemble::plan(&program, &target, &config, rate, &found, at))
+            }));
+        }
+        for (number, plan) in plans {
             let name = format!("{} on {name}, candidate {number}", example.name);
-            let config = Config::default();
-            let plan =
-                assemble::plan(&example.program, &target, &config, Objective::Rate, &found, number);
             let events = &example.events[..example.events.len().min(events)];
             let capacities = capacity::roomy(&example.program, &example.entries, events, |_| true);
             let roomy = |program: Verified<Program>| {
@@ -191,7 +213,7 @@ fn run_plans(name: &str, runs: Runs, events: usize) {
                 Runs::Engines(engines) => EnginesProgram::new(
                     &compiled,
                     &stages,
-                    &pipeline::placement(&plan, &compiled),
+                    &pipeline::placement(&plan, &compiled, &host),
                     engines,
                 )
                 .and_then(|program| program.verify(&reference, &example.entries, events)),
@@ -205,13 +227,20 @@ fn run_plans(name: &str, runs: Runs, events: usize) {
                 Ordering::Relaxed,
             );
             in_context.fetch_add(usize::from(plan.context_bytes > 0), Ordering::Relaxed);
+            on_host.fetch_add(
+                usize::from(plan.stages.iter().any(|s| host.has_units(&s.group))),
+                Ordering::Relaxed,
+            );
         }
     });
-    let [ran, replicated, in_context] = [ran, replicated, in_context].map(AtomicUsize::into_inner);
+    let [ran, replicated, in_context, on_host] =
+        [ran, replicated, in_context, on_host].map(AtomicUsize::into_inner);
     println!(
-        "{name}: {ran} plans, {replicated} with replicas, {in_context} with values in contexts"
+        "{name}: {ran} plans, {replicated} with replicas, {in_context} with values in contexts, \
+         {on_host} with stages on the host"
     );
     assert!(ran >= 8 && replicated >= 2 && in_context >= 1);
+    assert!(!has_host || on_host > 0, "no plan has stages on the host");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use nicforge_filetest::expect;
 use nicforge_ir::generate::{self, decisions, generate_from};
 use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
 use nicforge_passes::PassManager;
-use nicforge_plan::{Objective, Plan};
+use nicforge_plan::{HostSide, Objective, Plan};
 use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{Found, Limits, search};
 use nicforge_planner::{assemble, instance::Config};
@@ -61,7 +61,7 @@ fn check(name: &str, example: &Example, target: &Target, plan: &Plan) -> CoresRu
     let compiled =
         PassManager::new().run_default(planned).unwrap_or_else(|e| panic!("{name}: {e}"));
     let stages = pipeline::of_plan(plan, &compiled).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let placement = pipeline::placement(plan, &compiled);
+    let placement = pipeline::placement(plan, &compiled, &HostSide::of(target));
     compare(name, (&reference, &compiled), (&stages, &placement), target, &example.entries, &events)
 }
 

@@ -25,12 +25,18 @@ static uint32_t stored_size(const struct nf_table *table)
  * ------------------------------------------------------------------------------------------------------
  */
 
+/* Read and written by instructions: the engine's own memory, and that of a host's core. */
+static bool is_own(const struct nf_table *table)
+{
+    return table->memory == NF_IN_LMEM || table->memory == NF_IN_HOST;
+}
+
 static void load(const struct nf_table *table, void *to, __mem const void *from, uint32_t size)
 {
     for (uint32_t at = 0; at < size; at += BURST) {
         __xread uint32_t in[BURST / 4];
         uint32_t some = size - at < BURST ? size - at : BURST, whole = (some + 3) & ~3u;
-        if (table->memory == NF_IN_LMEM)
+        if (is_own(table))
             memcpy(in, (uint8_t const *)from + at, some);
         else if (table->memory == NF_IN_CLS)
             cls_read(in, (__cls void *)((uintptr_t)from + at), whole);
@@ -47,7 +53,7 @@ static void store(const struct nf_table *table, __mem void *to, const void *from
         __xwrite uint32_t out[BURST / 4] = {0};
         uint32_t some = size - at < BURST ? size - at : BURST, whole = (some + 3) & ~3u;
         memcpy(out, (const uint8_t *)from + at, some);
-        if (table->memory == NF_IN_LMEM)
+        if (is_own(table))
             memcpy((uint8_t *)to + at, out, some);
         else if (table->memory == NF_IN_CLS)
             cls_write(out, (__cls void *)((uintptr_t)to + at), whole);

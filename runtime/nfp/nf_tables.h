@@ -26,7 +26,16 @@
 #include "nf_abi.h"
 #include "nfp_chip.h"
 
-enum nf_memory { NF_IN_CAM, NF_IN_CLS, NF_IN_CTM, NF_IN_IMEM, NF_IN_EMEM, NF_IN_LMEM };
+enum nf_memory {
+    NF_IN_CAM,
+    NF_IN_CLS,
+    NF_IN_CTM,
+    NF_IN_IMEM,
+    NF_IN_EMEM,
+    NF_IN_LMEM,
+    /* Behind PCI Express: of stages that run there. */
+    NF_IN_HOST
+};
 
 #define NF_NONE UINT32_MAX
 #define NF_CAM_ENTRIES 16

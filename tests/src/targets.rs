@@ -13,7 +13,7 @@ use nicforge_ir::{
 };
 use nicforge_passes::PassManager;
 use nicforge_passes::fuse::fuse;
-use nicforge_plan::Objective;
+use nicforge_plan::{HostSide, Objective};
 use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{Limits, search};
 use nicforge_planner::{assemble, instance::Config};
@@ -192,7 +192,7 @@ fn engines(
     let engines = if name == "liquidio" { Engines::Threads } else { Engines::Nfp };
     let memories = vec!["emem".to_string(); compiled.tables.len()];
     let placement = placement.unwrap_or(match engines {
-        Engines::Nfp => Placement { memories, units: Vec::new() },
+        Engines::Nfp => Placement { memories, units: Vec::new(), ..Default::default() },
         Engines::Threads => Placement::default(),
     });
     EnginesProgram::new(compiled, pipeline, &placement, engines)
@@ -254,7 +254,7 @@ fn on_plan(name: &str, case: &Case) -> Verdict {
         let compiled =
             PassManager::new().run_default(roomy(&planned)?).map_err(|e| e.to_string())?;
         let stages = pipeline::of_plan(&plan, &compiled).map_err(|e| e.to_string())?;
-        let placement = pipeline::placement(&plan, &compiled);
+        let placement = pipeline::placement(&plan, &compiled, &HostSide::of(&target));
         Ok((roomy(case.program)?, compiled, stages, placement))
     };
     match made() {

@@ -1,7 +1,7 @@
 //! From a plan to the pipeline that code generators for processes take.
 
 use nicforge_ir::{Direction, HandlerId, Program};
-use nicforge_plan::{Plan, PortFields, Replication, Steering as Planned};
+use nicforge_plan::{HostSide, Plan, PortFields, Replication, Steering as Planned};
 
 use crate::dpdk::{PipeStage, Pipeline, SteerBy, Steering};
 use crate::host::{Context, InContext};
@@ -57,13 +57,16 @@ pub fn of_plan(plan: &Plan, program: &Program) -> Result<Pipeline, String> {
 }
 
 /// Where a plan has its tables and stages, for engines; `program` is the plan's own.
-pub fn placement(plan: &Plan, program: &Program) -> Placement {
+pub fn placement(plan: &Plan, program: &Program, host: &HostSide) -> Placement {
     let table = |name: &str| plan.tables.iter().find(|table| table.name == name);
+    let on_host = |name: &str| table(name).is_some_and(|table| host.has_memory(&table.memory));
     let memory =
         |name: &str| table(name).map_or(String::new(), |table| table.memory.replace('-', "_"));
     Placement {
         memories: program.tables.values().map(|table| memory(&table.name)).collect(),
         units: plan.stages.iter().map(|stage| stage.units.clone()).collect(),
+        stages_on_host: plan.stages.iter().map(|stage| host.has_units(&stage.group)).collect(),
+        tables_on_host: program.tables.values().map(|of| on_host(&of.name)).collect(),
     }
 }
 

@@ -15,7 +15,7 @@ use nicforge_filetest::{digest, expect_table, programs, root};
 use nicforge_ir::generate::{self, Options};
 use nicforge_ir::{Program, Verified};
 use nicforge_passes::PassManager;
-use nicforge_plan::Objective;
+use nicforge_plan::{HostSide, Objective};
 use nicforge_planner::assemble;
 use nicforge_planner::instance::Config;
 use nicforge_planner::mapping::Goal;
@@ -67,6 +67,7 @@ fn whole(program: &Verified<Program>, in_hardware: usize) -> Vec<(&'static str, 
     let placement = nfp::Placement {
         memories: program.tables.keys().map(|_| "ctm".to_string()).collect(),
         units: vec![vec!["me.0".to_string()]],
+        ..Default::default()
     };
     let by = |generator| staged(program, &one, &placement, generator, &[]).expect("it makes C");
     let mut list = vec![
@@ -212,7 +213,7 @@ fn planned(name: &str, program: &Verified<Program>, target: &Target) -> Option<S
     let cut = assemble::program_of(&plan).unwrap_or_else(|e| panic!("{name}: {e}"));
     let cut = lowered(name, cut);
     let stages = pipeline::of_plan(&plan, &cut).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let placement = pipeline::placement(&plan, &cut);
+    let placement = pipeline::placement(&plan, &cut, &HostSide::of(target));
     let generator =
         |group: &str| target.units.iter().find(|unit| unit.name == group).map(|u| u.codegen);
     let on_host = |at: &usize| generator(&plan.stages[*at].group) == Some(Generator::Host);

@@ -135,6 +135,7 @@ fn engines(program: &Verified<Program>) -> Result<Vec<Made>, String> {
     let placement = nfp::Placement {
         memories: program.tables.keys().map(|_| "ctm".to_string()).collect(),
         units: vec![vec!["me.0".to_string()]],
+        ..Default::default()
     };
     let one = Pipeline::single(program);
     let lines = LineStyle::Comments;

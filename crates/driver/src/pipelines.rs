@@ -6,7 +6,7 @@ use nicforge_codegen::nfp::{Engines, Placement};
 use nicforge_codegen::xdp::generate_split;
 use nicforge_codegen::{LineStyle, XdpArtifact, pipeline};
 use nicforge_ir::{Entry, InputEvent, Program, Side, TableId, Verified};
-use nicforge_plan::Plan;
+use nicforge_plan::{HostSide, Plan};
 use nicforge_planner::assemble;
 use nicforge_run::capacity;
 use nicforge_run::dpdk::DpdkError;
@@ -121,14 +121,14 @@ impl Job {
     }
 
     /// The program for engines joined by queues, with tables where the plan has them.
-    pub fn engines(&self, engines: Engines) -> Result<EnginesProgram, Failure> {
-        EnginesProgram::new(&self.program, &self.pipeline, &self.placement(), engines)
+    pub fn engines(&self, engines: Engines, target: &Target) -> Result<EnginesProgram, Failure> {
+        EnginesProgram::new(&self.program, &self.pipeline, &self.placement(target), engines)
             .map_err(|e| failure(&self.program, e))
     }
 
     /// Where the plan has tables.
-    pub fn placement(&self) -> Placement {
-        pipeline::placement(&self.plan, &self.program)
+    pub fn placement(&self, target: &Target) -> Placement {
+        pipeline::placement(&self.plan, &self.program, &HostSide::of(target))
     }
 
     /// As [`Job::make_room`], but for tables of which all shards together hold what the table may

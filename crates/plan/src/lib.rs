@@ -9,10 +9,12 @@
 //! business.
 
 pub mod check;
+mod host_side;
 
 use serde::{Deserialize, Serialize};
 
 pub use check::{PlanError, check, parse};
+pub use host_side::HostSide;
 
 /// Version of the JSON form.
 pub const VERSION: u32 = 1;

@@ -5,7 +5,7 @@ use std::path::Path;
 use include_dir::{Dir, include_dir};
 use toml::Spanned;
 
-use crate::spec::{Generator, Scope, Target};
+use crate::spec::{Device, Generator, Scope, Target, UnitGroup};
 use crate::spin::Spin;
 
 /// The specs that come with Nicforge.
@@ -104,6 +104,33 @@ fn complaint<T>(near: &str, reason: String) -> Result<T, Complaint> {
     Err(Complaint { near: format!("\"{near}\""), reason })
 }
 
+/// Refuses units whose code cannot be in one build with that of the first ones.
+fn check_generator(first: &UnitGroup, group: &UnitGroup) -> Result<(), Complaint> {
+    let (own, word) = (first.codegen, group.codegen.word());
+    let (fits, place) = match group.device {
+        Device::Nic => (group.codegen == own, "on the NIC"),
+        Device::Host => (own.beside().contains(&group.codegen), "on the host"),
+    };
+    // The first units may be the host's: then there is no NIC.
+    if fits || std::ptr::eq(first, group) {
+        return Ok(());
+    }
+    let takes = match group.device {
+        Device::Nic => vec![own.word()],
+        Device::Host => own.beside().iter().map(|one| one.word()).collect(),
+    };
+    let remedy = match takes[..] {
+        [] => "leave these units out".to_string(),
+        ref words => format!("write {}", words.join(" or ")),
+    };
+    let reason = format!(
+        "units `{}`: no build has code of {word} {place} beside that of {}, which the first units have; {remedy}",
+        group.name,
+        own.word()
+    );
+    complaint(&group.name, reason)
+}
+
 fn check(target: &Target) -> Result<(), Complaint> {
     if target.units.is_empty() {
         return Err(Complaint {
@@ -121,6 +148,7 @@ fn check(target: &Target) -> Result<(), Complaint> {
         return Err(Complaint { near: "[toolchain]".into(), reason });
     }
     for group in &target.units {
+        check_generator(&target.units[0], group)?;
         let name = &group.name;
         if !target.costs.contains_key(&group.costs) {
             let reason = format!(
@@ -394,6 +422,20 @@ mod tests {
             "{word}"
         );
         assert!(word.ends_with("prints a complete spec"), "{word}");
+        let units = |codegen: &str, device: &str| {
+            let group = format!(
+                "[[units]]\nname = \"other\"\ncodegen = \"{codegen}\"\ndevice = \"{device}\"\n\
+                 count = 1\nclock = \"1 GHz\"\ncosts = \"rv32\"\nactive_power = \"1 W\"\n\
+                 idle_power = \"1 W\"\n\n[[memories]]"
+            );
+            error(|text| text.replacen("[[memories]]", &group, 1))
+        };
+        let mixed = units("dpdk", "host");
+        assert!(mixed.contains("dpdk on the host beside that of riscv"), "{mixed}");
+        assert!(mixed.contains("; leave these units out"), "{mixed}");
+        let mixed = units("rtl", "nic");
+        assert!(mixed.contains("rtl on the NIC beside that of riscv"), "{mixed}");
+        assert!(mixed.contains("; write riscv"), "{mixed}");
         let cpu =
             error(|text| text.replace("costs = \"rv32\"", "costs = \"rv32\"\ncpu = \"rv32\""));
         assert!(cpu.contains("cpu is for codegen dpdk, not for riscv; leave it out"), "{cpu}");

@@ -123,6 +123,17 @@ impl Generator {
             Generator::Host => "host",
         }
     }
+
+    /// What units of the host may have for one build with a NIC of this one.
+    pub fn beside(self) -> &'static [Generator] {
+        match self {
+            Generator::Xdp => &[Generator::Host],
+            Generator::Dpdk => &[Generator::Dpdk],
+            Generator::Nfp => &[Generator::Dpdk, Generator::Threads],
+            Generator::Threads => &[Generator::Threads],
+            Generator::Riscv | Generator::Rtl | Generator::Host => &[],
+        }
+    }
 }
 
 /// The side of the host link a thing is on.

@@ -145,7 +145,7 @@ pub fn generate(
 pub(crate) fn prepared(
     program: &Verified<Program>,
     pipeline: &Pipeline,
-    pointers: Pointers,
+    pointers: Pointers<'_>,
     lines: LineStyle,
 ) -> Result<DpdkArtifact, Vec<Unsupported>> {
     check(program, pipeline).map_err(|message| {

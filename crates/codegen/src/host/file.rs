@@ -23,7 +23,13 @@ impl Generator<'_> {
         out.push_str("#include \"nf_rt.h\"\n");
         let called = |word: &str| functions.contains(&format!("nf_{word}({}", Host::FRAME));
         let ciphers = CryptoOp::ALL.iter().any(|(_, word, _)| called(word));
-        out.push_str(if ciphers { "#include \"nf_crypto.h\"\n\n" } else { "\n" });
+        out.push_str(match (ciphers, self.pointers) {
+            (false, _) => "\n",
+            (true, Pointers::Spaces { .. }) => {
+                "#ifndef NF_CHIP\n#include \"nf_crypto.h\"\n#endif\n\n"
+            }
+            (true, _) => "#include \"nf_crypto.h\"\n\n",
+        });
         if functions.contains("nf_hash_bytes") || functions.contains("nf_hash_int") {
             out.push_str(&globals::crc_table());
         }
@@ -135,11 +141,11 @@ impl Generator<'_> {
         out.push_str("    switch (event) {\n");
         for item in &self.handlers {
             let name = &self.events[&item.event].0;
-            let _ = writeln!(
-                out,
-                "    case NF_EVENT_{name}:\n        {}(env, params);\n        break;",
+            let case = format!(
+                "    case NF_EVENT_{name}:\n        {}(env, params);\n        break;\n",
                 item.name
             );
+            out.push_str(&self.beside_the_chip(item.handler, case));
         }
         out.push_str("    default:\n        break;\n    }\n}\n");
         out

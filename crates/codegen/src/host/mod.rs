@@ -99,12 +99,14 @@ pub fn generate(program: &Program, lines: LineStyle) -> Result<HostArtifact, Vec
 }
 
 /// What pointers are like.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pointers {
-    #[default]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pointers<'a> {
     Plain,
-    /// Those into tables say by `NF_SPACE_TABLE` in which address space they are.
-    Spaces,
+    /// Those into tables say by `NF_SPACE_TABLE` in which address space they are, but in handlers
+    /// on cores of the `host`, which the chip's compiler does not see.
+    Spaces {
+        host: &'a [HandlerId],
+    },
     /// They have four bytes; events keep eight for each, so that what lies behind it is where it is
     /// elsewhere.
     Narrow,
@@ -115,7 +117,7 @@ pub fn generate_with(
     program: &Program,
     context: &Context,
     locks: &Locks,
-    pointers: Pointers,
+    pointers: Pointers<'_>,
     lines: LineStyle,
 ) -> Result<HostArtifact, Vec<Unsupported>> {
     Generator { pointers, ..Generator::new(program, context, locks, lines) }.run()
@@ -125,7 +127,7 @@ struct Generator<'a> {
     program: &'a Program,
     context: &'a Context,
     locks: &'a Locks,
-    pointers: Pointers,
+    pointers: Pointers<'a>,
     lines: LineStyle,
     types: CTypes<'a>,
     consts: HashMap<ConstId, String>,
@@ -180,7 +182,7 @@ impl<'a> Generator<'a> {
                 event_names: &self.events,
                 context: self.context,
                 locks: self.locks,
-                spaces: self.pointers == Pointers::Spaces,
+                spaces: self.on_the_chip(item.handler),
                 logs: std::mem::take(&mut logs),
                 blocks: std::mem::take(&mut blocks),
                 handovers: std::mem::take(&mut handovers),
@@ -188,7 +190,7 @@ impl<'a> Generator<'a> {
                 no_room: self.program.reasons.len() as u32,
             };
             match self.handler(item, state, &mut target) {
-                Ok(text) => functions[at] = text,
+                Ok(text) => functions[at] = self.beside_the_chip(item.handler, text),
                 Err(error) => errors.push(error),
             }
             (logs, blocks, handovers) = (target.logs, target.blocks, target.handovers);
@@ -216,6 +218,21 @@ impl<'a> Generator<'a> {
             locks: self.locks.count,
             blocks,
         })
+    }
+
+    /// Whether a handler is for the chip's compiler.
+    fn on_the_chip(&self, handler: HandlerId) -> bool {
+        matches!(self.pointers, Pointers::Spaces { host } if !host.contains(&handler))
+    }
+
+    /// Text about a handler, where only those that have it see it.
+    fn beside_the_chip(&self, handler: HandlerId, text: String) -> String {
+        match self.pointers {
+            Pointers::Spaces { host } if host.contains(&handler) => {
+                format!("#ifndef NF_CHIP\n{text}#endif\n")
+            }
+            _ => text,
+        }
     }
 
     /// Handlers in an order in which, cycles apart, those that generate an event come before those

@@ -47,7 +47,7 @@ impl Pipelined for Cores {
     }
 
     fn files(&self, target: &Target, build: &Build, job: &Job) -> Result<Product, Failure> {
-        let app = job.engines(self.engines)?.with_toolchain(target.toolchain.as_ref());
+        let app = job.engines(self.engines, target)?.with_toolchain(target.toolchain.as_ref());
         if build.text {
             return Ok(super::text(&app.artifact().files));
         }
@@ -71,7 +71,7 @@ impl Pipelined for Cores {
             Engines::Threads => dpdk::one_room(&job.program, &job.pipeline),
         };
         let reference = job.make_room_beside(&together, source, entries, events)?;
-        let app = job.engines(self.engines)?.with_toolchain(target.toolchain.as_ref());
+        let app = job.engines(self.engines, target)?.with_toolchain(target.toolchain.as_ref());
         let ran = app.with_exec(job.exec.as_deref()).verify(&reference, entries, events);
         ran.map_err(|e| pipelines::failure(&job.program, e))
     }

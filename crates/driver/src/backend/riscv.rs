@@ -17,7 +17,7 @@ pub struct Riscv;
 
 /// The program for a target's cores.
 fn cores(job: &Job, target: &Target) -> Result<CoresProgram, Failure> {
-    CoresProgram::new(&job.program, &job.pipeline, &job.placement(), target)
+    CoresProgram::new(&job.program, &job.pipeline, &job.placement(target), target)
         .map_err(|e| pipelines::bare_failure(&job.program, e))
 }
 
