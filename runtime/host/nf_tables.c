@@ -10,20 +10,36 @@
 #include "nf_lpm.h"
 #include "nf_masks.h"
 
-#define NF_MAX_KEY 256
+#include "nf_table_core.h"
 
-static uint32_t round8(uint32_t size) { return (size + 7) & ~7u; }
-
-/* Bytes of a key as the index sees it: prefixes have their length behind them. */
-static uint32_t indexed_size(const struct nf_table *table)
+static bool is_live(const struct nf_table *table, uint32_t number)
 {
-    return table->kind == NF_LPM ? table->key_size + 1 + (table->key_size > 31) : table->key_size;
+    return nf_entry_at(table, number)->live;
 }
-
-/* Bytes an entry keeps for its key: ternary entries have their mask behind it. */
-static uint32_t stored_size(const struct nf_table *table)
+static uint32_t detail_of(const struct nf_table *table, uint32_t number)
 {
-    return table->kind == NF_TERNARY ? 2 * table->key_size : indexed_size(table);
+    return nf_entry_at(table, number)->detail;
+}
+static void *key_of(const struct nf_table *table, uint32_t number)
+{
+    return nf_key_of(nf_entry_at(table, number));
+}
+static void *value_of(const struct nf_table *table, uint32_t number)
+{
+    return nf_value_of(table, nf_entry_at(table, number));
+}
+static bool has_key(const struct nf_table *table, uint32_t number, const void *key, uint32_t size)
+{
+    return !memcmp(key_of(table, number), key, size);
+}
+static bool key_before(const struct nf_table *table, uint32_t number, uint32_t other)
+{
+    return memcmp(key_of(table, number), key_of(table, other), table->key_size) < 0;
+}
+static bool matches(const struct nf_table *table, uint32_t number, const void *key)
+{
+    const unsigned char *want = key_of(table, number);
+    return masked_equal(key, want, want + table->key_size, table->key_size);
 }
 
 struct nf_table *nf_table_new(enum nf_table_kind kind, uint32_t capacity, uint32_t key_size,
@@ -146,8 +162,7 @@ static uint32_t oldest_use(struct nf_table *table)
 /* ---- Entries and index
  * ---------------------------------------------------------------------------------------- */
 
-/* Takes a free entry's number; there is one as long as count is below the capacity. Entries that
- * were never used come in order behind those that were. */
+/* Entries that were never used come in order behind those that were. */
 static uint32_t take(struct nf_table *table)
 {
     uint32_t number = table->free;
@@ -226,30 +241,35 @@ static void drop_entry(struct nf_table *table, uint32_t number, uint32_t hash)
     give_back(table, number);
 }
 
-/* A new entry for a key as the index sees it; null if the table is full. */
-static void *insert_indexed(struct nf_table *table, const void *key, uint32_t hash)
+static void fresh(struct nf_table *table, uint32_t number, const void *key, uint32_t size,
+                  uint32_t detail)
+{
+    nf_entry_at(table, number)->detail = detail;
+    memcpy(key_of(table, number), key, size);
+    memset(value_of(table, number), 0, table->value_size);
+}
+
+static void *insert_indexed(struct nf_table *table, const void *key, uint32_t hash, uint32_t detail)
 {
     uint32_t size = indexed_size(table);
     if (!claim(table)) {
         if (table->kind != NF_LRU || !table->count)
             return NULL;
         uint32_t oldest = oldest_use(table);
-        drop_entry(table, oldest, nf_key_hash(nf_key_of(nf_entry_at(table, oldest)), size));
+        drop_entry(table, oldest, nf_key_hash(key_of(table, oldest), size));
         table->evicted++;
     }
     uint32_t number = take(table);
-    struct nf_entry *entry = nf_entry_at(table, number);
-    memcpy(nf_key_of(entry), key, size);
-    memset(nf_value_of(table, entry), 0, table->value_size);
+    fresh(table, number, key, size, detail);
     index_add(table, hash, number);
     if (table->kind == NF_LRU)
         add_use(table, number);
-    return nf_value_of(table, entry);
+    return value_of(table, number);
 }
 
 void *nf_insert(struct nf_table *table, const void *key, uint32_t hash)
 {
-    void *value = insert_indexed(table, key, hash);
+    void *value = insert_indexed(table, key, hash, 0);
     table->refused += !value;
     return value;
 }
@@ -262,87 +282,20 @@ bool nf_remove(struct nf_table *table, const void *key, uint32_t hash)
     return found;
 }
 
-/* An integer of a value as a number that is in the same order as others of its type. */
-static uint64_t order_of(const unsigned char *bytes, uint32_t size, bool is_signed)
-{
-    uint64_t order = 0;
-    switch (size) {
-    case 1:
-        order = *bytes;
-        break;
-    case 2:
-        memcpy(&order, bytes, 2);
-        break;
-    case 4:
-        memcpy(&order, bytes, 4);
-        break;
-    default:
-        memcpy(&order, bytes, 8);
-    }
-    return is_signed ? order ^ 1ull << (8 * size - 1) : order;
-}
-
-void *nf_least(struct nf_table *table, uint32_t at, uint32_t size, bool is_signed, const void **key)
-{
-    unsigned char *least = NULL;
-    uint64_t first = 0;
-    uint32_t left = table->count;
-    for (uint32_t number = 0; left; number++) {
-        struct nf_entry *entry = nf_entry_at(table, number);
-        if (!entry->live)
-            continue;
-        left--;
-        unsigned char *value = nf_value_of(table, entry);
-        uint64_t order = order_of(value + at, size, is_signed);
-        if (least && order > first)
-            continue;
-        if (least && order == first && memcmp(nf_key_of(entry), *key, table->key_size) > 0)
-            continue;
-        least = value;
-        first = order;
-        *key = nf_key_of(entry);
-    }
-    return least;
-}
-
 /* ---- Longest prefixes
  * ----------------------------------------------------------------------------------------- */
 
-/* The key with everything behind its first bits zero, and the length behind it. */
-static uint32_t prefix_key(const struct nf_table *table, const void *key, uint32_t bits,
-                           unsigned char *to)
-{
-    const unsigned char *from = key;
-    for (uint32_t i = 0; i < table->key_size; i++) {
-        uint32_t left = bits > 8 * i ? bits - 8 * i : 0;
-        to[i] = left >= 8 ? from[i] : left ? (unsigned char)(from[i] & ~(0xff >> left)) : 0;
-    }
-    to[table->key_size] = (unsigned char)bits;
-    if (indexed_size(table) > table->key_size + 1)
-        to[table->key_size + 1] = (unsigned char)(bits >> 8);
-    return nf_key_hash(to, indexed_size(table));
-}
+static bool prefix_fits(struct nf_table *table) { return !table->roots || lpm_reserve(table); }
 
-/* Keeps the list of lengths in use, longest first. */
-static void count_length(struct nf_table *table, uint32_t bits, uint32_t by)
+static void prefix_came(struct nf_table *table, const unsigned char *own, uint32_t bits,
+                        uint32_t hash)
 {
-    table->of_length[bits] += by;
-    table->ordered = 0;
-    for (uint32_t length = 8 * table->key_size + 1; length-- > 0;)
-        if (table->of_length[length])
-            table->order[table->ordered++] = length;
-}
-
-void *nf_prefix_find(struct nf_table *table, const void *key)
-{
-    unsigned char prefix[NF_MAX_KEY + 2];
-    for (uint32_t i = 0; i < table->ordered; i++) {
-        uint32_t hash = prefix_key(table, key, table->order[i], prefix);
-        void *value = nf_hash_find(table, prefix, indexed_size(table), hash);
-        if (value)
-            return value;
-    }
-    return NULL;
+    uint32_t address;
+    if (!table->roots)
+        return;
+    memcpy(&address, own, sizeof(address));
+    lpm_add(table, __builtin_bswap32(address), bits,
+            nf_locate(table, own, indexed_size(table), hash));
 }
 
 /* Takes a prefix out of the arrays, while it is still in the index. */
@@ -356,7 +309,7 @@ static void forget_address(struct nf_table *table, const unsigned char *own, uin
     /* All shorter prefixes of this address have all places of this one, if they are of the same
      * array. */
     uint32_t least = bits <= 16 ? 0 : bits <= 24 ? 17 : 25;
-    unsigned char shorter[sizeof(address) + 1];
+    unsigned char shorter[sizeof(address) + 2];
     for (uint32_t i = 0; i < table->ordered && !hidden; i++) {
         uint32_t length = table->order[i];
         if (length < bits && length >= least)
@@ -370,144 +323,25 @@ static void forget_address(struct nf_table *table, const unsigned char *own, uin
  * ----------------------------------------------------------------------------------------------------
  */
 
-static bool masked_equal(const unsigned char *key, const unsigned char *want,
-                         const unsigned char *mask, uint32_t n)
+static void mask_came(struct nf_table *table, uint32_t at, const unsigned char *own)
 {
-    unsigned char differ = 0;
-    for (uint32_t i = 0; i < n; i++)
-        differ |= (unsigned char)((key[i] ^ want[i]) & mask[i]);
-    return !differ;
+    masks_change(table, at, own, own + table->key_size, true);
 }
 
 void *nf_ternary_find(struct nf_table *table, const void *key)
 {
-    if (table->fitting) {
-        uint32_t first = masks_first(table, key);
-        return first == NF_NONE ? NULL
-                                : nf_value_of(table, nf_entry_at(table, table->order[first]));
-    }
-    for (uint32_t i = 0; i < table->ordered; i++) {
-        struct nf_entry *entry = nf_entry_at(table, table->order[i]);
-        const unsigned char *want = nf_key_of(entry);
-        if (masked_equal(key, want, want + table->key_size, table->key_size))
-            return nf_value_of(table, entry);
-    }
-    return NULL;
-}
-
-/* Place in the order of the entry with exactly this key, mask and priority, or of none. */
-static uint32_t ternary_row(struct nf_table *table, const unsigned char *masked, const void *mask,
-                            uint32_t priority)
-{
-    uint32_t size = table->key_size;
-    for (uint32_t i = 0; i < table->ordered; i++) {
-        struct nf_entry *entry = nf_entry_at(table, table->order[i]);
-        const unsigned char *want = nf_key_of(entry);
-        if (entry->detail == priority && !memcmp(want, masked, size) &&
-            !memcmp(want + size, mask, size))
-            return i;
-    }
-    return NF_NONE;
-}
-
-static void *ternary_put(struct nf_table *table, const unsigned char *masked, const void *mask,
-                         uint32_t priority)
-{
-    if (table->count >= table->capacity)
-        return NULL;
-    uint32_t number = take(table), at = table->ordered++;
-    struct nf_entry *entry = nf_entry_at(table, number);
-    entry->detail = priority;
-    memcpy(nf_key_of(entry), masked, table->key_size);
-    memcpy((unsigned char *)nf_key_of(entry) + table->key_size, mask, table->key_size);
-    memset(nf_value_of(table, entry), 0, table->value_size);
-    for (; at > 0 && nf_entry_at(table, table->order[at - 1])->detail < priority; at--)
-        table->order[at] = table->order[at - 1];
-    table->order[at] = number;
-    masks_change(table, at, masked, mask, true);
-    return nf_value_of(table, entry);
+    if (!table->fitting)
+        return ternary_first(table, key);
+    uint32_t first = masks_first(table, key);
+    return first == NF_NONE ? NULL : value_of(table, table->order[first]);
 }
 
 /* ---- The control plane
  * ---------------------------------------------------------------------------------------- */
 
-static void apply_mask(const struct nf_table *table, const void *key, const void *mask,
-                       unsigned char *to)
-{
-    for (uint32_t i = 0; i < table->key_size; i++)
-        to[i] = ((const unsigned char *)key)[i] & ((const unsigned char *)mask)[i];
-}
-
-static uint32_t array_index(const void *key)
-{
-    uint32_t index;
-    memcpy(&index, key, sizeof(index));
-    return index;
-}
-
-void *nf_table_get(struct nf_table *table, const void *key, const void *mask, uint32_t detail)
-{
-    unsigned char own[NF_MAX_KEY + 2];
-    uint32_t size = indexed_size(table), hash;
-    switch (table->kind) {
-    case NF_ARRAY:
-        return nf_array_find(table, array_index(key));
-    case NF_HASH:
-    case NF_LRU:
-        return nf_hash_find(table, key, size, nf_key_hash(key, size));
-    case NF_LPM:
-        hash = prefix_key(table, key, detail, own);
-        return nf_hash_find(table, own, size, hash);
-    case NF_TERNARY: {
-        apply_mask(table, key, mask, own);
-        uint32_t row = ternary_row(table, own, mask, detail);
-        return row == NF_NONE ? NULL : nf_value_of(table, nf_entry_at(table, table->order[row]));
-    }
-    }
-    return NULL;
-}
-
-void *nf_table_put(struct nf_table *table, const void *key, const void *mask, uint32_t detail)
-{
-    unsigned char own[NF_MAX_KEY + 2];
-    void *value = nf_table_get(table, key, mask, detail);
-    uint32_t size = indexed_size(table);
-    if (value && table->kind == NF_LRU)
-        nf_lru_touch(table, value);
-    if (value)
-        return value;
-    switch (table->kind) {
-    case NF_HASH:
-    case NF_LRU:
-        return insert_indexed(table, key, nf_key_hash(key, size));
-    case NF_LPM: {
-        uint32_t hash = prefix_key(table, key, detail, own), address;
-        if (table->roots && !lpm_reserve(table))
-            return NULL;
-        value = insert_indexed(table, own, hash);
-        if (value) {
-            ((struct nf_entry *)(void *)((unsigned char *)value - table->value_at))->detail =
-                detail;
-            count_length(table, detail, 1);
-        }
-        if (value && table->roots) {
-            memcpy(&address, own, sizeof(address));
-            lpm_add(table, __builtin_bswap32(address), detail, nf_locate(table, own, size, hash));
-        }
-        return value;
-    }
-    case NF_TERNARY:
-        apply_mask(table, key, mask, own);
-        return ternary_put(table, own, mask, detail);
-    case NF_ARRAY:
-        break;
-    }
-    return NULL;
-}
-
 bool nf_table_remove(struct nf_table *table, const void *key, const void *mask, uint32_t detail)
 {
-    unsigned char own[NF_MAX_KEY + 2];
+    unsigned char own[2 * NF_MAX_KEY + 2];
     uint32_t size = indexed_size(table), hash;
     void *value;
     switch (table->kind) {
@@ -528,8 +362,8 @@ bool nf_table_remove(struct nf_table *table, const void *key, const void *mask, 
         count_length(table, detail, (uint32_t)-1);
         return true;
     case NF_TERNARY: {
-        apply_mask(table, key, mask, own);
-        uint32_t row = ternary_row(table, own, mask, detail);
+        masked_key(table, key, mask, own);
+        uint32_t row = ternary_row(table, own, detail);
         if (row == NF_NONE)
             return false;
         masks_change(table, row, own, mask, false);
@@ -542,26 +376,3 @@ bool nf_table_remove(struct nf_table *table, const void *key, const void *mask, 
     }
     return false;
 }
-
-struct nf_entry *nf_table_next(struct nf_table *table, uint32_t *at)
-{
-    if (table->kind == NF_ARRAY)
-        return NULL;
-    for (; *at < table->capacity; ++*at) {
-        struct nf_entry *entry = nf_entry_at(table, *at);
-        if (entry->live) {
-            ++*at;
-            return entry;
-        }
-    }
-    return NULL;
-}
-
-const void *nf_table_key(struct nf_entry *entry) { return nf_key_of(entry); }
-uint32_t nf_table_detail(const struct nf_entry *entry) { return entry->detail; }
-void *nf_table_value(const struct nf_table *table, struct nf_entry *entry)
-{
-    return nf_value_of(table, entry);
-}
-uint64_t nf_table_refused(const struct nf_table *table) { return table->refused; }
-uint64_t nf_table_evicted(const struct nf_table *table) { return table->evicted; }

@@ -5,21 +5,10 @@
  */
 #include "nf_tables.h"
 
-#define MAX_KEY 256
+#include "nf_table_core.h"
+
 /* Transfer registers that one operation fills. */
 #define BURST 64
-
-static uint32_t round8(uint32_t size) { return (size + 7) & ~7u; }
-
-static uint32_t indexed_size(const struct nf_table *table)
-{
-    return table->kind == NF_LPM ? table->key_size + 1 + (table->key_size > 31) : table->key_size;
-}
-
-static uint32_t stored_size(const struct nf_table *table)
-{
-    return table->kind == NF_TERNARY ? 2 * table->key_size : indexed_size(table);
-}
 
 /* ---- Memory
  * ------------------------------------------------------------------------------------------------------
@@ -79,23 +68,47 @@ static void set_head(const struct nf_table *table, uint32_t number, const struct
     store(table, entry_at(table, number), head, sizeof(*head));
 }
 
+static bool is_live(const struct nf_table *table, uint32_t number)
+{
+    return head_of(table, number).live;
+}
+static uint32_t detail_of(const struct nf_table *table, uint32_t number)
+{
+    return head_of(table, number).detail;
+}
+static void *key_of(const struct nf_table *table, uint32_t number)
+{
+    return entry_at(table, number) + sizeof(struct nf_entry);
+}
 static void *value_of(const struct nf_table *table, uint32_t number)
 {
     return entry_at(table, number) + table->value_at;
 }
-
 static bool has_key(const struct nf_table *table, uint32_t number, const void *key, uint32_t size)
 {
-    uint8_t have[2 * MAX_KEY + 8];
-    load(table, have, entry_at(table, number) + sizeof(struct nf_entry), size);
+    uint8_t have[2 * NF_MAX_KEY + 8];
+    load(table, have, key_of(table, number), size);
     return memcmp(have, key, size) == 0;
+}
+static bool key_before(const struct nf_table *table, uint32_t number, uint32_t other)
+{
+    uint8_t own[NF_MAX_KEY + 8], others[NF_MAX_KEY + 8];
+    load(table, own, key_of(table, number), table->key_size);
+    load(table, others, key_of(table, other), table->key_size);
+    return memcmp(own, others, table->key_size) < 0;
+}
+static bool matches(const struct nf_table *table, uint32_t number, const void *key)
+{
+    uint8_t have[2 * NF_MAX_KEY + 8];
+    load(table, have, key_of(table, number), 2 * table->key_size);
+    return masked_equal(key, have, have + table->key_size, table->key_size);
 }
 
 struct nf_table *nf_table_new(enum nf_table_kind kind, enum nf_memory memory, uint32_t capacity,
                               uint32_t key_size, uint32_t value_size)
 {
     struct nf_table *table = nfp_allocate(sizeof(*table));
-    if (!table || key_size > MAX_KEY)
+    if (!table || key_size > NF_MAX_KEY)
         return NULL;
     table->kind = kind;
     table->memory = memory;
@@ -241,7 +254,7 @@ void nf_table_use_cam(struct nf_table *table)
     table->cam = true;
     for (uint32_t i = 0; i < table->capacity; i++)
         if (head_of(table, i).live) {
-            uint8_t key[MAX_KEY + 8];
+            uint8_t key[NF_MAX_KEY + 8];
             load(table, key, entry_at(table, i) + sizeof(struct nf_entry), table->key_size);
             cam_write(i, nf_key_hash(key, table->key_size), 0);
         }
@@ -299,7 +312,6 @@ static void give_back(struct nf_table *table, uint32_t number)
     table->count--;
 }
 
-/* Writes a new entry with a zero value. */
 static void fresh(struct nf_table *table, uint32_t number, const void *key, uint32_t size,
                   uint32_t detail)
 {
@@ -317,7 +329,7 @@ static void fresh(struct nf_table *table, uint32_t number, const void *key, uint
 static void evict(struct nf_table *table)
 {
     uint32_t number = table->oldest, where = 0, size = table->key_size;
-    uint8_t key[MAX_KEY + 8];
+    uint8_t key[NF_MAX_KEY + 8];
     load(table, key, entry_at(table, number) + sizeof(struct nf_entry), size);
     if (!table->small)
         locate(table, key, size, nf_key_hash(key, size), &where);
@@ -327,7 +339,7 @@ static void evict(struct nf_table *table)
     table->evicted++;
 }
 
-static void *insert(struct nf_table *table, const void *key, uint32_t hash, uint32_t detail)
+static void *insert_indexed(struct nf_table *table, const void *key, uint32_t hash, uint32_t detail)
 {
     if (table->count >= table->capacity && table->kind == NF_LRU && table->capacity)
         evict(table);
@@ -343,7 +355,7 @@ static void *insert(struct nf_table *table, const void *key, uint32_t hash, uint
 
 void *nf_insert(struct nf_table *table, const void *key, uint32_t hash)
 {
-    void *value = insert(table, key, hash, 0);
+    void *value = insert_indexed(table, key, hash, 0);
     table->refused += !value;
     return value;
 }
@@ -360,154 +372,27 @@ bool nf_remove(struct nf_table *table, const void *key, uint32_t hash)
     return true;
 }
 
-void *nf_least(struct nf_table *table, uint32_t at, uint32_t size, bool is_signed, const void **key)
+/* ---- Prefixes and masks: nothing beside the index and the order
+ * ------------------------------------------------------------- */
+
+static bool prefix_fits(struct nf_table *table)
 {
-    uint32_t least = NF_NONE, left = table->count, key_size = table->key_size;
-    uint64_t first = 0;
-    uint8_t own[MAX_KEY + 8], best[MAX_KEY + 8];
-    for (uint32_t number = 0; left && number < table->capacity; number++) {
-        if (!head_of(table, number).live)
-            continue;
-        left--;
-        uint64_t order = 0;
-        memcpy(&order, (const uint8_t *)value_of(table, number) + at, size);
-        order ^= is_signed ? 1ull << (8 * size - 1) : 0;
-        load(table, own, entry_at(table, number) + sizeof(struct nf_entry), key_size);
-        if (least != NF_NONE &&
-            (order > first || (order == first && memcmp(own, best, key_size) > 0)))
-            continue;
-        least = number;
-        first = order;
-        memcpy(best, own, key_size);
-    }
-    if (least == NF_NONE)
-        return NULL;
-    *key = (const void *)(entry_at(table, least) + sizeof(struct nf_entry));
-    return value_of(table, least);
+    (void)table;
+    return true;
+}
+static void prefix_came(struct nf_table *table, const unsigned char *own, uint32_t bits,
+                        uint32_t hash)
+{
+    (void)table;
+    (void)own;
+    (void)bits;
+    (void)hash;
+}
+static void mask_came(struct nf_table *table, uint32_t at, const unsigned char *own)
+{
+    (void)table;
+    (void)at;
+    (void)own;
 }
 
-/* ---- Prefixes and masks
- * --------------------------------------------------------------------------------------------
- */
-
-/* The key's first bits with their count behind it; gives the hash. */
-static uint32_t prefix_key(const struct nf_table *table, const void *key, uint32_t bits,
-                           uint8_t *to)
-{
-    for (uint32_t i = 0; i < table->key_size; i++) {
-        uint32_t left = bits > 8 * i ? bits - 8 * i : 0;
-        to[i] = ((const uint8_t *)key)[i] & (uint8_t)(left >= 8 ? 0xff : 0xff00 >> left);
-    }
-    to[table->key_size] = (uint8_t)bits;
-    to[table->key_size + 1] = (uint8_t)(bits >> 8);
-    return nf_key_hash(to, indexed_size(table));
-}
-
-void *nf_prefix_find(struct nf_table *table, const void *key)
-{
-    uint8_t prefix[MAX_KEY + 2];
-    for (uint32_t i = 0; i < table->ordered; i++) {
-        uint32_t hash = prefix_key(table, key, table->order[i], prefix);
-        void *value = nf_find(table, prefix, indexed_size(table), hash);
-        if (value)
-            return value;
-    }
-    return NULL;
-}
-
-void *nf_ternary_find(struct nf_table *table, const void *key)
-{
-    uint32_t size = table->key_size;
-    for (uint32_t i = 0; i < table->ordered; i++) {
-        uint8_t have[2 * MAX_KEY + 8], differ = 0;
-        load(table, have, entry_at(table, table->order[i]) + sizeof(struct nf_entry), 2 * size);
-        for (uint32_t b = 0; b < size; b++)
-            differ |= (uint8_t)((((const uint8_t *)key)[b] ^ have[b]) & have[size + b]);
-        if (!differ)
-            return value_of(table, table->order[i]);
-    }
-    return NULL;
-}
-
-/* ---- The control plane
- * ---------------------------------------------------------------------------------------------
- */
-
-static void *put_prefix(struct nf_table *table, const void *key, uint32_t bits)
-{
-    uint8_t own[MAX_KEY + 2];
-    uint32_t hash = prefix_key(table, key, bits, own);
-    void *value = nf_find(table, own, indexed_size(table), hash);
-    if (!value && (value = insert(table, own, hash, bits))) {
-        table->of_length[bits]++;
-        table->ordered = 0;
-        for (uint32_t length = 8 * table->key_size + 1; length-- > 0;)
-            if (table->of_length[length])
-                table->order[table->ordered++] = length;
-    }
-    return value;
-}
-
-static void *put_mask(struct nf_table *table, const void *key, const void *mask, uint32_t priority)
-{
-    uint8_t own[2 * MAX_KEY];
-    uint32_t size = table->key_size;
-    for (uint32_t i = 0; i < size; i++) {
-        own[size + i] = ((const uint8_t *)mask)[i];
-        own[i] = ((const uint8_t *)key)[i] & own[size + i];
-    }
-    for (uint32_t i = 0; i < table->ordered; i++)
-        if (head_of(table, table->order[i]).detail == priority &&
-            has_key(table, table->order[i], own, 2 * size))
-            return value_of(table, table->order[i]);
-    if (table->count >= table->capacity)
-        return NULL;
-    uint32_t number = take(table), at = table->ordered++;
-    fresh(table, number, own, 2 * size, priority);
-    for (; at > 0 && head_of(table, table->order[at - 1]).detail < priority; at--)
-        table->order[at] = table->order[at - 1];
-    table->order[at] = number;
-    return value_of(table, number);
-}
-
-void *nf_table_put(struct nf_table *table, const void *key, const void *mask, uint32_t detail)
-{
-    uint32_t hash, index;
-    void *value;
-    switch (table->kind) {
-    case NF_ARRAY:
-        memcpy(&index, key, sizeof(index));
-        return nf_array_find(table, index);
-    case NF_LPM:
-        return put_prefix(table, key, detail);
-    case NF_TERNARY:
-        return put_mask(table, key, mask, detail);
-    case NF_HASH:
-    case NF_LRU:
-        break;
-    }
-    hash = nf_key_hash(key, table->key_size);
-    value = nf_find(table, key, table->key_size, hash);
-    if (value && table->kind == NF_LRU)
-        nf_lru_touch(table, value);
-    return value ? value : insert(table, key, hash, 0);
-}
-
-struct nf_entry *nf_table_next(struct nf_table *table, uint32_t *at)
-{
-    while (table->kind != NF_ARRAY && *at < table->capacity) {
-        uint32_t number = (*at)++;
-        if (head_of(table, number).live)
-            return (struct nf_entry *)(void *)entry_at(table, number);
-    }
-    return NULL;
-}
-
-const void *nf_table_key(struct nf_entry *entry) { return entry + 1; }
-uint32_t nf_table_detail(const struct nf_entry *entry) { return entry->detail; }
-void *nf_table_value(const struct nf_table *table, struct nf_entry *entry)
-{
-    return (uint8_t *)(void *)entry + table->value_at;
-}
-uint64_t nf_table_refused(const struct nf_table *table) { return table->refused; }
-uint64_t nf_table_evicted(const struct nf_table *table) { return table->evicted; }
+void *nf_ternary_find(struct nf_table *table, const void *key) { return ternary_first(table, key); }

@@ -79,6 +79,7 @@ struct nf_table *nf_table_new(enum nf_table_kind kind, enum nf_memory memory, ui
                               uint32_t key_size, uint32_t value_size);
 /* Makes the CAM of the engine that calls the one of this table. */
 void nf_table_use_cam(struct nf_table *table);
+void *nf_table_get(struct nf_table *table, const void *key, const void *mask, uint32_t detail);
 void *nf_table_put(struct nf_table *table, const void *key, const void *mask, uint32_t detail);
 struct nf_entry *nf_table_next(struct nf_table *table, uint32_t *at);
 const void *nf_table_key(struct nf_entry *entry);

@@ -18,8 +18,9 @@ use crate::temp::Folder;
 use crate::units::{self, Around, Language, Unit};
 
 /// What generated C includes and links.
-pub const RUNTIME: [(&str, &str); 8] = [
+pub const RUNTIME: [(&str, &str); 9] = [
     ("nf_abi.h", include_str!("../../../../runtime/common/nf_abi.h")),
+    ("nf_table_core.h", include_str!("../../../../runtime/common/nf_table_core.h")),
     ("nf_math.h", include_str!("../../../../runtime/common/nf_math.h")),
     ("nf_crypto.h", include_str!("../../../../runtime/common/nf_crypto.h")),
     ("nf_rt.h", include_str!("../../../../runtime/host/nf_rt.h")),

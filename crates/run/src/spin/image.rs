@@ -25,6 +25,7 @@ macro_rules! runtime {
 const COMMON: &[(&str, &str)] = runtime!(
     "nf_abi.h" = "common/nf_abi.h",
     "nf_math.h" = "common/nf_math.h",
+    "nf_table_core.h" = "common/nf_table_core.h",
     "nf_crypto.h" = "common/nf_crypto.h",
     "nf_rt.h" = "host/nf_rt.h",
     "nf_tables.h" = "host/nf_tables.h",
