@@ -147,7 +147,7 @@ fn replay(
     found
 }
 
-/// Whether the hardware looks at such packets; the software knows more headers.
+/// True if the hardware looks at such packets; the software knows more headers.
 fn in_hardware(frame: &[u8]) -> bool {
     let Some(packet) = Packet::find(frame) else { return false };
     let one_tag = packet.ip <= 18;
@@ -247,7 +247,7 @@ fn random_frames(seed: u64, count: usize, answers: bool) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Whether each eligible packet goes to the host, by the software, which gets the hardware's cycles
+/// Verdicts: whether each eligible packet goes to the host, by the software, which gets the hardware's cycles
 /// as nanoseconds.
 fn verdicts(director: &mut Director, seen: &[Seen]) -> Vec<bool> {
     let one = |packet: &Seen| {

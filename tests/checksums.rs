@@ -1,7 +1,7 @@
 //! An independent checker of Internet checksums: plain sums over bytes as RFC 1071 has them,
 //! sharing nothing with the interpreter or the code generators.
 
-/// Whether every checksum in an Ethernet frame is right: IPv4 headers, TCP, UDP and ICMP over IPv4
+/// True if every checksum in an Ethernet frame is right: IPv4 headers, TCP, UDP and ICMP over IPv4
 /// and IPv6, behind VLAN tags and inside VXLAN. A header that is cut short or whose lengths do not
 /// fit is not right; of fragments only the header is looked at; what is neither IPv4 nor IPv6 has
 /// nothing to be wrong.

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 const CLIENT_MAC: &str = "02:00:00:00:00:01";
 const NIC_MAC: &str = "02:00:00:00:00:0a";
 
-/// Whether to leave a test out, said loudly.
+/// Leaves a test out, said loudly.
 fn skipped() -> bool {
     let why = kernel_is_missing();
     if let Some(why) = &why {

@@ -95,7 +95,7 @@ fn difference(list: &[u32], seed: u64, skipped: &AtomicU64) -> Option<String> {
     None
 }
 
-/// Whether the kernel can make of an event what the interpreter made.
+/// True if the kernel can make of an event what the interpreter made.
 fn makes(output: &Output, event: &InputEvent) -> bool {
     let Input::Net { frame: came, .. } = &event.input else { return true };
     match output {

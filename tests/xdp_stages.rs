@@ -114,7 +114,7 @@ fn compiled(program: &Verified<Program>) -> Verified<Program> {
     PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Whether the kernel takes the program as it is without recording, which is what runs on
+/// Checks that the kernel takes the program as it is without recording, which is what runs on
 /// interfaces.
 fn loads_live(compiled: &Verified<Program>, pipeline: &Pipeline) {
     let artifact = xdp::generate_pipeline(compiled, pipeline, LineStyle::Comments)

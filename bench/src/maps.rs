@@ -40,7 +40,7 @@ impl Map {
         })
     }
 
-    /// Whether entries are never created or deleted.
+    /// True if entries are never created or deleted.
     pub fn is_array(&self) -> bool {
         matches!(self.kind, libbpf_sys::BPF_MAP_TYPE_ARRAY | libbpf_sys::BPF_MAP_TYPE_PERCPU_ARRAY)
     }

@@ -22,7 +22,7 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Whether `make soak` runs the tests, which sets NICFORGE_SOAK: then nothing is left out.
+/// True if `make soak` runs the tests, which sets NICFORGE_SOAK: then nothing is left out.
 pub fn soak() -> bool {
     std::env::var_os("NICFORGE_SOAK").is_some()
 }
@@ -71,7 +71,7 @@ pub fn kernel_is_missing() -> Option<String> {
     Some(why)
 }
 
-/// Whether DPDK is not installed; says so. In CI everything must run.
+/// True if DPDK is not installed; says so. In CI everything must run.
 pub fn dpdk_is_missing() -> bool {
     let found = std::process::Command::new("pkg-config").args(["--exists", "libdpdk"]).status();
     if found.is_ok_and(|status| status.success()) {
@@ -84,7 +84,7 @@ pub fn dpdk_is_missing() -> bool {
     true
 }
 
-/// Whether Verilator is missing; says so. In CI everything must run.
+/// True if Verilator is missing; says so. In CI everything must run.
 pub fn verilator_is_missing() -> bool {
     if nicforge_run::rtl::Verilator::find().is_ok() {
         return false;

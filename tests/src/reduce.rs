@@ -30,7 +30,7 @@ fn end_of_block(lines: &[String], at: usize) -> usize {
     at
 }
 
-/// Whether a function's head, whose brace is on the next line.
+/// True if a function's head, whose brace is on the next line.
 fn opens_next(lines: &[String], at: usize) -> bool {
     lines.get(at + 1).is_some_and(|line| line.trim() == "{")
 }

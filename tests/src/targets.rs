@@ -198,7 +198,7 @@ fn engines(
     EnginesProgram::new(compiled, pipeline, &placement, engines)
 }
 
-/// Whether all handlers take events from outside.
+/// True if all handlers take events from outside.
 fn from_outside(program: &Program) -> bool {
     program
         .handlers
@@ -376,7 +376,7 @@ fn told(compiled: &Verified<Program>, reason: String) -> Verdict {
     Verdict::Refused(if untold { format!("{UNTOLD}{reason}") } else { reason })
 }
 
-/// Whether an LRU table has given entries up: the kernel's do not always evict the oldest.
+/// True if an LRU table has given entries up: the kernel's do not always evict the oldest.
 fn evicted(interp: &Interp, program: &Program) -> bool {
     program.tables.keys().any(|table| interp.counters().evicted[table] > 0)
 }

@@ -19,7 +19,7 @@ use crate::rng::Rng;
 /// What the line carries, Gbit/s.
 pub const LINE_GBPS: f64 = 100.0;
 
-/// How packets come within a second.
+/// Arrivals of packets within a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrivals {
     Poisson,

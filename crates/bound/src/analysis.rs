@@ -22,7 +22,7 @@ use crate::witness::{Witness, witness};
 /// Stack of the thread that analyses: terms are walked recursively.
 const STACK_BYTES: usize = 1 << 30;
 
-/// What to find out, and within which limits.
+/// Questions and limits of an analysis.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub machine: Machine,
@@ -106,7 +106,7 @@ pub enum BoundError {
     Thread(String),
 }
 
-/// Whether to end with what is known: the user asked, or the time is over. The thread that waits
+/// Tells when to end with what is known: the user asked, or the time is over. The thread that waits
 /// for the analysis looks at the clock, so that asking costs nothing even where the solver does for
 /// every decision.
 #[derive(Clone)]

@@ -18,7 +18,7 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// Whether the byte at an address may be read.
+    /// True if the byte at an address may be read.
     pub fn contains(&self, address: u64) -> bool {
         self.all || self.bytes.contains(&address)
     }
@@ -29,7 +29,7 @@ impl Cells {
     }
 }
 
-/// What a slot holds on all ways.
+/// Contents of a slot on all ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value {
     Is(u64),
@@ -255,7 +255,7 @@ pub fn live(graph: &Graph) -> Vec<Cells> {
     at
 }
 
-/// Whether an address has a constant summand that lies in a region which is not private, or beyond
+/// True if an address has a constant summand that lies in a region which is not private, or beyond
 /// all of them.
 fn names_other_region(address: &Expr, private: &dyn Fn(u64) -> bool) -> bool {
     match address {

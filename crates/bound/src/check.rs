@@ -24,7 +24,7 @@ pub struct Conditions {
 /// A combination of edges, and what follows from it.
 pub type Refutation = (Vec<u32>, Consequence);
 
-/// What came of a path.
+/// Verdicts on a path.
 pub enum Verdict {
     /// The smallest packet, and values of what the conditions mention.
     Possible((u64, Model)),

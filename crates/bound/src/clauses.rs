@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use crate::unroll::Dag;
 
-/// What follows from a combination of edges.
+/// Consequences of a combination of edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Consequence {
     /// No packet takes them all.
@@ -207,7 +207,7 @@ impl Clauses {
         });
     }
 
-    /// Whether a whole path contains a combination that is impossible, and the size it needs
+    /// Tells whether a whole path contains a combination that is impossible, and the size it needs
     /// otherwise.
     pub fn judge(&mut self, dag: &Dag, path: &[u32], smallest: u64) -> Option<u64> {
         let (mut set, mut size) = (EMPTY, smallest);

@@ -583,7 +583,7 @@ fn leaders(insns: &[Insn]) -> Vec<bool> {
     leaders
 }
 
-/// Whether the program may change a map: then others on other cores do too.
+/// True if the program may change a map: then others on other cores do too.
 fn writes_maps(program: &Program) -> bool {
     let states = kinds::kinds(&program.insns);
     program.insns.iter().zip(&states).any(|(insn, state)| {

@@ -99,7 +99,7 @@ impl Expr {
     }
 }
 
-/// What a region's bytes are.
+/// Contents of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// The packet.
@@ -162,7 +162,7 @@ pub enum Effect {
     Returns(Expr, u64),
 }
 
-/// What an instruction costs.
+/// Costs of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Cycles of a core, in thousandths; unused if there is a latency.
@@ -200,7 +200,7 @@ pub struct Step {
     pub place: u32,
 }
 
-/// How a block ends.
+/// Ends of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     Goto(BlockId),
@@ -282,7 +282,7 @@ impl Walked {
     }
 }
 
-/// What the addresses of unchecked programs may be, and what accesses cost.
+/// Addresses of unchecked programs, and costs of accesses.
 #[derive(Clone, Debug, Default)]
 pub struct Unchecked {
     pub bases: Vec<Base>,

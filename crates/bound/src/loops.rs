@@ -116,7 +116,7 @@ impl Loops {
         position
     }
 
-    /// Whether an edge leaves a loop.
+    /// True if an edge leaves a loop.
     pub fn leaves(&self, from: BlockId, to: BlockId) -> bool {
         let inner = self.around[from.0 as usize].last();
         inner.is_some_and(|header| !self.around[to.0 as usize].contains(header))

@@ -9,7 +9,7 @@ use crate::enumerate;
 use crate::search::{self, By, Context, Found, Goal, Outcome};
 use crate::timing::{Timed, Work};
 
-/// How the slowest path is looked for.
+/// Methods to look for the slowest path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
     /// Best-first with learned clauses; paths are checked when they are complete.

@@ -51,7 +51,7 @@ struct Front {
     kept: Slot,
 }
 
-/// What is known while a block is translated.
+/// Facts while a block is translated.
 #[derive(Default)]
 struct Local {
     /// The instruction before left operand and result in the latches.

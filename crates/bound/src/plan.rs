@@ -26,7 +26,7 @@ use crate::search::{By, Machine};
 use crate::shared;
 use crate::unit::Unit;
 
-/// What a plan guarantees.
+/// Guarantees of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guarantee {
     /// Packets per second whatever the packets are, ports left out.

@@ -106,7 +106,7 @@ pub struct TableEntry {
     pub value: Vec<u8>,
 }
 
-/// What maps must hold for the path.
+/// Contents that maps must have for the path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
     pub entries: Vec<TableEntry>,

@@ -27,7 +27,7 @@ use crate::term::Terms;
 use crate::timing::{Suffix, Timed, Work};
 use crate::unroll::Dag;
 
-/// Whether slow means few packets or few bits.
+/// Packets or bits, of which slow means few.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum By {
     PacketRate,
@@ -80,7 +80,7 @@ pub struct Found {
     pub slowness: f64,
 }
 
-/// What the search came to.
+/// Outcomes of a search.
 pub struct Outcome {
     /// The slowest path found, and whether it is proved the slowest.
     pub found: Option<Found>,
@@ -89,7 +89,7 @@ pub struct Outcome {
     pub bound: f64,
 }
 
-/// What the search shares with others on the same program.
+/// Facts that the search shares with others on the same program.
 pub struct Context<'a> {
     pub dag: &'a Dag,
     pub timed: &'a Timed,
@@ -103,7 +103,7 @@ pub struct Context<'a> {
     pub every_branch: bool,
     pub paths_checked: u64,
     pub labels: u64,
-    /// Whether to give up.
+    /// True when to give up.
     pub stop: &'a dyn Fn() -> bool,
     /// Hears of every better bound.
     pub progress: &'a mut dyn FnMut(By, f64),
@@ -111,7 +111,7 @@ pub struct Context<'a> {
     pub shared: Shared,
 }
 
-/// What a search for one order found that holds for the next one, too.
+/// Results of a search for one order that hold for the next one, too.
 #[derive(Default)]
 pub struct Shared {
     /// The longest ways on, and how many edges had been learned about then.
@@ -379,7 +379,7 @@ fn round(
     Round::Proved
 }
 
-/// Whether whatever follows label `b` costs no more per byte than the same after `a`.
+/// True if whatever follows label `b` costs no more per byte than the same after `a`.
 fn covers(a: &Label, b: &Label) -> bool {
     a.work.milli >= b.work.milli
         && a.work.micro >= b.work.micro

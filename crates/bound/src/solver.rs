@@ -19,7 +19,7 @@ pub enum Outcome {
 
 /// Decides conjunctions of one-bit terms without phis.
 pub trait Solver {
-    /// Whether all assumptions can hold together.
+    /// Decides whether all assumptions can hold together.
     fn check(&mut self, terms: &Terms, assumptions: &[Term]) -> Outcome;
     /// Values of variables and loads after the last check, which was satisfiable.
     fn model(&mut self, terms: &Terms, wanted: &[Term]) -> Model;

@@ -49,7 +49,7 @@ pub enum Op {
     Sext,
 }
 
-/// What a term is.
+/// Kinds of terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Node {
     Const(u64),
@@ -68,7 +68,7 @@ pub enum Node {
     Load(Mem, Term),
 }
 
-/// What a memory state is.
+/// Kinds of memory states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemNode {
     /// A region as the packet found it.
@@ -171,7 +171,7 @@ impl Terms {
         self.nodes.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -257,7 +257,7 @@ impl Terms {
         self.intern(Node::Phi { node, index }, Facts { low, high, ..Self::unknown(bits) })
     }
 
-    /// Whether two addresses are certainly different.
+    /// True if two addresses are certainly different.
     pub fn differ(&self, a: Term, b: Term) -> bool {
         let ((x, c), (y, d)) = (self.linear(a), self.linear(b));
         if x == y {

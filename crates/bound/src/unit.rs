@@ -141,7 +141,7 @@ impl<'a> Unit<'a> {
     }
 }
 
-/// Whether packets change tables.
+/// True if packets change tables.
 pub fn changes_tables(program: &Program) -> bool {
     program.handlers.values().any(|handler| {
         handler.body.insts.values().any(|inst| inst.op.effects().table_write.is_some())

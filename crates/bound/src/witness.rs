@@ -29,7 +29,7 @@ pub struct Visit {
     pub block: u32,
     /// Index of its first instruction.
     pub first: Option<u32>,
-    /// Whether it was left by a taken branch.
+    /// True if it was left by a taken branch.
     pub taken: bool,
 }
 

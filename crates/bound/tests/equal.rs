@@ -98,7 +98,7 @@ fn world(random: &mut Random) -> World {
     world
 }
 
-/// Whether random packets tell two programs apart; `None` if one of them does what no program may.
+/// True if random packets tell two programs apart; `None` if one of them does what no program may.
 fn differ(old: &Program, new: &Program, random: &mut Random) -> Option<bool> {
     let (old, new) = (side(old), side(new));
     let mut found = false;

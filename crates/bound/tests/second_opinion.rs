@@ -56,7 +56,7 @@ fn smt(terms: &Terms, term: Term, declared: &mut Vec<Term>) -> String {
     }
 }
 
-/// Whether z3 finds the conditions satisfiable. Loads from one initial memory are equal where their
+/// True if z3 finds the conditions satisfiable. Loads from one initial memory are equal where their
 /// addresses are.
 fn z3(terms: &Terms, conditions: &[Term]) -> bool {
     let mut declared = Vec::new();

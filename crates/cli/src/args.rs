@@ -367,7 +367,7 @@ pub struct Kit {
     pub output: Option<PathBuf>,
 }
 
-/// What is compared.
+/// Suites of comparisons.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Suite {
     /// Plans of five applications on four NICs, in the simulator

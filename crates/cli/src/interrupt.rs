@@ -9,7 +9,7 @@ use nicforge_driver::stop::STOP;
 use nicforge_driver::{Failure, INTERRUPTED};
 use nicforge_run::{exec, temp};
 
-/// Whether the command looks at [`STOP`] by itself.
+/// True if the command looks at [`STOP`] by itself.
 static ORDERLY: AtomicBool = AtomicBool::new(false);
 
 /// From here on the command ends by itself when it is told to stop.
@@ -37,7 +37,7 @@ pub fn catch() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether `nohup` (or whoever started us) wants the process to outlive its terminal.
+/// True if `nohup` (or whoever started us) wants the process to outlive its terminal.
 fn ignores_hangup() -> bool {
     // SAFETY: all-zero is a valid value of the structure, which lives through the call; nothing is
     // changed.

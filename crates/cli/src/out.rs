@@ -7,7 +7,7 @@
 use std::fmt::Arguments;
 use std::io::{ErrorKind, IsTerminal, Write};
 
-/// What a closed pipe unwinds with.
+/// The payload that a closed pipe unwinds with.
 pub struct Closed;
 
 /// Exit status then: what a shell shows for a process that SIGPIPE ended.

@@ -8,7 +8,7 @@ use std::process::Command;
 use common::{Background, Place, example, finish, within};
 use serde_json::Value;
 
-/// Whether there is no DPDK here; says so. In CI everything must run.
+/// True if there is no DPDK here; says so. In CI everything must run.
 fn dpdk_is_missing() -> bool {
     let found = Command::new("pkg-config").args(["--exists", "libdpdk"]).status();
     if found.is_ok_and(|status| status.success()) {

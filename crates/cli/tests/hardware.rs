@@ -98,7 +98,7 @@ fn what_cannot_be_hardware_is_refused() {
     });
 }
 
-/// Whether yosys is there; says so if not. In CI it must be.
+/// True if yosys is there; says so if not. In CI it must be.
 fn has_yosys() -> bool {
     let path = std::env::var("PATH").unwrap();
     let has = std::env::split_paths(&path).any(|dir| dir.join("yosys").is_file());

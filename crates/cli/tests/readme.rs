@@ -34,7 +34,7 @@ fn steps(page: &str) -> Vec<Step> {
     all
 }
 
-/// Whether printed lines are those expected.
+/// True if printed lines are those expected.
 fn fits(expected: &[String], printed: &[&str]) -> bool {
     match (expected.first(), printed.first()) {
         (None, None) => true,

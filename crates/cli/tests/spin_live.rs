@@ -156,7 +156,7 @@ fn programs_on_the_host_take_part_behind_hardware() {
     programs("hardware");
 }
 
-/// Whether Verilator is there; says so if not.
+/// True if Verilator is there; says so if not.
 fn has_hardware() -> bool {
     let has = std::env::var_os("NICFORGE_VERILATOR").is_some_and(|path| !path.is_empty());
     if !has {

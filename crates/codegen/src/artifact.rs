@@ -30,9 +30,9 @@ pub struct XdpArtifact {
     pub reasons: Vec<(Option<ReasonId>, String)>,
     /// Format of each `nf_log`, by its number in log records.
     pub logs: Vec<LogFormat>,
-    /// Whether any handler reads the time or the random stream.
+    /// True if any handler reads the time or the random stream.
     pub uses_time_or_random: bool,
-    /// Whether anything is written to `nf_host`.
+    /// True if anything is written to `nf_host`.
     pub uses_host_ring: bool,
     /// What runs in a process beside the kernel, if anything does.
     pub process: Option<XdpProcess>,
@@ -73,7 +73,7 @@ pub struct XdpStage {
 }
 
 impl XdpArtifact {
-    /// Whether events go round: from the process to a stage that hands events to it. Such a program
+    /// True if events go round: from the process to a stage that hands events to it. Such a program
     /// does what the interpreter does only while one event is under way.
     pub fn goes_round(&self) -> bool {
         let Some((process, pipeline)) = self.process.as_ref().zip(self.pipeline.as_ref()) else {
@@ -141,11 +141,11 @@ pub struct XdpEdge {
     pub words: Option<u32>,
     /// Parameter number and bytes of each byte string that crosses no further than it goes.
     pub strings: Vec<(usize, u32)>,
-    /// Whether a packet goes with it.
+    /// True if a packet goes with it.
     pub packet: bool,
 }
 
-/// How a parameter chooses a replica.
+/// Ways in which a parameter chooses a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpSteer {
     /// By the hash of an integer.
@@ -156,7 +156,7 @@ pub enum XdpSteer {
     Number(u32),
 }
 
-/// How far a packet was read when its event is made.
+/// Progress in reading a packet when its event is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpCursor {
     /// Everywhere as far.
@@ -195,7 +195,7 @@ pub struct XdpProgram {
     pub event: EventId,
 }
 
-/// How a table is kept in BPF maps.
+/// A table's form in BPF maps.
 #[derive(Clone, Debug)]
 pub struct XdpTable {
     pub table: TableId,

@@ -14,7 +14,7 @@ pub struct Traffic {
     pub entries: Vec<(TableId, Entry)>,
 }
 
-/// How a back end measures plans on this machine.
+/// A bench: a back end measures plans on this machine by it.
 pub struct Bench {
     pub place: &'static str,
     pub measure: Measure,

@@ -84,7 +84,7 @@ impl Programs {
     }
 }
 
-/// Whether a program's text may depend on the target.
+/// True if a program's text may depend on the target.
 fn depends(program: &Program) -> bool {
     let user = |path: &str| path != "nicforge.h" && !path.starts_with("nicforge/");
     // A header of macros only is no file of the program.

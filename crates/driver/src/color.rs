@@ -10,7 +10,7 @@ pub fn set(wanted: bool) {
     COLOR.store(wanted, Ordering::Relaxed);
 }
 
-/// Whether diagnostics are coloured.
+/// True if diagnostics are coloured.
 pub fn color() -> bool {
     COLOR.load(Ordering::Relaxed)
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::Failure;
 use crate::align::{Pair, align};
 
-/// How well a target's run agrees with the interpreter's.
+/// Agreement between a target's run and the interpreter's.
 #[derive(Clone, Debug, Default)]
 pub struct Agreement {
     pub events: usize,

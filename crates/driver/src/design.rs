@@ -38,7 +38,7 @@ pub fn of_program(source: &Verified<Program>, target: &Target) -> Result<RtlProg
     if replicas == 1 { Ok(one) } else { sized(&compiled, replicas, area) }
 }
 
-/// Whether handlers stay behind others.
+/// True if handlers stay behind others.
 fn has_internal(program: &Program) -> bool {
     program
         .handlers

@@ -12,7 +12,7 @@ use crate::program::{self, Loaded};
 use crate::support::{self, Support};
 use crate::{Failure, Runtime};
 
-/// What the front end found.
+/// Results of the front end.
 #[derive(Default)]
 struct Found {
     ok: bool,

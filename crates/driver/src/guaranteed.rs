@@ -19,7 +19,7 @@ use nicforge_target::Target;
 use crate::rates::{self, Guaranteed};
 use crate::{Failure, stop};
 
-/// What was chosen.
+/// A choice and its reasons.
 pub struct Choice {
     pub plan: Plan,
     pub guaranteed: Guaranteed,

@@ -117,7 +117,7 @@ fn dma_device(text: &str) -> Result<String, String> {
     }
 }
 
-/// How a plan is looked for.
+/// Options of a search for a plan.
 #[derive(Clone, Args)]
 pub struct Planning {
     /// What the plan is to be good at

@@ -77,12 +77,12 @@ pub fn in_process(job: &Job, target: &Target) -> Vec<usize> {
     stages.filter(|(_, stage)| inside(&stage.group)).map(|(at, _)| at).collect()
 }
 
-/// Whether a plan was asked for.
+/// True if a plan was asked for.
 pub fn asked(planned: &Planned) -> bool {
     planned.plan.is_some() || planned.candidate.is_some()
 }
 
-/// Whether some handler must run in a process beside the kernel.
+/// True if some handler must run in a process beside the kernel.
 pub fn split(source: &Program, target: &Target) -> bool {
     let pinned = source.handlers.values().any(|handler| handler.side == Some(Side::Host));
     pinned || !needs_host(source, target).is_empty()

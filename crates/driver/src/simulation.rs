@@ -144,7 +144,7 @@ pub fn traffic(
     Ok(Traffic { before: events, events: events_after, entries, frame_bytes: mean })
 }
 
-/// What a simulated port offers.
+/// Traffic that a simulated port offers.
 pub struct Traffic {
     pub before: Vec<InputEvent>,
     pub events: Vec<InputEvent>,
@@ -152,7 +152,7 @@ pub struct Traffic {
     pub frame_bytes: u32,
 }
 
-/// What runs handlers.
+/// An engine that runs handlers.
 enum Engine<'p> {
     Compiled(Box<Compiled<'p>>),
     Interpreted,

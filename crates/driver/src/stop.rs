@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Set by Ctrl-C; every loop looks at it.
 pub static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Whether the user wants the work to end.
+/// True if the user wants the work to end.
 pub fn stopped() -> bool {
     STOP.load(Ordering::Relaxed)
 }

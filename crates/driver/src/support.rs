@@ -37,7 +37,7 @@ pub struct Support {
 }
 
 impl Support {
-    /// Whether the program runs there.
+    /// True if the program runs there.
     pub fn runs(&self) -> bool {
         self.missing.is_empty() && self.refused.is_none()
     }

@@ -19,7 +19,7 @@ pub fn find(name: &str) -> Result<Target, Failure> {
     })
 }
 
-/// Whether a target's figures are measured or modelled.
+/// `measured` or `modelled`, as a target's figures are.
 pub fn speed(target: &Target) -> &'static str {
     match target.speed {
         Speed::Measured => "measured",

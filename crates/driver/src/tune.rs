@@ -42,7 +42,7 @@ pub struct Tried {
     pub measured: Result<f64, String>,
 }
 
-/// What measuring found.
+/// Results of measuring.
 pub struct Tuned {
     /// The number of the fastest.
     pub best: usize,

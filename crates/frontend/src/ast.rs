@@ -12,7 +12,7 @@ use cranelift_entity::PrimaryMap;
 use nicforge_ir::{FileId, SourceFile, Span};
 use serde_json::{Map, Value};
 
-/// What a `DeclRefExpr` refers to.
+/// The declaration that a `DeclRefExpr` refers to.
 #[derive(Clone, Debug, Default)]
 pub struct Referenced {
     pub id: u64,
@@ -97,7 +97,7 @@ impl Node {
         self.kind.is_empty()
     }
 
-    /// Whether a child of this kind exists.
+    /// True if a child of this kind exists.
     pub fn has(&self, kind: &str) -> bool {
         self.inner.iter().any(|child| child.kind == kind)
     }
@@ -133,7 +133,7 @@ pub struct Files<'r> {
     by_path: HashMap<String, FileId>,
     /// Gives the shown path and the text for a path of clang's.
     read: &'r dyn Fn(&str) -> SourceFile,
-    /// Whether a path belongs to the user, not to the runtime or clang.
+    /// True if a path belongs to the user, not to the runtime or clang.
     is_user: &'r dyn Fn(&str) -> bool,
 }
 

@@ -47,7 +47,7 @@ pub struct Counter {
 /// Most trips by one condition, and what it counts in.
 type Counted = (i128, Counter);
 
-/// How trips change a place.
+/// Changes of a place by trips.
 struct Steps {
     /// The shortest and the longest step from trip to trip; `None` if there is no second one.
     each: Option<(Step, Step)>,
@@ -56,21 +56,21 @@ struct Steps {
 }
 
 impl LoopParts<'_> {
-    /// Whether the loop may change the place that an expression is; also if it is none.
+    /// True if the loop may change the place that an expression is; also if it is none.
     pub fn change(&self, node: &Node) -> bool {
         let parts = || self.condition.into_iter().chain(self.step).chain([self.body]);
         Spot::of(node).is_none_or(|(spot, _)| parts().any(|part| touches(part, &spot)))
     }
 }
 
-/// What is known of a loop.
+/// Facts about a loop.
 #[derive(Clone, Debug)]
 pub struct Bound {
     pub max_trips: u32,
     pub counters: Vec<Counter>,
 }
 
-/// How a trip changes the induction variable.
+/// Change of the induction variable by a trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Add(i128),
@@ -80,7 +80,7 @@ pub enum Step {
     Divide(i128),
 }
 
-/// How the induction variable compares with the limit while the loop goes on.
+/// Comparison of the induction variable with the limit while the loop goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Test {
     Less,
@@ -415,7 +415,7 @@ fn step_by(opcode: &str, by: i128) -> Option<Step> {
     }
 }
 
-/// Whether a statement is NF_BOUND.
+/// True if a statement is NF_BOUND.
 pub fn is_bound(node: &Node) -> bool {
     node.strip().callee().is_some_and(|callee| callee.name == "__nf_bound")
 }

@@ -538,7 +538,7 @@ impl<'a> FnLower<'_, 'a, '_> {
     }
 }
 
-/// Whether two places may share bytes.
+/// True if two places may share bytes.
 fn overlap(a: &Place, b: &Place) -> bool {
     let same_root = matches!((a.root, b.root), (Root::Var(x), Root::Var(y)) if x == y);
     let distinct = a

@@ -19,7 +19,7 @@ use crate::nesting;
 /// Words for programs, which have no C library.
 const BARE: [&str; 3] = ["--target=x86_64-linux-gnu", "-ffreestanding", "-nostdlibinc"];
 
-/// What clang compiles.
+/// Inputs of clang.
 pub enum Input<'a> {
     /// A file, named to clang as given.
     Path(&'a str),

@@ -517,7 +517,7 @@ impl<'a> Unit<'a> {
     }
 }
 
-/// Whether a declared type is constant as a whole: `const T`, `const T[4]`; not `const T *`.
+/// True if a declared type is constant as a whole: `const T`, `const T[4]`; not `const T *`.
 fn is_const(text: &str) -> bool {
     text.starts_with("const ") && !text.contains('*')
 }

@@ -25,7 +25,7 @@ const MOST: usize = 2048;
 /// Calls of each listed function on one way: 0, 1, 2 for more.
 pub type Counts = Vec<u8>;
 
-/// Whether a way may have called this much, if it may go on.
+/// True if a way may have called this much, if it may go on.
 fn within(class: &str, counts: &[u8]) -> bool {
     match class {
         "one" | "zero_or_one" => counts.iter().sum::<u8>() <= 1,
@@ -38,7 +38,7 @@ fn within(class: &str, counts: &[u8]) -> bool {
     }
 }
 
-/// Whether a way may end having called this much.
+/// True if a way may end having called this much.
 fn complete(class: &str, counts: &[u8]) -> bool {
     let ones = counts.iter().all(|count| *count == 1);
     match class {

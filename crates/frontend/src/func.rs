@@ -29,7 +29,7 @@ pub struct Var {
     pub kind: VarKind,
 }
 
-/// What a variable is.
+/// Kinds of variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VarKind {
     Local,
@@ -49,7 +49,7 @@ pub struct Control<'a> {
     pub kind: ControlKind<'a>,
 }
 
-/// What `continue` does besides going round.
+/// Ways in which `continue` acts besides going round.
 #[derive(Clone, Copy)]
 pub enum ControlKind<'a> {
     /// A C loop: `step` runs first; a `do` loop then tests `condition`.
@@ -67,9 +67,9 @@ pub struct FnLower<'u, 'a, 'b> {
     pub env: Vec<ValueId>,
     /// Regions around the place being lowered.
     pub depth: usize,
-    /// Whether a statement failed; its error is reported.
+    /// True if a statement failed; its error is reported.
     pub failed: bool,
-    /// Whether control gets to the place being lowered.
+    /// True if control gets to the place being lowered.
     pub reachable: bool,
     pub controls: Vec<Control<'a>>,
     /// Conditions that hold here.
@@ -107,7 +107,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         self.unit.value_type(&node.ty, node.span)
     }
 
-    /// Whether an expression uses a variable whose declaration was refused: then there is nothing
+    /// True if an expression uses a variable whose declaration was refused: then there is nothing
     /// new to say.
     pub fn is_broken(&self, node: &Node) -> bool {
         if !self.unit.globals.values().any(|global| matches!(global, Global::Broken)) {
@@ -401,7 +401,7 @@ pub fn root_decl(node: &Node) -> Option<u64> {
     }
 }
 
-/// Whether `ty` is a struct of this name; nicforge.h's own types are known by name.
+/// True if `ty` is a struct of this name; nicforge.h's own types are known by name.
 pub fn is_struct_named(prog: &Program, ty: Type, name: &str) -> bool {
     matches!(ty, Type::Struct(id) if prog.structs[id].name == name)
 }

@@ -21,7 +21,7 @@ pub type Fact = (ValueId, bool);
 /// Ranges of what loops count in: values, and parts of values.
 pub type Counters = HashMap<(ValueId, Vec<Proj>), Range>;
 
-/// What is asked for the ranges of values.
+/// Ranges of values, for whoever asks.
 pub struct Values<'b> {
     pub body: &'b Body,
     pub facts: &'b [Fact],
@@ -171,7 +171,7 @@ impl Values<'_> {
         }
     }
 
-    /// Whether `seen` has `value`'s number: itself, or a conversion that keeps every value.
+    /// True if `seen` has `value`'s number: itself, or a conversion that keeps every value.
     fn same(&self, mut seen: ValueId, value: ValueId) -> bool {
         loop {
             if seen == value || self.same_read(seen, value) {
@@ -194,7 +194,7 @@ impl Values<'_> {
         }
     }
 
-    /// Whether two values were read from the same place of one aggregate value.
+    /// True if two values were read from the same place of one aggregate value.
     fn same_read(&self, a: ValueId, b: ValueId) -> bool {
         let read = self.body.def_op(a).filter(|op| matches!(op, Op::Get { .. }));
         read.is_some() && read == self.body.def_op(b)

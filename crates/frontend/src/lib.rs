@@ -49,7 +49,7 @@ use nicforge_ir::{Diagnostic, FileId, Program, Severity, SourceFile, diag};
 pub use diagnostics::render::{render, render_all};
 pub use promises::Fires;
 
-/// How to compile.
+/// Options of compiling.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The folder that holds `nicforge.h`.

@@ -187,7 +187,7 @@ impl Checker<'_> {
     }
 }
 
-/// What one walk over a body gives.
+/// Results of one walk over a body.
 struct Walked {
     packets: Vec<ValueId>,
     /// States at every return.

@@ -13,7 +13,7 @@ use crate::unit::{Failed, Lowered};
 /// Most members that one call copies or compares one by one.
 const MOST: usize = 512;
 
-/// What a pointer leads to: a variable or part of one, or an array from an element on.
+/// Memory that a pointer leads to: a variable or part of one, or an array from an element on.
 struct Memory {
     place: Place,
     first: Option<ValueId>,

@@ -23,7 +23,7 @@ use crate::ast::{Files, Node};
 use crate::diagnostics::codes;
 use crate::{Diagnostics, Options, SourceFiles, clang, to_text};
 
-/// What a function does with one member of its state.
+/// Uses that a function makes of one member of its state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Use {
     /// Members from the outermost on; none for the state as a whole.
@@ -36,7 +36,7 @@ pub struct Use {
     pub kept: bool,
 }
 
-/// What a function does.
+/// Effects of a function.
 #[derive(Clone, Debug)]
 pub struct Opaque {
     /// Sorted by path.

@@ -12,7 +12,7 @@ pub struct Declared {
     pub span: Span,
 }
 
-/// What a function was found to call.
+/// Calls found in a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fires {
     pub function: String,

@@ -26,7 +26,7 @@ const OFFERED: [&str; 10] = [
     "timer",
 ];
 
-/// Whether an event that targets offer has this name.
+/// True if an event that targets offer has this name.
 pub fn is_offered(name: &str) -> bool {
     OFFERED.contains(&name)
 }

@@ -164,7 +164,7 @@ fn bin_op(opcode: &str) -> Option<BinOp> {
     })
 }
 
-/// Whether `cond ? then : other` is the smaller of the two: `a < b ? a : b`.
+/// True if `cond ? then : other` is the smaller of the two: `a < b ? a : b`.
 fn is_minimum(cond: &Node, then: &Node, other: &Node) -> bool {
     let cond = cond.strip();
     let [left, right] = &cond.inner[..] else { return false };
@@ -176,7 +176,7 @@ fn is_minimum(cond: &Node, then: &Node, other: &Node) -> bool {
     same_text(first, then) && same_text(second, other)
 }
 
-/// Whether two effect-free expressions are written the same.
+/// True if two effect-free expressions are written the same.
 fn same_text(a: &Node, b: &Node) -> bool {
     let (a, b) = (a.strip_casts(), b.strip_casts());
     let name = |n: &Node| n.referenced.as_ref().map(|r| r.id);

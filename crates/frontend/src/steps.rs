@@ -51,7 +51,7 @@ impl Spot {
     }
 }
 
-/// Whether a `continue` of this loop's own is in its body.
+/// True if a `continue` of this loop's own is in its body.
 pub fn has_continue(node: &Node) -> bool {
     match node.kind.as_str() {
         "ContinueStmt" => true,
@@ -60,7 +60,7 @@ pub fn has_continue(node: &Node) -> bool {
     }
 }
 
-/// What a node itself does to a place.
+/// Effects of a node itself on a place.
 enum Touch {
     Nothing,
     /// It assigns to exactly this place.
@@ -91,7 +91,7 @@ fn touch(node: &Node, spot: &Spot) -> Touch {
     if assigns && exact { Touch::Assigns } else { Touch::Other }
 }
 
-/// Whether anything below a node may write to a place.
+/// True if anything below a node may write to a place.
 pub fn touches(node: &Node, spot: &Spot) -> bool {
     let mut found = false;
     node.walk(&mut |n| found |= !matches!(touch(n, spot), Touch::Nothing));

@@ -319,7 +319,7 @@ impl<'a> FnLower<'_, 'a, '_> {
     }
 }
 
-/// Whether a `break` of this loop's or switch's own is in its body.
+/// True if a `break` of this loop's or switch's own is in its body.
 pub fn has_break(node: &Node) -> bool {
     match node.kind.as_str() {
         "BreakStmt" => true,

@@ -128,7 +128,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
     }
 
-    /// Whether `value` matches a label of the group.
+    /// A value that is true if `value` matches a label of the group.
     fn matches(&mut self, value: ValueId, group: &Group<'a>) -> ValueId {
         let mut any = None;
         for label in &group.labels {
@@ -240,7 +240,7 @@ impl<'a> FnLower<'_, 'a, '_> {
     }
 }
 
-/// Whether the groups are an `if` chain: none falls into the next, and `break` ends groups only.
+/// True if the groups are an `if` chain: none falls into the next, and `break` ends groups only.
 fn is_chain(groups: &[Group]) -> bool {
     groups.iter().enumerate().all(|(number, group)| {
         let leaves = group.stmts.last().is_some_and(|last| always_leaves(last));
@@ -259,7 +259,7 @@ fn ends_in_break(stmt: &Node) -> bool {
     stmt.inner.last().is_some_and(|last| last.kind == "BreakStmt")
 }
 
-/// Whether control never gets behind a statement.
+/// True if control never gets behind a statement.
 fn always_leaves(stmt: &Node) -> bool {
     match stmt.kind.as_str() {
         "BreakStmt" | "ReturnStmt" | "ContinueStmt" => true,

@@ -35,7 +35,7 @@ pub struct Index<'a> {
     typedefs: HashMap<String, &'a Node>,
     /// Typedef names of records without a tag.
     record_names: HashMap<u64, String>,
-    /// Whether the enum of a tag or place has a negative enumerator.
+    /// True if the enum of a tag or place has a negative enumerator.
     enum_signed: HashMap<String, bool>,
     pub enumerators: HashMap<u64, i128>,
     /// Functions with a body.
@@ -112,7 +112,7 @@ impl<'a> Index<'a> {
     }
 }
 
-/// What a global name stands for.
+/// Things that a global name stands for.
 #[derive(Clone, Debug)]
 pub enum Global {
     Table(TableId),
@@ -125,7 +125,7 @@ pub enum Global {
     Broken,
 }
 
-/// How a function takes a parameter.
+/// Ways in which a function takes a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ParamKind {
     Value(Type),
@@ -145,7 +145,7 @@ pub struct FuncInfo {
     pub result: Option<Type>,
 }
 
-/// How far a function is.
+/// Progress of a function.
 #[derive(Clone, Debug)]
 pub enum FuncState {
     /// Being lowered: a call now is recursion.
@@ -552,7 +552,7 @@ impl<'a> Unit<'a> {
     }
 }
 
-/// Whether a struct is what NF_TABLE makes, which is no type of values.
+/// True if a struct is what NF_TABLE makes, which is no type of values.
 pub fn is_table_record(record: &Node) -> bool {
     let first = record.inner.iter().find(|n| n.kind == "FieldDecl");
     first.is_some_and(|field| field.name.starts_with("nf_kind_"))

@@ -48,7 +48,7 @@ impl<'a> BodyBuilder<'a> {
         self.at
     }
 
-    /// Whether the current region has its terminator.
+    /// True if the current region has its terminator.
     pub fn is_terminated(&self) -> bool {
         self.body.terminator(self.at).is_some_and(|inst| inst.op.is_terminator())
     }

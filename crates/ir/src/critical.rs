@@ -70,7 +70,7 @@ pub fn mutable_tables(program: &Program, handlers: &[HandlerId]) -> Vec<TableId>
     all.into_iter().filter(|table| used.contains(table) && written.contains(table)).collect()
 }
 
-/// Whether a lock for each entry is enough in all of a stage's handlers.
+/// True if a lock for each entry is enough in all of a stage's handlers.
 pub fn by_entry(program: &Program, handlers: &[HandlerId], table: TableId) -> bool {
     let tables = mutable_tables(program, handlers);
     handlers.iter().all(|id| {
@@ -122,7 +122,7 @@ fn only_key(body: &Body, table: TableId) -> Option<ValueId> {
     if let [key] = keys[..] { Some(key) } else { None }
 }
 
-/// Whether a value that the handler uses at or behind an instruction is there before it: it is the
+/// True if a value that the handler uses at or behind an instruction is there before it: it is the
 /// event's, or its instruction comes first in the order of the text, which puts what is computed
 /// inside of the section behind its beginning.
 fn before(body: &Body, value: ValueId, first: InstId) -> bool {

@@ -9,7 +9,7 @@ use crate::span::{FileId, SourceFile, Span};
 use cranelift_entity::PrimaryMap;
 use serde_json::{Value, json};
 
-/// How bad it is.
+/// Severities of diagnostics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// The program cannot be compiled.

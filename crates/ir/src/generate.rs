@@ -21,7 +21,7 @@ use crate::span::Span;
 use crate::types::{Field, StructDef, Type};
 use crate::verify::{Verified, verify};
 
-/// What random programs may contain.
+/// Constructs that random programs may contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Integers of widths that C has no type for.
@@ -86,7 +86,7 @@ impl<'a> Decisions<'a> {
         self.raw() as usize % n
     }
 
-    /// Whether decisions are left: without, only what ends the program is still made.
+    /// True if decisions are left: without, only what ends the program is still made.
     fn are_left(&self) -> bool {
         self.rest.len() > 0
     }

@@ -79,7 +79,7 @@ pub enum InterpError {
     TooManySteps(u64),
 }
 
-/// What the interpreter counts from its start.
+/// Counters of the interpreter from its start.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     /// Frames that came in.
@@ -108,7 +108,7 @@ pub struct Interp<'p> {
     pub max_steps: u64,
 }
 
-/// What outlives an event.
+/// State that outlives an event.
 #[derive(Clone)]
 struct State {
     tables: Vec<Store>,

@@ -15,7 +15,7 @@ pub struct InputEvent {
     pub input: Input,
 }
 
-/// What happened outside.
+/// Events from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A frame came in by a port (`net_recv`).

@@ -42,7 +42,7 @@ impl Op {
         Operands { op: self, next: 0 }
     }
 
-    /// Whether `value` is an operand.
+    /// True if `value` is an operand.
     pub fn uses(&self, value: ValueId) -> bool {
         self.operands().any(|operand| operand == value)
     }
@@ -75,32 +75,32 @@ impl Op {
         self.row().touch & touch != 0
     }
 
-    /// Whether the op moves the packet's cursor and changes no byte.
+    /// True if the op moves the packet's cursor and changes no byte.
     pub fn moves_cursor(&self) -> bool {
         self.touches(CURSOR)
     }
 
-    /// Whether the op puts other bytes where the frame's were.
+    /// True if the op puts other bytes where the frame's were.
     pub fn overwrites(&self) -> bool {
         self.touches(OVERWRITES) && self.crypto().is_none_or(CryptoOp::changes_packet)
     }
 
-    /// Whether the op ends its packet: nothing can be done with it any more.
+    /// True if the op ends its packet: nothing can be done with it any more.
     pub fn drops(&self) -> bool {
         self.touches(WRITES_PACKET) && self.touches(ORDERED)
     }
 
-    /// Whether the op reads the port its packet came in by.
+    /// True if the op reads the port its packet came in by.
     pub fn asks_port(&self) -> bool {
         self.work() == Work::Port
     }
 
-    /// Whether the op generates an event with a byte string as its packet.
+    /// True if the op generates an event with a byte string as its packet.
     pub fn sends_string(&self) -> bool {
         self.class() == Class::Bytes && self.event().is_some()
     }
 
-    /// Whether the op generates an event with a packet that it makes itself.
+    /// True if the op generates an event with a packet that it makes itself.
     pub fn makes_packet(&self) -> bool {
         self.sends_string() || matches!(self, Op::NewPacket { .. })
     }
@@ -127,27 +127,27 @@ impl Op {
         found
     }
 
-    /// Whether the op reads the time of arrival.
+    /// True if the op reads the time of arrival.
     pub fn reads_clock(&self) -> bool {
         self.touches(CLOCK)
     }
 
-    /// Whether the op takes a number of the event's random stream.
+    /// True if the op takes a number of the event's random stream.
     pub fn draws(&self) -> bool {
         self.touches(RANDOM)
     }
 
-    /// Whether the op prints for the developer.
+    /// True if the op prints for the developer.
     pub fn logs(&self) -> bool {
         self.touches(LOG)
     }
 
-    /// Whether the op asks the operating system's routes.
+    /// True if the op asks the operating system's routes.
     pub fn asks_routes(&self) -> bool {
         self.touches(ROUTES)
     }
 
-    /// Whether the op ends a region.
+    /// True if the op ends a region.
     pub fn is_terminator(&self) -> bool {
         matches!(self, Op::Yield(_) | Op::Break { .. } | Op::Continue { .. } | Op::Return(_))
     }
@@ -198,7 +198,7 @@ impl Op {
         self.first(|field| if let Arg::Source(source) = field { Some(source) } else { None })
     }
 
-    /// Whether the op says of itself that it is pure.
+    /// True if the op says of itself that it is pure.
     pub(crate) fn says_pure(&self) -> bool {
         self.first(|field| if let Arg::Pure(pure) = field { Some(pure) } else { None })
             .unwrap_or(false)

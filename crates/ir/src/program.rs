@@ -24,7 +24,7 @@ pub struct Program {
     pub ports: u32,
 }
 
-/// How a table finds its entries.
+/// Kinds of tables, by how they find their entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TableKind {
     /// Exact match; a full table refuses new keys.
@@ -60,7 +60,7 @@ impl TableKind {
         }
     }
 
-    /// Whether handlers may insert and delete keys (`lpm` and `ternary` are filled by the control
+    /// True if handlers may insert and delete keys (`lpm` and `ternary` are filled by the control
     /// plane; the entries of an `array` always exist).
     pub fn takes_inserts(self) -> bool {
         matches!(self, TableKind::Hash | TableKind::Lru)
@@ -149,7 +149,7 @@ pub enum Side {
     Host,
 }
 
-/// How many entries wait for a handler, and what becomes of one more (`NF_QUEUE`).
+/// Room of a queue: entries that wait for a handler, and what becomes of one more (`NF_QUEUE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Room {
     pub entries: u32,
@@ -324,7 +324,7 @@ impl Program {
     /// Bytes below which a string is none: looking for its end would cost more than they do.
     pub const SHORTEST_STRING: u32 = 16;
 
-    /// Whether values of a type are byte strings, of which what counts may end before they do: an
+    /// True if values of a type are byte strings, of which what counts may end before they do: an
     /// array of bytes, or a struct with nothing else in it.
     pub fn is_string(&self, ty: Type) -> bool {
         let bytes = |ty: Type| matches!(ty, Type::Array(id) if self.arrays[id].elem == Type::U8);
@@ -335,7 +335,7 @@ impl Program {
         string && self.size_of(ty) >= Program::SHORTEST_STRING
     }
 
-    /// Whether it calls functions of C that may have state of their own, so that all calls are made
+    /// True if it calls functions of C that may have state of their own, so that all calls are made
     /// once and in order.
     pub fn calls_in_order(&self) -> bool {
         let calls = |body: &Body| {
@@ -382,7 +382,7 @@ impl Program {
         self.tables.iter().find(|(_, t)| t.name == name).map(|(id, _)| id)
     }
 
-    /// Whether an op sends a frame to the network: a packet, a copy of one, a byte string or a new
+    /// True if an op sends a frame to the network: a packet, a copy of one, a byte string or a new
     /// packet.
     pub fn sends(&self, op: &Op) -> bool {
         let named = |event| matches!(self.events[event].name.as_str(), "net_send" | "net_copy");

@@ -58,7 +58,7 @@ fn most(body: &Body, block: BlockId, wanted: &dyn Fn(EventId) -> bool) -> u32 {
     total
 }
 
-/// What the stages' handlers do that matters for order.
+/// A stage's effects that matter for order.
 struct Stage {
     tables: Vec<TableId>,
     /// Outputs, logs, drops.

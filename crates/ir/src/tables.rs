@@ -3,7 +3,7 @@
 
 use crate::program::TableId;
 
-/// How an entry's key matches.
+/// Ways in which an entry's key matches.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Match {
     /// `hash`, `lru`, `array`: the whole key.
@@ -47,7 +47,7 @@ pub trait TableBackend {
     ) -> Result<Option<Entry>, TableError>;
     /// Inserts or overwrites.
     fn set(&mut self, table: TableId, entry: &Entry) -> Result<(), TableError>;
-    /// Whether there was such an entry. Entries of arrays are zeroed.
+    /// Deletes an entry; false if there was none. Entries of arrays are zeroed.
     fn delete(&mut self, table: TableId, key: &[u8], matching: &Match) -> Result<bool, TableError>;
     /// All entries (of arrays: those that are not all zero), sorted by key.
     fn dump(&self, table: TableId) -> Result<Vec<Entry>, TableError>;

@@ -89,7 +89,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// Whether the member is an unnamed bit-field: bits that are set aside and always read as zero.
+    /// True if the member is an unnamed bit-field: bits that are set aside and always read as zero.
     pub fn is_padding(&self) -> bool {
         self.bit_width.is_some() && self.name.is_empty()
     }

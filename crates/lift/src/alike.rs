@@ -3,7 +3,7 @@
 use crate::state::{Memory, State, Target};
 use crate::value::{Abs, Num};
 
-/// Whether ways cannot go on as one; with the registers that are read later, also because they
+/// True if ways cannot go on as one; with the registers that are read later, also because they
 /// hold different kinds of pointers.
 pub fn differ(a: &State, b: &State, kinds: Option<u16>) -> bool {
     let targets = match (a.redirect, b.redirect) {
@@ -25,7 +25,7 @@ pub fn differ(a: &State, b: &State, kinds: Option<u16>) -> bool {
         || kinds.is_some_and(|live| !alike(a, b, live))
 }
 
-/// Whether both hold the same kinds of pointers everywhere.
+/// True if both hold the same kinds of pointers everywhere.
 fn alike(a: &State, b: &State, live: u16) -> bool {
     let same = |x: &Abs, y: &Abs| match (x, y) {
         (Abs::Nothing | Abs::Mixed(_), _) | (_, Abs::Nothing | Abs::Mixed(_)) => true,

@@ -264,7 +264,7 @@ impl Lifter<'_> {
         })
     }
 
-    /// Whether the packet has so many bytes.
+    /// Condition that the packet has so many bytes.
     pub fn fits(&mut self, state: &State, bytes: i64) -> Cond {
         if bytes <= state.at_least || bytes <= state.front.bytes {
             return Cond::Known(true);

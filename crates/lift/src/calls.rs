@@ -318,7 +318,7 @@ impl Lifter<'_> {
         self.may_fail(state, fits, First::Resize(by))
     }
 
-    /// Whether a packet that is longer, or shorter, by a signed number of bytes is one.
+    /// Condition that a packet that is longer, or shorter, by a signed number of bytes is one.
     fn new_end_fits(&mut self, state: &State, by: Num) -> Result<Cond, Halt> {
         let Some(skipped) = state.skipped else {
             return refuse("makes a packet longer that lost a number of bytes that varies");

@@ -35,13 +35,13 @@ const ETHERTYPES: u64 = 0x600;
 const RAW: u64 = 0x0100;
 const LLC: u64 = 0x0400;
 
-/// Whether a member's bytes are all in one of these places.
+/// True if a member's bytes are all in one of these places.
 fn within(places: &[(i64, i64)], off: i64, bytes: u32) -> bool {
     places.iter().any(|(from, to)| (*from..*to).contains(&off) && off + i64::from(bytes) <= *to)
 }
 
 impl Lifter<'_> {
-    /// Whether the program is one for tc.
+    /// True if the program is one for tc.
     pub fn is_tc(&self) -> bool {
         self.layout == SKB
     }

@@ -115,7 +115,7 @@ impl Lifter<'_> {
         }
     }
 
-    /// Whether a map is an array of slots, each with its key in front of its value: what a device
+    /// True if a map is an array of slots, each with its key in front of its value: what a device
     /// hash map is where all of its entries are gone through.
     pub fn is_listed(&self, map: usize) -> bool {
         self.map_kind(map) == kind::DEVMAP_HASH && self.apart.contains(&self.list_name(map))

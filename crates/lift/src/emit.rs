@@ -298,7 +298,7 @@ pub fn fold(op: BinOp, x: u64, y: u64) -> u64 {
     }
 }
 
-/// Whether a result may be more than fits, or less than zero.
+/// True if a result may be more than fits, or less than zero.
 fn wraps(op: BinOp, a: Num, b: Num, most: u64) -> bool {
     match op {
         BinOp::Add => a.hi.checked_add(b.hi).is_none_or(|hi| hi > most),

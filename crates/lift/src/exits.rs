@@ -196,7 +196,7 @@ impl Lifter<'_> {
         Ok(ends)
     }
 
-    /// Whether an instruction changes nothing but what is known: it may be done in vain.
+    /// True if an instruction changes nothing but what is known: it may be done in vain.
     fn is_without_effect(&self, state: &State, insn: Insn) -> bool {
         let holds = |register: u8| state.regs[usize::from(register.min(10))];
         match insn.code & 7 {

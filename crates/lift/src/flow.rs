@@ -18,7 +18,7 @@ pub const CALL: u8 = 0x85;
 /// A call of the function in a register, whose immediate here is how many arguments it has.
 pub const CALL_REGISTER: u8 = 0x8d;
 
-/// What is known of every instruction before the walk.
+/// Facts about every instruction before the walk.
 pub struct Flow {
     /// Where the ways of a branch meet again; `None` is the function's end.
     pub meet: Vec<Option<usize>>,
@@ -43,7 +43,7 @@ pub fn target(insns: &[Insn], at: usize) -> Option<usize> {
     usize::try_from(at as i64 + 1 + by).ok()
 }
 
-/// Whether an instruction only jumps.
+/// True if an instruction only jumps.
 pub fn jumps(insn: Insn) -> bool {
     matches!(insn.code, 0x05 | 0x06)
 }

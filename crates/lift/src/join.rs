@@ -35,7 +35,7 @@ pub struct Way {
     pub region: Option<BlockId>,
 }
 
-/// What both ways give the instruction behind them.
+/// Facts that both ways give the instruction behind them.
 pub struct Meeting<'l, 'a> {
     pub lifter: &'l mut Lifter<'a>,
     pub inst: InstId,

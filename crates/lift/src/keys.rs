@@ -164,7 +164,7 @@ impl Lifter<'_> {
         Ok(())
     }
 
-    /// Whether two keys are one; nothing if the numbers of one of them are not known.
+    /// Condition that two keys are one; nothing if the numbers of one of them are not known.
     fn same_key(&mut self, a: &[Num], b: &[Num]) -> Option<Cond> {
         if a.is_empty() || a.len() != b.len() {
             return None;

@@ -20,12 +20,12 @@ pub const QUEUE: u32 = 22;
 pub const STACK: u32 = 23;
 pub const DEVMAP_HASH: u32 = 25;
 
-/// Whether a map holds entries that programs can find.
+/// True if a map holds entries that programs can find.
 pub fn has_entries(map: &Map) -> bool {
     map.kind.is_some_and(|kind| table_kind(kind).is_some() || kind == PROG_ARRAY)
 }
 
-/// Whether a map's entries are keys and values that anybody may put there.
+/// True if a map's entries are keys and values that anybody may put there.
 pub fn is_settable(map: &Map) -> bool {
     const SETTABLE: [u32; 7] =
         [HASH, ARRAY, PERCPU_HASH, PERCPU_ARRAY, LRU_HASH, LRU_PERCPU_HASH, LPM_TRIE];
@@ -46,7 +46,7 @@ pub fn table_kind(kind: u32) -> Option<TableKind> {
     })
 }
 
-/// Whether a kind of map is a queue or a stack.
+/// True if a kind of map is a queue or a stack.
 pub fn is_ring(number: u32) -> bool {
     matches!(number, QUEUE | STACK)
 }

@@ -71,7 +71,7 @@ const MOST_ATTEMPTS: usize = 64;
 /// Stack of the thread that walks, which goes as deep as branches are nested.
 const STACK_BYTES: usize = 512 << 20;
 
-/// What to lift.
+/// Choices of what to lift.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Name of the αIR program.
@@ -97,7 +97,7 @@ pub struct Lifted {
     pub function: String,
     /// The BPF program.
     pub source: object::Program,
-    /// Whether it is a tc program, which gets a socket buffer and returns other verdicts.
+    /// True if it is a tc program, which gets a socket buffer and returns other verdicts.
     pub is_tc: bool,
     /// Names of the maps that tables stand for, in the tables' order; empty for those that are only
     /// a part of one.

@@ -29,7 +29,7 @@ pub struct Known {
     pub value: Node,
 }
 
-/// What messages to the host are.
+/// Messages to the host.
 pub struct Message {
     pub size: u32,
     /// Bytes of the packet follow.

@@ -87,7 +87,7 @@ impl Lifter<'_> {
         Ok(known)
     }
 
-    /// Whether a lookup's number stands for global data.
+    /// True if a lookup's number stands for global data.
     pub fn is_global(&self, lookup: u32) -> bool {
         ((u32::MAX - lookup) as usize) < self.object.maps.len()
     }

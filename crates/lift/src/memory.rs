@@ -106,7 +106,7 @@ impl Lifter<'_> {
         }
     }
 
-    /// Whether the program writes global data that is not zero at first. Tables are, so its table
+    /// True if the program writes global data that is not zero at first. Tables are, so its table
     /// holds what is different: every number by exclusive or with what was there.
     pub fn is_written(&self, map: usize) -> bool {
         self.apart.contains(&self.data_name(map))

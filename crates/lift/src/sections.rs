@@ -2,17 +2,17 @@
 
 use nicforge_isa::ebpf::context::{Layout, SKB, XDP};
 
-/// Whether a section has programs for XDP, or its name says nothing about what they are for.
+/// True if a section has programs for XDP, or its name says nothing about what they are for.
 pub fn is_xdp(section: &str) -> bool {
     section.starts_with("xdp") || matches!(section, "prog" | ".text")
 }
 
-/// Whether a section has programs for tc.
+/// True if a section has programs for tc.
 pub fn is_tc(section: &str) -> bool {
     layout(section) == Some(SKB)
 }
 
-/// Whether a section says that its programs are for XDP or tc.
+/// True if a section says that its programs are for XDP or tc.
 pub fn is_taken(section: &str) -> bool {
     section.starts_with("xdp") || is_tc(section)
 }

@@ -285,7 +285,7 @@ impl Lifter<'_> {
         }
     }
 
-    /// Whether so many bytes from a place on are in the packet.
+    /// Condition that so many bytes from a place on are in the packet.
     pub fn place_fits(&mut self, state: &State, place: Place, bytes: u32) -> Cond {
         let end = place.off + i64::from(bytes);
         let Some(var) = place.var else { return self.fits(state, end) };

@@ -36,7 +36,7 @@ pub struct Frame {
     pub memory: Memory,
 }
 
-/// What a lookup found.
+/// Results of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
     pub map: usize,
@@ -48,7 +48,7 @@ pub struct Lookup {
     pub value: Option<ValueId>,
     /// `value` is not in the table yet.
     pub dirty: bool,
-    /// Whether its key was deleted or replaced since, so that nobody else sees the entry any more.
+    /// True if its key was deleted or replaced since, so that nobody else sees the entry any more.
     pub gone: Cond,
     /// What it held when a key was changed last, for where it is gone.
     pub kept: Option<ValueId>,
@@ -63,7 +63,7 @@ impl Lookup {
         Lookup { map, key, parts, hit, value: None, dirty: false, gone, kept: None, stale: false }
     }
 
-    /// Whether it is where its key is, for sure.
+    /// True if it is where its key is, for sure.
     pub fn is_there(&self) -> bool {
         !self.stale && self.gone == Cond::Known(false)
     }
@@ -158,7 +158,7 @@ pub struct Change {
     pub enforced: bool,
 }
 
-/// What a checksum is changed by.
+/// Changes of a checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     /// A difference.
@@ -275,7 +275,7 @@ impl State {
         }
     }
 
-    /// Whether somebody still holds the packet's end.
+    /// True if somebody still holds the packet's end.
     pub fn holds_end(&mut self) -> bool {
         let (now, mut found) = (self.epoch, false);
         self.each(&mut |abs| {

@@ -68,7 +68,7 @@ impl Place {
     }
 }
 
-/// What a register, or bytes of memory, hold.
+/// Contents of a register, or of bytes of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Abs {
     /// Never written.

@@ -13,7 +13,7 @@ use crate::value::{Abs, Cond, Place};
 
 pub const XDP_TX: u64 = 3;
 
-/// What becomes of a packet.
+/// Ends of a packet.
 #[derive(Clone, Copy)]
 enum End {
     Drop(&'static str),

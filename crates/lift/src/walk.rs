@@ -49,7 +49,7 @@ impl Stops {
     }
 }
 
-/// How a walk ended.
+/// Ends of a walk.
 pub enum Ended {
     /// The packet left on all ways.
     Left,
@@ -414,7 +414,7 @@ impl Lifter<'_> {
         Ok(Ended::Here(Box::new(ends)))
     }
 
-    /// Whether nothing is left but to say what was decided: each way says so itself.
+    /// True if nothing is left but to say what was decided: each way says so itself.
     pub fn only_returns(&self, from: usize, depth: usize) -> bool {
         let returns = |insn: &Insn| insn.code == EXIT;
         let copies = |insn: &Insn| matches!(insn.code, 0xb7 | 0xbf | 0xb4 | 0xbc);
@@ -448,7 +448,7 @@ impl Lifter<'_> {
     }
 }
 
-/// What comes behind a branch.
+/// Ways behind a branch.
 pub enum Next {
     At(usize, Box<State>),
     Ended(Ended),

@@ -163,7 +163,7 @@ pub(crate) fn users(program: &Program, handler: HandlerId) -> Vec<Vec<InstId>> {
     found
 }
 
-/// How a parameter follows from others.
+/// Ways in which a parameter follows from others.
 #[derive(Clone, Debug, PartialEq)]
 enum Recipe {
     Constant(u64),
@@ -262,7 +262,7 @@ fn compute_in_handler(program: &mut Program, handler: HandlerId, at: usize, reci
     replaced.apply(body);
 }
 
-/// Whether all users are pure ops of this parameter and constants, with results of fewer bytes than
+/// True if all users are pure ops of this parameter and constants, with results of fewer bytes than
 /// it has.
 fn results_are_smaller(program: &Program, handler: HandlerId, at: usize, users: &[InstId]) -> bool {
     let body = &program.handlers[handler].body;

@@ -42,7 +42,7 @@ impl Pass for Fold {
     }
 }
 
-/// What an op turns out to be.
+/// Simpler forms that an op turns out to have.
 enum Simpler {
     /// An existing value.
     Value(ValueId),

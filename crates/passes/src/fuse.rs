@@ -168,7 +168,7 @@ fn walk(
     }
 }
 
-/// What code does that other code could tell.
+/// Effects of code that other code could tell.
 #[derive(Default)]
 struct Summary {
     reads: BTreeSet<TableId>,

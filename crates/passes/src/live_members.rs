@@ -44,7 +44,7 @@ impl Pass for LiveMembers {
     }
 }
 
-/// Whether a parameter is a struct that went, and some of its members came.
+/// True if a parameter is a struct that went, and some of its members came.
 fn narrow(program: &mut Program, event: EventId, handler: HandlerId, at: usize) -> bool {
     let Type::Struct(of) = program.events[event].params[at].ty else { return false };
     let places = sites(program, event);

@@ -21,7 +21,7 @@ fn first(errors: &[VerifyError]) -> String {
     errors.first().map_or(String::new(), VerifyError::to_string)
 }
 
-/// How long a pass took, all its runs together.
+/// Time of a pass, all its runs together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PassTime {
     pub pass: &'static str,

@@ -58,7 +58,7 @@ impl Replacements {
         value
     }
 
-    /// Whether there is anything to replace.
+    /// True if there is anything to replace.
     pub fn any(&self) -> bool {
         self.any
     }

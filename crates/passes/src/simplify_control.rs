@@ -146,7 +146,7 @@ impl Simplify {
         queue.extend(insts.into_iter().rev());
     }
 
-    /// Whether the `if` stays.
+    /// True if the `if` stays.
     fn if_inst(
         &mut self,
         body: &mut Body,
@@ -231,7 +231,7 @@ impl Simplify {
         }
     }
 
-    /// Whether the loop stays.
+    /// True if the loop stays.
     fn loop_inst(&mut self, body: &mut Body, inst: InstId, queue: &mut Vec<InstId>) -> bool {
         let Op::Loop { init, max_trips, body: region } = body.insts[inst].op.clone() else {
             return true;
@@ -345,7 +345,7 @@ fn exit_depth(body: &Body, inst: InstId) -> u32 {
     }
 }
 
-/// Whether an `if` has a `break` of the loop around it, in itself or in `if`s inside.
+/// True if an `if` has a `break` of the loop around it, in itself or in `if`s inside.
 fn has_breaks(body: &Body, inst: InstId) -> bool {
     body.insts[inst].op.regions().any(|region| {
         let mut found = false;
@@ -356,7 +356,7 @@ fn has_breaks(body: &Body, inst: InstId) -> bool {
     })
 }
 
-/// Whether every `break` of the loop whose region this is can become a `yield` without copying
+/// True if every `break` of the loop whose region this is can become a `yield` without copying
 /// code: none is inside another loop, and of every `if` that has one at most one arm goes on behind
 /// it.
 fn breaks_in_tail_position(body: &Body, region: BlockId) -> bool {

@@ -88,7 +88,7 @@ fn worth_splitting(program: &Program, body: &Body, block: BlockId, at: usize) ->
     rest <= most && size(body, body.entry()) + rest <= MOST_IN_ALL
 }
 
-/// Whether what an `if` gives is emitted behind it, perhaps with some members changed on the way.
+/// True if what an `if` gives is emitted behind it, perhaps with some members changed on the way.
 fn emits_result(body: &Body, block: BlockId, at: usize) -> bool {
     let insts = &body.blocks[block].insts;
     let comes_from_here = |mut value: ValueId| loop {
@@ -124,7 +124,7 @@ fn goes_on(body: &Body, block: BlockId) -> bool {
     matches!(body.terminator(block).map(|end| &end.op), Some(Op::Yield(_)))
 }
 
-/// What a region does to a packet.
+/// Effects of a region on a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Moves {
     /// Bytes that the cursor went on; absolute behind a reset.
@@ -176,7 +176,7 @@ fn moves(program: &Program, body: &Body, block: BlockId) -> Option<Moves> {
     Some(all)
 }
 
-/// Whether something from `from` on in a region depends on where the cursor is: `Some(false)` if
+/// True if something from `from` on in a region depends on where the cursor is: `Some(false)` if
 /// all paths forget it or end before, `None` if the region's end is reached without either.
 fn needs_cursor(body: &Body, block: BlockId, from: usize) -> Option<bool> {
     for &inst in &body.blocks[block].insts[from..] {

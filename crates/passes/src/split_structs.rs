@@ -165,7 +165,7 @@ pub(crate) fn carry_members(
     }
 }
 
-/// What flows where: for each value, those that it may become or come from.
+/// Flow of values: for each, those that it may become or come from.
 #[derive(Default)]
 struct Flow {
     with: HashMap<ValueId, Vec<ValueId>>,

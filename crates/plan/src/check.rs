@@ -133,7 +133,7 @@ pub fn check(file: &str, plan: &Plan, target: &Target) -> Result<Program, PlanEr
     Ok(program)
 }
 
-/// Whether values in the context have room, and those of one event do not overlap.
+/// Checks that values in the context have room, and those of one event do not overlap.
 fn context(file: &str, plan: &Plan, target: &Target) -> Result<(), PlanError> {
     let room = target.context.as_ref().map_or(0, |size| size.value as u32);
     if plan.context_bytes > room {

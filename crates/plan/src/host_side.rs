@@ -20,12 +20,12 @@ impl HostSide {
         }
     }
 
-    /// Whether a unit group is there.
+    /// True if a unit group is there.
     pub fn has_units(&self, group: &str) -> bool {
         self.groups.iter().any(|name| name == group)
     }
 
-    /// Whether a memory is there.
+    /// True if a memory is there.
     pub fn has_memory(&self, memory: &str) -> bool {
         self.memories.iter().any(|name| name == memory)
     }

@@ -52,7 +52,7 @@ pub struct Plan {
     pub search: Vec<Step>,
 }
 
-/// What a plan was chosen for.
+/// Objectives of plans.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
@@ -150,7 +150,7 @@ pub struct Edge {
     pub reorder: Option<String>,
 }
 
-/// How an event finds its replica.
+/// Ways in which an event finds its replica.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Steering {
@@ -212,7 +212,7 @@ pub struct Slot {
     pub loaded: bool,
 }
 
-/// What a plan promises.
+/// Promises of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Predicted {

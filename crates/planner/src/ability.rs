@@ -20,7 +20,7 @@ use crate::stages::calls_c;
 use crate::steer::computable;
 use crate::tables::{mutable, table_of};
 
-/// How a stage may be replicated.
+/// Ways in which a stage may be replicated.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ability {
     /// No state that must not be divided.
@@ -284,7 +284,7 @@ fn limit(origin: &Origin) -> Option<u64> {
     }
 }
 
-/// Whether a part of events is different enough between flows to spread them: types of protocols
+/// True if a part of events is different enough between flows to spread them: types of protocols
 /// are not.
 fn varied(program: &Program, handler: HandlerId, leaf: &Origin) -> bool {
     match leaf {

@@ -79,7 +79,7 @@ impl Value {
         self.places.iter().map(|(event, _)| *event)
     }
 
-    /// Whether the context takes fewer copies than events do, and nothing stands against it.
+    /// True if the context takes fewer copies than events do, and nothing stands against it.
     fn pays(&self, program: &Program, edges: &[Edge]) -> bool {
         let twice = self.places.len() != self.events().collect::<BTreeSet<_>>().len();
         let steers = |(event, param): &Place| {

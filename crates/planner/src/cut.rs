@@ -50,7 +50,7 @@ pub use cutter::Cutter;
 
 use nodes::Work;
 
-/// How nodes are weighed when the two parts are balanced.
+/// Weights of nodes when the two parts are balanced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objective {
     /// Bytes of the tables a part accesses.
@@ -80,7 +80,7 @@ pub struct Weights<'a> {
     pub op: &'a dyn Fn(&Program, &Body, InstId) -> f64,
 }
 
-/// What is wanted of a cut.
+/// Options of a cut.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub objective: Objective,

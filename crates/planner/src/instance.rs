@@ -17,7 +17,7 @@ use crate::stages::calls_c;
 use crate::tables;
 use crate::{skew, steer};
 
-/// What the user says about planning.
+/// Options of planning.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     pub traffic: Traffic,
@@ -34,7 +34,7 @@ pub struct Config {
     pub optimisations: Optimisations,
 }
 
-/// What plans do with the memory that stays with a packet.
+/// Uses that plans make of the memory that stays with a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ContextUse {
     /// Everything is copied with events.
@@ -46,7 +46,7 @@ pub enum ContextUse {
     Shared,
 }
 
-/// What the search does to the stages it makes, to be switched off one by one.
+/// Changes that the search makes to its stages, to be switched off one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Optimisations {
     /// Simplifying passes across each cut.

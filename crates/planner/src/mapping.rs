@@ -49,7 +49,7 @@ use nicforge_target::{Device, Locks, Memory, Scope, UnitGroup};
 
 use view::View;
 
-/// What is to be mapped. Stages come in event order: senders before receivers.
+/// A program and a target to be mapped. Stages come in event order: senders before receivers.
 #[derive(Clone, Debug)]
 pub struct Instance {
     pub stages: Vec<StageNeed>,
@@ -154,7 +154,7 @@ pub struct TableNeed {
     pub only: Option<usize>,
 }
 
-/// What limits the rate.
+/// Limits of the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     Stage(usize),
@@ -191,7 +191,7 @@ pub struct Mapping {
 /// threads to hide (the simulator shows both).
 pub const HEADROOM: f64 = 1.25;
 
-/// What is wanted of a mapping.
+/// Goals of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
     Rate,
@@ -264,7 +264,7 @@ pub fn evaluate(
 /// Larger is better, element by element.
 pub type Score = [f64; 3];
 
-/// Whether `a` is better, rounding apart.
+/// True if `a` is better, rounding apart.
 pub fn better(a: Score, b: Score) -> bool {
     for (a, b) in a.into_iter().zip(b) {
         // Rates that differ by rounding are equal.
@@ -422,7 +422,7 @@ pub fn score(instance: &Instance, goal: Goal, mapping: &Mapping) -> Score {
     }
 }
 
-/// Whether a table may live in a memory, with the tables placed so far.
+/// True if a table may live in a memory, with the tables placed so far.
 fn fits(instance: &Instance, partial: &Partial, table: usize, memory: usize) -> bool {
     rejection(instance, &partial.groups, &partial.locked, &partial.memories, table, memory)
         .is_none()

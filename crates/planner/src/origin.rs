@@ -70,7 +70,7 @@ impl Ord for Read {
 }
 
 impl Origin {
-    /// Whether it can be computed from the event alone.
+    /// True if it can be computed from the event alone.
     pub fn is_pure(&self) -> bool {
         match self {
             Origin::Value { .. } => false,

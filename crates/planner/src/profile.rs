@@ -60,7 +60,7 @@ pub fn measured(
     verify(known).map_err(|errors| errors.first().map_or(String::new(), ToString::to_string))
 }
 
-/// What was seen.
+/// Counts of what was seen.
 #[derive(Default)]
 struct Counts {
     /// How often each `if` went either way.

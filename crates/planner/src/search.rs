@@ -22,7 +22,7 @@ use crate::shard::{self, Steer};
 use crate::stages;
 use crate::tables;
 
-/// How far to search.
+/// Limits of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Candidates that are mapped.
@@ -46,7 +46,7 @@ pub struct Candidate {
     pub score: Score,
 }
 
-/// What the search found.
+/// Results of the search.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// All candidates in the order in which they were found.
@@ -195,7 +195,7 @@ impl Search<'_> {
         Some(number)
     }
 
-    /// Whether an edge to an earlier stage leads from the host's side to the NIC, as in the answers
+    /// True if an edge to an earlier stage leads from the host's side to the NIC, as in the answers
     /// that a cache learns from. Where queues lose what does not fit, nothing waits. Elsewhere so
     /// many packets are let in that there is room for all they lead to, which has to have a bound
     /// ([`alive`]).

@@ -31,7 +31,7 @@ use crate::origin::{Origin, Shape, Site, sites};
 use crate::stages::{gives_to_host, senders, sends_out, sends_to, takes_packets};
 use crate::tables;
 
-/// What steering decided for a stage.
+/// A stage's steering, as decided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Steer {
     pub ability: Ability,
@@ -345,7 +345,7 @@ fn agree(a: &Shape, b: &Shape) -> Shape {
     }
 }
 
-/// Whether the NIC can spread packets by this.
+/// True if the NIC can spread packets by this.
 fn steerable(leaf: &Origin, ports: u32, spread: SpreadKind) -> bool {
     match spread {
         SpreadKind::Any => (0..ports).all(

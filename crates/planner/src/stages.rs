@@ -133,7 +133,7 @@ fn order(program: &Program) -> Vec<HandlerId> {
     last
 }
 
-/// Whether a stage of the NIC hands packets to handlers that are pinned to the host.
+/// True if a stage of the NIC hands packets to handlers that are pinned to the host.
 pub(crate) fn gives_to_host(program: &Program, stage: &[HandlerId]) -> bool {
     let pinned = |h: &HandlerId| program.handlers[*h].side == Some(Side::Host);
     let takes = |h: &HandlerId| {
@@ -146,24 +146,24 @@ pub(crate) fn gives_to_host(program: &Program, stage: &[HandlerId]) -> bool {
     !stage.iter().any(pinned) && sends_to(program, stage, &hosts)
 }
 
-/// Whether one stage sends events to another.
+/// True if one stage sends events to another.
 pub(crate) fn sends_to(program: &Program, from: &[HandlerId], to: &[HandlerId]) -> bool {
     generates(program, from, |event| {
         program.handler_of(event).is_some_and(|handler| to.contains(&handler))
     })
 }
 
-/// Whether a stage sends packets to the network.
+/// True if a stage sends packets to the network.
 pub(crate) fn sends_out(program: &Program, stage: &[HandlerId]) -> bool {
     does(program, stage, |op| program.sends(op))
 }
 
-/// Whether a stage generates an event like this.
+/// True if a stage generates an event like this.
 fn generates(program: &Program, stage: &[HandlerId], like: impl Fn(EventId) -> bool) -> bool {
     does(program, stage, |op| matches!(op, Op::Generate { event, .. } if like(*event)))
 }
 
-/// Whether a stage has an op like this.
+/// True if a stage has an op like this.
 fn does(program: &Program, stage: &[HandlerId], like: impl Fn(&Op) -> bool) -> bool {
     stage.iter().any(|h| {
         let body = &program.handlers[*h].body;

@@ -23,7 +23,7 @@ const U32: Type = Type::Int { bits: 32, signed: false };
 const U1: Type = Type::Int { bits: 1, signed: false };
 const U64: Type = Type::Int { bits: 64, signed: false };
 
-/// Whether a part of an event can be computed by the sender from the event's arguments.
+/// True if a part of an event can be computed by the sender from the event's arguments.
 pub fn computable(origin: &Origin) -> bool {
     match origin {
         Origin::Param { .. } | Origin::Const(_) => true,
@@ -112,7 +112,7 @@ pub fn number_param(program: &mut Program, event: EventId, by: &BTreeSet<Origin>
     add_param(program, event, &number)
 }
 
-/// Whether a parameter is such a number as it is; others are computed by whoever makes the event.
+/// True if a parameter is such a number as it is; others are computed by whoever makes the event.
 fn is_whole(program: &Program, event: EventId, number: &Origin) -> bool {
     match number {
         Origin::Param { index, path } => {

@@ -89,7 +89,7 @@ impl Guarantee {
     }
 }
 
-/// What a simulation found.
+/// Results of a simulation.
 #[pyclass(frozen, module = "nicforge")]
 pub struct Simulation {
     report: Report,
@@ -189,7 +189,7 @@ impl Plan {
         self.plan.predicted.nj_per_packet
     }
 
-    /// Whether the rate is that of the ports.
+    /// True if the rate is that of the ports.
     #[getter]
     fn line_rate(&self) -> bool {
         self.plan.predicted.line_rate

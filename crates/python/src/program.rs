@@ -48,7 +48,7 @@ impl Table {
     }
 }
 
-/// What an event led to.
+/// Outputs of an event.
 #[pyclass(frozen, get_all, module = "nicforge")]
 pub struct Output {
     /// The event's number, from 0.

@@ -22,7 +22,7 @@ pub enum AlkaliError {
 }
 
 impl AlkaliError {
-    /// Who has to act.
+    /// The party that has to act.
     pub fn fault(&self) -> Fault {
         match self {
             AlkaliError::File(..) => Fault::Environment,

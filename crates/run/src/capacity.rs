@@ -35,7 +35,7 @@ pub fn roomy(
     }
 }
 
-/// Whether a hash table refuses a key with these inputs.
+/// True if a hash table refuses a key with these inputs.
 pub fn refuses(
     program: &Verified<Program>,
     entries: &[(TableId, Entry)],

@@ -36,7 +36,7 @@ impl Mode {
 const HEADERS: &str =
     "#include <linux/bpf.h>\n#include <stdbool.h>\n#include <bpf/bpf_helpers.h>\n";
 
-/// How hard compilers try.
+/// Effort of compilers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
     /// For code that runs fast.

@@ -1,6 +1,6 @@
 //! Who has to act on an error; the program's exit status follows from it.
 
-/// What is at fault when something fails.
+/// The party at fault when something fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The program or its input: a capture, a table file, a program the kernel refuses.

@@ -43,7 +43,7 @@ pub enum NativeError {
 }
 
 impl NativeError {
-    /// Who has to act.
+    /// The party that has to act.
     pub fn fault(&self) -> Fault {
         match self {
             NativeError::Build(error) => error.fault(),
@@ -66,7 +66,7 @@ pub fn object() -> Option<&'static [u8]> {
     LOADED.get().map(|loaded| &loaded.object[..])
 }
 
-/// What a function is called with: C types of arguments, and of the result.
+/// A function's prototype: C types of arguments, and of the result.
 #[derive(PartialEq, Eq)]
 struct Prototype {
     params: Vec<String>,
@@ -154,7 +154,7 @@ pub fn load(programs: &[&Program], with: &[String], headers: &Path) -> Result<()
     Ok(())
 }
 
-/// Whether everything that a program calls was loaded.
+/// Checks that everything that a program calls was loaded.
 ///
 /// # Errors
 /// [`NativeError::NotGiven`] for the first function that was not.

@@ -56,7 +56,7 @@ pub struct RateSession {
     sandbox: Sandbox,
 }
 
-/// What a rate measurement saw.
+/// Results of a rate measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RateReport {
     /// Frames the generator sent.

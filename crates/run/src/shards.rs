@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nicforge_ir::{CommuteOp, Entry, Match, Program, TableId, TableKind, Type};
 
-/// What tells an entry from others of its table.
+/// The identity of an entry in its table.
 pub(crate) type Place = (Vec<u8>, Match);
 
 /// Entries by what tells them apart.

@@ -38,7 +38,7 @@ pub enum SynthError {
 }
 
 impl SynthError {
-    /// Who has to act.
+    /// The party that has to act.
     pub fn fault(&self) -> Fault {
         match self {
             SynthError::NoYosys(_) | SynthError::TooLong(_) | SynthError::Io { .. } => {
@@ -49,7 +49,7 @@ impl SynthError {
     }
 }
 
-/// What a design takes of the device.
+/// A design's share of the device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Area {
     /// LUTs of logic, as cells.

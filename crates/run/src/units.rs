@@ -24,7 +24,7 @@ pub struct Unit {
     pub files: Vec<(String, String)>,
 }
 
-/// What units include beside their own files.
+/// Files around units: they include these beside their own.
 #[derive(Clone, Copy, Default)]
 pub struct Around<'a> {
     pub files: &'a [(&'a str, &'a str)],
@@ -97,7 +97,7 @@ pub(crate) fn read_once(flags: &[String], language: Language, headers: &str) -> 
         .unwrap_or_default()
 }
 
-/// What headers are written in, by the word of clang's `-x`.
+/// Languages of headers, by the word of clang's `-x`.
 #[derive(Clone, Copy)]
 pub(crate) enum Language {
     C,

@@ -243,7 +243,7 @@ impl Context {
     }
 }
 
-/// What has been added up since the last segment.
+/// A player, with sums since the last segment.
 struct Player<'a> {
     stage: &'a StageModel,
     servers: &'a [Option<u32>],

@@ -490,7 +490,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Whether so many operations wait at an accelerator that who asks cannot even hand its own
+    /// True if so many operations wait at an accelerator that who asks cannot even hand its own
     /// over.
     fn queue_is_full(&self, access: &Access) -> bool {
         let Some(server) = access.server else { return false };

@@ -52,7 +52,7 @@ pub enum Effect {
     ToHost { bytes: u32 },
 }
 
-/// What one run of a handler did.
+/// Effects of one run of a handler.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     pub steps: Vec<Step>,

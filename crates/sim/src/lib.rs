@@ -39,7 +39,7 @@ pub use model::SimError;
 pub use report::{MemoryLoad, Report};
 pub use workload::{Arrival, Workload};
 
-/// How long, and how.
+/// Duration and manner of a run.
 pub struct Options<'a> {
     /// Simulated time after which the run ends; without one it ends with the workload.
     pub duration_ps: Option<u64>,

@@ -78,7 +78,7 @@ pub struct EventModel {
     pub reorder: Option<usize>,
 }
 
-/// What an event costs on its way.
+/// Costs of an event on its way.
 #[derive(Clone, Debug)]
 pub struct LinkModel {
     pub send_cycles: f64,

@@ -108,7 +108,7 @@ impl LinePrice {
     }
 }
 
-/// What accesses to a table cost a stage.
+/// Costs of a stage's accesses to a table.
 #[derive(Clone, Debug)]
 pub struct TablePrice {
     /// Index of the target's memory.

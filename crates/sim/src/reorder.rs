@@ -55,7 +55,7 @@ impl Reorder {
         }
     }
 
-    /// Whether a message of this number may be held, if so many numbers may be open.
+    /// True if a message of this number may be held, if so many numbers may be open.
     pub fn admits(&self, sequence: u64, window: u64) -> bool {
         sequence < self.first + window
     }

@@ -28,7 +28,7 @@ pub enum Steer {
     Rss(Vec<(Toeplitz, PortFields)>),
 }
 
-/// What steering remembers of the events of one kind.
+/// Memory of steering about the events of one kind.
 #[derive(Clone, Debug, Default)]
 pub struct Turns {
     /// The replica of the last one whose turn it was.

@@ -48,14 +48,14 @@ impl Rule {
         Rule { field, mask: u128::MAX, start: value, end: value }
     }
 
-    /// Whether the frame with these headers has such a field.
+    /// True if the frame with these headers has such a field.
     pub fn hits(&self, headers: &Headers) -> bool {
         let value = headers.get(self.field).map(|value| value & self.mask);
         value.is_some_and(|value| (self.start..=self.end).contains(&value))
     }
 }
 
-/// What was found in a frame.
+/// Headers found in a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Headers<'a> {
     pub vlan: Option<u16>,

@@ -42,7 +42,7 @@ impl Rule {
     }
 }
 
-/// What a ruleset asks of a frame.
+/// Tests of a ruleset on a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Test {
     Word(Rule),
@@ -76,14 +76,14 @@ impl Place {
     pub const HARDWARE: Place = Place::Frame(44);
 }
 
-/// How the three selecting rules are joined.
+/// Ways to join the three selecting rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     And,
     Or,
 }
 
-/// What an execution context asks for.
+/// Settings of an execution context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ruleset {
     pub mode: Mode,

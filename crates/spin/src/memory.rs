@@ -30,7 +30,7 @@ pub struct NotTaken {
     pub address: u32,
 }
 
-/// How much is in use.
+/// Amounts in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
     pub packets: u32,

@@ -143,7 +143,7 @@ pub struct Estimate {
     pub dsps: f64,
 }
 
-/// What handlers become.
+/// The form that handlers become.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Handlers {
     /// A pipe, of which a design has one: for each table its lookup ports, and whether they give

@@ -37,7 +37,7 @@ use crate::spec::{Memory, OpCosts, Target, UnitGroup};
 /// Share of events that take a side which gives packets up.
 pub const UNUSUAL: f64 = 0.02;
 
-/// What the traffic is like where the program does not say.
+/// Traffic, where the program does not say what it is like.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Traffic {
     /// Frame size in bytes, without CRC.

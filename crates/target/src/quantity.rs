@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
-/// What a unit measures, its spellings and their factors to the base unit.
+/// A unit of measure: its spellings and their factors to the base unit.
 pub trait Measure: Copy + 'static {
     const WHAT: &'static str;
     const UNITS: &'static [(&'static str, f64)];

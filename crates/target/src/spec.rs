@@ -230,7 +230,7 @@ pub struct Access {
     pub write: Time,
 }
 
-/// How order is restored where replicas of one stage feed one that must see arrival order.
+/// Ways to restore order where replicas of one stage feed one that must see arrival order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reorder {
@@ -347,7 +347,7 @@ pub struct Accelerator {
     pub software: String,
 }
 
-/// What accelerators do. Programs cannot ask for the last three yet.
+/// Operations of accelerators. Programs cannot ask for the last three yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AcceleratedOp {
@@ -423,7 +423,7 @@ impl From<TableKind> for Kind {
     }
 }
 
-/// What not every target can do.
+/// Features that not every target has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Feature {
@@ -457,7 +457,7 @@ pub enum Feature {
     Crypto,
 }
 
-/// How packets are given to replicas of the first stage.
+/// Ways to give packets to replicas of the first stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpreadKind {
@@ -475,7 +475,7 @@ pub struct Spread {
     pub cycles: f64,
 }
 
-/// What a generated lock around a table costs.
+/// Costs of a generated lock around a table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Locks {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::quantity::{Size, Time};
 
-/// How packet memory is given out.
+/// Packet memory: how it is given out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PacketMemory {

@@ -70,7 +70,7 @@ impl Table {
         }
     }
 
-    /// Whether an array has this index.
+    /// True if an array has this index.
     fn exists(&self, key: &[u8]) -> bool {
         let index = key.try_into().map_or(u32::MAX, u32::from_le_bytes);
         (index as usize) < self.capacity

@@ -120,13 +120,13 @@ struct Gen {
     fed: Vec<usize>,
     /// All handlers of queues are written: what was not fed has none.
     closed: bool,
-    /// Whether it writes to the host's memory and sends byte strings, which few targets do.
+    /// True if it writes to the host's memory and sends byte strings, which few targets do.
     far: bool,
-    /// Whether it sends copies of packets.
+    /// True if it sends copies of packets.
     copies: bool,
-    /// Whether it sends packets made from nothing.
+    /// True if it sends packets made from nothing.
     news: bool,
-    /// Whether it encrypts and digests.
+    /// True if it encrypts and digests.
     ciphers: bool,
     options: Options,
 }

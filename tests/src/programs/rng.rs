@@ -23,7 +23,7 @@ impl Rng {
         ((u64::from(self.bits()) * n as u64) >> 32) as usize
     }
 
-    /// Whether something of `n` percent happens.
+    /// True if something of `n` percent happens.
     pub fn percent(&mut self, n: u32) -> bool {
         self.below(100) < n as usize
     }

@@ -22,7 +22,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Whether a packet of this bucket goes to the host.
+    /// True if a packet of this bucket goes to the host.
     pub fn to_host(&mut self, bytes: u64, drain_ns: u64, now: impl FnOnce() -> u64) -> bool {
         self.bytes += bytes;
         if self.host != self.wanted {

@@ -11,7 +11,7 @@ pub const SHARE_SHIFT: u32 = 16;
 /// No more time than this refills a bucket, ns; keeps products within 64 bits.
 pub const LONGEST_REFILL_NS: u64 = 1 << 24;
 
-/// How bytes are metered.
+/// Ways to meter bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The first bytes of every window stay on the NIC (the published hardware).
@@ -43,7 +43,7 @@ impl Mode {
     }
 }
 
-/// What the policy sets.
+/// Settings of the policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
     /// Length of a window, ns.
@@ -86,7 +86,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Whether a packet of `bytes` on the wire stays on the NIC. `now` reads a clock in ns.
+    /// True if a packet of `bytes` on the wire stays on the NIC. `now` reads a clock in ns.
     pub fn keep(
         &mut self,
         mode: Mode,

@@ -98,7 +98,7 @@ pub enum Verdict {
     Host,
 }
 
-/// What was seen.
+/// Counters of what was seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     pub nic_packets: u64,

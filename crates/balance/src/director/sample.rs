@@ -106,7 +106,7 @@ fn checksum_fourth(
     fourth[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
-/// Whether all checksums of a whole packet are right, computed from scratch; those of fragments
+/// True if all checksums of a whole packet are right, computed from scratch; those of fragments
 /// cannot be.
 pub fn checksums_are_right(frame: &[u8]) -> bool {
     let Some(packet) = Packet::find(frame) else { return true };

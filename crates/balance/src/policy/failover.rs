@@ -26,7 +26,7 @@ impl Default for Limits {
     }
 }
 
-/// What is known about the sides at the end of a period.
+/// Signs of both sides at the end of a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signs {
     pub now_ns: u64,
@@ -43,7 +43,7 @@ pub struct Signs {
     pub host_sleeps: bool,
 }
 
-/// What follows.
+/// The state that follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Both sides work.

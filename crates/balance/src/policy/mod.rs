@@ -30,7 +30,7 @@ use crate::director::meter::Mode;
 /// The usual period, ns.
 pub const PERIOD_NS: u64 = 1_000_000;
 
-/// What happened in the last period.
+/// Observations of the last period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Observation {
     /// Number of the function that runs; for policies that remember.
@@ -47,7 +47,7 @@ pub struct Observation {
     pub nic_p99_ns: Option<f64>,
 }
 
-/// What is to be done until the next observation.
+/// Decisions until the next observation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
     /// What the NIC may get, bit/s.
@@ -61,7 +61,7 @@ pub trait Policy {
     /// Takes what happened, says what to do.
     fn observe(&mut self, seen: &Observation) -> Decision;
 
-    /// Whether another equal observation would change nothing, now or later; a simulator may then
+    /// True if another equal observation would change nothing, now or later; a simulator may then
     /// look less often.
     fn settled(&self) -> bool;
 }

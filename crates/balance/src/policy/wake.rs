@@ -5,7 +5,7 @@
 //! begins now is over. If that is above the threshold, the host is woken. It stays awake for a
 //! minimum time, so that a rate around the threshold does not wake it all the time.
 
-/// What the host is told.
+/// Messages to the host about power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Power {
     Awake,

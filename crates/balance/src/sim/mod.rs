@@ -37,7 +37,7 @@ const PACKETS_PER_SAMPLE: f64 = 40.0;
 /// Loads of a side at which some periods do not stand for others.
 const NEAR_SATURATION: std::ops::Range<f64> = 0.85..1.15;
 
-/// What runs where.
+/// Systems: who runs where.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum System {
     NicOnly,
@@ -56,7 +56,7 @@ pub enum System {
     },
 }
 
-/// How a director does its work.
+/// Settings of a director.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Director {
     /// Reads the clock only when it must; the published hardware has a free-running window.
@@ -92,7 +92,7 @@ impl Default for Director {
     }
 }
 
-/// What is simulated.
+/// A scenario to simulate.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario<'a> {
     pub profile: &'a Profile,
@@ -115,7 +115,7 @@ pub struct Bin {
     pub watts: f64,
 }
 
-/// What came out.
+/// Results of a simulation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     pub offered_gbps: f64,
@@ -139,7 +139,7 @@ pub struct Report {
     pub simulated: u64,
 }
 
-/// What is added up.
+/// Sums of what happened.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     ns: f64,
@@ -303,7 +303,7 @@ impl<'a> Machine<'a> {
         all
     }
 
-    /// Whether a side has about as much to do as it can.
+    /// True if a side has about as much to do as it can.
     fn near_saturation(&self, tally: &Tally) -> bool {
         let kept = self.gbps(tally.offered - tally.to_host, tally);
         let sides = [(&self.nic, kept), (&self.host, self.gbps(tally.to_host, tally))];

@@ -41,7 +41,7 @@ pub struct Station {
     slept: f64,
 }
 
-/// What became of a packet.
+/// Fates of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fate {
     Lost,

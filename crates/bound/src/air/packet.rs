@@ -177,7 +177,7 @@ impl Front<'_> {
         Ok(())
     }
 
-    /// Whether an entry is there: arrays have all of theirs, of other tables it is unknown.
+    /// Condition that an entry is there: arrays have all of theirs, of other tables it is unknown.
     fn hit(&mut self, id: InstId, table: TableId, key: Option<ValueId>) -> Expr {
         let def = &self.program.tables[table];
         self.note(id, "contents of a table or byte string");

@@ -87,7 +87,7 @@ pub struct Example {
     pub difference: (String, String),
 }
 
-/// What came of it.
+/// The report of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Pairs of paths that were looked at, and how many of them are proved.
@@ -141,7 +141,7 @@ impl<'a> Prover<'a> {
         prover
     }
 
-    /// Whether to end with what is known.
+    /// True when to end with what is known.
     fn over(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

@@ -57,7 +57,7 @@ impl Path {
     }
 }
 
-/// Whether a condition can hold on a path.
+/// Answers whether a condition can hold on a path.
 enum Possible {
     No,
     With(Rc<Model>),
@@ -65,7 +65,7 @@ enum Possible {
 }
 
 impl Prover<'_> {
-    /// Whether a condition, or that it does not hold, is certain on a path.
+    /// True if a condition, or that it does not hold, is certain on a path.
     fn known(&mut self, path: &Path, condition: Term) -> Option<bool> {
         if let Some(value) = self.terms.value(condition) {
             return Some(value == 1);

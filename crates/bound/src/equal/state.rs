@@ -31,14 +31,14 @@ pub struct Key {
     pub slot: u64,
 }
 
-/// What a map holds for a key.
+/// A map's entry for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub present: Term,
     pub slot: u64,
 }
 
-/// What a program tells others about a packet.
+/// A program's message to others about a packet.
 #[derive(Clone, Debug)]
 pub struct Message {
     /// The map it goes through; none: the kernel's trace.
@@ -55,7 +55,7 @@ pub struct Target {
     pub words: Vec<Term>,
 }
 
-/// How a path ends.
+/// Ends of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// With a verdict, 32 bits.

@@ -14,7 +14,7 @@ use crate::ebpf::helpers::{END, HEAD};
 /// Most instructions of a run.
 const LIMIT: u64 = 10_000_000;
 
-/// What a program meets.
+/// The world that a program meets.
 #[derive(Clone, Debug, Default)]
 pub struct World {
     pub packet: Vec<u8>,
@@ -32,7 +32,7 @@ pub struct World {
     pub moved: usize,
 }
 
-/// What a program gives.
+/// Results of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
     pub verdict: u32,

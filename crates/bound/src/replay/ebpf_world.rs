@@ -287,7 +287,7 @@ fn room(program: &object::Program, witness: &Witness, index: u32, packet: &[u8])
     bytes
 }
 
-/// What came of running a witness.
+/// Results of running a witness.
 pub(super) struct Ran {
     /// Lookups that hit.
     pub found: Vec<Lookup>,

@@ -80,7 +80,7 @@ pub mod base {
     pub const COUNT: usize = 10;
 }
 
-/// What a target says of the surroundings of its cores.
+/// Surroundings of a target's cores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Surroundings {
     /// The own cluster's memory: packets, the stack, what has an address of its own.

@@ -11,7 +11,7 @@ use nicforge_isa::rv32::{Access, Amo, Bus, Cause, Hart, Op, Refusal, Reply, Stop
 use super::memory::{self as map, FAULT_CYCLES, RETURN, Surroundings, base};
 use super::text::Program;
 
-/// What is given at the start.
+/// Initial values.
 #[derive(Clone, Debug)]
 pub struct Start {
     pub packet: Vec<u8>,
@@ -29,7 +29,7 @@ pub struct Start {
     pub task: Vec<u32>,
 }
 
-/// What a value from outside is wanted for.
+/// Uses of a value from outside.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// How many instructions were executed before.

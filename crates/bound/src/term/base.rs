@@ -19,7 +19,7 @@ impl Terms {
         term
     }
 
-    /// Whether there are bases: those programs are unchecked.
+    /// True if there are bases: those programs are unchecked.
     pub fn based(&self) -> bool {
         !self.bases.is_empty()
     }

@@ -6,7 +6,7 @@ use crate::hash::HashMap;
 
 /// Most that the unknown part of an offset into a packet adds to it.
 const MOST_OFFSET: u64 = 1 << 16;
-/// What keeps the nodes of a position apart, from most to least.
+/// Differences that keep the nodes of a position apart, from most to least.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Apart {
     /// Constants, and the least values of offsets that are not constant: how large a packet must be

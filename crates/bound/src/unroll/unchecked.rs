@@ -25,7 +25,7 @@ pub(super) struct Access {
     pub place: u32,
 }
 
-/// Whether a block goes on behind an access.
+/// Ways in which a block goes on behind an access.
 pub(super) enum Flow {
     On,
     /// There is no memory at the address.

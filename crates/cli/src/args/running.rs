@@ -17,7 +17,7 @@ pub struct Table {
     pub json: bool,
 }
 
-/// What else identifies an entry of a ternary table.
+/// The rest of a ternary entry's identity.
 #[derive(ClapArgs)]
 pub struct Matching {
     /// Ternary tables: the key's bits that must match (default: all)

@@ -43,7 +43,7 @@ pub fn targets(named: &[String]) -> Result<Vec<Target>, Failure> {
     }
 }
 
-/// Whether a file's name ends so.
+/// True if a file's name ends so.
 pub fn ends(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|e| e == extension)
 }

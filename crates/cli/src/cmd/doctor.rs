@@ -37,7 +37,7 @@ pub fn run(args: &Doctor) -> Result<(), Failure> {
     if ready { Ok(()) } else { Err(Failure { code: 3, message: String::new() }) }
 }
 
-/// Whether the kernel loads a program and runs it on a packet.
+/// Tries whether the kernel loads a program and runs it on a packet.
 fn kernel() -> Need {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let found = || Found { version: release.trim().to_string(), place: "test run works".into() };
@@ -68,7 +68,7 @@ fn in_kernel() -> Result<(), Failure> {
     loaded.test_run(&event).map(|_| ()).map_err(|e| Failure::of(e.fault(), e))
 }
 
-/// Whether packets can go through interfaces of our own.
+/// Tries whether packets can go through interfaces of our own.
 fn network() -> Need {
     let found = Found { version: String::new(), place: "namespaces with veth work".into() };
     Need {

@@ -24,7 +24,7 @@ pub fn run(args: &ExplainError) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether `wanted` means the code: `NF0023`, `nf0023`, `23` or `error[NF0023]`.
+/// True if `wanted` means the code: `NF0023`, `nf0023`, `23` or `error[NF0023]`.
 fn names(wanted: &str, id: &str) -> bool {
     let wanted = wanted.rsplit('[').next().unwrap_or(wanted).trim_end_matches(']');
     let wanted = wanted.to_ascii_uppercase();

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use nicforge_driver::Failure;
 
-/// Whether a program is a Python module.
+/// True if a program is a Python module.
 pub fn is(program: &Path) -> bool {
     program.extension().is_some_and(|e| e == "py")
 }

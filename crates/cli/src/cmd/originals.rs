@@ -78,7 +78,7 @@ pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a file is C that reads packets as Alkali's programs do.
+/// True if a file is C that reads packets as Alkali's programs do.
 fn of_alkali(path: &Path) -> std::io::Result<bool> {
     if !below::ends(path, "c") {
         return Ok(false);

@@ -33,7 +33,7 @@ struct Bounded {
     seconds: f64,
 }
 
-/// Whether a file is a listing that has an object.
+/// True if a file is a listing that has an object.
 ///
 /// # Errors
 /// It cannot be known whether there is one.

@@ -38,7 +38,7 @@ struct Line {
     ours: [Report; 4],
 }
 
-/// What is compared; the first three are published.
+/// Setups that are compared; the first three are published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Setup {
     Nic,

@@ -74,7 +74,7 @@ pub fn rows(place: &Place, load: &Load) -> Result<Vec<Row>, Failure> {
     Ok(bench.rows)
 }
 
-/// What rows are made with.
+/// Means to make rows.
 struct Bench<'a> {
     place: &'a Place,
     target: Target,

@@ -15,7 +15,7 @@ use crate::args::{self, Validate};
 use crate::out;
 use crate::text::table;
 
-/// What became of a program.
+/// A program's row.
 struct Row {
     program: String,
     lifted: Result<(), String>,
@@ -77,7 +77,7 @@ pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
     }
 }
 
-/// Whether a file says that it is an ELF object of BPF (EM_BPF, 247).
+/// True if a file says that it is an ELF object of BPF (EM_BPF, 247).
 fn is_bpf(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF") && bytes.get(18..20) == Some(&[247, 0])
 }

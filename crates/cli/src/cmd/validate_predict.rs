@@ -81,7 +81,7 @@ pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a file is a program with a capture beside it.
+/// True if a file is a program with a capture beside it.
 fn with_capture(path: &Path) -> std::io::Result<bool> {
     Ok(below::ends(path, "c") && path.with_file_name("traffic.pcap").try_exists()?)
 }

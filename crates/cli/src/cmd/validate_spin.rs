@@ -254,7 +254,7 @@ fn pspin(images: &mut Images, rows: &mut Vec<Row>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What one kind of ping costs on the simulated NIC.
+/// Costs of one kind of ping on the simulated NIC.
 struct Ping {
     /// From the frame's arrival to the answer's departure.
     nic_us: f64,

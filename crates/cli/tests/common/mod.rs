@@ -269,13 +269,13 @@ pub fn cut(place: &Place, name: &str) -> PathBuf {
     to
 }
 
-/// Whether programs for Arm cores can be compiled and emulated here; says so if not. In CI
+/// True if programs for Arm cores can be compiled and emulated here; says so if not. In CI
 /// everything must run.
 pub fn can_emulate_arm() -> bool {
     are_there(&["qemu-aarch64", "aarch64-linux-gnu-gcc"])
 }
 
-/// Whether programs can be run here; says so if not. In CI everything must run.
+/// True if programs can be run here; says so if not. In CI everything must run.
 pub fn are_there(programs: &[&str]) -> bool {
     let missing = |program: &&&str| Command::new(program).arg("--version").output().is_err();
     let Some(missing) = programs.iter().find(missing) else { return true };
@@ -285,7 +285,7 @@ pub fn are_there(programs: &[&str]) -> bool {
     false
 }
 
-/// Whether programs can be loaded into the kernel here; says loudly if not. In CI everything must
+/// True if programs can be loaded into the kernel here; says loudly if not. In CI everything must
 /// run.
 pub fn can_load() -> bool {
     // SAFETY: no arguments.

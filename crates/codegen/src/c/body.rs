@@ -17,9 +17,9 @@ use super::runs::Run;
 use super::types::CTypes;
 use super::vars::Vars;
 
-/// What is particular to a target: packets, tables and events.
+/// A dialect of C: packets, tables and events of a target.
 pub trait Dialect: Sized {
-    /// What the dialect knows at a point of the program, for example where the packet's cursor is.
+    /// Facts of the dialect at a point of the program, for example where the packet's cursor is.
     type State: Clone;
 
     /// Prints an op that is not arithmetic or control. `last` says that nothing but the handler's
@@ -95,7 +95,7 @@ pub struct Unsupported {
     pub span: Span,
 }
 
-/// How generated C refers to the user's lines.
+/// Ways in which generated C refers to the user's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineStyle {
     /// `#line` directives, so that the compiler and the kernel report the user's lines.
@@ -384,7 +384,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         }
     }
 
-    /// Whether any op uses the value.
+    /// True if any op uses the value.
     pub fn is_used(&self, value: ValueId) -> bool {
         self.used.contains(&value)
     }
@@ -529,7 +529,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         true
     }
 
-    /// Whether elements of the value's variable are set at computed indices.
+    /// True if elements of the value's variable are set at computed indices.
     pub fn filled_by_index(&self, value: ValueId) -> bool {
         self.body.insts.values().any(|inst| match &inst.op {
             Op::Set { path, .. } => {

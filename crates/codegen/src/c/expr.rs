@@ -345,7 +345,7 @@ impl<D: Dialect> Emitter<'_, D> {
         }
     }
 
-    /// Whether an index is below `len` by its type or a mask.
+    /// True if an index is below `len` by its type or a mask.
     fn below(&self, index: ValueId, len: u32) -> bool {
         let Type::Int { bits, signed: false } = self.body.ty(index) else { return false };
         if bits < 32 && (1u64 << bits) <= len as u64 {

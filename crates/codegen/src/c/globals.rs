@@ -68,7 +68,7 @@ pub fn constants(types: &CTypes<'_>, names: &HashMap<ConstId, String>) -> String
     out
 }
 
-/// Whether a handler reads the time, and the random stream.
+/// True if a handler reads the time, and the random stream.
 pub fn clock_use(handler: &Handler) -> (bool, bool) {
     let has = |wanted: fn(&Op) -> bool| {
         let mut found = false;

@@ -22,7 +22,7 @@ pub struct Interference {
 }
 
 impl Interference {
-    /// Whether two values must not share a variable.
+    /// True if two values must not share a variable.
     pub fn conflict(&self, a: ValueId, b: ValueId) -> bool {
         self.edges.get(&a).is_some_and(|set| set.contains(&b))
     }
@@ -62,7 +62,7 @@ struct Walk<'a> {
     body: &'a Body,
     /// What an op reads, with inlined expressions replaced by what they read.
     uses: &'a dyn Fn(InstId) -> Vec<ValueId>,
-    /// Whether an instruction is printed where its result is used, and defines nothing.
+    /// True if an instruction is printed where its result is used, and defines nothing.
     inlined: &'a dyn Fn(InstId) -> bool,
     found: Interference,
     loops: Vec<LoopFrame>,

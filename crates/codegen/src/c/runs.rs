@@ -51,7 +51,7 @@ pub struct Bytes {
     pub offset: u32,
 }
 
-/// What the trips do together.
+/// Joint effects of the trips.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Does {
     /// Bytes of the packet go to an array.
@@ -187,7 +187,7 @@ fn harmless(op: &Op) -> bool {
         || (op.effects().is_pure() && op.regions().next().is_none() && !op.is_terminator())
 }
 
-/// Whether a region does nothing and goes on behind it.
+/// True if a region does nothing and goes on behind it.
 fn goes_on(body: &Body, region: BlockId) -> bool {
     match body.blocks[region].insts.as_slice() {
         [] => true,
@@ -349,7 +349,7 @@ fn with_packet(
     }
 }
 
-/// Whether `cond` being `holds` says that `ok` is false.
+/// True if `cond` being `holds` says that `ok` is false.
 fn fails(body: &Body, cond: ValueId, holds: bool, ok: ValueId) -> bool {
     if cond == ok {
         return !holds;

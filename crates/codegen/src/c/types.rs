@@ -98,7 +98,7 @@ impl<'a> CTypes<'a> {
         lines
     }
 
-    /// Whether bytes from outside may be no proper value of the type.
+    /// True if bytes from outside may be no proper value of the type.
     pub fn has_padding(&self, ty: Type) -> bool {
         self.shapes.meaning(ty).iter().any(|byte| *byte != 0xff)
     }

@@ -67,7 +67,7 @@ fn collect(program: &Program, ty: Type, base: u32, path: &mut Vec<u32>, found: &
     }
 }
 
-/// Whether `value`'s leaf is for certain what instruction `origin` (for which `is_origin` holds)
+/// True if `value`'s leaf is for certain what instruction `origin` (for which `is_origin` holds)
 /// produced there.
 pub fn unchanged(
     body: &Body,
@@ -121,7 +121,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether writing at `path` may touch `leaf`: one is a prefix of the other.
+/// True if writing at `path` may touch `leaf`: one is a prefix of the other.
 fn overlaps(path: &[Proj], leaf: &[u32]) -> bool {
     path.iter().zip(leaf).all(|(step, member)| match step {
         Proj::Field(field) => field == member,

@@ -15,7 +15,7 @@ use nicforge_ir::{BlockId, Body, Class, InstId, Op, Proj, Type, ValueDef, ValueI
 use super::liveness::{Interference, interference};
 use super::names::Names;
 
-/// How each value of a body is written.
+/// Spellings of a body's values.
 pub struct Vars {
     inline: SecondaryMap<ValueId, bool>,
     class: HashMap<ValueId, ValueId>,
@@ -39,7 +39,7 @@ impl Vars {
         vars
     }
 
-    /// Whether the value is printed as an expression at its use.
+    /// True if the value is printed as an expression at its use.
     pub fn is_inline(&self, value: ValueId) -> bool {
         self.inline[value]
     }
@@ -85,7 +85,7 @@ impl Vars {
         moved.iter().map(member).collect()
     }
 
-    /// Whether two values are one variable.
+    /// True if two values are one variable.
     pub fn same(&self, a: ValueId, b: ValueId) -> bool {
         !self.inline[a] && !self.inline[b] && self.class(a) == self.class(b)
     }
@@ -205,7 +205,7 @@ impl Vars {
     }
 }
 
-/// Whether an instruction may be printed as an expression: pure, one scalar result, no statement of
+/// True if an instruction may be printed as an expression: pure, one scalar result, no statement of
 /// its own needed.
 fn is_simple(body: &Body, inst: InstId) -> bool {
     let data = &body.insts[inst];
@@ -398,7 +398,7 @@ fn common(parents: &HashMap<BlockId, Site>, first: Site, second: Site) -> Site {
     first
 }
 
-/// Whether a value is defined by an instruction, rather than being a region's parameter.
+/// True if a value is defined by an instruction, rather than being a region's parameter.
 pub fn is_result(body: &Body, value: ValueId) -> bool {
     matches!(body.values[value].def, ValueDef::Result(..))
 }

@@ -51,7 +51,7 @@ pub struct PipeStage {
     pub locked: bool,
 }
 
-/// How the replica is chosen that gets an event.
+/// Ways to choose the replica that gets an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Steering {
     pub event: EventId,
@@ -296,7 +296,7 @@ fn back(program: &Program, pipeline: &Pipeline) -> Option<(usize, usize)> {
     edges(program, pipeline).into_iter().find(|(from, to)| from > to)
 }
 
-/// Whether queues with a room of their own in which senders wait lead from a stage to itself.
+/// True if queues with a room of their own in which senders wait lead from a stage to itself.
 fn waits_round(program: &Program, pipeline: &Pipeline) -> bool {
     let waits = |event: EventId| {
         let handler = program.handler_of(event);
@@ -323,13 +323,13 @@ fn waits_round(program: &Program, pipeline: &Pipeline) -> bool {
     }
 }
 
-/// Whether events come back to earlier stages. Then workers count events instead of publishing
+/// True if events come back to earlier stages. Then workers count events instead of publishing
 /// progress, and so few packets are let in that each ring has room for all that is alive.
 pub fn goes_round(program: &Program, pipeline: &Pipeline) -> bool {
     back(program, pipeline).is_some()
 }
 
-/// Whether a table has a shard per worker, and the one commutative op that writes it, if that is
+/// True if a table has a shard per worker, and the one commutative op that writes it, if that is
 /// all. Of each stage its handlers and how many replicas have shards. Workers of several stages
 /// have shards, too, of what all of them only add to.
 pub(crate) fn table_use(

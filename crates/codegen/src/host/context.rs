@@ -58,7 +58,7 @@ impl Context {
         (0..event.params.len()).filter(move |param| self.at(id, *param).is_none())
     }
 
-    /// Whether a handler needs a parameter of its event in a variable: it does more with it than to
+    /// True if a handler needs a parameter of its event in a variable: it does more with it than to
     /// leave it where it is.
     pub fn reads(&self, body: &Body, own: EventId, param: usize) -> bool {
         let value = body.blocks[body.entry()].params[param];
@@ -75,7 +75,7 @@ impl Context {
         reads
     }
 
-    /// Whether a parameter that is handed on as one of another event is already where that event
+    /// True if a parameter that is handed on as one of another event is already where that event
     /// has it.
     pub fn stays(&self, (event, param): (EventId, usize), (to, at): (EventId, usize)) -> bool {
         let from = self.at(event, param);

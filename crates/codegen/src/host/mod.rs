@@ -68,7 +68,7 @@ pub struct HostHandler {
     pub event: EventId,
 }
 
-/// How a table's entries lie in memory, sizes and offsets in bytes.
+/// A table's entries in memory, sizes and offsets in bytes.
 #[derive(Clone, Debug)]
 pub struct HostTable {
     pub name: String,
@@ -98,7 +98,7 @@ pub fn generate(program: &Program, lines: LineStyle) -> Result<HostArtifact, Vec
     generate_with(program, &Context::default(), &Locks::default(), Pointers::Plain, lines)
 }
 
-/// What pointers are like.
+/// Kinds of pointers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pointers<'a> {
     Plain,
@@ -220,7 +220,7 @@ impl<'a> Generator<'a> {
         })
     }
 
-    /// Whether a handler is for the chip's compiler.
+    /// True if a handler is for the chip's compiler.
     fn on_the_chip(&self, handler: HandlerId) -> bool {
         matches!(self.pointers, Pointers::Spaces { host } if !host.contains(&handler))
     }

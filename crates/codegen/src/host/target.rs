@@ -15,7 +15,7 @@ use crate::inplace::state::{Cursor, Emits};
 use crate::inplace::tables::value_type;
 use crate::inplace::{E, Target, packet, tables};
 
-/// What is known about a packet when an internal event carries it.
+/// Facts about a packet when an internal event carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handover {
     /// Bytes that were read, where that is the same on every path and nothing was emitted.
@@ -24,7 +24,7 @@ pub struct Handover {
     pub proved: u32,
 }
 
-/// What the generator keeps while it prints one handler.
+/// State of the generator while it prints one handler.
 pub struct Host<'a> {
     pub handler: HandlerId,
     pub names: &'a HashMap<TableId, String>,

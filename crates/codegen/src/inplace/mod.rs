@@ -27,7 +27,7 @@ use state::{Cursor, Emits, Emitted, EntryPointer, State};
 /// An emitter of such a handler.
 pub type E<'a, T> = Emitter<'a, InPlace<T>>;
 
-/// How a target spells what is not the same everywhere.
+/// A target's spelling of what is not the same everywhere.
 pub trait Target: Sized {
     /// Bytes from the frame's start that an access may reach.
     const REACH: u64;
@@ -44,12 +44,12 @@ pub trait Target: Sized {
     /// C name of a table.
     fn table_name(&self, table: TableId) -> &str;
 
-    /// Whether functions of the runtime take pointers into tables.
+    /// True if functions of the runtime take pointers into tables.
     fn plain_pointers(_e: &E<'_, Self>) -> bool {
         true
     }
 
-    /// Whether inserting an entry into a table of this kind leaves the others where they are.
+    /// True if inserting an entry into a table of this kind leaves the others where they are.
     fn entries_stay(&self, kind: TableKind) -> bool;
 
     /// Prints an op that is neither arithmetic, control, packet nor table: where packets go, time,
@@ -81,7 +81,7 @@ pub trait Target: Sized {
     /// Prints the append of `by` zero bytes to the frame, if `ok`.
     fn extend(e: &mut E<'_, Self>, ok: &str, by: &str);
 
-    /// Whether the frame's start may be moved before it leaves, so that it does not become too
+    /// True if the frame's start may be moved before it leaves, so that it does not become too
     /// short.
     fn may_move_early(_e: &E<'_, Self>) -> bool {
         true
@@ -118,7 +118,7 @@ pub trait Target: Sized {
     /// C type of a table's entries.
     fn entry_type(e: &E<'_, Self>, table: TableId) -> String;
 
-    /// Whether an entry is a struct with the value as its member `value`.
+    /// True if an entry is a struct with the value as its member `value`.
     fn wraps(e: &E<'_, Self>, table: TableId) -> bool {
         e.program.tables[table].buf.is_some()
     }
@@ -218,7 +218,7 @@ impl<T: Target> InPlace<T> {
         }
     }
 
-    /// Whether the variable of `value` gets another value after `inst`.
+    /// True if the variable of `value` gets another value after `inst`.
     pub fn written_after(&self, e: &E<'_, T>, inst: InstId, value: ValueId) -> bool {
         let here = self.order[&inst];
         let behind = |inst: &InstId| self.order.get(inst).is_some_and(|at| *at > here);
@@ -304,7 +304,7 @@ fn is_bool<T: Target>(e: &E<'_, T>, value: ValueId) -> bool {
     e.body.ty(value) == Type::BOOL
 }
 
-/// Whether a region moves packets: their cursor, their headers or their length.
+/// True if a region moves packets: their cursor, their headers or their length.
 fn moves_packets(body: &Body, block: BlockId) -> bool {
     let mut found = false;
     body.for_each_inst(block, &mut |inst| {
@@ -321,7 +321,7 @@ fn moves_packets(body: &Body, block: BlockId) -> bool {
     found
 }
 
-/// Whether an op takes the packet, so that the handler has none any more.
+/// True if an op takes the packet, so that the handler has none any more.
 fn consumes<T: Target>(e: &E<'_, T>, op: &Op) -> bool {
     match op {
         op if op.drops() => true,

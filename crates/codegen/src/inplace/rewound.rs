@@ -3,7 +3,7 @@
 
 use nicforge_ir::{BlockId, Body, Op};
 
-/// Whether a store may follow a reset on some path.
+/// True if a store may follow a reset on some path.
 pub fn stores_over_headers(body: &Body) -> bool {
     matches!(rewound_store(body, body.entry(), false), Rewound::Maybe)
 }

@@ -41,7 +41,7 @@ pub struct EntryPointer {
     pub name: String,
     /// The truth value that says whether it hit.
     pub hit: Option<ValueId>,
-    /// Whether it hit, where this path knows.
+    /// True if it hit, where this path knows.
     pub known: Option<bool>,
     /// The value the entry holds if it hit, where no other write came between.
     pub content: Option<ValueId>,

@@ -21,7 +21,7 @@ use crate::c::body::Unsupported;
 use crate::dpdk::{self, DpdkArtifact, Pipeline};
 use crate::host::Pointers;
 
-/// What engines are.
+/// Kinds of engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engines {
     /// Micro-engines of an NFP.

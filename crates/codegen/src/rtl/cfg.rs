@@ -31,7 +31,7 @@ pub struct Jump {
     pub args: Vec<ValueId>,
 }
 
-/// How a straight line ends.
+/// Ends of a straight line.
 #[derive(Clone, Debug)]
 pub enum End {
     Jump(Jump),
@@ -85,7 +85,7 @@ struct Builder<'a> {
     joins: Vec<Node>,
 }
 
-/// Whether a region only computes: no effects, no way out but its end.
+/// True if a region only computes: no effects, no way out but its end.
 pub fn only_computes(body: &Body, region: BlockId) -> bool {
     body.blocks[region].insts.iter().all(|inst| match &body.insts[*inst].op {
         Op::Yield(_) => true,

@@ -538,7 +538,7 @@ fn runs(width: u32, number: u64) -> Vec<(u32, u32, bool)> {
     list
 }
 
-/// Whether a signal is at least a number, and how long that takes: a tree of LUTs over the bits
+/// Comparison: a signal is at least a number, and how long that takes: a tree of LUTs over the bits
 /// that matter. A comparison would be a carry chain, behind which synthesis joins nothing. From the
 /// lowest run of bits up, ones must be there beside what is below, for zeros one may be there
 /// instead.
@@ -578,7 +578,7 @@ fn ones(bits: u32) -> Vec<u8> {
         .collect()
 }
 
-/// Whether a division is a matter of wires: unsigned, by a power of two (or by zero, which has a
+/// True if a division is a matter of wires: unsigned, by a power of two (or by zero, which has a
 /// defined result).
 pub fn divides_by_wires(ty: Type, by: Option<u64>) -> bool {
     !ty.is_signed() && by.is_some_and(|by| by == 0 || by.is_power_of_two())

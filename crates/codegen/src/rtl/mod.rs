@@ -95,7 +95,7 @@ impl RtlArtifact {
     }
 }
 
-/// What the handlers became.
+/// Forms of the handlers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A packet every `interval` cycles, or `meeting` if it may use the same entries as the one

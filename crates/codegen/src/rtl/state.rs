@@ -47,7 +47,7 @@ pub enum Home {
     Register,
 }
 
-/// What a packet is like at a place: names of the signals that hold it.
+/// A packet at a place: names of the signals that hold it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
     pub at: String,

@@ -233,12 +233,12 @@ impl TableForm {
         self.bytes.as_ref().map_or(0, |store| store.lines * places)
     }
 
-    /// Whether that module says in which places entries with byte strings are.
+    /// True if that module says in which places entries with byte strings are.
     pub fn gives_places(&self) -> bool {
         self.bytes.is_some() && self.pipe_hashes()
     }
 
-    /// Whether that module hashes keys, in the cycle in which they are given.
+    /// True if that module hashes keys, in the cycle in which they are given.
     pub fn pipe_hashes(&self) -> bool {
         matches!(self.kind, TableKind::Hash | TableKind::Lru)
     }

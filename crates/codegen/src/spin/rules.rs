@@ -23,7 +23,7 @@ pub struct WordRule {
     pub value: u32,
 }
 
-/// What frames must be like to need a handler.
+/// Demands on frames that need a handler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// All of them must hold.
@@ -143,7 +143,7 @@ impl Follow<'_> {
         }
     }
 
-    /// Whether a region ends the handler, and if it does, whether all it does is to hand the frame
+    /// Tells whether a region ends the handler, and if it does, whether all it does is to hand the frame
     /// to the stack as it came.
     fn leaves(&self, block: BlockId) -> Option<bool> {
         let insts = &self.body.blocks[block].insts;

@@ -48,7 +48,7 @@ pub fn generate(program: &Program, lines: LineStyle) -> Result<XdpArtifact, Vec<
     in_every_form(|form| Generator { form, ..Generator::new(program, lines, None) }.run())
 }
 
-/// How a program is written for the kernel.
+/// Ways to write a program for the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Writing {
     /// As one would write it.
@@ -119,7 +119,7 @@ struct Generator<'a> {
     unaligned: Vec<Unsupported>,
 }
 
-/// What handlers share while they are printed one after the other.
+/// State that handlers share while they are printed one after the other.
 #[derive(Default)]
 struct Shared {
     logs: Vec<LogFormat>,

@@ -41,7 +41,7 @@ const METADATA: u32 = 216;
 /// Bytes that a recorded run adds to an event.
 const RECORDED: u32 = 8;
 
-/// How the cursor and pending headers of an event's packet reach its handler.
+/// Form in which the cursor and pending headers of an event's packet reach its handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form {
     /// The cursor, where all senders agree.
@@ -50,7 +50,7 @@ pub struct Form {
     pub staged: bool,
 }
 
-/// What a place that generates an event knows about the packet.
+/// Facts about the packet at a place that generates an event.
 pub type Handover = (EventId, Form);
 
 /// An internal event on its way.
@@ -279,7 +279,7 @@ impl Pipe {
         XdpPipeline { stages: self.stages.clone(), spread: entry }
     }
 
-    /// Whether a handler's event comes out of a queue.
+    /// True if a handler's event comes out of a queue.
     pub fn queued(&self, program: &Program, handler: HandlerId) -> bool {
         let Some(stage) = self.stage_of(handler).map(|at| &self.stages[at]) else { return false };
         let event = &program.events[program.handlers[handler].event];
@@ -292,7 +292,7 @@ impl Pipe {
         self.handlers.iter().position(|list| list.contains(&handler))
     }
 
-    /// Whether the handlers that a handler sends to read time, and random numbers; its own use
+    /// True if the handlers that a handler sends to read time, and random numbers; its own use
     /// included.
     pub fn needs(&self, program: &Program, handler: HandlerId) -> (bool, bool) {
         needs(program, handler, &mut Vec::new())
@@ -335,7 +335,7 @@ impl Pipe {
     }
 }
 
-/// Whether a handler, or one that gets an event because of it, reads the time and random numbers.
+/// True if a handler, or one that gets an event because of it, reads the time and random numbers.
 fn needs(program: &Program, handler: HandlerId, seen: &mut Vec<HandlerId>) -> (bool, bool) {
     if seen.contains(&handler) {
         return (false, false);
@@ -411,7 +411,7 @@ impl Edge {
     }
 }
 
-/// What handing an event on was.
+/// Kinds of handing an event on.
 pub enum Handed {
     /// The packet went with it: the C expression of the verdict.
     Packet(String),

@@ -53,7 +53,7 @@ pub fn words(program: &Program, event: EventId, edge: &Edge) -> [u32; STRINGS] {
 }
 
 impl Pipe {
-    /// Whether any stage runs in the process.
+    /// True if any stage runs in the process.
     pub fn has_process(&self) -> bool {
         self.stages.iter().any(|stage| stage.process)
     }
@@ -64,7 +64,7 @@ impl Pipe {
         inside.map(|stage| stage.replicas).max().unwrap_or(1)
     }
 
-    /// Whether a handler runs in the process.
+    /// True if a handler runs in the process.
     pub fn inside(&self, handler: HandlerId) -> bool {
         self.stage_of(handler).is_some_and(|at| self.stages[at].process)
     }
@@ -197,7 +197,7 @@ fn behind(program: &Program, pipe: &Pipe) -> BTreeSet<HandlerId> {
     set
 }
 
-/// Whether a handler, or one that gets an event because of it, asks for the port.
+/// True if a handler, or one that gets an event because of it, asks for the port.
 fn asks_port(program: &Program, handler: HandlerId, seen: &mut Vec<HandlerId>) -> bool {
     if seen.contains(&handler) {
         return false;

@@ -16,7 +16,7 @@ use crate::inplace::{E, Target, packet, tables};
 /// As in `runtime/xdp/nf_rt.h`.
 const STAGED_BYTES: u32 = 256;
 
-/// What the generator keeps while it prints one handler.
+/// State of the generator while it prints one handler.
 pub struct Xdp<'a> {
     pub maps: &'a HashMap<TableId, XdpTable>,
     pub handler: HandlerId,
@@ -68,7 +68,7 @@ impl Xdp<'_> {
         name.starts_with(super::FRAME).then(|| name.to_string())
     }
 
-    /// Whether this handler runs behind a queue, where packets cannot be sent back as such.
+    /// True if this handler runs behind a queue, where packets cannot be sent back as such.
     fn queued(e: &E<'_, Self>) -> bool {
         let target = &e.dialect.target;
         target.pipe.is_some_and(|pipe| pipe.queued(e.program, target.handler))

@@ -75,18 +75,18 @@ pub trait Backend: Sync {
     /// fast.
     fn stands_in(&self, target: &Target) -> Option<&'static str>;
 
-    /// Whether programs run on interfaces here (`run --dev`).
+    /// True if programs run on interfaces here (`run --dev`).
     fn has_interfaces(&self, _target: &Target) -> bool {
         false
     }
 
-    /// Whether programs become hardware, simulated by a process of its own that can write
+    /// True if programs become hardware, simulated by a process of its own that can write
     /// waveforms.
     fn is_hardware(&self) -> bool {
         false
     }
 
-    /// Whether programs are images that speak the packet protocol themselves (`verify --exec`).
+    /// True if programs are images that speak the packet protocol themselves (`verify --exec`).
     fn has_images(&self) -> bool {
         false
     }

@@ -13,7 +13,7 @@ use crate::pipelines::{self, Job};
 use crate::verify::{self, Case, Comparison};
 use crate::{Failure, Loaded, Runtime};
 
-/// What differs among them.
+/// A back end of pipelines: where it differs from the others.
 pub trait Pipelined: Sync {
     /// The word of unit groups that it is for.
     fn word(&self) -> Generator;
@@ -26,7 +26,7 @@ pub trait Pipelined: Sync {
     /// As [`Backend::stands_in`].
     fn stands_in(&self, target: &Target) -> Option<&'static str>;
 
-    /// Whether stages of the host can run in a process of their own (`--host-process`).
+    /// True if stages of the host can run in a process of their own (`--host-process`).
     fn has_processes(&self, _target: &Target) -> bool {
         false
     }
@@ -49,7 +49,7 @@ pub trait Pipelined: Sync {
         events: &[InputEvent],
     ) -> Result<(DpdkRun, Vec<Difference>), Failure>;
 
-    /// Whether it takes an event, and what it says of those that it does not.
+    /// True if it takes an event, and what it says of those that it does not.
     fn takes(&self, _event: &InputEvent) -> bool {
         true
     }
@@ -57,7 +57,7 @@ pub trait Pipelined: Sync {
         String::new()
     }
 
-    /// Whether workers' cycles are the target's own, as its simulated cores count them.
+    /// True if workers' cycles are the target's own, as its simulated cores count them.
     fn counts_cycles(&self) -> bool {
         false
     }

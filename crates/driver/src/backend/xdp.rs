@@ -24,7 +24,7 @@ const IN_KERNEL: Bench = Bench { place: "in this kernel", measure };
 
 pub struct Xdp;
 
-/// Whether the target's programs run in the kernel, which this machine has.
+/// True if the target's programs run in the kernel, which this machine has.
 fn in_kernel(target: &Target) -> bool {
     // The hook is device `nic` of the kernel's spec, whose other units are processes beside it.
     target.units.iter().any(|group| group.codegen == Generator::Host)

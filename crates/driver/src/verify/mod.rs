@@ -29,7 +29,7 @@ pub struct Case<'a> {
     pub runtime: &'a Runtime,
 }
 
-/// What a comparison found.
+/// Results of a comparison.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     pub target: String,

@@ -15,7 +15,7 @@ use crate::diagnostics::codes;
 use crate::func::{FnLower, VarIndex, VarKind, root_decl};
 use crate::unit::{Global, Lowered};
 
-/// What is known of the buffers of a function, by their declarations.
+/// Buffers of a function, by their declarations.
 #[derive(Default)]
 pub struct Buffers<'a> {
     /// `bufemit(buffer, other)`, in order.
@@ -24,9 +24,9 @@ pub struct Buffers<'a> {
     joined: HashMap<u64, VarIndex>,
     /// What happened on the ways to the place being lowered.
     pub way: Way,
-    /// Whether bytes of the packet that came in were read.
+    /// True if bytes of the packet that came in were read.
     pub read: bool,
-    /// Whether the user was told what that leaves open.
+    /// True if the user was told what that leaves open.
     told: bool,
 }
 
@@ -66,7 +66,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         self.buffers.joins = joins;
     }
 
-    /// Whether an argument is a buffer and no address of data.
+    /// True if an argument is a buffer and no address of data.
     pub fn is_buffer(&mut self, node: &Node) -> bool {
         let mut node = node.strip_casts();
         while node.kind == "UnaryOperator" && node.opcode == "&" {

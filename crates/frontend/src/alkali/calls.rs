@@ -215,7 +215,7 @@ impl<'a> FnLower<'_, 'a, '_> {
     }
 }
 
-/// Whether values of two types have the same bytes.
+/// True if values of two types have the same bytes.
 fn alike(a: Type, b: Type) -> bool {
     a == b || (a.is_int() && b.is_int() && a.bits() == b.bits())
 }

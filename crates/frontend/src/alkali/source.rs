@@ -5,10 +5,10 @@ use std::collections::HashSet;
 
 use crate::ast::Node;
 
-/// What a translation unit says about itself.
+/// A translation unit's own words about itself.
 #[derive(Default)]
 pub struct Alkali {
-    /// Whether it is such a program.
+    /// True if it is such a program.
     pub is: bool,
     /// What `generate` names.
     generated: HashSet<String>,
@@ -27,23 +27,23 @@ impl Alkali {
         Alkali { is, generated }
     }
 
-    /// Whether a function is run by what comes in.
+    /// True if a function is run by what comes in.
     pub fn receives(&self, name: &str) -> bool {
         self.is && (name.starts_with("NET_RECV__") || name == "_packet_event_handler")
     }
 
-    /// Whether `generate` names a function, as a whole or by its event.
+    /// True if `generate` names a function, as a whole or by its event.
     pub fn is_generated(&self, name: &str) -> bool {
         let event = name.split_once("__").map_or(name, |(event, _)| event);
         self.is && (self.generated.contains(name) || self.generated.contains(event))
     }
 
-    /// Whether a function is a handler of its event.
+    /// True if a function is a handler of its event.
     pub fn handles(&self, name: &str) -> bool {
         self.receives(name) || self.is_generated(name)
     }
 
-    /// Whether a function has a body that only other compilers want.
+    /// True if a function has a body that only other compilers want.
     pub fn ignores(&self, name: &str) -> bool {
         self.is && (name == "main" || name.starts_with("EXT__"))
     }

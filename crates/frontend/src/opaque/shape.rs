@@ -16,7 +16,7 @@ pub fn labels(body: &Node) -> Vec<&Node> {
     found
 }
 
-/// Whether a `switch` has labels elsewhere: inside loops, say.
+/// True if a `switch` has labels elsewhere: inside loops, say.
 pub fn hides_labels(node: &Node) -> bool {
     fn count(node: &Node) -> usize {
         let own = usize::from(matches!(node.kind.as_str(), "CaseStmt" | "DefaultStmt"));
@@ -27,7 +27,7 @@ pub fn hides_labels(node: &Node) -> bool {
     body.kind != "CompoundStmt" || count(body) != labels(body).len()
 }
 
-/// Whether a type's size is computed: an array whose length is no number.
+/// True if a type's size is computed: an array whose length is no number.
 pub fn computed(ty: &str) -> bool {
     ty.match_indices('[')
         .any(|(at, _)| ty[at + 1..].starts_with(|c: char| !c.is_ascii_digit() && c != ']'))

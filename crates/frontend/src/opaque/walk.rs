@@ -22,7 +22,7 @@ use crate::diagnostics::codes;
 pub(super) type Members = Vec<String>;
 pub(super) type Done = BTreeSet<Members>;
 
-/// What was found in a function.
+/// Results in a function.
 pub struct Found {
     pub uses: Vec<Use>,
     pub statics: Vec<Span>,
@@ -76,7 +76,7 @@ pub fn function(node: &Node) -> Found {
     walk.finish()
 }
 
-/// Whether a path or what it is inside of is done.
+/// True if a path or what it is inside of is done.
 fn covered(done: &Done, path: &[String]) -> bool {
     (0..=path.len()).any(|length| done.contains(&path[..length]))
 }

@@ -6,7 +6,7 @@ use crate::ops::{BinOp, CmpOp, Op, Proj, UnOp};
 use crate::program::ValueId;
 use crate::types::Type;
 
-/// What a loop's body knows of its trip.
+/// A loop's trip, as its body knows it.
 struct Trip {
     /// The counter, as it is carried.
     counter: ValueId,

@@ -9,7 +9,7 @@ use super::{State, Val};
 use crate::ops::Op;
 use crate::program::{BlockId, FuncId, InstId, ValueId};
 
-/// How a region ended; the terminator's operands are still in the frame.
+/// Ends of a region; the terminator's operands are still in the frame.
 pub enum Flow {
     Yield(InstId),
     Break(u32, InstId),

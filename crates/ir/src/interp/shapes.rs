@@ -94,7 +94,7 @@ impl Shapes {
         covered == shape.size * 8
     }
 
-    /// Whether every bit of the type's bytes means something.
+    /// True if every bit of the type's bytes means something.
     fn is_dense(&self, ty: Type) -> bool {
         match ty {
             Type::Int { bits, .. } => bits as u32 == int_layout(bits).size * 8,
@@ -151,7 +151,7 @@ impl Shapes {
         }
     }
 
-    /// Whether padding and bits above an integer's width are zero.
+    /// True if padding and bits above an integer's width are zero.
     pub fn is_canonical(&self, ty: Type, bytes: &[u8]) -> bool {
         match self.decode(ty, bytes) {
             Val::Bytes(clean) => *clean == *bytes,

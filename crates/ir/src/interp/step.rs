@@ -18,7 +18,7 @@ pub struct Pending {
     pub drawn: u64,
 }
 
-/// What one handler did.
+/// Effects of one handler.
 #[derive(Clone, Debug, Default)]
 pub struct Stepped {
     pub outputs: Vec<Output>,

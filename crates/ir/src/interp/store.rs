@@ -19,7 +19,7 @@ pub struct Slot {
     used: u64,
 }
 
-/// What became of an insertion.
+/// Results of an insertion.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Inserted {
     /// The entry is there now; in LRU tables another one's key may have gone.
@@ -93,7 +93,7 @@ impl Store {
         Slot { value: vec![0; self.value_size], buf: Vec::new(), used: 0 }
     }
 
-    /// Whether a key is a valid index of an array table (true for other kinds).
+    /// True if a key is a valid index of an array table (true for other kinds).
     pub fn in_range(&self, key: &[u8]) -> bool {
         self.kind != TableKind::Array || (index_of(key) as usize) < self.capacity
     }
@@ -199,7 +199,7 @@ impl Store {
         first.map(|(key, slot)| (key.clone(), slot.value.clone()))
     }
 
-    /// Whether there was such an entry. An array's entry becomes zero instead.
+    /// True if there was such an entry. An array's entry becomes zero instead.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         match self.exact.remove(key) {
             Some(slot) => {
@@ -277,7 +277,7 @@ impl Store {
         }
     }
 
-    /// Whether there was such an entry.
+    /// True if there was such an entry.
     pub fn remove_stored(&mut self, key: &[u8], matching: &Match) -> bool {
         match self.kind {
             TableKind::Hash | TableKind::Lru | TableKind::Array => self.remove(key),

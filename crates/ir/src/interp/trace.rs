@@ -36,7 +36,7 @@ pub struct Access<'a> {
 
 /// Sees what a run does. Every method does nothing unless overridden.
 pub trait Tracer {
-    /// Whether anybody looks; if not, the interpreter does not collect operands and results.
+    /// True if anybody looks; if not, the interpreter does not collect operands and results.
     fn active(&self) -> bool {
         true
     }

@@ -12,7 +12,7 @@ pub enum Proj {
     Index(ValueId),
 }
 
-/// What is appended to a table entry's byte string.
+/// Sources of what is appended to a table entry's byte string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BufSource {
     /// The first `len` bytes of the packet's unread rest (all of it if it is shorter); the packet
@@ -22,7 +22,7 @@ pub enum BufSource {
     Value(ValueId),
 }
 
-/// What the text form writes for a field.
+/// Kinds of fields in the text form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `%a`
@@ -102,7 +102,7 @@ pub enum Part {
     Passing(Vec<Passing>),
 }
 
-/// How to change a value into another.
+/// Steps that change a value into another.
 pub type Change<'a> = &'a mut dyn FnMut(ValueId) -> ValueId;
 
 /// A field of an op.

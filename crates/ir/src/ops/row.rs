@@ -20,7 +20,7 @@ pub enum Class {
     Control,
 }
 
-/// What an operand must be; messages begin with the text.
+/// Demands on an operand; messages begin with the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Must {
     /// Whatever the class or another row of the verifier asks.
@@ -75,7 +75,7 @@ pub enum Gives {
     Own,
 }
 
-/// What an op touches, as bits.
+/// Effects of an op, as bits.
 pub type Touch = u16;
 pub const NOTHING: Touch = 0;
 pub const READS_ENTRY: Touch = 1;
@@ -189,7 +189,7 @@ pub enum Piece {
     Field(FieldRow, List),
 }
 
-/// What stands around a list of values.
+/// Brackets around a list of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
     /// Nothing, or it is no list.

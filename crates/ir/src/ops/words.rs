@@ -142,12 +142,12 @@ words! {
 }
 
 impl UnOp {
-    /// Whether it applied twice gives the operand back.
+    /// True if it applied twice gives the operand back.
     pub fn undoes_itself(self) -> bool {
         matches!(self, UnOp::Not | UnOp::Neg | UnOp::Bswap)
     }
 
-    /// Whether it exists for integers of `bits` bits.
+    /// True if it exists for integers of `bits` bits.
     pub fn fits(self, bits: u8) -> bool {
         self != UnOp::Bswap || matches!(bits, 16 | 32 | 64)
     }

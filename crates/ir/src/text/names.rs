@@ -17,7 +17,7 @@ pub fn passed(passing: Passing) -> &'static str {
     }
 }
 
-/// Whether `name` can stand without quotes.
+/// True if `name` can stand without quotes.
 pub fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')

@@ -13,7 +13,7 @@ use crate::program::{
 use crate::span::Span;
 use crate::types::{StructDef, Type};
 
-/// What a print shows besides the program itself.
+/// Parts of a print besides the program itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrintOptions {
     /// Source files and, behind every op and item, its place in them.
@@ -51,7 +51,7 @@ struct Printer<'a> {
     out: String,
 }
 
-/// What printing a body needs to know.
+/// Names and numbers for printing a body.
 struct Scope<'a> {
     body: &'a Body,
     values: ValueNames,

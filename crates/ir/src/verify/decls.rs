@@ -146,7 +146,7 @@ fn nested<T>(
     result
 }
 
-/// Whether a type exists and is no packet.
+/// True if a type exists and is no packet.
 fn is_data(c: &Checker, ty: Type) -> bool {
     match ty {
         Type::Int { bits, .. } => (1..=64).contains(&bits),

@@ -25,7 +25,7 @@ pub fn consumed_params(program: &Program) -> SecondaryMap<FuncId, Vec<bool>> {
     consumed
 }
 
-/// What callers need to know of a function.
+/// Facts that callers need of a function.
 #[derive(Clone, Default)]
 struct Summary {
     /// For each parameter.

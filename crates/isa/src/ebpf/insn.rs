@@ -66,7 +66,7 @@ pub fn width(code: u8) -> usize {
     }
 }
 
-/// Whether jumps lead to an instruction, for each, and for what is behind the last.
+/// Marks of instructions that jumps lead to, one for each and for what is behind the last.
 pub fn targets(insns: &[Insn]) -> Vec<bool> {
     let mut targets = vec![false; insns.len() + 1];
     for (at, insn) in insns.iter().enumerate() {

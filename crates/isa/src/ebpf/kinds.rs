@@ -8,7 +8,7 @@
 use super::insn::{Insn, LDDW, class, width};
 use crate::object::{PSEUDO_MAP, PSEUDO_VALUE};
 
-/// What a register or a spilled double word holds.
+/// Kinds of contents of a register or a spilled double word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Never written.

@@ -12,7 +12,7 @@ const STACK_BYTES: usize = 512;
 /// Address the context pretends to be at; no memory region is there.
 const CONTEXT: u64 = 1 << 63;
 
-/// What surrounds a program.
+/// The surroundings of a program.
 pub trait Host {
     /// The value that `lddw` with a pseudo source (map, map value, …) loads.
     fn address(

@@ -20,7 +20,7 @@ impl RegionId {
 /// Lower half of a region's first address.
 const START: u64 = 1 << 16;
 
-/// What was tried at an address.
+/// Accesses that are tried at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Read,

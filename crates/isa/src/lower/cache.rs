@@ -19,7 +19,7 @@ pub struct Place {
     /// The range, relative to the pointer; read by the first load.
     pub start: i64,
     pub bytes: i64,
-    /// Whether this load is the first.
+    /// True if this load is the first.
     pub first: bool,
 }
 

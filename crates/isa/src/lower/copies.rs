@@ -27,7 +27,7 @@ pub struct Copy {
     down: bool,
 }
 
-/// What an instruction is in a copy.
+/// An instruction in a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     No,
@@ -94,7 +94,7 @@ pub fn copies(insns: &[Insn], states: &[Option<State>]) -> Vec<Part> {
     parts
 }
 
-/// Whether the pair at `at` goes on where the one at `before` ended, or ends where it began.
+/// True if the pair at `at` goes on where the one at `before` ended, or ends where it began.
 fn continues(insns: &[Insn], before: usize, at: usize) -> bool {
     let [load, store, next_load, next_store] =
         [before, before + 1, at, at + 1].map(|index| insns[index]);
@@ -106,7 +106,7 @@ fn continues(insns: &[Insn], before: usize, at: usize) -> bool {
             || behind(next_load, load) && behind(next_store, store))
 }
 
-/// Whether the load at `at` may read what the copy that begins at `first` has stored.
+/// True if the load at `at` may read what the copy that begins at `first` has stored.
 fn crosses(insns: &[Insn], pointer: &impl Fn(usize, u8) -> Kind, first: usize, at: usize) -> bool {
     let (load, store) = (insns[first], insns[first + 1]);
     let (Kind::Packet { id, offset }, Kind::Packet { id: target, offset: by }) =

@@ -213,7 +213,7 @@ impl Writer<'_> {
     }
 }
 
-/// Whether instructions write a register, calls within them aside, which keep 6 to 9.
+/// True if instructions write a register, calls within them aside, which keep 6 to 9.
 fn writes(body: &[Insn], register: u8) -> bool {
     body.iter().any(|insn| {
         let fetches = insn.code & 7 == class::STX && insn.code & 0xe0 == 0xc0 && insn.imm & 1 != 0;

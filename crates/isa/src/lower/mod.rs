@@ -55,7 +55,7 @@ pub enum Driver {
 pub const DRIVERS: [(Driver, &str); 2] =
     [(Driver::Artifact, "artifact"), (Driver::Linux61, "linux-6.1")];
 
-/// What the NFP cannot do, or this translation.
+/// Things that the NFP, or this translation, cannot do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {reason}")]
 pub struct LowerError {
@@ -250,7 +250,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether some branch depends on the context's address.
+    /// True if some branch depends on the context's address.
     fn compares_context(&self) -> bool {
         use ebpf::insn::{SOURCE_REGISTER, class};
         self.program.insns.iter().zip(&self.states).any(|(insn, state)| {

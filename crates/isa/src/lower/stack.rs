@@ -28,7 +28,7 @@ struct Part {
     last: bool,
 }
 
-/// How words are reached.
+/// Ways to reach words.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reach {
     Near,

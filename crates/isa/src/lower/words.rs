@@ -85,7 +85,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether somebody reads a register's upper half after this instruction.
+    /// True if somebody reads a register's upper half after this instruction.
     pub(super) fn upper_is_read(&self, register: u8) -> bool {
         self.upper[self.at] >> register & 1 != 0
     }

@@ -24,7 +24,7 @@ pub const LEAST_WAIT: u32 = 3;
 pub const DRAM_READ_MICRO: u64 = 4_052_463;
 pub const DRAM_ADD_MICRO: u64 = 3_219_819;
 
-/// How an instruction that is no branch spends time.
+/// Time of an instruction that is no branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// A wait of `max(LEAST_WAIT, latency - cycles since the last memory instruction)` instead of
@@ -53,7 +53,7 @@ pub fn cost(op: &Op) -> Cost {
     cost
 }
 
-/// Whether costs of these instructions were never measured: writes of DRAM and atomic additions of
+/// True if costs of these instructions were never measured: writes of DRAM and atomic additions of
 /// more than 16 bits, which are priced as reads (the published data has neither).
 pub fn modelled(insns: &[Insn]) -> bool {
     insns.iter().any(|insn| match insn.op {
@@ -64,7 +64,7 @@ pub fn modelled(insns: &[Insn]) -> bool {
     })
 }
 
-/// Whether an instruction writes the flags.
+/// True if an instruction writes the flags.
 pub fn writes_flags(op: &Op) -> bool {
     match op {
         Op::Alu { .. }

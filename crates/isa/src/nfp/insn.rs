@@ -23,7 +23,7 @@ pub enum Operand {
     Imm(u32),
 }
 
-/// What the shifter does with the second operand.
+/// Operations of the shifter on the second operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shift {
     None,
@@ -55,7 +55,7 @@ pub enum AluOp {
 }
 
 impl AluOp {
-    /// Whether it sets carry and overflow by its operands; the others clear them.
+    /// True if it sets carry and overflow by its operands; the others clear them.
     pub fn is_arithmetic(self) -> bool {
         use AluOp::*;
         matches!(self, Add | AddCarry | Sub | SubCarry | Reverse | Add8 | Add16)
@@ -261,7 +261,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Whether its operand and result stay behind for indirect shifts and for `asr`.
+    /// True if its operand and result stay behind for indirect shifts and for `asr`.
     pub fn is_logical(&self) -> bool {
         match self {
             Op::Alu { op, .. } => !op.is_arithmetic(),

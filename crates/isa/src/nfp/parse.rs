@@ -12,7 +12,7 @@ pub struct Listing {
     pub lines: Vec<u32>,
 }
 
-/// What is wrong with a listing.
+/// Mistakes in a listing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct ListingError {
@@ -24,7 +24,7 @@ pub struct ListingError {
 /// Most instructions of a listing: several times the core's code store.
 pub const MAX_INSNS: usize = 1 << 16;
 
-/// Whether text looks like a listing: its first line that is not empty is an addressed instruction.
+/// True if text looks like a listing: its first line that is not empty is an addressed instruction.
 pub fn looks_like_listing(text: &str) -> bool {
     let first = text.lines().find(|line| !line.trim().is_empty());
     first.is_some_and(|line| address(line).is_ok_and(|(_, _, rest)| !rest.is_empty()))

@@ -16,7 +16,7 @@ pub struct MapShape {
     pub value: Option<Shape>,
 }
 
-/// How bytes are divided into members.
+/// A division of bytes into members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A number of so many bytes; pointers are numbers too.
@@ -243,7 +243,7 @@ impl<'a> Btf<'a> {
         }
     }
 
-    /// Whether a type goes by one of the kernel's names for numbers in network order.
+    /// True if a type goes by one of the kernel's names for numbers in network order.
     fn big_endian(&self, mut id: u32) -> bool {
         for _ in 0..32 {
             let Some(found) = self.types.get(id as usize) else { return false };

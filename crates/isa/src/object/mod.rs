@@ -40,7 +40,7 @@ pub struct Program {
     pub lines: Vec<Option<Line>>,
 }
 
-/// What a map is.
+/// A map of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Map {
     pub name: String,
@@ -55,7 +55,7 @@ pub struct Map {
     pub constant: bool,
 }
 
-/// How keys and values of a map are divided into members, where BTF says it.
+/// Divisions of a map's keys and values into members, where BTF says them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shapes {
     pub key: Option<Shape>,
@@ -63,7 +63,7 @@ pub struct Shapes {
 }
 
 impl Map {
-    /// Whether global data is zero at first, or the map has none.
+    /// True if global data is zero at first, or the map has none.
     pub fn is_zero(&self) -> bool {
         self.data.iter().all(|byte| *byte == 0)
     }
@@ -175,12 +175,12 @@ const MAX_INSNS: usize = 1_000_000;
 /// The machine that BPF objects are for.
 pub const MACHINE: u16 = object::elf::EM_BPF;
 
-/// Whether bytes begin as ELF files do.
+/// True if bytes begin as ELF files do.
 pub fn is_elf(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF")
 }
 
-/// What a relocation of an instruction refers to.
+/// Targets of relocations of instructions.
 #[derive(Clone, Copy)]
 enum Reference {
     Map(usize),

@@ -16,7 +16,7 @@ pub struct Access {
     pub user: bool,
 }
 
-/// What came of an access.
+/// The reply to an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Loaded value, zero extended; nothing for stores.
@@ -45,7 +45,7 @@ pub enum Refusal {
     Later,
 }
 
-/// What an atomic does to memory.
+/// Effects of atomics on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amo {
     Swap,

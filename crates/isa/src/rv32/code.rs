@@ -74,7 +74,7 @@ impl Code {
         self.steps.len() * 2
     }
 
-    /// Whether nothing is covered.
+    /// True if nothing is covered.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }

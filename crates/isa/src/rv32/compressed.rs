@@ -17,7 +17,7 @@ pub enum Reg {
     Three(u8),
 }
 
-/// What a row refuses, because the encoding is reserved.
+/// Reserved encodings that a row refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reserved {
     Nothing,

@@ -114,7 +114,7 @@ pub enum Format {
     Bare,
 }
 
-/// What an instruction costs depends on its class only (see [`super::Timing`]).
+/// Classes of instructions by cost (see [`super::Timing`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     Alu,
@@ -169,7 +169,7 @@ pub struct Insn {
 }
 
 impl Format {
-    /// Whether instructions read the register in the first and in the second source field.
+    /// True if instructions read the register in the first and in the second source field.
     pub fn reads(self) -> (bool, bool) {
         match self {
             Format::Register | Format::Store | Format::Branch | Format::Atomic => (true, true),
@@ -185,7 +185,7 @@ impl Format {
         }
     }
 
-    /// Whether instructions write the destination register.
+    /// True if instructions write the destination register.
     pub fn writes(self) -> bool {
         !matches!(self, Format::Store | Format::Branch | Format::Fence | Format::Bare)
     }

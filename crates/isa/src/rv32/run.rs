@@ -30,7 +30,7 @@ pub enum Stop {
 
 const MISPLACED: &str = "instructions stand at multiples of four here";
 
-/// What ends an instruction early.
+/// Reasons that end an instruction early.
 enum Leave {
     Refused(Refusal, Access, bool),
     Trap(Cause, u32, &'static str),

@@ -75,7 +75,7 @@ fn compare(words: &[u32]) -> usize {
     refused
 }
 
-/// Whether objdump says what we say, as far as it can: it names hints, registers of other
+/// True if objdump says what we say, as far as it can: it names hints, registers of other
 /// extensions, and refuses fences with fields that cores are to ignore.
 fn same(decoder: &Decoder, insn: &Insn, at: u32, said: &str) -> bool {
     let ours = print(decoder, insn, at);

@@ -13,7 +13,7 @@ use nicforge_ir::{BlockId, Op, Proj, Type, ValueDef, ValueId};
 
 use super::{Folder, Simpler};
 
-/// How a path that is set lies to one that is read.
+/// Relation of a path that is set to one that is read.
 enum Relation {
     Same,
     /// What is read lies in what was set, at this rest of its path.
@@ -156,7 +156,7 @@ impl Folder<'_> {
         }
     }
 
-    /// Whether the last step of a path is a member or an index known to be in range.
+    /// True if the last step of a path is a member or an index known to be in range.
     fn surely_in_range(&self, ty: Type, path: &[Proj]) -> bool {
         match path.split_last() {
             Some((Proj::Index(index), before)) => {
@@ -167,7 +167,7 @@ impl Folder<'_> {
         }
     }
 
-    /// Whether an index of the path is known to be beyond its array's end.
+    /// True if an index of the path is known to be beyond its array's end.
     fn surely_outside(&self, ty: Type, path: &[Proj]) -> bool {
         path.iter().enumerate().any(|(i, step)| match step {
             Proj::Index(index) => self

@@ -170,7 +170,7 @@ impl Groups {
             && (self.forced.has(group) || self.enumerate(group + 1, set, found))
     }
 
-    /// Whether all that a group needs but itself is in the set.
+    /// True if all that a group needs but itself is in the set.
     fn addable(&self, group: usize, set: &Bits) -> bool {
         let mut with = set.clone();
         with.add(group);

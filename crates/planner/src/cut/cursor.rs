@@ -11,7 +11,7 @@ use cranelift_entity::SecondaryMap;
 use nicforge_ir::{BlockId, Body, Direction, EventId, Op, Program, Type, UnOp, ValueId};
 use nicforge_passes::rewrite::constant;
 
-/// How far a packet has been read and written.
+/// Progress in reading and writing a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// Bytes of the frame before the cursor.

@@ -56,7 +56,7 @@ pub struct Rules {
     pub reread: Option<Reread>,
 }
 
-/// How a packet is read again.
+/// A second reading of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reread {
     /// Bytes of the frame consumed when the handler starts.
@@ -82,12 +82,12 @@ pub struct Division {
     pub up: Vec<bool>,
     /// Computed downstream, by node.
     pub down: Vec<bool>,
-    /// Whether the conditions of a point are known upstream.
+    /// True if the conditions of a point are known upstream.
     pub reached: Vec<bool>,
     pub rules: Rules,
 }
 
-/// Whether a node gives the packet away and does nothing else to it.
+/// True if a node gives the packet away and does nothing else to it.
 fn is_leaf_consumer(work: &Work, node: NodeId) -> bool {
     match work.nodes[node].what {
         What::Inst(inst) => {

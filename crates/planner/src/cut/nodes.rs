@@ -26,7 +26,7 @@ pub type NodeId = usize;
 /// Number of a point in [`Work::points`].
 pub type PointId = usize;
 
-/// What a node stands for.
+/// The thing that a node stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// An instruction or a whole loop.
@@ -35,7 +35,7 @@ pub enum What {
     Result(InstId, usize),
 }
 
-/// What a node touches, the ops inside a loop included.
+/// Accesses of a node, the ops inside a loop included.
 #[derive(Clone, Debug, Default)]
 pub struct Touches {
     /// Tables it accesses, each once.
@@ -65,7 +65,7 @@ pub struct Touches {
     pub rereadable: bool,
 }
 
-/// What lies wholly in one stage.
+/// A node: it lies wholly in one stage.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub what: What,
@@ -82,7 +82,7 @@ pub struct Node {
 /// The way from the entry region: which instruction of which region, down to the place itself.
 pub type Place = Vec<(BlockId, u32)>;
 
-/// What a point needs.
+/// Needs of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     Point(PointId),
@@ -122,7 +122,7 @@ pub struct Work {
 pub struct Giver(u32);
 cranelift_entity::entity_impl!(Giver);
 
-/// Whether any op of the program writes the table (a read of an LRU table decides what is evicted,
+/// True if any op of the program writes the table (a read of an LRU table decides what is evicted,
 /// so it counts).
 pub fn is_mutable(program: &Program, table: TableId) -> bool {
     let writes = |body: &Body| {
@@ -200,12 +200,12 @@ impl Work {
         self.point_of[inst].expand().map_or(0, |point| point.0 as usize)
     }
 
-    /// Whether a region ends by giving control to what is behind its owner.
+    /// True if a region ends by giving control to what is behind its owner.
     pub fn falls(&self, block: BlockId) -> bool {
         matches!(self.body.terminator(block).map(|end| &end.op), Some(Op::Yield(_)))
     }
 
-    /// Whether one run may pass both places.
+    /// True if one run may pass both places.
     pub fn share_path(&self, a: &Place, b: &Place) -> bool {
         let Some(at) = a.iter().zip(b).position(|(x, y)| x != y) else { return true };
         if a[at].0 != b[at].0 {

@@ -100,7 +100,7 @@ pub struct Downstream {
     pub body: Body,
     /// The values of the working form that its parameters stand for, in order, without the packet.
     pub crossing: Vec<ValueId>,
-    /// Whether the packet is its first parameter.
+    /// True if the packet is its first parameter.
     pub takes_packet: bool,
     pub params: Vec<Param>,
 }
@@ -157,7 +157,7 @@ pub fn downstream(program: &Program, work: &Work, division: &Division) -> Downst
     Downstream { body, crossing, takes_packet: packet.is_some(), params }
 }
 
-/// Whether control at the start of a region may come to an exit that generates, for the region and
+/// True if control at the start of a region may come to an exit that generates, for the region and
 /// those inside; `behind`: whether it may from behind the region's owner.
 fn leads_on(
     work: &Work,

@@ -28,7 +28,7 @@ pub fn start_over(body: &mut Body, packet: ValueId, consumed: u32) {
     body.blocks[entry].insts.splice(0..0, added);
 }
 
-/// Whether every path through a handler that looks at its packet resets it first, so that nobody
+/// True if every path through a handler that looks at its packet resets it first, so that nobody
 /// cares where the cursor was when the handler started.
 pub fn resets_first(body: &Body) -> bool {
     let entry = body.entry();

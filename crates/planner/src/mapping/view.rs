@@ -42,7 +42,7 @@ pub(super) struct View {
     wire_bits: f64,
 }
 
-/// What a number of replicas is computed from.
+/// Inputs from which a number of replicas is computed.
 struct Priced {
     group: usize,
     clock: f64,

@@ -26,7 +26,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Whether an origin holds here: every read it rests on has succeeded.
+    /// True if an origin holds here: every read it rests on has succeeded.
     pub fn trusts(&self, origin: &Origin) -> bool {
         let mut reads = BTreeSet::new();
         origin.reads(&mut reads);
@@ -60,7 +60,7 @@ pub fn sites(program: &Program, handler: HandlerId, wanted: &dyn Fn(&Op) -> bool
     walk.found
 }
 
-/// What is known on one way through a handler.
+/// Facts on one way through a handler.
 #[derive(Clone)]
 struct Way {
     /// Bytes of the frame before the cursor, if the same for every packet that comes along here.

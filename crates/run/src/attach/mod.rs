@@ -65,7 +65,7 @@ pub enum AttachError {
 }
 
 impl AttachError {
-    /// Who has to act.
+    /// The party that has to act.
     pub fn fault(&self) -> Fault {
         match self {
             AttachError::Memory(_) | AttachError::Listen(ListenError::Io { .. }) => {
@@ -76,7 +76,7 @@ impl AttachError {
     }
 }
 
-/// What went through the socket.
+/// Counts of what went through the socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttachCounts {
     /// Messages and packets given to the program attached.

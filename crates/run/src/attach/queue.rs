@@ -43,7 +43,7 @@ impl Memory {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the other side said that it sleeps; it is awake from now on.
+    /// True if the other side said that it sleeps; it is awake from now on.
     pub fn taken_from_sleep(&self, at: usize) -> bool {
         fence(Ordering::SeqCst);
         self.word(at).load(Ordering::SeqCst) != 0 && self.word(at).swap(0, Ordering::SeqCst) != 0
@@ -125,7 +125,7 @@ impl Consumer {
         Consumer(Circle::new(start, count, entry_bytes))
     }
 
-    /// Whether something is there.
+    /// True if something is there.
     pub fn ready(&self, memory: &Memory) -> bool {
         memory.word(self.0.entry()).load(Ordering::Acquire) == self.0.turn(0, FULL)
     }

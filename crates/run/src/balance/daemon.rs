@@ -22,7 +22,7 @@ const REBALANCE: u64 = 50;
 const WINDOW_NS: u64 = 100_000;
 const BURST: u64 = 8 * 1524;
 
-/// What is known about a side.
+/// Facts about a side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SideState {
     /// Heartbeats so far.

@@ -58,7 +58,7 @@ pub struct Phase {
     pub kill_nic: bool,
 }
 
-/// What to show.
+/// Choices of what to show.
 pub struct Options {
     pub config: Config,
     pub phases: Vec<Phase>,
@@ -82,7 +82,7 @@ pub struct Options {
     pub arguments: Vec<String>,
 }
 
-/// What happened in a phase.
+/// The report on a phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhaseReport {
     pub phase: Phase,
@@ -99,7 +99,7 @@ pub struct PhaseReport {
     pub failover: Option<Failover>,
 }
 
-/// How a death was taken.
+/// A death, as the other side took it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Failover {
     /// From the kill to the director's new setting, wall time.
@@ -188,7 +188,7 @@ impl Process {
     }
 }
 
-/// What a client expects of one request.
+/// A client's expectation of one request.
 struct Pending {
     sent: Instant,
     expected: Expected,

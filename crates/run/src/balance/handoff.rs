@@ -33,7 +33,7 @@ use crate::host::Tables;
 /// How long the other side may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What sides say.
+/// Messages of sides.
 #[derive(Debug, Serialize, Deserialize)]
 enum Message {
     Ask { bucket: usize },
@@ -105,7 +105,7 @@ impl Handoff {
         self.peer.as_ref().map(AsRawFd::as_raw_fd)
     }
 
-    /// Whether packets of a bucket may be handled here.
+    /// True if packets of a bucket may be handled here.
     pub fn owns(&self, bucket: usize) -> bool {
         self.owned[bucket] || self.peer.is_none()
     }

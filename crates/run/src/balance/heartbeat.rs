@@ -27,7 +27,7 @@ pub enum Side {
     Host,
 }
 
-/// What a side says.
+/// The heartbeat of a side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
     pub side: Side,

@@ -35,7 +35,7 @@ pub enum LibraryError {
 }
 
 impl LibraryError {
-    /// Who has to act.
+    /// The party that has to act.
     pub fn fault(&self) -> Fault {
         match self {
             LibraryError::NoClang { .. } | LibraryError::Missing { .. } => Fault::Environment,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nicforge_balance::rng::Rng;
 
-/// What was measured.
+/// Measured costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// Mean time per call, ns.

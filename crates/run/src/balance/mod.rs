@@ -39,7 +39,7 @@ const BUCKET: usize = 24;
 const BUCKET_WANTED: usize = 4;
 const BUCKET_BYTES: usize = 16;
 
-/// What does not change while it runs.
+/// Settings that do not change while it runs.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub vips: Vec<Vip>,

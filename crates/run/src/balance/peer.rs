@@ -41,7 +41,7 @@ const CATCH_UP: Duration = Duration::from_millis(20);
 /// Fewer latencies give no p99.
 const ENOUGH: usize = 50;
 
-/// How a side works.
+/// Settings of a side.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub side: Side,
@@ -60,7 +60,7 @@ pub struct Options {
     pub state: PathBuf,
 }
 
-/// What a side does with frames.
+/// Kinds of a side's work on frames.
 enum Work {
     Function(Function),
     Program(Box<Answerer>),
@@ -133,7 +133,7 @@ impl Work {
     }
 }
 
-/// What a side has in hands.
+/// The frames that a side has in hands.
 struct Server {
     raw: Raw,
     work: Work,
@@ -295,7 +295,7 @@ fn poll(fds: &mut [libc::pollfd], wait: Option<Duration>) {
     unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, time, std::ptr::null()) };
 }
 
-/// Whether a frame is a request: IPv4 without options, UDP to the port, with the magic.
+/// True if a frame is a request: IPv4 without options, UDP to the port, with the magic.
 pub fn is_request(frame: &[u8]) -> bool {
     frame.len() >= HEADERS + REQUEST
         && frame[12..15] == [8, 0, 0x45]

@@ -75,7 +75,7 @@ pub enum ProgramError {
 }
 
 impl ProgramError {
-    /// Who has to act.
+    /// The party that has to act.
     pub fn fault(&self) -> Fault {
         match self {
             ProgramError::Host(error) => error.fault(),
@@ -116,7 +116,7 @@ impl Answerer {
         Ok(Answerer { host, side, start: Instant::now(), taken: 0, handoff })
     }
 
-    /// Whether a frame is for this side.
+    /// True if a frame is for this side.
     pub fn takes(&self, frame: &[u8]) -> bool {
         frame.starts_with(&mac_of(self.side))
     }
@@ -190,7 +190,7 @@ impl Answerer {
         self.handoff.as_mut().map_or(Vec::new(), |handoff| handoff.hear(self.host.tables_mut()))
     }
 
-    /// Whether a frame belongs to a bucket.
+    /// True if a frame belongs to a bucket.
     pub fn is_of(&self, frame: &[u8], bucket: usize) -> bool {
         self.bucket(frame) == Some(bucket)
     }
@@ -326,7 +326,7 @@ impl Requests {
         Ok(Requests { list, program: program.clone(), entries: entries.to_vec(), stateful })
     }
 
-    /// Whether answers depend on the flow's earlier frames, so that directors must be flow-affine
+    /// True if answers depend on the flow's earlier frames, so that directors must be flow-affine
     /// and no request may be lost.
     pub fn stateful(&self) -> bool {
         self.stateful
@@ -396,12 +396,12 @@ pub fn flow_tables(program: &Program) -> Vec<TableId> {
     program.tables.keys().filter(|table| writes(*table).is_some()).collect()
 }
 
-/// Whether handlers look anything up in a table.
+/// True if handlers look anything up in a table.
 fn is_read(program: &Program, table: TableId) -> bool {
     find(program, |_, op| (op.effects().table_read == Some(table)).then_some(())).is_some()
 }
 
-/// Whether a value that was looked up in `table` is used otherwise than for members other than
+/// True if a value that was looked up in `table` is used otherwise than for members other than
 /// `field`.
 fn reads_field(program: &Program, table: TableId, field: Option<&Proj>) -> bool {
     let other = |path: &[Proj]| match (path.first(), field) {

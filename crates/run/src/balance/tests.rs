@@ -6,7 +6,7 @@ use nicforge_balance::rng::Rng;
 use super::*;
 use crate::pin::Pinned;
 
-/// Whether the kernel can be used here; says loudly if not. In CI it must be.
+/// True if the kernel can be used here; says loudly if not. In CI it must be.
 fn can_load() -> bool {
     // SAFETY: no arguments.
     if unsafe { libc::geteuid() } == 0 {

@@ -3,7 +3,7 @@
 use nicforge_ir::{Entry, Match, Program, TableId, TableKind, json};
 use serde_json::Value;
 
-/// What is wrong with an entry, and in which member.
+/// Mistakes in an entry, and in which member.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EntryError {
     pub member: Option<&'static str>,

@@ -34,7 +34,7 @@ use file::Place;
 
 use crate::fault::Fault;
 
-/// What is wrong with a table file.
+/// Mistakes in a table file.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     #[error("{path}: {source}")]

@@ -54,14 +54,14 @@ pub struct DevSession {
     _stats: Option<RunStats>,
 }
 
-/// What became of an interface while a program ran on it.
+/// Changes of an interface while a program ran on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterfaceChange {
     Gone,
     Back,
 }
 
-/// How to run on interfaces.
+/// Options of a run on interfaces.
 pub struct DevOptions<'a> {
     /// How long; for ever if absent.
     pub duration: Option<Duration>,

@@ -24,7 +24,7 @@ use super::{DevSession, check_ports, give_ports, sender_of};
 use crate::compile::Mode;
 use crate::xdp::{LoadOptions, Loaded, XdpError};
 
-/// What becomes of a table.
+/// Fates of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableChange {
     /// Kept: its entries, in the map it has.
@@ -57,7 +57,7 @@ impl Replacement {
         &self.changes
     }
 
-    /// Whether a table starts empty.
+    /// True if a table starts empty.
     pub fn starts_empty(&self, table: TableId) -> bool {
         let name = &self.program.tables[table].name;
         let change =
@@ -186,7 +186,7 @@ fn grace_period() {
     }
 }
 
-/// Whether entries of one table are entries of the other: the same kind, and keys and values of the
+/// True if entries of one table are entries of the other: the same kind, and keys and values of the
 /// same form. Members' names count: two that change places keep the layout but not the meaning.
 fn same_entries(old: (&Program, TableId), new: (&Program, TableId)) -> bool {
     let (a, b): (&Table, &Table) = (&old.0.tables[old.1], &new.0.tables[new.1]);
@@ -217,7 +217,7 @@ fn same_type(old: (&Program, Type), new: (&Program, Type)) -> bool {
     }
 }
 
-/// Whether equal tables are kept in maps of the same form.
+/// True if equal tables are kept in maps of the same form.
 fn same_map(old: (&Program, &XdpTable), new: (&Program, &XdpTable)) -> bool {
     let of = |(program, table): (&Program, &XdpTable)| {
         let table = &program.tables[table.table];

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::received::Received;
 use crate::xdp::{Loaded, RunCount, XdpError};
 
-/// What happened in one second, or in the whole run.
+/// Statistics of one second, or of the whole run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DevStats {
     /// The time it is about.

@@ -73,7 +73,7 @@ fn suspects(status: &std::process::ExitStatus) -> String {
 }
 
 impl DpdkError {
-    /// Who has to act.
+    /// The party that has to act.
     pub fn fault(&self) -> Fault {
         match self {
             DpdkError::Failed { status, .. } if !suspects(status).is_empty() => Fault::User,
@@ -89,7 +89,7 @@ impl DpdkError {
     }
 }
 
-/// What an application is built for.
+/// Machines that an application is built for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Machine {
     /// This machine, with the DPDK that is installed.
@@ -216,7 +216,7 @@ pub struct Refusal {
     pub inserted: u32,
 }
 
-/// What a run gave.
+/// Results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct DpdkRun {
     /// By input event. Those of one handler are in order; handlers of different stages come in the

@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Processes of this one get names of their own.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// What a process on ports counted so far.
+/// Counts of a process on ports so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     pub received: u64,
@@ -35,7 +35,7 @@ pub struct Progress {
     pub lost: u64,
 }
 
-/// How a run on ports is watched.
+/// A watch of a run on ports.
 pub struct Live<'a> {
     /// How long; for ever if absent.
     pub duration: Option<Duration>,

@@ -94,7 +94,7 @@ fn run_and_compare(
     Ok((run, found))
 }
 
-/// Whether a hash table is full and replicas run side by side: which key is refused then depends on
+/// True if a hash table is full and replicas run side by side: which key is refused then depends on
 /// who is first, so events are compared one after the other.
 pub(crate) fn full_among_replicas(
     program: &Verified<Program>,
@@ -163,7 +163,7 @@ impl Tracer for Keys {
     }
 }
 
-/// Whether packets of one key leave in order: by one stage, all of whose events of a key go to one
+/// True if packets of one key leave in order: by one stage, all of whose events of a key go to one
 /// replica, and not through replicas on their way there that take events in turn. Else they may
 /// overtake each other on their way out, whatever the order in which they used the entry.
 fn leave_by_key(compiled: &Program, pipeline: &Pipeline) -> bool {

@@ -92,7 +92,7 @@ pub fn entry(text: &mut String, table: &str, entry: &Entry) {
     let _ = writeln!(text, "nf entry 0 {table} {detail} {parts}");
 }
 
-/// What a line is.
+/// Kinds of lines.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
     Protocol,
@@ -100,7 +100,7 @@ pub enum Line {
     Console,
 }
 
-/// What a command has said so far.
+/// The answer of a command so far.
 pub struct Answer {
     pub recorded: Recorded,
     pub shards: BTreeMap<TableId, Vec<(u32, Entry)>>,

@@ -56,7 +56,7 @@ impl HostError {
         HostError::NoCompiler { compiler: name, package: name, source }
     }
 
-    /// Who has to act.
+    /// The party that has to act.
     pub fn fault(&self) -> Fault {
         match self {
             HostError::NoCompiler { .. } | HostError::Load { .. } | HostError::Io { .. } => {

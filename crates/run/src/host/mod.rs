@@ -41,7 +41,7 @@ const HEADROOM: usize = 256;
 /// Items of one event's trace that are kept.
 const TRACE_ITEMS: usize = 1 << 16;
 
-/// How to build.
+/// Options of building.
 #[derive(Clone, Copy, Debug)]
 pub struct HostOptions {
     pub lines: LineStyle,
@@ -49,7 +49,7 @@ pub struct HostOptions {
     pub effort: Effort,
 }
 
-/// What handlers tell about themselves.
+/// Things that handlers tell about themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
     Nothing,

@@ -113,7 +113,7 @@ fn places(program: &nicforge_ir::Program, event: EventId) -> Vec<(usize, usize)>
     program.events[event].params.iter().map(place).collect()
 }
 
-/// What the hooks see.
+/// State that the hooks see.
 struct State {
     messages: Vec<Message>,
     free_messages: Vec<u32>,

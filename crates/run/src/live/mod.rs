@@ -45,7 +45,7 @@ use stages::Stages;
 /// Most frames in flight: half of what veth's ring holds.
 pub const LARGEST_WINDOW: usize = 128;
 
-/// How to run.
+/// Options of a run.
 pub struct LiveOptions<'a> {
     /// Frames in flight at most, up to [`LARGEST_WINDOW`].
     pub window: usize,
@@ -387,7 +387,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether counters are what they were; of programs without a process they cannot be anything
+    /// True if counters are what they were; of programs without a process they cannot be anything
     /// else.
     fn stays(&mut self, stats: &XdpStats) -> Result<bool, LiveError> {
         if self.session.loaded.process().is_none() {

@@ -22,7 +22,7 @@ pub struct LiveRun {
     pub report: LiveReport,
 }
 
-/// What came out.
+/// Outputs of a run on a live NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LiveOutputs {
     /// One event at a time: what each caused, logs, messages and DMA writes before the packet's own
@@ -48,7 +48,7 @@ pub struct Streams {
     pub trips: Vec<Vec<Trip>>,
 }
 
-/// What a frame that left comes from.
+/// The origin of a frame that left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trip {
     /// Index of the input event.
@@ -58,7 +58,7 @@ pub struct Trip {
     pub route: u32,
 }
 
-/// What one stage of a planned program did.
+/// Counts of one stage of a planned program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StageReport {
     pub name: String,
@@ -112,7 +112,7 @@ pub struct LiveReport {
     pub refused: Vec<(TableId, u64)>,
     /// Wall time from the first event to the last output.
     pub seconds: f64,
-    /// Whether the run was stopped before its last event.
+    /// True if the run was stopped before its last event.
     pub stopped: bool,
 }
 
@@ -165,7 +165,7 @@ pub enum LiveError {
 }
 
 impl LiveError {
-    /// Who has to act.
+    /// The party that has to act.
     pub fn fault(&self) -> Fault {
         match self {
             LiveError::Xdp(error) | LiveError::Event { source: error, .. } => error.fault(),

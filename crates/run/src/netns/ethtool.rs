@@ -18,7 +18,7 @@ const MOST_STATS: usize = 1024;
 /// kinds), receive aggregation, and the flags (VLAN tags moved out of the frame, among others).
 const OFF: [u32; 7] = [0x15, 0x17, 0x19, 0x1f, 0x24, 0x2c, 0x26];
 
-/// What veth counted about native XDP on one interface.
+/// Counts of veth about native XDP on one interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct XdpStats {
     /// Frames the program saw.

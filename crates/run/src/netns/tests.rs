@@ -1,6 +1,6 @@
 use super::*;
 
-/// Whether namespaces can be made; says loudly what is missing if not.
+/// True if namespaces can be made; says loudly what is missing if not.
 fn is_root() -> bool {
     // SAFETY: no arguments.
     let root = unsafe { libc::geteuid() } == 0;

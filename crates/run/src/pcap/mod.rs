@@ -33,7 +33,7 @@ pub struct Frame {
     pub original_length: u32,
 }
 
-/// What was wrong with a capture.
+/// Mistakes in a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum PcapError {
     #[error("{path}: {source}")]

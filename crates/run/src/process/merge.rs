@@ -30,7 +30,7 @@ impl<T> Merge<T> {
         self.waiting.insert(self.next.wrapping_add_signed(i64::from(distance)), event);
     }
 
-    /// Whether nothing waits.
+    /// True if nothing waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

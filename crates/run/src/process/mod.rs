@@ -54,7 +54,7 @@ pub struct Process {
     threads: Mutex<Vec<JoinHandle<mpsc::Receiver<Arrival>>>>,
 }
 
-/// What the threads and their owner see.
+/// State that the threads and their owner see.
 pub(crate) struct Shared {
     pub parts: Vec<Part>,
     program: Verified<Program>,
@@ -79,7 +79,7 @@ pub(crate) struct Shared {
     pub(crate) news: Event,
 }
 
-/// What belongs to one thread.
+/// State of one thread.
 pub(crate) struct Part {
     program: Mutex<Owned>,
     counts: Mutex<Counts>,
@@ -100,7 +100,7 @@ struct Owned(Stepper);
 // SAFETY: its pointers lead to memory that it owns, and generated code keeps nothing about threads.
 unsafe impl Send for Owned {}
 
-/// What waits for the owner.
+/// Items that wait for the owner.
 #[derive(Default)]
 struct Kept {
     outputs: Vec<Output>,
@@ -126,7 +126,7 @@ impl Crossed {
     }
 }
 
-/// What the process counted.
+/// Counts of the process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     /// By stage of the plan; those of the kernel stay zero.
@@ -316,7 +316,7 @@ impl Shared {
             .sum()
     }
 
-    /// Whether the first `made` events of each thread are done and nothing is in hand. Without
+    /// True if the first `made` events of each thread are done and nothing is in hand. Without
     /// threads nothing will be.
     pub(crate) fn settled(&self, made: &[u64]) -> bool {
         let done = |(part, made): (&Part, &u64)| {

@@ -33,7 +33,7 @@ const PASSING: u64 = 4096;
 const DROP: usize = 1;
 const REDIRECT: usize = 4;
 
-/// What joins a thread to the kernel's side.
+/// The link between a thread and the kernel's side.
 pub(crate) struct Kernel {
     /// By port, one for each queue of its interface.
     pub sockets: Vec<Vec<Socket>>,
@@ -77,7 +77,7 @@ impl Link {
     }
 }
 
-/// What joins a thread to the others: one sender to each, itself included.
+/// The links between a thread and the others: one sender to each, itself included.
 pub(crate) struct Channel {
     pub to_others: Vec<mpsc::Sender<Arrival>>,
     pub from_others: mpsc::Receiver<Arrival>,

@@ -118,7 +118,7 @@ pub fn write(artifact: &RtlArtifact, dir: &Path) -> Result<(), RtlError> {
     Ok(())
 }
 
-/// How a simulator is built.
+/// Options of building a simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Simulator {
     /// It can write waveforms.

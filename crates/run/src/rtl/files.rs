@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What events led to.
+/// Outputs of events.
 pub struct Outputs {
     pub by_event: Vec<Vec<Output>>,
     /// Packets in the order in which they left.

@@ -13,7 +13,7 @@ use nicforge_ir::{Entry, Match, Program, Table, TableBackend, TableError, TableI
 
 use super::{RtlError, files};
 
-/// What a design is asked to do with an entry.
+/// Requests to a design about an entry.
 #[derive(Clone, Copy)]
 enum Request {
     Update = 1,

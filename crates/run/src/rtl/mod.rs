@@ -62,7 +62,7 @@ pub enum RtlError {
 }
 
 impl RtlError {
-    /// Who has to act.
+    /// The party that has to act.
     pub fn fault(&self) -> Fault {
         match self {
             RtlError::NoVerilator
@@ -75,7 +75,7 @@ impl RtlError {
     }
 }
 
-/// How a design is driven.
+/// Options of driving a design.
 #[derive(Clone, Debug, Default)]
 pub struct Drive {
     /// Not 0: streams wait at random, and the host looks into tables meanwhile, the same way for
@@ -93,7 +93,7 @@ pub struct Drive {
     pub lossy: bool,
 }
 
-/// What a run counted. A cycle is 4 ns at 250 MHz.
+/// Counts of a run. A cycle is 4 ns at 250 MHz.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RtlStats {
     pub events: u64,
@@ -116,7 +116,7 @@ pub struct RtlStats {
     pub latencies: Vec<u64>,
 }
 
-/// What a run gave.
+/// Results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RtlRun {
     pub run: DpdkRun,
@@ -130,7 +130,7 @@ pub struct RtlProgram {
     pipeline: Pipeline,
 }
 
-/// Whether designs take an event; other frames they drop.
+/// True if designs take an event; other frames they drop.
 pub fn takes(event: &InputEvent) -> bool {
     match &event.input {
         Input::Net { frame, .. } => (SHORTEST..=LONGEST).contains(&frame.len()),

@@ -47,7 +47,7 @@ pub enum SimRunError {
 }
 
 impl SimRunError {
-    /// Who has to act.
+    /// The party that has to act.
     pub fn fault(&self) -> Fault {
         match self {
             SimRunError::Build(error) => error.fault(),

@@ -50,7 +50,7 @@ pub(super) fn list_in(directory: &Path) -> Result<Vec<RunningRun>, SocketError> 
     Ok(runs)
 }
 
-/// Whether nobody listens at a socket any more.
+/// True if nobody listens at a socket any more.
 pub(super) fn is_stale(path: &Path) -> bool {
     matches!(UnixStream::connect(path), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused)
 }

@@ -55,7 +55,7 @@ pub enum SocketError {
 }
 
 impl SocketError {
-    /// Who has to act.
+    /// The party that has to act.
     pub fn fault(&self) -> Fault {
         match self {
             SocketError::Io { .. } | SocketError::Unsafe(_) | SocketError::TooLong(_) => {

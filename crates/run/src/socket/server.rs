@@ -99,7 +99,7 @@ impl Server {
         self.clients.retain(|client| !client.closed);
     }
 
-    /// Whether there is a place for one more, made of an idle one's if somebody waits for it.
+    /// True if there is a place for one more, made of an idle one's if somebody waits for it.
     fn has_place(&mut self) -> bool {
         if self.clients.len() < MOST_CLIENTS {
             return true;

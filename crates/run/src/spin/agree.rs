@@ -28,7 +28,7 @@ impl HostMemory for Kept {
     }
 }
 
-/// What is compared of a run.
+/// Outcomes that are compared of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Frames that left, in an order of their own: units that run side by side end in any order.
@@ -113,7 +113,7 @@ fn of(simulated: Simulated) -> Outcome {
     Outcome { sent, facts, host: SparseMemory::default(), handlers: simulated.handlers.len() }
 }
 
-/// What a reference says, and what of it depends on time.
+/// Outcomes of a reference, and which of them depend on time.
 pub struct Reference {
     pub outcome: Outcome,
     sent: bool,

@@ -70,7 +70,7 @@ fn folder(api: Api) -> &'static str {
 /// Clusters whose scratchpads the registers of a task name; its doorbell is right behind.
 const MOST_CLUSTERS: usize = 4;
 
-/// How images of handlers are laid out for a machine.
+/// Layout of images of handlers for a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     pub api: Api,
@@ -108,7 +108,7 @@ impl Layout {
     }
 }
 
-/// What to build, and how.
+/// Choices of what to build, and how.
 #[derive(Clone, Debug)]
 pub struct ImageOptions {
     pub sources: Vec<PathBuf>,
@@ -178,7 +178,7 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// Who has to act.
+    /// The party that has to act.
     pub fn fault(&self) -> Fault {
         match self {
             BuildError::NoCompiler(_)

@@ -14,7 +14,7 @@ use crate::fault::Fault;
 /// what comes behind it just fits a slot of FPsPIN's packet memory.
 pub const LONGEST: usize = 1514;
 
-/// Whether they take an event.
+/// True if they take an event.
 pub fn takes(event: &InputEvent) -> bool {
     event_bytes(event).len() <= LONGEST
 }
@@ -50,7 +50,7 @@ pub enum CoresError {
 }
 
 impl CoresError {
-    /// Who has to act.
+    /// The party that has to act.
     pub fn fault(&self) -> Fault {
         match self {
             CoresError::Build(error) => error.fault(),
@@ -59,7 +59,7 @@ impl CoresError {
     }
 }
 
-/// What a run gave.
+/// Results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct CoresRun {
     pub run: DpdkRun,

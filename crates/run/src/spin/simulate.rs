@@ -18,7 +18,7 @@ const ANSWER_SLICE: u64 = 50;
 /// Counters of an image.
 const COUNTERS: u32 = 16;
 
-/// What is simulated.
+/// A simulation's subject.
 pub struct Simulation<'a> {
     pub machine: &'a Machine,
     pub image: &'a Image,
@@ -53,7 +53,7 @@ pub struct Freed {
     pub times: Times,
 }
 
-/// What came out.
+/// Results of a simulation.
 #[derive(Debug, Default)]
 pub struct Simulated {
     pub handlers: Vec<Record>,

@@ -28,7 +28,7 @@ pub fn put(bytes: &mut [u8], at: u32, what: &[u8]) {
     }
 }
 
-/// How a table's entries lie.
+/// Layout of a table's entries.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     kind: TableKind,

@@ -15,7 +15,7 @@ use nicforge_isa::object::riscv::Image;
 
 use super::table::{Shape, TABLE, TableImage, put, word};
 
-/// What `nf_layout` of an image says.
+/// The layout that `nf_layout` of an image tells.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     pub worker_bytes: u32,
@@ -128,7 +128,7 @@ struct Lies {
 /// Entries with the workers that have them.
 pub type ByWorker = BTreeMap<TableId, Vec<(u32, Entry)>>;
 
-/// What a table counted.
+/// Counts of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted {
     pub worker: u32,
@@ -148,7 +148,7 @@ pub struct Placed {
     elsewhere: BTreeMap<TableId, Vec<u32>>,
 }
 
-/// What of the program decides how tables lie.
+/// Properties of the program that decide how tables lie.
 pub struct Source<'a> {
     pub program: &'a Program,
     pub artifact: &'a DpdkArtifact,

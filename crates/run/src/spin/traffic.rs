@@ -5,7 +5,7 @@ use nicforge_ir::io::checksum_add;
 use nicforge_spin::matching::Matched;
 use nicforge_spin::nic::Arrival;
 
-/// What generated frames are.
+/// Traffic: kinds of generated frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {
     /// An IP header as PsPIN's drivers write it: header length in the high half of its first byte,
@@ -18,7 +18,7 @@ pub enum Traffic {
     Slmp,
 }
 
-/// How many, how large, how fast.
+/// A load: how many, how large, how fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     pub traffic: Traffic,

@@ -38,7 +38,7 @@ impl Attached {
 }
 
 impl Attached {
-    /// Whether the interface is gone: the kernel then lets the link be, and forgets its number.
+    /// True if the interface is gone: the kernel then lets the link be, and forgets its number.
     pub(crate) fn is_gone(&self) -> bool {
         // SAFETY: all-zero is a valid value; the kernel fills in at most the length given.
         unsafe {

@@ -1,6 +1,6 @@
 //! What stages count.
 
-/// What a stage counted.
+/// Counts of a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageCount {
     /// Packets by verdict: aborted, dropped, passed to the stack, sent back, redirected.

@@ -10,7 +10,7 @@ pub(super) fn mtu_of(interface: &str) -> Option<u32> {
     u32::try_from(unsafe { request.ifr_ifru.ifru_mtu }).ok()
 }
 
-/// Whether VLAN tags are taken out of received frames and kept beside them, where an XDP program
+/// True if VLAN tags are taken out of received frames and kept beside them, where an XDP program
 /// does not see them (`ethtool -k`: rx-vlan-offload).
 pub fn takes_vlan_tags(interface: &str) -> bool {
     const GET_FLAGS: u32 = 0x25;

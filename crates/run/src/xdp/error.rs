@@ -86,7 +86,7 @@ pub enum XdpError {
 }
 
 impl XdpError {
-    /// Who has to act.
+    /// The party that has to act.
     pub fn fault(&self) -> Fault {
         match self {
             XdpError::Privilege { .. }
@@ -102,7 +102,7 @@ impl XdpError {
         }
     }
 
-    /// Whether the kernel refused what it was given.
+    /// True if the kernel refused what it was given.
     pub(crate) fn is_invalid(&self) -> bool {
         matches!(self, XdpError::Kernel { source, .. }
             if source.raw_os_error() == Some(libc::EINVAL))

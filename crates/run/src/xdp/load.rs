@@ -21,7 +21,7 @@ use crate::compile::Mode;
 use crate::process::Process;
 use crate::ring::Ring;
 
-/// How to load.
+/// Options of loading.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
     /// What the object was compiled for.

@@ -22,7 +22,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Whether these bytes were sent. `sampled` ones have a fixed number of bytes of a packet at
+    /// True if these bytes were sent. `sampled` ones have a fixed number of bytes of a packet at
     /// their end, zero where it is shorter, of which the kernel sends what the program says.
     pub fn is(&self, bytes: &[u8], sampled: bool) -> bool {
         if !self.padded {

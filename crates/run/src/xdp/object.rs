@@ -109,7 +109,7 @@ pub(crate) fn load(open: OpenObject) -> Result<Object, XdpError> {
     Err(explain(io::Error::from_raw_os_error(-status), &messages))
 }
 
-/// Whether the kernel takes the programs of an object as they are. Also true where it cannot be
+/// True if the kernel takes the programs of an object as they are. Also true where it cannot be
 /// asked.
 pub(crate) fn takes(object: &[u8]) -> bool {
     /// Only how much the verifier did: its whole walk takes seconds to write down.

@@ -16,7 +16,7 @@ use crate::pin::Pinned;
 /// Room for a packet that grew, in the kernel's test run.
 const LARGEST_OUT: usize = 2 * 4096;
 
-/// What a run did.
+/// Results of a run.
 pub struct Ran {
     pub verdict: u32,
     /// The frame afterwards.
@@ -37,7 +37,7 @@ pub struct Original {
     _pinned: Pinned,
 }
 
-/// What a loader decides.
+/// Decisions of a loader.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Loader<'a> {
     /// It is a tc program, not one for XDP.
@@ -50,7 +50,7 @@ pub struct Loader<'a> {
     pub data: &'a [(String, Vec<u8>)],
 }
 
-/// Whether libbpf means the map: it puts the object's name before those of data sections.
+/// True if libbpf means the map: it puts the object's name before those of data sections.
 fn is_own(found: &str, name: &str) -> bool {
     found == name || name.starts_with('.') && found.ends_with(name)
 }

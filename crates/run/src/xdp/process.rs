@@ -66,7 +66,7 @@ impl Loaded {
         self.process.as_ref()
     }
 
-    /// Whether the process has done all that the kernel's side made for it, and the kernel's side
+    /// True if the process has done all that the kernel's side made for it, and the kernel's side
     /// all that came back without a packet.
     pub(crate) fn process_settled(&self) -> bool {
         let Some(process) = &self.process else { return true };

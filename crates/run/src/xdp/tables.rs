@@ -234,7 +234,7 @@ impl TableMap {
         TableError::Target { table: self.name.clone(), message: message.into() }
     }
 
-    /// Whether the key has the right length and the match the table's kind.
+    /// Checks that the key has the right length and the match the table's kind.
     fn check(&self, key: &[u8], matching: &Match) -> Result<()> {
         if key.len() != self.key_size {
             let (given, wanted) = (key.len(), self.key_size);

@@ -15,7 +15,7 @@ use nicforge_run::xdp::{LoadOptions, Loaded};
 
 pub const FIXTURE: &str = include_str!("../fixtures/fixture.bpf.c");
 
-/// Whether BPF programs can be loaded; says loudly what is missing if not.
+/// True if BPF programs can be loaded; says loudly what is missing if not.
 pub fn can_load() -> bool {
     // SAFETY: no arguments.
     if unsafe { libc::geteuid() } == 0 {

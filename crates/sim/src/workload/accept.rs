@@ -18,7 +18,7 @@ const COPIES: [u32; 3] = [1, 77, 4001];
 /// Most frames of a capture that are used.
 const MOST: usize = 4096;
 
-/// What became of a frame, without its bytes.
+/// Fates of a frame, without its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// It went on, or was taken in, without being given up.

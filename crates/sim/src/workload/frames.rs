@@ -12,7 +12,7 @@ const DESTINATION: usize = 30;
 const DESTINATION_PORT: usize = 36;
 const IP_CHECKSUM: usize = 24;
 
-/// What of a frame is changed from flow to flow.
+/// Bytes of a frame that are changed from flow to flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rewrite {
     /// Address and port of the side that spoke first.

@@ -4,7 +4,7 @@ use nicforge_ir::{Input, InputEvent, Program};
 
 use super::{Arrival, Workload};
 
-/// How a capture's times are used.
+/// Uses of a capture's times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Timed {
     /// As recorded, from its first frame on, divided by a factor.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How much comes in.
+/// Rates of what comes in.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
     /// Bits per second on the wire, with preamble, gap and CRC: `100G`.

@@ -3,7 +3,7 @@
 
 use std::num::NonZeroU32;
 
-/// What an execution context has.
+/// State of an execution context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
     /// Its share of handler time is this by the sum of all weights.

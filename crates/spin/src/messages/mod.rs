@@ -87,7 +87,7 @@ pub struct NotRunning {
     pub number: u64,
 }
 
-/// What happened so far.
+/// Counts so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub packets: u64,

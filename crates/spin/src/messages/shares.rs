@@ -28,7 +28,7 @@ struct Share {
     mean: u64,
 }
 
-/// What a running handler was charged.
+/// Charges to a running handler.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Charge(u128);
 

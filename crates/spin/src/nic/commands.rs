@@ -11,7 +11,7 @@ use super::world::NO_MEMORY;
 use super::{Event, MemoryRules, Nic};
 use crate::machine::{Machine, map};
 
-/// What a command does when it is done.
+/// Actions of commands when they are done.
 #[derive(Debug)]
 pub(super) enum Work {
     /// Frames go onto the line; where the bytes lie.
@@ -196,7 +196,7 @@ impl Nic {
         if self.options.compat.bugs { Ok(place) } else { Err(CommandRefused::Freed { address }) }
     }
 
-    /// Whether a packet may have lain there, but none does.
+    /// True if a packet may have lain there, but none does.
     fn freed(&self, place: Place, address: u32) -> bool {
         match place {
             Place::Packet { .. } => {

@@ -277,7 +277,7 @@ struct Frame {
     copied: Option<u32>,
 }
 
-/// What the NIC remembers of frames, packets and tasks that a datapath has.
+/// Memory of the NIC about frames, packets and tasks that a datapath has.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     /// As last asked for.
@@ -303,7 +303,7 @@ pub struct NoDatapath {
     pub queues: usize,
 }
 
-/// Whether a machine has the sizes of a datapath.
+/// Checks that a machine has the sizes of a datapath.
 ///
 /// # Errors
 /// It has not.

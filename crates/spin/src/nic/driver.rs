@@ -12,7 +12,7 @@ use nicforge_isa::rv32::Trap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotYet;
 
-/// What a unit asks of the NIC.
+/// Requests of a unit to the NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
     /// The command with this number in the unit.

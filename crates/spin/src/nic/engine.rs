@@ -12,7 +12,7 @@ use nicforge_isa::rv32::Trap;
 use super::memories::Backing;
 use super::world::World;
 
-/// What an engine does for the NIC.
+/// An engine of the NIC.
 pub trait Engine: std::fmt::Debug + Send {
     /// Memories for the NIC, asked for once; an engine without gets its own from the NIC. With them
     /// there is one image.

@@ -71,7 +71,7 @@ impl Stacks {
         start..start + self.bytes
     }
 
-    /// Whether bytes lie in one of them.
+    /// True if bytes lie in one of them.
     pub(crate) fn hold(&self, at: u32, size: u32) -> bool {
         const CORES: u32 = 32;
         let Some(offset) = at.checked_sub(self.first) else { return false };
@@ -115,7 +115,7 @@ impl DerefMut for Bytes {
     }
 }
 
-/// What one image has for itself.
+/// State of one image.
 #[derive(Debug)]
 pub(crate) struct Space {
     pub entry: u32,

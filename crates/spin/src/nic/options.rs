@@ -21,7 +21,7 @@ pub struct Compat {
     pub bugs: bool,
 }
 
-/// What happens to frames for which there is no room.
+/// Fates of frames for which there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     /// Dropped and counted.
@@ -30,7 +30,7 @@ pub enum Full {
     Wait,
 }
 
-/// How far the memory reaches that a handler may touch. Stacks are guarded either way.
+/// Limits of the memory that a handler may touch. Stacks are guarded either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryRules {
     /// Its own packet and the context's memories, to the byte, and the context's memory on the host.
@@ -39,7 +39,7 @@ pub enum MemoryRules {
     Pspin,
 }
 
-/// How a NIC is run.
+/// Options of running a NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     pub compat: Compat,
@@ -166,7 +166,7 @@ pub enum NicError {
     Memory { address: u32, bytes: u32 },
 }
 
-/// How far to run.
+/// Ends of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// Until this cycle.

@@ -117,7 +117,7 @@ impl Fault {
         }
     }
 
-    /// Whether two are one mistake: the same kind of handler fails at the same place for the same
+    /// True if two are one mistake: the same kind of handler fails at the same place for the same
     /// reason.
     pub fn is_like(&self, other: &Fault) -> bool {
         let reason = |fault: &Fault| match fault.cause {

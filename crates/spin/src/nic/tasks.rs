@@ -34,7 +34,7 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// Whether its copy in the cluster is what is looked for, by address and bytes.
+    /// True if its copy in the cluster is what is looked for, by address and bytes.
     pub fn holds(&self, holds: impl Fn(u32, u32) -> bool) -> bool {
         self.copy.is_some_and(|(address, _)| holds(address, self.copied.next_multiple_of(64)))
     }

@@ -37,7 +37,7 @@ pub(crate) fn pages(range: Range<u32>) -> Range<u32> {
 }
 
 impl Windows {
-    /// Whether an access is allowed; else why not.
+    /// Checks that an access is allowed; else why not.
     #[inline]
     pub fn check(
         &self,

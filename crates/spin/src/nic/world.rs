@@ -110,7 +110,7 @@ impl World {
         Ok(id)
     }
 
-    /// Whether a copy of a unit is done.
+    /// True if a copy of a unit is done.
     pub fn is_copied(&self, hpu: usize, id: u32) -> bool {
         self.drivers[hpu].last_copied().wrapping_sub(id) as i32 >= 0
     }
@@ -144,7 +144,7 @@ impl World {
         Ok(self.memories.bytes_mut(space, place, size))
     }
 
-    /// Whether a command of a unit is done.
+    /// True if a command of a unit is done.
     pub fn is_done(&self, hpu: usize, id: u32) -> bool {
         self.drivers[hpu].is_done(id)
     }
@@ -161,7 +161,7 @@ impl World {
         hpu / self.machine.cores
     }
 
-    /// Whether the handler on a unit may touch bytes at an address; gives where they are.
+    /// Checks that the handler on a unit may touch bytes at an address; gives where they are.
     pub(crate) fn allowed(
         &self,
         hpu: usize,
@@ -222,7 +222,7 @@ impl World {
 /// What who touches nothing is told.
 pub(crate) const NO_MEMORY: &str = "no memory at this address";
 
-/// Whether an address is just below a cluster's memory, where the stack of core 0 runs to.
+/// True if an address is just below a cluster's memory, where the stack of core 0 runs to.
 pub(crate) fn below_stacks(address: u32) -> bool {
     let just_below = |base: u32| address < base && address >= base - map::STACK;
     just_below(map::L1) || just_below(map::L1_ALIAS)

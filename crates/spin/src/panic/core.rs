@@ -7,7 +7,7 @@ use nicforge_isa::rv32::{Access, Bus, Code, Hart, Refusal, Reply, Stop};
 
 use super::{Config, Message, PanicError, Stay, map};
 
-/// What the core has beside its registers.
+/// Parts of the core beside its registers.
 #[derive(Clone, Debug, Default)]
 struct Port {
     program: Vec<u8>,
@@ -137,7 +137,7 @@ impl Core {
         self.port.stay.take().map(|(tag, cycles)| Stay { core: self.number, tag, cycles })
     }
 
-    /// Whether it gave a buffer back.
+    /// True if it gave a buffer back.
     pub fn take_release(&mut self) -> bool {
         std::mem::take(&mut self.port.released)
     }

@@ -57,7 +57,7 @@ pub mod map {
 /// circles.
 const PATIENCE: u64 = 20_000_000;
 
-/// What is wrong with a machine or a program.
+/// Mistakes in a machine or a program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PanicError {
     #[error(
@@ -146,7 +146,7 @@ pub struct Panic {
     /// When the wire to each core is free.
     wires: Vec<u64>,
     credits: Vec<u32>,
-    /// Whether a dispatch is already asked for, and when the scheduler is free.
+    /// True if a dispatch is already asked for, and when the scheduler is free.
     asked: Vec<bool>,
     next_dispatch: u64,
     /// Frames at the port, and cores whose message no queue took.

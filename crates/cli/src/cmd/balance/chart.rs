@@ -12,7 +12,7 @@ const LEFT: f64 = 60.0;
 /// A named run.
 pub type Series<'a> = (String, &'a [Bin]);
 
-/// What a chart shows of a bin.
+/// The number of a bin that a chart shows.
 type Value = fn(&Bin) -> f64;
 
 const COLOURS: [&str; 8] =

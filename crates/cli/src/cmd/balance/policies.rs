@@ -53,7 +53,7 @@ impl PolicyName {
         }
     }
 
-    /// Whether it is the published system's, with its director.
+    /// True if it is the published system's, with its director.
     pub fn is_published(self) -> bool {
         matches!(self, PolicyName::Published | PolicyName::Paper | PolicyName::Fixed)
     }

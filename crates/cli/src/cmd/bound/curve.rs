@@ -15,7 +15,7 @@ use crate::text::si;
 /// Bounds of the blocks as they stand are printed if unrolling takes longer than this.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What was heard of an analysis.
+/// Points heard of an analysis.
 pub struct Curve {
     start: Instant,
     by: Vec<By>,

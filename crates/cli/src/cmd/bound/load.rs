@@ -28,7 +28,7 @@ use crate::args::{Bound, BoundTarget};
 use crate::cmd::spin::{build, handlers};
 use crate::out;
 
-/// What is analysed.
+/// The subject of an analysis.
 pub struct Subject {
     pub graph: Graph,
     pub machine: Machine,

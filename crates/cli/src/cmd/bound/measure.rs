@@ -15,7 +15,7 @@ use super::load::Subject;
 /// Runs per turn, for packets that the program leaves as they are.
 const REPEAT: u32 = 10_000;
 
-/// What was measured.
+/// Measurements.
 pub struct Measured {
     /// Name and nanoseconds; the slowest packet first.
     pub list: Vec<(&'static str, f64)>,

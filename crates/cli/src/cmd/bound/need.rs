@@ -16,7 +16,7 @@ use crate::args::{Bound, RequiredRate};
 const SLOW: f64 = 1e-9;
 const FAST: f64 = 1e12;
 
-/// What guarantees a rate.
+/// Needs of a guaranteed rate.
 pub struct Needed {
     /// Cores together.
     pub cores: u64,

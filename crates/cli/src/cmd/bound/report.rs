@@ -100,7 +100,7 @@ impl View<'_> {
         }
     }
 
-    /// Whether a rate is exact, and not only its path.
+    /// True if a rate is exact, and not only its path.
     fn exact(&self, record: &Record) -> bool {
         record.exact && !self.subject.timers
     }

@@ -2,7 +2,7 @@
 
 use nicforge_driver::Failure;
 
-/// What is supposed.
+/// Suppositions of an analysis.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Suppositions {
     /// Offset in the packet, byte.

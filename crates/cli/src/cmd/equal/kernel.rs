@@ -6,7 +6,7 @@ use nicforge_run::xdp::{LARGEST_TEST_FRAME, Original, SMALLEST_FRAME};
 
 use super::version::Version;
 
-/// What the kernel says of the packet.
+/// Answers of the kernel about the packet.
 pub enum Checked {
     /// Both programs ran there, and give different results.
     Differ,

@@ -27,7 +27,7 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// Whether both are proved to give the same.
+    /// True if both are proved to give the same.
     pub fn proved(&self) -> bool {
         self.result.equal() && self.alone.iter().all(Vec::is_empty)
     }

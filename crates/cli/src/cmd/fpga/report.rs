@@ -78,7 +78,7 @@ pub fn print(
     }
 }
 
-/// What a design counted of one of its stages.
+/// Counts of a design's stage.
 struct StageCount<'a> {
     name: &'a str,
     events: u64,

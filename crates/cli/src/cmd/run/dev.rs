@@ -26,7 +26,7 @@ use super::watch::Watch;
 use crate::args::Run;
 use crate::text;
 
-/// What changes while a program runs on interfaces.
+/// State that changes while a program runs on interfaces.
 pub struct State {
     /// The program as its author wrote it.
     pub program: Program,
@@ -148,7 +148,7 @@ fn hidden_tags(program: &Program, interfaces: &[String]) {
     }
 }
 
-/// Whether a program compares 16 bits with the EtherType of a VLAN tag (IEEE 802.1Q, 802.1ad), in
+/// True if a program compares 16 bits with the EtherType of a VLAN tag (IEEE 802.1Q, 802.1ad), in
 /// either byte order.
 fn looks_for_tags(program: &Program) -> bool {
     let bodies =

@@ -19,7 +19,7 @@ use crate::args::Run;
 use crate::cmd::reload::tables as tables_text;
 use crate::out;
 
-/// What requests act on.
+/// The program that requests act on.
 pub struct Controlled<'a> {
     state: &'a mut State,
     session: &'a mut DevSession,

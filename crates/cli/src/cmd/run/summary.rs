@@ -59,7 +59,7 @@ pub struct Summary {
     pub to_host: Vec<(String, u64)>,
 }
 
-/// What a plan promises on its target, which may be another machine than this one.
+/// Promises of a plan on its target, which may be another machine than this one.
 #[derive(Clone, Debug)]
 pub struct Promised {
     pub expected_pps: f64,
@@ -80,7 +80,7 @@ impl Promised {
     }
 }
 
-/// How full a table is.
+/// Fill of a table.
 #[derive(Clone, Debug)]
 pub struct TableSize {
     pub name: String,

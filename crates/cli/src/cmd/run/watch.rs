@@ -29,7 +29,7 @@ impl Watch {
         Watch { files, seen: known.clone(), known, looked: Instant::now() }
     }
 
-    /// Whether there is a change that was not told yet.
+    /// True if there is a change that was not told yet.
     pub fn changed(&mut self) -> bool {
         if self.looked.elapsed() < INTERVAL {
             return false;

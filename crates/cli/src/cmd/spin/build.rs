@@ -9,7 +9,7 @@ use nicforge_run::spin::{self, Built, ImageOptions, Layout, NativeImage};
 
 use super::machine::{self, Chosen};
 
-/// What runs handlers.
+/// Engines that run handlers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EngineArg {
     /// RISC-V units, interpreted with their times

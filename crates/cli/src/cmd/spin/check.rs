@@ -14,7 +14,7 @@ use super::machine::{self, Chosen};
 use crate::args::Check;
 use crate::out;
 
-/// What came of handlers on one target.
+/// Results of handlers on one target.
 struct Checked {
     target: String,
     /// What an image holds, or that there is none.

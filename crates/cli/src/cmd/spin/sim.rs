@@ -16,7 +16,7 @@ use super::input::Input;
 use super::machine::{self, Chosen};
 use super::{datapath, table};
 
-/// What matches, stores and schedules packets.
+/// Datapaths: they match, store and schedule packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DatapathArg {
     /// As part of the simulated NIC

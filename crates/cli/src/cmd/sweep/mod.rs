@@ -61,7 +61,7 @@ pub struct Sweep {
     dry_run: bool,
 }
 
-/// What a command gave.
+/// The result of a command.
 pub struct Done {
     pub job: usize,
     pub seconds: f64,

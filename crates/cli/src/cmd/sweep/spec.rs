@@ -13,7 +13,7 @@ pub struct Spec {
     pub plot: Option<Plot>,
 }
 
-/// What is drawn: `y` over `x`, a line per value of `series`, a panel per value of `panel`.
+/// A drawing: `y` over `x`, a line per value of `series`, a panel per value of `panel`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plot {

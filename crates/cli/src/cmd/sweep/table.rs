@@ -72,7 +72,7 @@ impl Table {
         self.write()
     }
 
-    /// Whether a combination's results are there.
+    /// True if a combination's results are there.
     pub fn has(&self, values: &[String]) -> bool {
         self.rows.iter().any(|row| row.values == values)
     }

@@ -71,7 +71,7 @@ impl<'a> Trips<'a> {
         }
     }
 
-    /// Whether the carried value is one more in every next trip.
+    /// True if the carried value is one more in every next trip.
     pub fn counts(&self, param: usize) -> bool {
         let Some(Op::Bin(BinOp::Add, a, b)) = self.body.def_op(self.next[param]) else {
             return false;
@@ -84,7 +84,7 @@ impl<'a> Trips<'a> {
         self.params.iter().position(|param| *param == value)
     }
 
-    /// Whether the type holds the value in every trip.
+    /// True if the type holds the value in every trip.
     fn holds(&self, ty: Type, value: Affine) -> bool {
         let Type::Int { bits, signed } = ty else { return false };
         let (least, greatest) = match (bits, signed) {
@@ -128,7 +128,7 @@ impl<'a> Trips<'a> {
         }
     }
 
-    /// Whether C that is printed in front of the loop may compute the value, and it is the same in
+    /// True if C that is printed in front of the loop may compute the value, and it is the same in
     /// every trip.
     pub fn stays(&self, value: ValueId) -> bool {
         if !self.inside.contains(&value) {
@@ -147,7 +147,7 @@ impl<'a> Trips<'a> {
         }
     }
 
-    /// Whether the loop changes the carried aggregate, but another member of it than the path's.
+    /// True if the loop changes the carried aggregate, but another member of it than the path's.
     fn untouched(&self, agg: ValueId, path: &[Proj]) -> bool {
         let Some(param) = self.param(agg) else { return false };
         let Some(Op::Set { agg: from, path: set, .. }) = self.body.def_op(self.next[param]) else {

@@ -13,7 +13,7 @@ pub(super) fn same(trips: &Trips<'_>, exits: &[&Exit<'_>]) -> Option<Does> {
     (equal != exit.holds).then_some(Does::Same { a, b })
 }
 
-/// Whether two bytes are equal (true) or differ (false).
+/// True if two bytes are equal (true) or differ (false).
 fn equality(trips: &Trips<'_>, cond: ValueId) -> Option<(Bytes, Bytes, bool)> {
     let (equal, a, b) = match trips.body.def_op(cond)? {
         Op::Cmp(CmpOp::Eq, a, b) => (true, *a, *b),

@@ -18,7 +18,7 @@ use crate::c::body::Unsupported;
 use crate::c::names::Names;
 use crate::rtl::NoPipe;
 
-/// What the states of a module are made from.
+/// Sources of the states of a module.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     pub program: &'a Program,

@@ -46,7 +46,7 @@ fn cycles(state: &State, tables: &[TableForm]) -> u32 {
     }
 }
 
-/// Whether a state uses a table or its byte strings.
+/// True if a state uses a table or its byte strings.
 fn uses(state: &State, form: &TableForm) -> bool {
     let asked = format!("{}_req", form.signals);
     let memory = form.bytes.as_ref().map(|store| number(4, store.memory));

@@ -14,7 +14,7 @@ impl<'a> Engine<'a, '_> {
         self.states.wait("a_done".to_string(), all, results);
     }
 
-    /// Whether `size` bytes lie `off` (32 bits) behind the cursor.
+    /// Signal: `size` bytes lie `off` (32 bits) behind the cursor.
     pub(super) fn fits(&mut self, off: &str, size: u32) -> String {
         let rest = self.rest();
         let value =

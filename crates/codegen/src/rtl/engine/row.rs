@@ -191,7 +191,7 @@ fn number_wide(bits: u32) -> String {
     format!("{bits}'h0")
 }
 
-/// Whether a packet may have emitted headers when an internal event takes it along.
+/// True if a packet may have emitted headers when an internal event takes it along.
 fn carries_headers(program: &Program) -> bool {
     program.handlers.values().any(|handler| {
         let body = &handler.body;

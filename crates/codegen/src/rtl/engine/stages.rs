@@ -167,7 +167,7 @@ impl Around<'_, '_> {
         self.row.waiting[self.number] > 0
     }
 
-    /// Whether a message is for a handler.
+    /// Signal: a message is for a handler.
     fn is(&self, message: &str, event: EventId) -> String {
         format!("{} == 8'd{}", self.row.part(message, "event"), event.as_u32())
     }

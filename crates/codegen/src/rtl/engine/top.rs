@@ -23,7 +23,7 @@ use super::row::Row;
 use super::unit::{TELLS, engines, module};
 use crate::abi::left as kind;
 
-/// What is around the handlers.
+/// Surroundings of the handlers.
 pub struct Around<'a> {
     pub room: Room,
     /// Engines, or stages.
@@ -44,7 +44,7 @@ pub fn request(form: &TableForm) -> [(String, u32); 5] {
     ]
 }
 
-/// What engines ask for in turns of one kind.
+/// Questions of engines in turns of one kind.
 pub struct Asked {
     /// `out`, or a table's signals.
     pub turn: String,

@@ -34,7 +34,7 @@ const CUTS: usize = 6;
 /// Signals by number, sorted.
 type Cut = Vec<u32>;
 
-/// What a wire's expression is.
+/// Forms of a wire's expression.
 enum Form<'a> {
     /// Bits of signals, and numbers.
     Bits(Vec<&'a str>),

@@ -126,7 +126,7 @@ struct Packet {
     doubt: Option<(ValueId, Box<Cursor>)>,
 }
 
-/// What becomes of a packet, or of a part of it.
+/// Fates of a packet, or of a part of it.
 #[derive(Clone, Debug)]
 pub struct Exit {
     pub when: Way,
@@ -153,7 +153,7 @@ pub struct Exit {
 }
 
 impl Exit {
-    /// Whether the packet is over.
+    /// True if the packet is over.
     pub fn ends_packet(&self) -> bool {
         matches!(self.kind, kind::SEND | kind::STACK | kind::HOST_PACKET | kind::DROP)
     }
@@ -311,7 +311,7 @@ pub struct Walk<'a, 'b, 'c> {
     span: Span,
 }
 
-/// How a region ends where it goes on.
+/// Ends of a region where it goes on.
 type Ended = Option<(Way, Vec<Known>)>;
 
 impl<'a, 'b> Dag<'a, 'b> {
@@ -348,7 +348,7 @@ impl<'a, 'b> Dag<'a, 'b> {
 }
 
 impl Dag<'_, '_> {
-    /// Whether a table shows a packet's entries one behind the other.
+    /// True if a table shows a packet's entries one behind the other.
     pub fn asks_in_turn(&self, table: usize) -> bool {
         self.in_turn.contains(&table) && !self.at_once.contains(&table)
     }

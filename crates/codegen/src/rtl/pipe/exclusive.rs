@@ -12,7 +12,7 @@ fn difference<'a>(a: &'a Given, b: &Given) -> Option<&'a String> {
     a.iter().find(|atom| b.contains(&opposite(atom)))
 }
 
-/// Whether no way of one list can be taken together with one of the other.
+/// True if no way of one list can be taken together with one of the other.
 pub fn exclude(a: &[Given], b: &[Given]) -> bool {
     a.iter().all(|a| b.iter().all(|b| difference(a, b).is_some()))
 }

@@ -43,7 +43,7 @@ pub fn positions(exits: &[Exit], span: Span) -> Result<Vec<Vec<Exit>>, NoPipe> {
 }
 
 impl Exit {
-    /// Whether it comes beside what becomes of the packet.
+    /// True if it comes beside what becomes of the packet.
     pub fn beside(&self) -> bool {
         matches!(self.kind, kind::HOST_MESSAGE | kind::DMA_WRITE | kind::LOG)
             || self.moved.is_some()

@@ -247,7 +247,7 @@ pub struct Command {
     pub fields: BTreeMap<&'static str, String>,
     pub header_bytes: u32,
     pub patches: Patches,
-    /// Whether it may be one beside what becomes of the packet.
+    /// True if it may be one beside what becomes of the packet.
     pub beside: bool,
 }
 

@@ -11,7 +11,7 @@ use super::dag::Dag;
 use super::leave::Commit;
 use super::ports::Port;
 
-/// What gets its stages together.
+/// Reasons that keep stages together.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Group {
     /// A port, by number, of a table that nothing changes.

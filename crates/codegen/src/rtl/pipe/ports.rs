@@ -281,7 +281,7 @@ fn parts(dag: &mut Dag, table: usize, keys: &[Key]) -> Result<Groups, NoPipe> {
     Ok((groups, starts))
 }
 
-/// Whether a table that is changed can have so many ports.
+/// Checks that a table that is changed can have so many ports.
 fn check(dag: &Dag, table: usize, count: usize, span: Span) -> Result<(), NoPipe> {
     let form = &dag.tables[table];
     let bits = form.pipe_memory_bits(count as u64);

@@ -187,7 +187,7 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> (String, V
     (head + &out.finish() + END, queues)
 }
 
-/// Whether packets wait for bytes that others put into strings.
+/// True if packets wait for bytes that others put into strings.
 pub fn waits_for_strings(pipe: &Pipe) -> bool {
     pipe.gates.iter().any(|gate| !gate.strings.is_empty())
 }

@@ -82,7 +82,7 @@ pub struct Pipe {
     pub aligned: u32,
     pub window_bytes: u32,
     pub message_bytes: Option<u32>,
-    /// Whether random numbers are drawn.
+    /// True if random numbers are drawn.
     pub random: bool,
     pub notes: HashMap<String, String>,
 }

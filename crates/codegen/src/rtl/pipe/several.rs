@@ -12,12 +12,12 @@ use super::leave::Command;
 use super::schedule::Pipe;
 use crate::abi::left as kind;
 
-/// Whether bytes of strings are moved.
+/// True if bytes of strings are moved.
 pub fn has_strings(commands: &[Command]) -> bool {
     commands.iter().any(|command| command.fields.contains_key("line"))
 }
 
-/// Whether commands go through this queue.
+/// True if commands go through this queue.
 pub fn is_needed(commands: &[Command]) -> bool {
     commands.len() > 1 || has_strings(commands) || commands.iter().any(|command| command.beside)
 }

@@ -57,7 +57,7 @@ impl Finder<'_> {
         })
     }
 
-    /// Whether a step keeps the lesser of its values.
+    /// True if a step keeps the lesser of its values.
     fn keeps_least(&self, step: &Step) -> bool {
         let compared = single(&step.cond).and_then(|name| self.wires.get(name));
         let sides = compared.and_then(|wire| wire.value.split_once(" < "));

@@ -40,7 +40,7 @@ pub enum DatapathError {
 }
 
 impl DatapathError {
-    /// Who has to act.
+    /// The party that has to act.
     pub fn fault(&self) -> Fault {
         match self {
             DatapathError::Rtl(error) => error.fault(),

@@ -53,7 +53,7 @@ struct Register {
     address: u32,
 }
 
-/// What the model tells, as C++ has it.
+/// An event of the model, as C++ has it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct RawEvent {

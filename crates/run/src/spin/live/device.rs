@@ -77,7 +77,7 @@ struct Request {
     data: Vec<u8>,
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Default)]
 struct Answer {
     value: u64,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use nicforge_util::Random;
 
-/// How often each thing happens to a frame, 0 to 1.
+/// Frequency of each fault of a frame, 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LineFaults {
     pub loss: f64,

@@ -88,7 +88,7 @@ pub struct Setup {
     pub host: HostRegion,
 }
 
-/// How it lives.
+/// Options of a live NIC.
 #[derive(Debug)]
 pub struct LiveOptions {
     pub machine: Machine,
@@ -150,7 +150,7 @@ pub enum Happening {
     Device(String),
 }
 
-/// What was done.
+/// Results of a live run.
 #[derive(Clone, Debug, Default)]
 pub struct Lived {
     /// Frames from the line, and to it.

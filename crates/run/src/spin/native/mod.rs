@@ -49,7 +49,7 @@ pub enum NativeError {
     Timer(std::io::Error),
 }
 
-/// What a unit does when it goes on.
+/// Actions of a unit when it goes on.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     /// Nothing: it has no handler.

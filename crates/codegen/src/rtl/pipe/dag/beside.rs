@@ -13,7 +13,7 @@ use super::super::ports::stateful;
 use super::*;
 use crate::c::names::Names;
 
-/// What is asked for.
+/// Kinds of questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// What the bytes from byte `start` of the frame up to the place add up to, `{even, odd}`.
@@ -191,7 +191,7 @@ pub fn share(dag: &mut Dag, names: &mut Names) {
     }
 }
 
-/// Whether the device has block memories for that many copies of a packet buffer of so many slots,
+/// Checks that the device has block memories for that many copies of a packet buffer of so many slots,
 /// and of byte strings.
 pub fn room(asked: &[Question], slots: u32, tables: &[TableForm]) -> Result<(), NoPipe> {
     stored_room(asked, tables)?;
@@ -212,7 +212,7 @@ pub fn room(asked: &[Question], slots: u32, tables: &[TableForm]) -> Result<(), 
     Ok(())
 }
 
-/// Whether it has memory for as many copies of byte strings as they are read from at once.
+/// Checks that it has memory for as many copies of byte strings as they are read from at once.
 fn stored_room(asked: &[Question], tables: &[TableForm]) -> Result<(), NoPipe> {
     let bits = |memory: u64| {
         let own = tables

@@ -240,7 +240,7 @@ impl Walk<'_, '_, '_> {
     }
 }
 
-/// How many of the overwritten bytes there are.
+/// Numbers of overwritten bytes.
 pub(super) enum Count {
     Known(u32),
     /// So many, or those from byte `at` of the frame to its end.

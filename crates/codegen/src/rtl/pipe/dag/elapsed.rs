@@ -42,7 +42,7 @@ impl Walk<'_, '_, '_> {
         (!self.low.ty(limit).is_signed()).then_some(Elapsed { difference, limit, strictly, not })
     }
 
-    /// Whether a value depends on entries of tables that are changed.
+    /// True if a value depends on entries of tables that are changed.
     fn stateful(&mut self, value: ValueId) -> bool {
         let text = self.low.operand(value);
         used(&text).any(|name| self.dag.stateful.contains(name))

@@ -115,7 +115,7 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Whether a way may leave a region other than at its end.
+    /// True if a way may leave a region other than at its end.
     fn leaves(&self, region: BlockId) -> bool {
         self.body.blocks[region].insts.iter().any(|inst| match &self.body.insts[*inst].op {
             Op::Return(_) | Op::Break { .. } | Op::Continue { .. } => true,

@@ -84,7 +84,7 @@ impl Walk<'_, '_, '_> {
         *before = (least.max(before.0), most.min(before.1));
     }
 
-    /// Whether a condition holds, if what is known of a value says so.
+    /// True if a condition holds, if what is known of a value says so.
     pub(super) fn decided(&self, cond: ValueId) -> Option<bool> {
         let Some(Op::Cmp(op, a, b)) = self.body.def_op(cond) else { return None };
         if self.low.ty(*a).is_signed() || !self.low.ty(*a).is_int() {

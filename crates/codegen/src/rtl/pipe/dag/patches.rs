@@ -56,7 +56,7 @@ pub const MOST_BYTES: u32 = 64;
 /// A stretch of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
-    /// Whether it was overwritten.
+    /// Signal: it was overwritten.
     pub when: String,
     /// Where in the frame, 16 bits, and the least that can be.
     pub place: String,

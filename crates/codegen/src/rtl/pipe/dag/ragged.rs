@@ -187,7 +187,7 @@ impl Walk<'_, '_, '_> {
         self.wire("there", bits, value, timing::carry(12))
     }
 
-    /// Whether of the bytes that may be missing more than `at` are there. Ways say so sooner than
+    /// Signal: of the bytes that may be missing more than `at` are there. Ways say so sooner than
     /// their number.
     fn counts(&mut self, ragged: &Ragged, at: u32) -> String {
         let more = |way: &&(u32, Vec<String>)| way.0 > ragged.least + at;

@@ -19,7 +19,7 @@ fn ones(bits: u32) -> u64 {
     if bits < 64 { (1 << bits) - 1 } else { u64::MAX }
 }
 
-/// Whether two ranges have a number in common.
+/// True if two ranges have a number in common.
 pub fn meet(a: Range, b: Range) -> bool {
     a.0 <= b.1 && b.0 <= a.1
 }

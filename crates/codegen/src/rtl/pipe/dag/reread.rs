@@ -21,7 +21,7 @@ pub struct Own {
     pub bytes: OwnBytes,
 }
 
-/// What was appended: a value of so many bytes, or the packet's from the cursor on.
+/// Bytes that were appended: a value of so many, or the packet's from the cursor on.
 #[derive(Clone)]
 pub enum OwnBytes {
     Value(String, u32),

@@ -106,7 +106,7 @@ impl Walk<'_, '_, '_> {
         (!apart.iter().any(Vec::is_empty)).then_some(apart)
     }
 
-    /// Whether all conditions of one of several lists hold. Lists of a loop's later trips have what
+    /// Signal: all conditions of one of several lists hold. Lists of a loop's later trips have what
     /// led to them in common: where one ends in a condition and the next one in its opposite, both
     /// together are what is in front of it.
     pub(super) fn any_of(&mut self, mut lists: Vec<Vec<String>>) -> String {
