@@ -26,6 +26,7 @@ void net_recv(nf_pkt pkt)
     if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) ||
         ip.ihl != 5 || ip.protocol != NF_IP_UDP || !nf_extract(pkt, &udp) ||
         udp.dport != nf_htons(7000)) {
+        nf_reset(pkt);
         nf_pass(pkt);
         return;
     }

@@ -119,7 +119,7 @@ def sent(path):
     return found
 
 
-@pytest.mark.parametrize("target", ["dpdk", "xdp"])
+@pytest.mark.parametrize("target", ["dpdk", "xdp", "agilio-cx"])
 def test_opaque_bodies_run_where_there_are_processes(capture, needs_root, target):
     """Also on a queue that names no side: on xdp only the process can run what is behind it."""
     path = capture(frames("aaa", "bbb", "ab", "", "z"))
@@ -475,7 +475,7 @@ def test_where_they_cannot_run_is_said_with_the_python_line(capture):
         ("xdp", "nic"),
         ("u280", None),
         ("bluefield2", "host"),
-        ("agilio-cx", None),
+        ("agilio-cx", "nic"),
     ):
         words = (
             "element `match` is opaque C",

@@ -27,9 +27,14 @@ fn generated_code_and_the_interpreter_call_them_alike() {
         return;
     }
     let place = Place::new();
-    for more in
-        [&["--target", "dpdk"][..], &["--target", "xdp", "--candidate", "0"], &["--target", "xdp"]]
-    {
+    let on = |target| ["--target", target];
+    for more in [
+        &on("dpdk")[..],
+        &["--target", "xdp", "--candidate", "0"],
+        &on("xdp"),
+        &on("agilio-cx"),
+        &on("liquidio"),
+    ] {
         let ran = run(&place, "verify", more);
         assert!(
             ran.ok().contains("matches the reference: 1127 of 1127 events, 2 of 2 tables"),
@@ -101,7 +106,7 @@ fn targets_without_c_say_what_to_do() {
     let planned = place.run(&["plan", open.to_str().unwrap(), "--target", "xdp"]);
     assert!(planned.ok().contains("of 4 process"), "{planned:?}");
     let plan = |target: &str| place.run(&["plan", &source("c_functions.c"), "--target", target]);
-    for target in ["liquidio", "agilio-cx", "pspin", "bluefield2"] {
+    for target in ["pspin", "bluefield2"] {
         plan(target).fails(1, &["c_functions.c:", "lacks functions of C such as `spell`"]);
     }
 }
@@ -158,7 +163,7 @@ fn the_example_signs_with_openssl() {
         (0..40u8).map(|n| request(n, if n % 4 == 3 { 20 } else { 40 })).collect();
     let pcap = place.file("requests.pcap", capture(&frames));
     let (program, hmac) = (example("sign/sign.c"), example("sign/hmac.c"));
-    for target in ["xdp", "dpdk"] {
+    for target in ["xdp", "dpdk", "agilio-cx", "liquidio"] {
         let ran = place.run(&[
             "verify",
             &program,

@@ -61,9 +61,18 @@ struct Loaded {
 
 static LOADED: OnceLock<Loaded> = OnceLock::new();
 
-/// The shared object with the functions, if any were loaded.
-pub fn object() -> Option<&'static [u8]> {
-    LOADED.get().map(|loaded| &loaded.object[..])
+/// Puts the shared object with the functions into an application's folder; gives what the linker is
+/// told there. Nothing if no functions were loaded.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn linked_into(dir: &Path) -> Result<Vec<String>, HostError> {
+    let Some(loaded) = LOADED.get() else { return Ok(Vec::new()) };
+    let path = dir.join("functions.so");
+    std::fs::write(&path, &loaded.object).map_err(|source| HostError::Io { path, source })?;
+    // What it needs itself, the application may call too.
+    let linking = ["-Wl,--copy-dt-needed-entries", "-L.", "-l:functions.so", "-Wl,-rpath,$ORIGIN"];
+    Ok(linking.map(String::from).to_vec())
 }
 
 /// A function's prototype: C types of arguments, and of the result.

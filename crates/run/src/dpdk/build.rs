@@ -50,15 +50,7 @@ pub fn build(source: &str, verify: bool, machine: &Machine) -> Result<Folder, Dp
             write_object(dir.path(), "nf_tables.c", &unit.flags, &files)?;
             dir = object_of_unit(dir, &unit, Around { files: &files, headers: HEADERS })?;
             let mut linking = ["-o", "app", "app.o", "nf_tables.o"].map(String::from).to_vec();
-            if let Some(object) = crate::native::object() {
-                let path = dir.path().join("functions.so");
-                std::fs::write(&path, object).map_err(|source| HostError::Io { path, source })?;
-                // What it needs itself, the application may call too.
-                linking.extend(
-                    ["-Wl,--copy-dt-needed-entries", "-L.", "-l:functions.so"].map(String::from),
-                );
-                linking.push("-Wl,-rpath,$ORIGIN".to_string());
-            }
+            linking.extend(crate::native::linked_into(dir.path())?);
             linking.extend(pkgconfig::ciphers(source).unwrap_or_default());
             units::link(dir.path(), &[linking, libraries].concat())
         }

@@ -22,6 +22,7 @@ use crate::exec;
 use crate::host::{
     HostError, RUNTIME, fresh_dir, object_of, object_of_unit, refused, write_files, write_object,
 };
+use crate::native;
 use crate::temp::Folder;
 use crate::units::{self, Around, Unit};
 
@@ -175,6 +176,7 @@ impl EnginesProgram {
 
     /// Builds the process `app` in a directory of its own.
     fn build(&self) -> Result<Folder, DpdkError> {
+        native::check(&self.program).map_err(|e| HostError::Functions(Box::new(e)))?;
         let mut dir = fresh_dir()?;
         if self.toolchain.is_some() {
             self.image(dir.path())?;
@@ -192,6 +194,7 @@ impl EnginesProgram {
         let mut linking = ["-pthread", "-Wl,-z,muldefs", "-o", "app"].map(String::from).to_vec();
         let objects = units.iter().map(|unit| unit.main.as_str()).chain(parts);
         linking.extend(objects.map(object_of));
+        linking.extend(native::linked_into(dir.path())?);
         let ran = units::link(dir.path(), &linking).map_err(HostError::no_compiler)?;
         if ran.status.success() {
             Ok(dir)
