@@ -92,7 +92,10 @@ pub fn run(
         .map_err(|source| CoresError::Place { target: app.target().name.clone(), source })?;
 
     let host = Box::new(SparseMemory::default());
-    let mut nic = Nic::new(&machine, Options { full: Full::Wait, ..Options::default() }, host);
+    // Generated handlers end, but may take long: six seals of a large packet, 5 million cycles.
+    let watchdog = Some(1_000_000_000);
+    let options = Options { full: Full::Wait, watchdog, ..Options::default() };
+    let mut nic = Nic::new(&machine, options, host);
     let handlers = Handlers { payload: Some("nf_payload".to_string()), ..Handlers::default() };
     let rules = ruleset(&app.artifact().rules);
     let mut engine = Engine::default();
