@@ -47,7 +47,7 @@ fn region(graph: &Graph, address: u64) -> Option<usize> {
         .position(|region| address >= region.base && address - region.base < region.size)
 }
 
-/// What holds where either value may be.
+/// Facts that hold where either value may be.
 fn join(graph: &Graph, a: Value, b: Value) -> Value {
     let within = |value| match value {
         Value::Is(address) if graph.unchecked.is_some() => region(graph, address),
@@ -116,7 +116,7 @@ fn within(expr: &Expr, known: &Known, graph: &Graph) -> Option<usize> {
     }
 }
 
-/// What a load gives from memory that stays as it is given.
+/// The value that a load gives from memory that stays as it is given.
 fn loaded(address: &Expr, known: &Known, graph: &Graph) -> Value {
     let fixed = |address: u64| {
         let wait = graph.unchecked.as_ref()?.waits.get(region(graph, address)?)?;

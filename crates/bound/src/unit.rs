@@ -104,7 +104,7 @@ impl<'a> Unit<'a> {
         load
     }
 
-    /// What an instruction does to a table, and the memory that is in.
+    /// Access of an instruction to a table, and the memory that is in.
     pub fn access(&self, handler: HandlerId, inst: InstId) -> Option<(TableAccess, &'a Memory)> {
         let body = &self.program.handlers[handler].body;
         let op = &body.insts[inst].op;

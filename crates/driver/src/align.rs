@@ -70,7 +70,7 @@ fn nearest<T: PartialEq>(a: &[T], b: &[T]) -> (usize, usize) {
 mod tests {
     use super::*;
 
-    /// What both have, what is missing, what is surplus.
+    /// Counts what both have, what is missing, what is surplus.
     fn counts(a: &[u32], b: &[u32]) -> (usize, usize, usize) {
         let pairs = align(a, b);
         let of = |kind: fn(&Pair) -> bool| pairs.iter().filter(|pair| kind(pair)).count();

@@ -64,12 +64,12 @@ impl Programs {
         Ok(Programs { general, own })
     }
 
-    /// What it is for the target of that number.
+    /// The value for the target of that number.
     pub fn of(&self, target: usize) -> &Loaded {
         self.own[target].as_ref().unwrap_or(&self.general)
     }
 
-    /// What it is for the target of that number, and nothing else.
+    /// The value for the target of that number, and nothing else.
     pub fn into(mut self, target: usize) -> Loaded {
         self.own[target].take().unwrap_or(self.general)
     }

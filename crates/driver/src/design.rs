@@ -14,7 +14,7 @@ use nicforge_target::spec::Generator;
 
 use crate::{Failure, program};
 
-/// What hardware cannot do is shown on source lines, everything else as it is.
+/// Shows what hardware cannot do on source lines, everything else as it is.
 pub fn failure(program: &Program, error: RtlError) -> Failure {
     match &error {
         RtlError::Unsupported(list) => program::unsupported(program, list),
@@ -186,7 +186,7 @@ fn fits(program: &Program, area: &AreaCosts, slots: f64) -> Result<(), Failure> 
     if refused.is_empty() { Ok(()) } else { Err(program::unsupported(program, &refused)) }
 }
 
-/// What designs take of the device, by the spec.
+/// The device's costs of designs, by the spec.
 pub fn costs(target: &Target) -> Result<&AreaCosts, Failure> {
     let missing = || {
         Failure::user(format!("target `{}` has no section [area], which designs need", target.name))
@@ -194,7 +194,7 @@ pub fn costs(target: &Target) -> Result<&AreaCosts, Failure> {
     target.area.as_ref().ok_or_else(missing)
 }
 
-/// What the spec expects a program's design to take.
+/// Estimates what a program's design takes, by the spec.
 pub fn estimate(
     program: &Verified<Program>,
     design: &RtlProgram,
@@ -204,7 +204,7 @@ pub fn estimate(
     Ok(costs.estimate(&lowered, &design.handlers()))
 }
 
-/// What the handlers became, and why if it is not the fast form.
+/// The form that the handlers became, and why if it is not the fast one.
 pub fn form_of(program: &Program, form: &Form) -> String {
     match form {
         Form::Pipe { stages, interval, meeting, in_turn } => {

@@ -53,7 +53,7 @@ pub fn check(
     Ok(answer)
 }
 
-/// What a function of C outside the subset does with its state, as flow programs ask.
+/// Tells what a function of C outside the subset does with its state, as flow programs ask.
 ///
 /// Schema `nicforge/opaque`; `ok` says whether it could be read.
 pub fn opaque(source: &Source, function: &str, runtime: &Runtime) -> Value {

@@ -45,7 +45,7 @@ pub fn job(
     on(planned, source, target)
 }
 
-/// What `--host-process` says where it is no choice.
+/// The error of `--host-process` where it is no choice.
 fn no_process(why: &str) -> Failure {
     Failure::usage(format!("--host-process is for --target dpdk: {why}"))
 }
@@ -213,7 +213,7 @@ pub fn design(
     Ok(made)
 }
 
-/// What DPDK cannot do is shown on source lines, everything else as it is.
+/// Shows what DPDK cannot do on source lines, everything else as it is.
 pub fn failure(program: &Program, error: DpdkError) -> Failure {
     match &error {
         DpdkError::Unsupported(list) => program::unsupported(program, list),
@@ -221,7 +221,7 @@ pub fn failure(program: &Program, error: DpdkError) -> Failure {
     }
 }
 
-/// What bare cores cannot do is shown on source lines, everything else as it is.
+/// Shows what bare cores cannot do on source lines, everything else as it is.
 pub fn bare_failure(program: &Program, error: CoresError) -> Failure {
     match &error {
         CoresError::Unsupported(list) => program::unsupported(program, list),

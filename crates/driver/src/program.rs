@@ -245,7 +245,7 @@ pub fn pass_failure(error: PassError) -> Failure {
     Failure::user(format!("{error}{saved}"))
 }
 
-/// What a target cannot do, as diagnostics on source lines.
+/// Diagnostics on source lines of what a target cannot do.
 pub fn unsupported(program: &Program, errors: &[Unsupported]) -> Failure {
     let list: Vec<Diagnostic> = errors
         .iter()

@@ -61,7 +61,7 @@ pub fn words(found: &Guaranteed) -> String {
     )
 }
 
-/// What a plan guarantees as far as a moment's search shows, or why nothing.
+/// Guarantees of a plan as far as a moment's search shows, or why there are none.
 pub fn quickly(plan: &Plan, source: &Program, target: &Target) -> String {
     match guaranteed(plan, source, target, QUICK) {
         Ok(found) => words(&found),

@@ -70,7 +70,7 @@ fn of_kernel(program: &Program, error: &XdpError) -> Option<Refused> {
     })
 }
 
-/// What helps against a refusal of the verifier.
+/// Remedies against a refusal of the verifier.
 pub fn remedy(reason: &str) -> &'static str {
     if reason.contains("too large") || reason.contains("too complex") {
         "give loops fewer trips or fewer ways through them, or do part of the work behind a queue (nf_enqueue): the verifier walks a \

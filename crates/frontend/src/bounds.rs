@@ -375,7 +375,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         Err("its variable is changed under a condition only".into())
     }
 
-    /// What an assignment to the place does.
+    /// Effect of an assignment to the place.
     fn step_of(&mut self, node: &Node, spot: &Spot) -> Option<Step> {
         if Spot::counted(node.inner.first()?)? != *spot {
             return None;

@@ -96,7 +96,7 @@ fn arguments(input: &Input, words: &[&str], options: &Options) -> Vec<String> {
 type Ahead = HashMap<(Vec<String>, String, Vec<u8>), Vec<u8>>;
 static AHEAD: Mutex<Option<Ahead>> = Mutex::new(None);
 
-/// What was printed ahead of an input. It is given once.
+/// Takes what was printed ahead of an input. It is given once.
 fn taken(arguments: &[String], name: &str, text: &[u8]) -> Option<Vec<u8>> {
     let mut kept = AHEAD.lock().unwrap_or_else(PoisonError::into_inner);
     kept.as_mut()?.remove(&(arguments.to_vec(), name.to_string(), text.to_vec()))
@@ -139,7 +139,7 @@ fn trees(text: &[u8]) -> Vec<&[u8]> {
     trees
 }
 
-/// What clang prints.
+/// Output of clang.
 fn run(
     input: &Input,
     words: &[&str],

@@ -188,7 +188,7 @@ fn class_of(ways: &[(Ways, Span)]) -> &'static str {
     ["all", "one", "zero_or_one"].into_iter().find(|class| fits(class)).unwrap_or("many")
 }
 
-/// What a function calls first.
+/// The function that a function calls first.
 fn callee(body: &Body) -> Option<FuncId> {
     let mut found = None;
     body.for_each_inst(body.entry(), &mut |inst| {
@@ -277,7 +277,7 @@ fn is_join(each: &Declared) -> bool {
     matches!(each.class.as_str(), "together" | "last")
 }
 
-/// What a way calls that breaks the promise.
+/// Calls of a way that break the promise.
 fn broken(each: &Declared, span: Span, counts: &[u8], too_many: bool) -> Diagnostic {
     let prefix = format!("{}_", each.function);
     let plain = |name: &str| format!("`{}`", name.strip_prefix(&prefix).unwrap_or(name));

@@ -125,7 +125,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         })
     }
 
-    /// What a pointer argument leads to, of which `bytes` bytes are used.
+    /// Memory that a pointer argument leads to, of which `bytes` bytes are used.
     fn memory_of(&mut self, node: &'a Node, bytes: u64) -> Lowered<Memory> {
         let inner = node.strip_casts();
         if inner.kind == "BinaryOperator"
@@ -238,7 +238,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
     }
 
-    /// What lies in `from`, as integers that lie like `wanted`.
+    /// Values that lie in `from`, as integers that lie like `wanted`.
     fn values_as(&mut self, from: &Memory, leaves: &[Leaf], wanted: &[Leaf]) -> Vec<ValueId> {
         let same = leaves.len() == wanted.len()
             && leaves.iter().zip(wanted).all(|(a, b)| (a.offset, a.size) == (b.offset, b.size));

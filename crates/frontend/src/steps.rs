@@ -149,7 +149,7 @@ impl Walk<'_> {
         Ok(Some(add(sum, step)))
     }
 
-    /// What the parts of a node sum up to at most, whichever of them run, each once.
+    /// The most that the parts of a node sum up to, whichever of them run, each once.
     pub fn at_most(&mut self, node: &Node) -> Result<Range, String> {
         let mut sum = Ok(NOTHING);
         node.walk(&mut |n| {

@@ -86,7 +86,7 @@ impl Counts<'_> {
         Some(ways)
     }
 
-    /// What an op with regions adds to what a way has so far, if one goes on behind it.
+    /// Adds what an op with regions does to what a way has so far, if one goes on behind it.
     fn regions(
         &mut self,
         body: &Body,

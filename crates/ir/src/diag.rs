@@ -90,7 +90,7 @@ impl Diagnostic {
         self
     }
 
-    /// What to write instead.
+    /// Advice on what to write instead.
     pub fn help(mut self, text: impl Into<String>) -> Diagnostic {
         self.help.push(text.into());
         self

@@ -248,7 +248,7 @@ impl<'p> Interp<'p> {
         self.state.growth
     }
 
-    /// What LRU tables evicted during the last event, in order.
+    /// Evictions of LRU tables during the last event, in order.
     pub fn evictions(&self) -> &[Eviction] {
         &self.state.evictions
     }

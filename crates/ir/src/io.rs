@@ -36,7 +36,7 @@ impl Input {
         }
     }
 
-    /// What came in with it: the frame or the message.
+    /// Bytes that came in: the frame or the message.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Input::Net { frame, .. } => frame,

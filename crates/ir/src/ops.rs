@@ -61,12 +61,12 @@ impl Op {
         found.into_iter().flatten()
     }
 
-    /// What the op is about.
+    /// The op's class.
     pub fn class(&self) -> Class {
         self.row().class
     }
 
-    /// What kind of work the op is.
+    /// Kind of the op's work.
     pub fn work(&self) -> Work {
         self.row().work
     }
@@ -193,7 +193,7 @@ impl Op {
         })
     }
 
-    /// What the op appends to a byte string.
+    /// Source of the bytes that the op appends to a byte string.
     pub fn source(&self) -> Option<BufSource> {
         self.first(|field| if let Arg::Source(source) = field { Some(source) } else { None })
     }

@@ -279,7 +279,7 @@ impl Lifter<'_> {
         Cond::Value(ok)
     }
 
-    /// What is known on one way of a branch.
+    /// Facts on one way of a branch.
     pub fn refine(&mut self, state: &State, insn: Insn, taken: bool) -> State {
         let mut state = state.clone();
         let (a, b) = operands(insn, &state);
@@ -362,7 +362,7 @@ fn operands(insn: Insn, state: &State) -> (Abs, Abs) {
     (state.renewed(first), state.renewed(second))
 }
 
-/// What a jump compares, and whether numbers have signs.
+/// Comparison of a jump, and whether its numbers have signs.
 fn comparison(insn: Insn) -> Option<(CmpOp, bool)> {
     Some(match insn.code & 0xf0 {
         0x10 => (CmpOp::Eq, false),

@@ -9,7 +9,7 @@ use crate::state::{State, Target};
 use crate::value::{Abs, Cond, Num, Place};
 
 impl Meeting<'_, '_> {
-    /// What only one way wrote, and the other never reads.
+    /// Writes of only one way that the other never reads.
     pub fn unread(&mut self, one: Abs, first: bool) -> Abs {
         let mut number = |num: Num| self.unread_number(num, first);
         let mut place = |place: Place| Place { var: place.var.map(&mut number), ..place };
@@ -46,7 +46,7 @@ impl Meeting<'_, '_> {
         Num { lo: num.lo, hi: num.hi, ..found }
     }
 
-    /// What is known at a place that one way comes to, and the other never.
+    /// The state at a place that one way comes to, and the other never.
     pub fn carried(&mut self, place: usize, mut state: State, first: bool) -> State {
         let live = self.lifter.live(&[place]);
         for (at, slot) in state.regs.iter_mut().enumerate() {

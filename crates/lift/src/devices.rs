@@ -143,7 +143,7 @@ impl Lifter<'_> {
         refuse(format!("goes through all {count} entries of map `{name}`, over {MOST_PORTS}"))
     }
 
-    /// What is there for a key where keys are in slots.
+    /// The entry for a key where keys are in slots.
     fn find_listed(&mut self, map: usize, known: &Known, key: Num) -> Result<(Cond, Target), Halt> {
         let leaf = self.ifindex(map, known)?;
         let own = known.value.leaves(0, 4, None).unwrap_or_default();

@@ -158,7 +158,7 @@ impl Lifter<'_> {
         Some(Num::of(id, left))
     }
 
-    /// What was shifted left by so many bits to give a number of `bits` bits.
+    /// The number that was shifted left by so many bits to give one of `bits` bits.
     fn shifted_left(&self, num: Num, by: u32, bits: u32) -> Option<ValueId> {
         let Op::Bin(BinOp::Shl, inner, amount) = self.body.def_op(num.id?)? else { return None };
         let Op::Int(found) = self.body.def_op(*amount)? else { return None };

@@ -399,7 +399,7 @@ impl Meeting<'_, '_> {
         }
     }
 
-    /// What one way found and the other did not look for; its key is made on the other way too.
+    /// Finds on the other way, too, what one way found and the other did not look for.
     fn or_null(&mut self, found: Lookup, first: bool) -> Option<Lookup> {
         let null = Cond::Known(false);
         let stale = !found.is_there();
@@ -440,7 +440,7 @@ impl Meeting<'_, '_> {
         joined
     }
 
-    /// What is known at a place that both ways come to.
+    /// The state at a place that both ways come to.
     fn state(&mut self, place: usize, a: State, b: State) -> State {
         self.name = place;
         self.sides = [a.lookups.clone(), b.lookups.clone()];

@@ -71,7 +71,7 @@ impl Lifter<'_> {
         }
     }
 
-    /// What `then` gives where the condition holds, else a number.
+    /// The value that `then` gives where the condition holds, else a number.
     fn either(
         &mut self,
         cond: Cond,

@@ -467,7 +467,7 @@ pub fn global(map: usize) -> u32 {
     u32::MAX - map as u32
 }
 
-/// What was read of a map is no longer what is there.
+/// Forgets what was read of a map and is there no longer.
 pub fn forget(state: &mut State, map: usize) {
     for found in state.lookups.values_mut().filter(|found| found.map == map) {
         found.value = None;

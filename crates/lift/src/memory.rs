@@ -370,7 +370,7 @@ impl Lifter<'_> {
         (found.len() as u64 <= MOST_PLACES).then_some(found)
     }
 
-    /// What a number is a multiple of.
+    /// The number that a number is a multiple of.
     pub fn stride(&self, num: Num) -> u64 {
         let Some(id) = num.id else { return num.lo.max(1) };
         self.stride_of(id, 0).max(1)
@@ -421,7 +421,7 @@ impl Lifter<'_> {
         }
     }
 
-    /// What a region gives as result number `nth`, unless it ends the handler.
+    /// The value that a region gives as result number `nth`, unless it ends the handler.
     fn yielded(&self, region: nicforge_ir::BlockId, nth: u32) -> Option<ValueId> {
         match &self.body.insts[*self.body.blocks[region].insts.last()?].op {
             Op::Yield(values) => values.get(nth as usize).copied(),

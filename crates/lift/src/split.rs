@@ -49,7 +49,7 @@ impl Lifter<'_> {
         }
     }
 
-    /// What a value is computed from, what others are computed from first.
+    /// Values that a value is computed from, those first that others are computed from.
     fn parts(&self, id: ValueId, depth: u32, found: &mut Vec<ValueId>) {
         if depth > 0 {
             match self.body.def_op(id) {

@@ -13,7 +13,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// What was stored at exactly these bytes.
+    /// The value that was stored at exactly these bytes.
     pub fn exact(&self, off: i64, bytes: u32) -> Option<Abs> {
         self.slots.get(&off).filter(|(size, _)| *size == bytes).map(|(_, abs)| *abs)
     }

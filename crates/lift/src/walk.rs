@@ -205,7 +205,7 @@ impl Lifter<'_> {
         })
     }
 
-    /// What a register holds, for whoever reads it.
+    /// Contents of a register, for whoever reads it.
     pub fn read(&self, abs: Abs) -> Result<Abs, Halt> {
         match abs {
             Abs::Mixed(meeting) => Err(Halt::Split(meeting)),

@@ -34,7 +34,7 @@ use nicforge_ir::Program;
 pub trait Pass {
     /// Its kebab-case name on command lines.
     fn name(&self) -> &'static str;
-    /// What it does, in one line.
+    /// One line on what it does.
     fn description(&self) -> &'static str;
     /// Transforms a verified program into a verified program; whether it changed anything.
     fn run(&self, program: &mut Program) -> bool;

@@ -176,7 +176,7 @@ fn inner_base(body: &Body, term: ValueId) -> Option<ValueId> {
     None
 }
 
-/// What a sum that cannot wrap is the sum of.
+/// The terms of a sum that cannot wrap.
 fn collect_terms(body: &Body, value: ValueId, terms: &mut Vec<ValueId>, depth: u32) {
     match body.def_op(value) {
         Some(Op::Bin(BinOp::Add, a, b))

@@ -50,7 +50,7 @@ impl Replacements {
         self.any = true;
     }
 
-    /// What stands for `value` now.
+    /// The value that stands for `value` now.
     pub fn get(&self, mut value: ValueId) -> ValueId {
         while let Some(to) = self.to[value].expand() {
             value = to;

@@ -133,7 +133,7 @@ struct Moves {
     emitted: u64,
 }
 
-/// What a region does to a packet on every path to its end; `None` if that is not always the same.
+/// Moves of a region on a packet, on every path to its end; `None` if they are not always the same.
 fn moves(program: &Program, body: &Body, block: BlockId) -> Option<Moves> {
     let mut all = Moves::default();
     for &inst in &body.blocks[block].insts {

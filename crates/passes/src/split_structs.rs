@@ -90,7 +90,7 @@ pub(crate) fn split(program: &mut Program, event: EventId, handler: HandlerId, a
     true
 }
 
-/// What loops carry unchanged is what they began with.
+/// Replaces what loops carry unchanged by what they began with.
 fn hand_on(body: &mut Body) {
     let mut loops = Vec::new();
     body.for_each_inst(body.entry(), &mut |inst| {
@@ -285,7 +285,7 @@ impl Splitter {
         all
     }
 
-    /// What a member keeps of a value: a bit-field its low bits.
+    /// The part of a value that a member keeps: a bit-field its low bits.
     fn in_bits(
         &self,
         body: &mut Body,

@@ -86,7 +86,7 @@ fn find(body: &Body, block: BlockId) -> Option<Step> {
     None
 }
 
-/// What `cond` is if the `if` at `source` yields `values`, where that is a constant.
+/// The value of `cond` if the `if` at `source` yields `values`, where that is a constant.
 fn outcome(body: &Body, cond: ValueId, source: InstId, values: &[ValueId]) -> Option<bool> {
     let inst = body.def_inst(cond)?;
     if inst == source {

@@ -65,7 +65,7 @@ pub fn ability(program: &Program, handlers: &[HandlerId]) -> Ability {
     decided.unwrap_or_else(Ability::Single)
 }
 
-/// What is in every key, table by table.
+/// Origins that are in every key, table by table.
 ///
 /// # Errors
 /// Why there is nothing for one of them.

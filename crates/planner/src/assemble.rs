@@ -224,7 +224,7 @@ fn tables(candidate: &Candidate, target: &Target) -> Vec<TablePlan> {
         .collect()
 }
 
-/// What another memory would do to the plan.
+/// Effect of another memory on the plan.
 fn slower(candidate: &Candidate, table: usize, memory: usize) -> String {
     let mapping = &candidate.mapping;
     let mut memories = mapping.memories.clone();

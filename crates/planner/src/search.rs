@@ -344,7 +344,7 @@ impl Search<'_> {
     }
 }
 
-/// What limits a mapping, in words.
+/// A mapping's limit, in words.
 pub fn limit_words(
     program: &Program,
     stages: &[Vec<HandlerId>],

@@ -54,7 +54,7 @@ pub struct Steer {
 }
 
 impl Steer {
-    /// What the events of one of its handlers are steered by.
+    /// Fields that the events of one of its handlers are steered by.
     pub fn of(&self, handler: HandlerId) -> &BTreeSet<Origin> {
         self.each.get(&handler).unwrap_or(&self.by)
     }

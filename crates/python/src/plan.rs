@@ -195,7 +195,7 @@ impl Plan {
         self.plan.predicted.line_rate
     }
 
-    /// What limits the rate, in words.
+    /// The rate's limit, in words.
     #[getter]
     fn limit(&self) -> &str {
         &self.plan.predicted.limit

@@ -81,13 +81,13 @@ pub struct Run {
 
 #[pymethods]
 impl Run {
-    /// What the events led to, in order.
+    /// Outputs of the events, in order.
     #[getter]
     fn outputs(&self, py: Python) -> Vec<Py<Output>> {
         self.outputs.iter().map(|one| one.clone_ref(py)).collect()
     }
 
-    /// What a table holds at the end: entries with `key` and `value`.
+    /// Contents of a table at the end: entries with `key` and `value`.
     fn table<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         match self.tables.iter().find(|(own, _)| own == name) {
             Some((_, entries)) => to_python(py, entries),
@@ -117,7 +117,7 @@ pub fn diagnose(
     to_python(py, &found)
 }
 
-/// What a function of C outside the subset does with its state.
+/// Tells what a function of C outside the subset does with its state.
 #[pyfunction]
 #[pyo3(signature = (path, function, *, define = Vec::new()))]
 pub fn opaque(

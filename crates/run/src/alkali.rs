@@ -104,7 +104,7 @@ pub fn run(
     read(&ran.stdout).ok_or_else(|| AlkaliError::Ended("half a record".to_string()))
 }
 
-/// What left for each frame, as `native.h` writes it.
+/// Reads what left for each frame, as `native.h` writes it.
 fn read(mut bytes: &[u8]) -> Option<Vec<Vec<Output>>> {
     let (mut all, mut of_one) = (Vec::new(), Vec::new());
     while let Some((kind, rest)) = bytes.split_first() {

@@ -176,7 +176,7 @@ pub fn check(program: &Program) -> Result<(), NativeError> {
     Ok(())
 }
 
-/// What to say of a process that crashed: that it calls functions of C, if it does.
+/// Suspicion about a process that crashed: it calls functions of C, if it does.
 pub(crate) fn suspects() -> String {
     let names =
         LOADED.get().map(|loaded| loaded.names.join(", ")).filter(|names| !names.is_empty());

@@ -86,7 +86,7 @@ fn newest(places: &[PathBuf], file: &str) -> Option<PathBuf> {
     })
 }
 
-/// What is there by a relative path whose parts may have one `*`.
+/// Files at a relative path whose parts may have one `*`.
 fn matching(root: &Path, pattern: &str) -> Vec<PathBuf> {
     let mut found = vec![root.to_path_buf()];
     for part in pattern.split('/') {

@@ -73,7 +73,7 @@ pub struct HandlerError(pub String);
 
 /// A program that can be run handler by handler.
 pub trait Handlers {
-    /// What [`Step::Line`] numbers, of the program that is simulated.
+    /// Lines that [`Step::Line`] numbers, of the program that is simulated.
     fn lines(&self) -> Vec<Line>;
     /// From now on [`Effect::Generate`] of this event has a hash of this parameter, or its value if
     /// it is a number.

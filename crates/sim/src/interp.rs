@@ -59,7 +59,7 @@ impl<'p> InterpHandlers<'p> {
         &mut self.interp
     }
 
-    /// What went to outside so far.
+    /// Outputs so far.
     pub fn outputs(&self) -> &[Output] {
         self.outputs.as_deref().unwrap_or_default()
     }

@@ -339,7 +339,7 @@ fn loads(list: &[MemoryLoad]) -> Value {
     Value::Array(list.iter().map(row).collect())
 }
 
-/// What was served: by the memories, or by the accelerators, of these names.
+/// Counts of what was served: by the memories, or by the accelerators, of these names.
 fn served<'a>(
     names: impl Iterator<Item = &'a String>,
     kind: fn(usize) -> Serves,

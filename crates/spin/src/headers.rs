@@ -113,7 +113,7 @@ impl Headers<'_> {
 }
 
 impl<'a> Headers<'a> {
-    /// What IPv4 carries, if this is its beginning.
+    /// Headers in IPv4, if this is its beginning.
     fn ipv4(&mut self, packet: &'a [u8]) -> Option<&'a [u8]> {
         let first = *packet.first()?;
         let header = usize::from(first & 15) * 4;
@@ -128,7 +128,7 @@ impl<'a> Headers<'a> {
         if fragment != 0 { None } else { packet.get(header..length.min(packet.len())) }
     }
 
-    /// What IPv6 and its extension headers carry, if this is its beginning.
+    /// Headers in IPv6 and its extension headers, if this is its beginning.
     fn ipv6(&mut self, packet: &'a [u8]) -> Option<&'a [u8]> {
         if packet.first()? >> 4 != 6 || packet.len() < 40 {
             return None;

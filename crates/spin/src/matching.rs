@@ -163,7 +163,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// What handlers get a frame; `None` if it goes to the host.
+    /// Handlers that get a frame; `None` if it goes to the host.
     pub fn find(&self, frame: &[u8]) -> Option<Matched> {
         let headers = OnceCell::new();
         let headers = || headers.get_or_init(|| Headers::read(frame));

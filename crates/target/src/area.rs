@@ -313,7 +313,7 @@ pub struct TooLarge {
 }
 
 impl AreaCosts {
-    /// What a program whose calls are inlined takes.
+    /// Estimates what a program whose calls are inlined takes.
     pub fn estimate(&self, program: &Program, handlers: &Handlers) -> Estimate {
         let sizes = sizes(program, handlers);
         let (luts, flip_flops, copies, slots) = match handlers {

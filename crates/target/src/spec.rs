@@ -124,7 +124,7 @@ impl Generator {
         }
     }
 
-    /// What units of the host may have for one build with a NIC of this one.
+    /// Generators that units of the host may have for one build with a NIC of this one.
     pub fn beside(self) -> &'static [Generator] {
         match self {
             Generator::Xdp => &[Generator::Host],

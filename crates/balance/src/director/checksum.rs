@@ -7,7 +7,8 @@
 
 pub use nicforge_util::checksum::{fold, sum};
 
-/// What replacing `old` by `new` (of equal, even length) adds to the complement of a checksum.
+/// The change of the complement of a checksum when `old` is replaced by `new` (of equal, even
+/// length).
 pub fn delta(old: &[u8], new: &[u8]) -> u16 {
     debug_assert!(old.len() == new.len() && old.len().is_multiple_of(2));
     fold(

@@ -32,7 +32,7 @@ impl Headroom {
         Headroom { capacity, room, long_queue: long_queue.max(1), estimate: capacity, moved: false }
     }
 
-    /// What the NIC is thought to complete at most, bit/s.
+    /// Estimates what the NIC completes at most, bit/s.
     pub fn estimate(&self) -> f64 {
         self.estimate
     }

@@ -98,7 +98,7 @@ impl Station {
         self.free.len()
     }
 
-    /// What it can do with packets of `bits`, Gbit/s.
+    /// Throughput with packets of `bits`, Gbit/s.
     pub fn gbps(&self, bits: f64) -> f64 {
         bits * self.free.len() as f64 / self.mean_ns
     }

@@ -59,7 +59,7 @@ impl Front<'_> {
         fit(self.int(value), from, bits)
     }
 
-    /// What the value's slots hold.
+    /// Contents of the value's slots.
     pub fn parts(&mut self, value: ValueId) -> Vec<Expr> {
         match self.body().ty(value) {
             Type::Int { .. } => vec![self.int(value)],

@@ -208,7 +208,7 @@ impl Prover<'_> {
         }
     }
 
-    /// What maps hold afterwards.
+    /// Contents of maps afterwards.
     fn contents(&mut self, old: &State, new: &State, list: &mut Vec<Term>) {
         for map in 0..self.maps.len() {
             if self.maps[map].constant || !self.pair.compared[map] {

@@ -116,7 +116,7 @@ impl<'a> Host<'a> {
         Some(region.address())
     }
 
-    /// What maps hold now.
+    /// Contents of maps now.
     pub fn contents(&self, memory: &Memory) -> BTreeMap<(usize, Vec<u8>), Vec<u8>> {
         let mut found = self.world.entries.clone();
         found.retain(|place, _| !self.gone.contains(place));

@@ -142,7 +142,7 @@ impl State {
         }
     }
 
-    /// What a map holds for a key.
+    /// A map's entry for a key.
     pub fn entry(&self, key: usize) -> Entry {
         let first = &self.keys[key];
         let first = Entry { present: first.present, slot: first.slot };

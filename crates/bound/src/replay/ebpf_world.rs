@@ -77,7 +77,7 @@ impl Surroundings<'_> {
         self.kept.get(map) == Some(&true)
     }
 
-    /// What the next read is claimed to give, if it is this instruction's and fits.
+    /// The claim about the next read, if it is this instruction's and fits.
     fn next_read(&mut self, pc: usize, fits: impl Fn(&TableRead) -> bool) -> Option<u64> {
         let read = self.reads.pop_front_if(|read| read.place as usize == pc && fits(read))?;
         let mut bytes = [0u8; 8];
@@ -100,7 +100,7 @@ impl Surroundings<'_> {
             .or_else(|| self.values.iter().position(inside))
     }
 
-    /// What a helper with two outcomes does, and gives.
+    /// Effects and results of a helper with two outcomes.
     fn branching(
         &mut self,
         memory: &mut Memory,
@@ -187,7 +187,7 @@ impl Host for Surroundings<'_> {
         })
     }
 
-    /// What is read back is claimed read by read.
+    /// Stores into the context: what is read back is claimed read by read.
     fn context_store(&mut self, _: u64, _: usize, _: u64) -> Result<(), Fault> {
         Ok(())
     }

@@ -418,7 +418,7 @@ impl Regions<'_> {
         }
     }
 
-    /// What is at fixed addresses and not the program's.
+    /// Memory at fixed addresses that is not the program's.
     fn rest(&mut self) {
         let around = self.around;
         for cluster in 0..around.clusters.max(DESCRIBED) {
@@ -439,7 +439,7 @@ impl Regions<'_> {
 }
 
 impl Slots {
-    /// What a handler does when it ends: its commands must be done before the next one's.
+    /// The end of a handler: its commands must be done before the next one's.
     pub fn end(&self) -> Effect {
         let idle = Expr::binary(Op::Eq, slot(self.flight), word(0));
         Effect::Delay(Expr::ite(idle, word(0), slot(self.waits)))

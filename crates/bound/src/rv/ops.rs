@@ -62,7 +62,7 @@ impl Front<'_> {
         }
     }
 
-    /// What an instruction does that does not jump.
+    /// Effects of an instruction that does not jump.
     pub(super) fn effects(&self, at: u32, insn: Insn, place: u32) -> Result<Vec<Effect>, RvError> {
         let temp = self.slots.temp;
         let access = |address: &Expr, bytes, write| Effect::Access {

@@ -59,7 +59,7 @@ pub fn replay(
     Ok(())
 }
 
-/// What a witness says of the start.
+/// The witness's words on the start.
 pub fn start(witness: &Witness) -> Start {
     let word = |index: usize| witness.start.get(index).copied().unwrap_or(0) as u32;
     Start {

@@ -4,7 +4,7 @@ use super::State;
 use super::locate::range;
 use crate::term::{Node as TermNode, Op, Term, Terms, Var, ones};
 
-/// What a condition is where other conditions hold.
+/// The value of a condition where other conditions hold.
 pub(super) fn decide(terms: &mut Terms, state: &State, cond: Term) -> Term {
     if state.assumed.binary_search(&cond).is_ok() {
         return terms.boolean(true);
@@ -77,7 +77,7 @@ fn narrow(terms: &Terms, state: &mut State, term: Term, low: u64, high: u64) -> 
     }
 }
 
-/// What is known of a term where the conditions of a state hold.
+/// Bounds of a term where the conditions of a state hold.
 pub(super) fn bounds(terms: &Terms, state: &State, term: Term) -> (u64, u64) {
     if terms.based() {
         return range(terms, state, term);

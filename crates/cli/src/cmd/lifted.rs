@@ -54,7 +54,7 @@ impl Subject {
         Ok(Subject { bytes, lifted, program: nicforge_driver::program::check(program)? })
     }
 
-    /// What was made of it.
+    /// The program that was made of it.
     pub fn program(&self) -> &Verified<Program> {
         &self.program
     }
@@ -406,7 +406,7 @@ fn key(entry: &Entry) -> Vec<u8> {
     }
 }
 
-/// What the kernel did otherwise.
+/// The kernel's different result.
 fn difference(program: &Program, is_tc: bool, want: &[Output], got: &Ran) -> Option<String> {
     let aside =
         |output: &&Output| matches!(output, Output::Log { .. } | Output::HostMessage { .. });

@@ -73,7 +73,7 @@ pub fn run(args: args::Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the design takes of the device.
+/// Prints what the design takes of the device.
 fn print_area(area: &AreaCosts, source: &Verified<Program>, plan: &Plan) -> Result<(), Failure> {
     let program = program::lower(source)?;
     let estimate = area.estimate(&program, &design::with(source, plan, area)?.handlers());

@@ -40,7 +40,7 @@ pub fn run(args: Reload) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What became of each table, for people.
+/// Fates of all tables, for people.
 pub fn tables(answer: &Value) -> String {
     let row = |table: &Value| {
         let what = match (table["change"].as_str(), &table["entries"]) {

@@ -255,7 +255,7 @@ fn target_section(row: &Row, plan: &Plan) -> String {
     text
 }
 
-/// What the simulator and the guarantee say, in words.
+/// Rates of the simulator and the guarantee, in words.
 fn rates_lines(row: &Row) -> String {
     let mut text = String::new();
     match &row.guaranteed {

@@ -161,7 +161,7 @@ fn rate(
     })
 }
 
-/// What the paper says of an application on a NIC, and what a program that is it does there.
+/// The paper's words on an application on a NIC, and what a program that is it does there.
 pub fn original(
     name: &str,
     program: &Verified<Program>,

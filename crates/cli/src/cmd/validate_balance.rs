@@ -230,7 +230,7 @@ fn sharing(rows: &mut Vec<Row>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What share of cells reaches which goal, with effective traces; and the relative claims.
+/// Shares of cells that reach each goal, with effective traces; and the relative claims.
 fn goals(lines: &[Line], rows: &mut Vec<Row>) {
     let effective: Vec<&Line> = lines.iter().filter(|line| line.effective).collect();
     let mut push = |case: &str, metric, published, ours| {

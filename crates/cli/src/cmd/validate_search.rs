@@ -160,8 +160,7 @@ const CLASSES: [Class; 8] = [
     }),
 ];
 
-/// What is changed, and the target with it: every class of costs alone, then all, every other one
-/// in the other direction.
+/// Targets with a change each: every class of costs alone, then all, every other one the other way.
 fn wrong_targets(right: &Target) -> Vec<(String, Target)> {
     let mut list = Vec::new();
     for (name, change) in CLASSES {
@@ -256,7 +255,7 @@ const SWITCHES: [Switch; 4] = [
     ("every value copied with events", |config| config.context = ContextUse::None),
 ];
 
-/// What optimisations are worth with one flow, where the slowest stage decides.
+/// Worth of optimisations with one flow, where the slowest stage decides.
 fn switches(rows: &mut Vec<Row>) -> Result<(), Failure> {
     let target = targets::find("agilio-cx")?;
     let program = load("flextoe_rx")?;

@@ -45,7 +45,7 @@ pub(super) fn input(program: &Program, name: &str) -> Option<EventId> {
     program.event_named(name).filter(|event| program.handler_of(*event).is_some())
 }
 
-/// What the runtime has to know before the handlers come.
+/// Constants that the runtime has to know before the handlers come.
 pub(crate) fn constants(program: &Program, pipeline: &Pipeline, host: &HostArtifact) -> String {
     let workers = pipeline.workers();
     let params = host.event_sizes.iter().copied().max().unwrap_or(8).next_multiple_of(8);

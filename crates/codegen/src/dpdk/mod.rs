@@ -192,7 +192,7 @@ fn table_uses(program: &Program, pipeline: &Pipeline) -> Vec<(bool, Option<Commu
     program.tables.keys().map(|table| table_use(program, &parts, table)).collect()
 }
 
-/// What makes a pipeline none for a program.
+/// The reason why a pipeline is none for a program.
 fn check(program: &Program, pipeline: &Pipeline) -> Result<(), String> {
     for (id, handler) in &program.handlers {
         let count = pipeline.stages.iter().flat_map(|s| &s.handlers).filter(|h| **h == id).count();

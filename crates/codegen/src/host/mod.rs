@@ -259,7 +259,7 @@ impl<'a> Generator<'a> {
         order
     }
 
-    /// What is known about the packet when a handler starts.
+    /// Facts about the packet when a handler starts.
     fn entry_state(
         &self,
         event: EventId,

@@ -276,7 +276,7 @@ fn send_bytes(
     e.line("}");
 }
 
-/// What pointers to a table's entries point to.
+/// The type that pointers to a table's entries point to.
 fn pointee(e: &H<'_, '_>, table: TableId) -> String {
     let ty = Host::entry_type(e, table);
     if e.dialect.target.spaces {

@@ -215,7 +215,7 @@ fn main(pipeline: &Pipeline) -> String {
     out
 }
 
-/// What runs and lies where, for people and scripts.
+/// The file for people and scripts on what runs and lies where.
 fn ini(
     program: &Program,
     pipeline: &Pipeline,

@@ -131,7 +131,7 @@ struct Emitted {
     most: u32,
 }
 
-/// What bodies need.
+/// Room that bodies need.
 pub fn room(program: &Program, bits: &Bits) -> Result<Room, Vec<Unsupported>> {
     let mut room = Room { header: 8, access: 64 };
     let mut errors = Vec::new();

@@ -187,7 +187,7 @@ pub fn in_stages(
     }
 }
 
-/// What every form of a design begins with: tables, room for headers, names that are taken.
+/// The beginning of every form of a design: tables, room for headers, names that are taken.
 fn begin(
     program: &Program,
     bits: &Bits<'_>,

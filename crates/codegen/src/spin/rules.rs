@@ -205,7 +205,7 @@ impl Follow<'_> {
         }
     }
 
-    /// What is known of a pure op's result.
+    /// Facts about a pure op's result.
     fn computed(&self, op: &Op, ty: Type) -> Option<Known> {
         match op {
             Op::Un(UnOp::Not, value) => match self.known.get(value)? {

@@ -54,7 +54,7 @@ pub fn front(program: &Program, table: TableId) -> Result<u32, Unsupported> {
     }
 }
 
-/// What handlers change atomically in values of a table, each place once.
+/// Places in values of a table that handlers change atomically, each once.
 fn places(program: &Program, table: TableId) -> Vec<Place> {
     let mut found: Vec<Place> = Vec::new();
     for handler in program.handlers.values() {

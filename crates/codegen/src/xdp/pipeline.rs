@@ -273,7 +273,7 @@ impl Pipe {
         if errors.is_empty() { Ok(pipe) } else { Err(errors) }
     }
 
-    /// What the artifact says about the stages.
+    /// The stages, as the artifact describes them.
     pub fn describe(&self) -> XdpPipeline {
         let entry = self.spread.is_some().then(|| "nf_spread".to_string());
         XdpPipeline { stages: self.stages.clone(), spread: entry }
@@ -298,7 +298,7 @@ impl Pipe {
         needs(program, handler, &mut Vec::new())
     }
 
-    /// What the packet is like when a handler starts.
+    /// The packet's state when a handler starts.
     pub fn entry_state(&self, program: &Program, handler: HandlerId) -> State {
         let event = program.handlers[handler].event;
         if program.events[event].direction != Direction::Internal {
@@ -316,7 +316,7 @@ impl Pipe {
         State { cursor, emits, ..State::default() }
     }
 
-    /// What all places that generate an event agree on.
+    /// Facts that all places that generate an event agree on.
     pub fn agree(&mut self, event: EventId, places: &[Handover]) {
         let mut common: Option<Form> = None;
         for (_, one) in places.iter().filter(|(to, _)| *to == event) {
@@ -527,7 +527,7 @@ fn replica(e: &mut E<'_, Xdp<'_>>, edge: &Edge, stage: &XdpStage, args: &[ValueI
     replica
 }
 
-/// What an event carries of its packet's clock.
+/// Parts of its packet's clock that an event carries.
 fn clocks(edge: &Edge) -> impl Iterator<Item = &'static str> {
     let all = [
         (edge.now, "nf_now = clock.now;"),

@@ -308,7 +308,7 @@ pub fn returning(pipe: &Pipe) -> String {
     out
 }
 
-/// What the artifact says about the process.
+/// The process, as the artifact describes it.
 pub fn describe(program: &Program, pipe: &Pipe) -> Option<XdpProcess> {
     if !pipe.has_process() {
         return None;

@@ -133,7 +133,7 @@ pub trait Backend: Sync {
         None
     }
 
-    /// What this machine has against a program that lacks nothing of the target.
+    /// Objections of this machine to a program that lacks nothing of the target.
     fn refused(&self, _target: &Target, _loaded: &Loaded, _runtime: &Runtime) -> Option<Refused> {
         None
     }

@@ -22,7 +22,7 @@ use crate::compare::{self, Agreement};
 use crate::pipelines::{self, Job};
 use crate::{Failure, Runtime, beyond, events, program, stop};
 
-/// What the kernel takes of frames of up to so many bytes.
+/// The kernel's limits for frames of up to so many bytes.
 pub fn kernel_limits(most: usize) -> String {
     format!(
         "the kernel takes (frames under {SMALLEST_FRAME} or over {most} bytes as they come or leave, or longer by more than {HEADROOM})"

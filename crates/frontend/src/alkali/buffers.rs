@@ -41,7 +41,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// What happened on either of two ways.
+    /// Joins what happened on either of two ways.
     pub fn or(mut self, other: Way) -> Way {
         self.made.extend(other.made);
         self.emitted.extend(other.emitted);

@@ -72,7 +72,7 @@ impl Walk<'_> {
         first.map(|gone| [gone, kept].concat())
     }
 
-    /// What is gone behind an op.
+    /// Values that are gone behind an op.
     fn after(&self, op: &Op, mut gone: Vec<ValueId>) -> Vec<ValueId> {
         let gives = match op {
             Op::Generate { event, .. } => !self.borrowing.contains(event),

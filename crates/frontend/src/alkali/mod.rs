@@ -86,7 +86,7 @@ impl<'a> Unit<'a> {
         Ok(self.event(name, Direction::Internal, &params))
     }
 
-    /// What handlers take by address is theirs alone: nothing goes back.
+    /// Parameters that handlers take by address: they are theirs alone, and nothing goes back.
     pub fn alkali_parameters(&self, of: Signature) -> Signature {
         let own = |kind| match kind {
             ParamKind::InOut { ty, .. } => ParamKind::InOut { ty, read_only: true },

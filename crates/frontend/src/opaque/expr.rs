@@ -41,7 +41,7 @@ impl Walk {
         }
     }
 
-    /// What is evaluated in no order that is known: none sees what the others did.
+    /// Effects of what is evaluated in no order that is known: none sees what the others did.
     fn all<'a>(&mut self, nodes: impl IntoIterator<Item = &'a Node>, done: &mut Done) {
         let before = done.clone();
         for node in nodes {
@@ -119,7 +119,7 @@ impl Walk {
         }
     }
 
-    /// What is known by its address: anything may happen to it.
+    /// Marks what is known by its address: anything may happen to it.
     fn touched(&mut self, path: Members, span: Span, done: &mut Done) {
         self.reads(path.clone(), span, done);
         self.writes(path, span, false, done);

@@ -210,7 +210,7 @@ impl Gen<'_, '_, '_> {
         off
     }
 
-    /// What a trip does; gives the next value of what is carried beside the counter.
+    /// Effect of a trip; gives the next value of what is carried beside the counter.
     fn byte_effect(&mut self, kind: usize, trip: &Trip, a: ValueId, b: ValueId) -> Option<ValueId> {
         let checks = self.d.one_in(2);
         let there = |inner: &mut Self, ok: ValueId| {

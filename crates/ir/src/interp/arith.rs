@@ -12,7 +12,7 @@ pub fn sign_extend(raw: u64, bits: u8) -> i64 {
     ((raw << shift) as i64) >> shift
 }
 
-/// What a bit-field of `width` bits makes of a value of its type.
+/// The value that a bit-field of `width` bits makes of one of its type.
 pub fn bit_field(raw: u64, width: u8, ty: Type) -> u64 {
     let raw = mask(raw, width);
     mask(if ty.is_signed() { sign_extend(raw, width) as u64 } else { raw }, ty.bits().unwrap_or(64))

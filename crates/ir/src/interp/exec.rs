@@ -431,7 +431,7 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
         packet.into_frame()
     }
 
-    /// What a packet would be if it left now.
+    /// Copy of a packet as it would be if it left now.
     fn copy_of(&mut self, value: &Val) -> Vec<u8> {
         let packet = match value {
             Val::Packet(number) => self.packets[*number as usize].clone(),

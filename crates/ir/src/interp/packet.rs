@@ -16,7 +16,7 @@ impl Packet {
         Packet { data, cursor: 0, emitted: Vec::new(), port }
     }
 
-    /// What was not read yet.
+    /// The rest that was not read yet.
     pub fn rest(&self) -> &[u8] {
         &self.data[self.cursor..]
     }

@@ -39,7 +39,7 @@ fn run_on(handler: &str, frame: &[u8]) -> Vec<Output> {
     Interp::new(&program).run(&net(frame)).unwrap()
 }
 
-/// What the handler logs; its body drops the packet behind `body`.
+/// Logs of the handler; its body drops the packet behind `body`.
 fn logs(body: &str, frame: &[u8]) -> Vec<String> {
     let found = run_on(&format!("{body} drop %pkt, \"no\" return"), frame);
     let texts = found.into_iter().filter_map(|output| match output {

@@ -292,7 +292,7 @@ macro_rules! ops {
         )*)*];
 
         impl Op {
-            /// What the table of ops says about the op.
+            /// The op's row in the table of ops.
             pub fn row(&self) -> &'static Row {
                 let number = match self {$($(Op::$name { .. } => Number::$name,)*)*};
                 &ROWS[number as usize]

@@ -99,7 +99,7 @@ fn words<W: Words>(text: &mut String, title: &str) {
     }
 }
 
-/// What the op touches, for readers.
+/// Names of what the op touches, for readers.
 fn touched(row: &Row) -> String {
     let bits = [
         (row::READS_ENTRY, "reads the entry"),

@@ -8,7 +8,7 @@ use crate::native::Passing;
 use crate::program::{BlockId, Body, Program, ValueId};
 use crate::types::Type;
 
-/// What stands before an argument of a function of C.
+/// The word before an argument of a function of C.
 pub fn passed(passing: Passing) -> &'static str {
     match passing {
         Passing::Value => "",

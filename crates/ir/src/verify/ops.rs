@@ -97,7 +97,7 @@ impl BodyCheck<'_, '_, '_> {
         self.c.program.tables.get(id).ok_or_else(|| format!("there is no table {}", id.index()))
     }
 
-    /// What the op's row asks, then what it alone asks.
+    /// Checks of the op's row, then those of its own.
     fn op(&self, inst: InstId) -> Check {
         let op = &self.body.insts[inst].op;
         if op.is_terminator() || matches!(op, Op::Loop { .. }) {
@@ -229,7 +229,7 @@ impl BodyCheck<'_, '_, '_> {
         }
     }
 
-    /// What the op's path leads to, from its table's values or its first operand.
+    /// Type that the op's path leads to, from its table's values or its first operand.
     fn part(&self, op: &Op) -> Result<Type, String> {
         let from = self.stated(op, if op.table().is_some() { Ty::Entry } else { Ty::Of(0) })?;
         let mut part = Ok(from);
@@ -259,7 +259,7 @@ impl BodyCheck<'_, '_, '_> {
         }
     }
 
-    /// What a row cannot say.
+    /// Checks that a row cannot say.
     fn own(&self, inst: InstId, op: &Op) -> Check {
         match op {
             Op::Int(raw) => {

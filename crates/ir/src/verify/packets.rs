@@ -225,7 +225,7 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// What a call adds to the rules: no packet twice, no endless nesting.
+    /// Rules that a call adds: no packet twice, no endless nesting.
     fn call(&mut self, inst: InstId, func: FuncId, args: &[ValueId]) {
         let packets = args.iter().enumerate().filter(|(_, v)| self.body.ty(**v) == Type::Packet);
         let twice = packets.map(|(i, v)| (v, &args[i + 1..])).find(|(v, rest)| rest.contains(v));

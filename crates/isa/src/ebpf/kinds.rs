@@ -103,7 +103,8 @@ pub fn kinds(insns: &[Insn]) -> Vec<Option<State>> {
     states
 }
 
-/// What an unsigned comparison with a constant leaves of the register's interval on one way.
+/// The part of the register's interval that an unsigned comparison with a constant leaves on one
+/// way.
 fn narrow(insn: Insn, taken: bool, state: &mut State) {
     let register = usize::from(insn.dst).min(10);
     let Kind::Number(low, high) = state.regs[register] else { return };

@@ -34,7 +34,7 @@ pub trait Host {
     fn at(&mut self, _pc: usize) {}
     /// Hears of every conditional jump.
     fn branch(&mut self, _pc: usize, _taken: bool) {}
-    /// What a load or an atomic operation gets instead of what is in memory, the context included.
+    /// The value that a load or an atomic operation gets instead of memory, the context included.
     fn load(&mut self, _pc: usize, _size: usize) -> Option<u64> {
         None
     }

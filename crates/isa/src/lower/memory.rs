@@ -146,7 +146,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// What is stored, into transfer registers.
+    /// Puts what is stored into transfer registers.
     fn put(&mut self, insn: Insn, bytes: u8) {
         let constants = [insn.imm as u32, (insn.imm >> 31) as u32];
         for word in 0..bytes.div_ceil(4) {

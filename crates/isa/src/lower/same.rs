@@ -57,7 +57,7 @@ fn maps(random: &mut Random) -> Vec<Map> {
 /// Registers that hold numbers; r6 is the packet.
 const NUMBERS: [u8; 8] = [0, 1, 2, 3, 4, 5, 7, 8];
 
-/// What a function begins with, from the packet's address in r6: numbers everywhere.
+/// Instructions at a function's beginning, from the packet's address in r6: numbers everywhere.
 fn numbers(random: &mut Random, registers: std::ops::Range<u8>) -> Vec<Insn> {
     let load = |register| {
         let (code, bytes) = random.pick(&[(0x79, 8), (0x61, 4), (0x69, 2), (0x71, 1)]);

@@ -201,7 +201,7 @@ fn local(reach: Reach, word: u8) -> Operand {
     Operand::Local { index: if reach == Reach::Near { 0 } else { 3 }, word }
 }
 
-/// What brings byte `from` of a word to byte `to`.
+/// The shift that brings byte `from` of a word to byte `to`.
 fn shift(from: u8, to: u8) -> Shift {
     match from.cmp(&to) {
         std::cmp::Ordering::Less => Shift::Left(8 * (to - from)),

@@ -60,7 +60,7 @@ pub enum Amo {
 }
 
 impl Amo {
-    /// What is written where `old` stood.
+    /// Writes where `old` stood.
     #[inline]
     pub fn apply(self, old: u32, value: u32) -> u32 {
         match self {

@@ -109,8 +109,8 @@ impl Csrs {
         Csrs { mhartid, ..Csrs::default() }
     }
 
-    /// What a register holds, given what the core has counted; `None` if the core has no such
-    /// register, or hides it from user mode.
+    /// Contents of a register, given what the core has counted; `None` if the core has no such
+    /// register.
     pub fn read(&self, number: u16, cycle: u64, instret: u64, user: bool) -> Option<u32> {
         let enabled = |bit: u32| !user || self.mcounteren & bit != 0;
         Some(match number {

@@ -134,7 +134,7 @@ impl Hart {
         self.pc = csrs.mtvec & !3;
     }
 
-    /// What `mret` does.
+    /// Returns from a trap, as `mret` does.
     pub(super) fn leave_trap(&mut self) {
         let status = self.csrs.mstatus;
         self.user = status & MPP == 0;

@@ -118,7 +118,7 @@ fn full(decoder: &Decoder, insn: &Insn, pc: u32) -> (String, String) {
     (row.name.to_string(), operands)
 }
 
-/// What one side of a fence orders.
+/// Accesses that one side of a fence orders.
 fn sides(bits: i32) -> String {
     let named: String = [(8, 'i'), (4, 'o'), (2, 'r'), (1, 'w')]
         .iter()

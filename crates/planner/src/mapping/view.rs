@@ -278,7 +278,7 @@ impl View {
         if self.wire_bits > 0.0 { instance.host_link / self.wire_bits } else { f64::INFINITY }
     }
 
-    /// What no number of replicas changes.
+    /// The rate that no number of replicas changes.
     fn shared_rate(&self, instance: &Instance) -> f64 {
         let memories = (0..instance.memories.len()).map(|m| self.memory_rate(instance, m));
         let accelerators =

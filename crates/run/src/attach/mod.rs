@@ -191,7 +191,7 @@ impl HostSocket {
         Ok(())
     }
 
-    /// What went through so far.
+    /// Counts of what went through so far.
     pub fn counts(&self) -> AttachCounts {
         self.counts
     }
@@ -248,7 +248,7 @@ impl HostSocket {
         !self.down.ready(&self.memory)
     }
 
-    /// What becomes readable when there is something to do.
+    /// Descriptors that become readable when there is something to do.
     pub fn fds(&self) -> impl Iterator<Item = RawFd> + '_ {
         let attached = self.attached.iter().map(AsRawFd::as_raw_fd);
         std::iter::once(self.listener.as_raw_fd()).chain(attached)

@@ -100,7 +100,7 @@ impl Handoff {
         })
     }
 
-    /// What to wait for besides frames.
+    /// The descriptor to wait for besides frames.
     pub fn fd(&self) -> Option<RawFd> {
         self.peer.as_ref().map(AsRawFd::as_raw_fd)
     }

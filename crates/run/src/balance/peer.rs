@@ -97,7 +97,7 @@ impl Work {
         if let Work::Program(program) = self { Some(program) } else { None }
     }
 
-    /// What state is waited for with.
+    /// The descriptor by which a change of state is waited for.
     fn fd(&self) -> Option<RawFd> {
         self.program().and_then(Answerer::fd)
     }

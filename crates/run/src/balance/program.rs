@@ -142,7 +142,7 @@ impl Answerer {
         }
     }
 
-    /// What the program sends when a frame comes in; nothing where it cannot run.
+    /// Outputs of the program when a frame comes in; nothing where it cannot run.
     pub fn answers(&mut self, mut frame: Vec<u8>) -> Vec<Vec<u8>> {
         self.enter(&mut frame);
         let bucket = flow_bucket(&frame);
@@ -167,7 +167,7 @@ impl Answerer {
         sent.collect()
     }
 
-    /// What state that moves is waited for with.
+    /// The descriptor by which state that moves is waited for.
     pub fn fd(&self) -> Option<RawFd> {
         self.handoff.as_ref().and_then(Handoff::fd)
     }
@@ -369,7 +369,7 @@ impl Requests {
     }
 }
 
-/// What an answer may depend on besides frame and tables.
+/// Inputs that an answer may depend on besides frame and tables.
 fn outside(program: &Program) -> Option<&'static str> {
     find(program, |_, op| match op {
         op if op.reads_clock() => Some("the time"),
@@ -424,7 +424,7 @@ fn reads_field(program: &Program, table: TableId, field: Option<&Proj>) -> bool 
     find(program, used).is_some()
 }
 
-/// What `test` finds first in the handlers, whose calls are inlined.
+/// The first thing that `test` finds in the handlers, whose calls are inlined.
 fn find<T>(
     program: &Program,
     mut test: impl FnMut(&nicforge_ir::Body, &Op) -> Option<T>,

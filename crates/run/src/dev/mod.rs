@@ -129,7 +129,7 @@ impl DevPrepared {
     }
 }
 
-/// What sends the copies of packets, byte strings and new packets that a program sends, if it does.
+/// The sender of the copies of packets, byte strings and new packets of a program, if it sends any.
 fn sender_of(program: &Program) -> Result<Option<Sender>, XdpError> {
     let copies = program.events.values().any(|event| event.name == "net_copy");
     let bodies = program.handlers.values().map(|handler| &handler.body);

@@ -33,7 +33,7 @@ impl DevStats {
         if self.seconds > 0.0 { self.packets as f64 / self.seconds } else { 0.0 }
     }
 
-    /// What happened since `before`; both count from the same start.
+    /// Counts since `before`; both count from the same start.
     pub(super) fn since(&self, before: &DevStats) -> DevStats {
         let less = |now: &[(String, u64)], then: &[(String, u64)]| {
             let was =

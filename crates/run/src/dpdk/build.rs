@@ -70,7 +70,7 @@ pub fn build(source: &str, verify: bool, machine: &Machine) -> Result<Folder, Dp
     if ran.status.success() { Ok(dir) } else { Err(refused(dir, compiler, &ran.stderr).into()) }
 }
 
-/// What both compilers are told.
+/// Options of both compilers.
 fn options(verify: bool) -> Vec<String> {
     let mut flags = vec!["-std=gnu11", "-O3", "-fno-strict-aliasing"];
     flags.extend(warnings());

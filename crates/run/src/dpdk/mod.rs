@@ -495,7 +495,7 @@ impl DpdkProgram {
         Folder::new("dpdk").map_err(|source| DpdkError::Io { path: temp::place(), source })
     }
 
-    /// What processes that have ended left in their folder.
+    /// Results that processes that have ended left in their folder.
     pub fn results(&self, dir: &Path, entries: &[(TableId, Entry)]) -> Result<DpdkRun, DpdkError> {
         let text = read(&dir.join("stats"))?;
         let stats = files::stats(&String::from_utf8_lossy(&text)).map_err(DpdkError::Results)?;

@@ -227,7 +227,7 @@ impl HostProgram {
         self.tables.evicted(table)
     }
 
-    /// What the last event's handlers executed, in order; empty unless built to count.
+    /// Instructions of the last event's handlers, in order; empty unless built to count.
     pub fn trace(&self) -> &[TraceItem] {
         &self.trace_items[..self.trace.count as usize]
     }

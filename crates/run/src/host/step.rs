@@ -190,12 +190,12 @@ impl Stepper {
         &mut self.program
     }
 
-    /// What the program was generated as.
+    /// The artifact that was generated of the program.
     pub fn artifact(&self) -> &HostArtifact {
         self.program.artifact()
     }
 
-    /// What left the program so far, if it is kept.
+    /// Outputs of the program so far, if they are kept.
     pub fn outputs(&self) -> &[Output] {
         self.state.outputs.as_deref().unwrap_or_default()
     }
@@ -341,7 +341,7 @@ impl Stepper {
         &self.state.effects
     }
 
-    /// What the last handler executed; empty unless built to count.
+    /// Instructions of the last handler; empty unless built to count.
     pub fn trace(&self) -> &[TraceItem] {
         self.program.trace()
     }

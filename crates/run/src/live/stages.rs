@@ -50,12 +50,12 @@ impl Stages {
         Ok(())
     }
 
-    /// What went to the program's process and back since then.
+    /// Counts of what went to the program's process and back since then.
     pub(super) fn crossed(&self, loaded: &Loaded) -> Option<Crossed> {
         Some(crossed(loaded)?.since(self.crossed_before))
     }
 
-    /// What the stages did since the run began.
+    /// The stages' report since the run began.
     pub(super) fn report(&self, loaded: &Loaded) -> Result<Vec<StageReport>, XdpError> {
         let Some(pipeline) = &loaded.artifact().pipeline else { return Ok(Vec::new()) };
         let counts = loaded.stage_counts()?;

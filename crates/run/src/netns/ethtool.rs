@@ -52,7 +52,7 @@ impl XdpStats {
         *self = self.zip(other, |a, b| a + b);
     }
 
-    /// What was counted since `before`.
+    /// Counts since `before`.
     pub(crate) fn since(&self, before: &XdpStats) -> XdpStats {
         self.zip(before, |now, before| now.wrapping_sub(before))
     }

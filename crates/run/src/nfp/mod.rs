@@ -156,7 +156,7 @@ impl EnginesProgram {
         (files, parts)
     }
 
-    /// What of it is compiled, each with all its generated files.
+    /// The units to compile, each with all its generated files.
     fn units(&self) -> Vec<Unit> {
         self.mains()
             .into_iter()

@@ -191,7 +191,7 @@ pub fn tables(
     Ok(found)
 }
 
-/// What a run counted.
+/// Counts of a run.
 pub fn stats(file: &[u8], artifact: &RtlArtifact) -> Result<RtlStats, String> {
     let mut file = Reader(file);
     let mut next = || file.u64();

@@ -187,7 +187,7 @@ impl RtlProgram {
         &self.artifact
     }
 
-    /// What the handlers became, in terms of what they take.
+    /// The handlers' forms, in terms of what they take.
     pub fn handlers(&self) -> Handlers {
         match &self.artifact.form {
             Form::Pipe { .. } => Handlers::Pipe {
@@ -319,7 +319,7 @@ impl RtlProgram {
         Ok((dir, command))
     }
 
-    /// What the simulator wrote down.
+    /// Results that the simulator wrote down.
     fn results(&self, dir: &Path, events: usize) -> Result<RtlRun, RtlError> {
         let at = |name: &str| dir.join(name);
         let read = |name: &str| {

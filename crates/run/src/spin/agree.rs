@@ -139,7 +139,7 @@ impl Reference {
         timely
     }
 
-    /// What is not compared because it depends on when packets come, in words.
+    /// Names of what is not compared because it depends on when packets come.
     pub fn timely(&self) -> Vec<String> {
         let mut list = self.facts.clone();
         list.extend(self.sent.then(|| "frames that leave".to_string()));
@@ -148,7 +148,7 @@ impl Reference {
         list
     }
 
-    /// What another machine did differently, in words.
+    /// Different results of another machine, in words.
     pub fn differences(&self, other: &Outcome) -> Vec<String> {
         let mut list = Vec::new();
         let (ours, theirs) = (&self.outcome, other);

@@ -394,7 +394,7 @@ pub fn native_of(file: &[u8]) -> Result<NativeImage, BuildError> {
     }
 }
 
-/// What the linker says of two common mistakes, in words of ours.
+/// The linker's words on two common mistakes, in words of ours.
 fn refused(options: &ImageOptions, messages: &str) -> BuildError {
     if messages.contains("undefined reference to `init_handlers'") {
         let names: Vec<String> =

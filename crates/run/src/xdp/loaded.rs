@@ -65,7 +65,7 @@ pub struct Refusal {
 }
 
 impl Loaded {
-    /// What the object was compiled for.
+    /// The mode that the object was compiled for.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -247,7 +247,7 @@ impl Loaded {
         outputs.into_iter().collect()
     }
 
-    /// What becomes readable when [`Loaded::drain_host`] would find something.
+    /// The descriptor that becomes readable when [`Loaded::drain_host`] would find something.
     pub fn news(&self) -> impl Iterator<Item = RawFd> + '_ {
         let ring = self.map_named("nf_host").map(|map| map.as_fd().as_raw_fd());
         let process = self.process.as_ref().map(|process| process.shared.news.as_raw_fd());

@@ -90,7 +90,7 @@ impl Messages {
         Ok(messages)
     }
 
-    /// What was sent since it was last asked for, of one map in its order.
+    /// Takes what was sent since it was last asked for, of one map in its order.
     ///
     /// # Errors
     /// The kernel's buffers cannot be read.

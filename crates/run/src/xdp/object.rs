@@ -153,7 +153,7 @@ fn refused(program: &str, log: &str) -> XdpError {
     })
 }
 
-/// What a failed load means, from the error number and libbpf's messages.
+/// The meaning of a failed load, from the error number and libbpf's messages.
 fn explain(error: io::Error, messages: &str) -> XdpError {
     if let Some(log) = verifier::log_of(messages) {
         return refused(verifier::program_of(messages).unwrap_or("?"), log);
@@ -174,7 +174,7 @@ fn explain(error: io::Error, messages: &str) -> XdpError {
     XdpError::kernel(format!("load the program ({})", said.trim_start_matches("libbpf: ")), error)
 }
 
-/// What the kernel knows about a program.
+/// The kernel's information about a program.
 pub(super) fn program_info(fd: BorrowedFd) -> Result<libbpf_sys::bpf_prog_info, XdpError> {
     // SAFETY: all-zero is the defined initial state of the structure.
     let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };

@@ -62,7 +62,7 @@ impl Message {
         self.closed() && self.completion == Progress::Done
     }
 
-    /// What may start: looked up from scratch, with no state kept.
+    /// Tasks that may start: looked up from scratch, with no state kept.
     fn startable(&self) -> Option<(Handler, u32)> {
         if self.header != Progress::Done {
             return (self.header == Progress::Open)

@@ -71,12 +71,12 @@ impl Links {
         }
     }
 
-    /// What a command under way does.
+    /// Work of a command under way.
     pub fn work(&self, at: usize) -> Option<&Work> {
         self.pending.get(at)?.as_ref().map(|pending| &pending.work)
     }
 
-    /// What a command did, as a datapath saw it.
+    /// Replaces what a command did, as a datapath saw it.
     pub fn replace(&mut self, at: usize, work: Work, sent: u64) {
         if let Some(pending) = self.pending.get_mut(at).and_then(Option::as_mut) {
             (pending.work, pending.sent) = (work, sent);
@@ -230,7 +230,7 @@ impl Nic {
         if inside || anywhere { Ok(address) } else { Err(CommandRefused::Host { address, bytes }) }
     }
 
-    /// What a command is to do, if it may.
+    /// Work of a command, if it may be done.
     fn work(
         &mut self,
         hpu: usize,

@@ -195,7 +195,7 @@ impl Iss {
     }
 }
 
-/// What the runtime has on a core's stack: from the stack pointer to the stack's end.
+/// The runtime's frame on a core's stack: from the stack pointer to the stack's end.
 fn frame(world: &World, cluster: usize, core: usize, hart: &Hart) -> Option<(Place, u32)> {
     let place = world.memories.place(cluster, hart.x(2), 0)?;
     let end = (core as u32 + 1) * map::STACK;

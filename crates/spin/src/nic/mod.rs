@@ -269,7 +269,7 @@ impl Nic {
         self.events.is_empty() && self.engine.next().is_none() && self.datapath_next().is_none()
     }
 
-    /// What has come out since the last call, in the order in which it became known.
+    /// Takes what has come out since the last call, in the order in which it became known.
     pub fn take_out(&mut self) -> Vec<Out> {
         std::mem::take(&mut self.out)
     }
@@ -278,7 +278,7 @@ impl Nic {
         &self.stats
     }
 
-    /// What the message scheduler counts.
+    /// Counts of the message scheduler.
     pub fn message_counts(&self) -> messages::Counts {
         if self.datapath.is_some() { self.frames.counts.0 } else { self.scheduler.counts() }
     }

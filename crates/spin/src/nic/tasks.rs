@@ -204,7 +204,7 @@ impl Nic {
         }
     }
 
-    /// What the unit's registers show of a task, and what its handler may touch.
+    /// Registers of the unit that show a task, and what its handler may touch.
     fn assignment(&self, number: u64, core: usize) -> Option<(Assigned, Windows)> {
         let flight = self.tasks.get(&number)?;
         let machine = &self.world.machine;

@@ -129,7 +129,7 @@ impl World {
         self.drivers[hpu].held()
     }
 
-    /// What an engine has asked and the NIC has not yet answered.
+    /// Requests of an engine that the NIC has not yet answered.
     pub fn is_asked(&self) -> bool {
         !self.requests.is_empty()
     }

@@ -269,7 +269,7 @@ impl Panic {
         self.now
     }
 
-    /// What has come out since the last call, in the order in which it did.
+    /// Takes what has come out since the last call, in the order in which it did.
     pub fn take_out(&mut self) -> Vec<Out> {
         std::mem::take(&mut self.out)
     }

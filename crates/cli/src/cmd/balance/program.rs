@@ -42,7 +42,7 @@ pub fn prepare(
     Ok((requests, arguments))
 }
 
-/// What [`prepare`] wrote, in a side.
+/// Reads what [`prepare`] wrote, in a side.
 pub fn read(path: &Path, objects: &[PathBuf], inputs: &Inputs) -> Result<Compiled, Failure> {
     let place = |e: &dyn std::fmt::Display| Failure::user(format!("{}: {e}", path.display()));
     let [object] = objects else { return Err(Failure::usage("--program needs one --object")) };

@@ -64,7 +64,7 @@ fn one(args: &Bound, bytes: &[u8], program: &Program) -> Result<Report, Failure>
     Ok(report)
 }
 
-/// What went wrong, without the file's name that every row would repeat.
+/// The mistake without the file's name, which every row would repeat.
 fn plain(args: &Bound, failure: &Failure) -> String {
     let text = failure.reason();
     text.strip_prefix(&format!("{}: ", args.file.display())).unwrap_or(text).to_string()

@@ -263,7 +263,7 @@ pub(super) fn write_pcap(file: &std::path::Path, packets: Vec<Vec<u8>>) -> Resul
     pcap::write(&mut writer, &frames).map_err(fail)
 }
 
-/// What a machine's rates are limited by, for a path: rate and name.
+/// The limit of a machine's rates for a path: rate and name.
 pub(crate) fn rate(
     machine: &Machine,
     path: &PathReport,

@@ -46,7 +46,7 @@ pub fn check(example: &Example, pair: &Pair, old: &Version, new: &Version) -> Ch
     }
 }
 
-/// What the kernel's test run cannot be given, or does not show.
+/// Frames that the kernel's test run cannot be given, or does not show.
 fn beyond(example: &Example) -> Option<String> {
     let (old, new) = (&example.old, &example.new);
     let length = example.world.packet.len();
@@ -71,7 +71,7 @@ fn beyond(example: &Example) -> Option<String> {
 
 type Contents = Vec<(String, Vec<(Vec<u8>, Vec<u8>)>)>;
 
-/// What the maps that both name hold.
+/// Contents of the maps that both name.
 fn contents(loaded: &Original, pair: &Pair, version: &Version) -> Result<Contents, String> {
     let mut found = Contents::new();
     let both = |name: &str| {

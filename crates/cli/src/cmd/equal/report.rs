@@ -180,7 +180,7 @@ impl View<'_> {
     }
 }
 
-/// What helpers and the context give.
+/// Answers of helpers and the context.
 fn told(example: &Example) -> Vec<(String, u64)> {
     let helpers = example.old.told.union(&example.new.told).map(|(helper, answer)| {
         let name = match *helper {

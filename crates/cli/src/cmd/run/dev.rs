@@ -39,7 +39,7 @@ pub struct State {
 }
 
 impl State {
-    /// What the run counted.
+    /// Counts of the run.
     pub fn summary(&self, session: &DevSession, stats: &DevStats) -> Result<Summary, Failure> {
         let mut summary = self.host.clone();
         summary.setting = self.interfaces.clone();

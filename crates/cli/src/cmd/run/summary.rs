@@ -165,7 +165,7 @@ impl Summary {
         }
     }
 
-    /// What became of the packets: name, count, details.
+    /// Fates of the packets: name, count, details.
     fn rows(&self) -> Vec<(String, u64, String)> {
         let row = |name: &str, n: u64| (name.to_string(), n, String::new());
         let mut rows = vec![row("packets in", self.packets_in)];
@@ -380,7 +380,7 @@ impl Summary {
         text.text
     }
 
-    /// What the control socket answers to `metrics`.
+    /// The control socket's answer to `metrics`.
     pub fn metrics(&self, program: &Program) -> Value {
         json!({ "summary": self.json(program), "prometheus": self.prometheus(program) })
     }

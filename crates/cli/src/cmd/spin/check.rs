@@ -123,7 +123,7 @@ fn one(
     Ok(Checked { target, image, said })
 }
 
-/// What was said, as diagnostics on source lines; once, where several targets say the same.
+/// Diagnostics on source lines; once, where several targets say the same.
 fn diagnostics<'a>(checked: impl Iterator<Item = &'a Checked>) -> (Vec<Diagnostic>, SourceFiles) {
     let mut files = SourceFiles::default();
     let mut list: Vec<Diagnostic> = Vec::new();

@@ -49,8 +49,8 @@ impl Handlers {
     }
 }
 
-/// What a command that is for packet programs says of handlers: the command to type in its place.
-/// It looks at the words as typed, since `plan` without a target is wrong before anything is read.
+/// Advice of a command for packet programs about handlers: the command to type in its place. It
+/// looks at the words as typed, since `plan` without a target is wrong before anything is read.
 pub fn instead(words: &[OsString]) -> Option<Failure> {
     let command = words.first()?.to_str()?;
     let rest = &words[1..];
@@ -87,7 +87,7 @@ fn value(words: &[OsString], name: &str) -> Option<String> {
     words.get(at + 1).map(|word| word.to_string_lossy().into_owned())
 }
 
-/// What is for the compiler.
+/// Flags for the compiler.
 fn flags(words: &[OsString]) -> Vec<String> {
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     let mut found = Vec::new();

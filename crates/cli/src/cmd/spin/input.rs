@@ -128,7 +128,7 @@ impl Input {
         }
     }
 
-    /// What the handlers' memory holds.
+    /// Contents of the handlers' memory.
     pub fn memory(&self) -> Result<Vec<u8>, Failure> {
         let Some(path) = &self.handler_memory else { return Ok(Vec::new()) };
         std::fs::read(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))

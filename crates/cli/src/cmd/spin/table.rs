@@ -174,7 +174,7 @@ fn write_text(
     )
 }
 
-/// What took how long, and where.
+/// Writes what took how long, and where.
 fn write_cycles(out: &mut String, simulated: &Simulated, machine: &Machine) -> std::fmt::Result {
     let stats = &simulated.stats;
     if let Some(overlap) = simulated.overlap() {

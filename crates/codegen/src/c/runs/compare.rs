@@ -31,7 +31,7 @@ fn pair(trips: &Trips<'_>, a: ValueId, b: ValueId) -> Option<(Bytes, Bytes)> {
     if alike { Some((read(trips, low)?, read(trips, high)?)) } else { None }
 }
 
-/// What a value was before it was widened.
+/// The value before it was widened.
 fn narrow(trips: &Trips<'_>, value: ValueId) -> ValueId {
     match trips.body.def_op(value) {
         Some(Op::Cast(of)) if trips.body.ty(*of).bits() <= trips.body.ty(value).bits() => {

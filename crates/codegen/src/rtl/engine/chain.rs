@@ -31,7 +31,7 @@ const fn bits_of(number: u32) -> u32 {
 pub const WRITES: &str = "      assign w_addrs[20*r+:20] = {20{writer[r]}} & o_a_w_addr;\n      assign w_datas[512*r+:512] = {512{writer[r]}} & o_a_w_data;\n      \
     assign w_keeps[64*r+:64] = {64{writer[r]}} & o_a_w_keep;\n";
 
-/// What the one stage that writes into packets writes, to all buffers.
+/// Writes of the one stage that writes into packets, to all buffers.
 pub fn writes(out: &mut Body) {
     out.push_str(
         "  logic [ENGINES-1:0] writer;\n  logic [20*ENGINES-1:0] w_addrs;\n  logic [512*ENGINES-1:0] w_datas;\n  logic [64*ENGINES-1:0] w_keeps;\n\

@@ -18,7 +18,7 @@ use super::top;
 use crate::c::body::Unsupported;
 use crate::c::names::Names;
 
-/// What stages have beside the ports of engines.
+/// Ports of stages beside those of engines.
 fn more_ports(row: &Row) -> Vec<Port> {
     let wide = row.width();
     vec![
@@ -213,7 +213,7 @@ impl Around<'_, '_> {
         internal.iter().map(arm).collect()
     }
 
-    /// What comes from the stage before.
+    /// Takes what comes from the stage before.
     fn taking(&mut self, internal: &[Start]) {
         let program = self.source.program;
         let Places { idle, more, drain, done, pass, .. } = self.at;
@@ -249,7 +249,7 @@ impl Around<'_, '_> {
         }
     }
 
-    /// What follows a handler.
+    /// The text that follows a handler.
     fn ending(&mut self, internal: &[Start]) {
         let Places { idle, finish, more, drain, done, .. } = self.at;
         let arm =

@@ -148,7 +148,7 @@ fn turn(out: &mut Body, name: &str, taken: &str, replicas: u32) {
     );
 }
 
-/// What engines ask for in their turns.
+/// Questions of engines in their turns.
 fn asks(tables: &[TableForm], room: Room) -> Vec<Asked> {
     let fields = [
         ("c_valid", 1),
@@ -191,7 +191,7 @@ pub fn of_store(memory: u64) -> [(String, &'static str, u32); 6] {
     .map(|(name, own, width)| (format!("m{memory}_{name}"), own, width))
 }
 
-/// What the engines ask for and tell whose turns it is.
+/// Questions of all engines, with whose turns they are.
 fn joined(out: &mut Body, asks: &[Asked], in_row: bool) {
     out.push_str("\n  // ---- the engines whose turns it is\n");
     for asked in asks {

@@ -49,13 +49,13 @@ impl Commit {
         self.inserted.iter().chain(&self.refusals)
     }
 
-    /// What names of values' signals end with.
+    /// Endings of names of values' signals.
     pub fn value_ends(&self) -> impl Iterator<Item = &str> {
         let several = self.values.len() > 1;
         (0..self.values.len()).map(move |at| if several { self.ends[at].as_str() } else { "" })
     }
 
-    /// What names of signals of uses end with.
+    /// Endings of names of signals of uses.
     pub fn used_ends(&self) -> impl Iterator<Item = &str> {
         let several = self.used.len() > 1;
         (0..self.used.len()).map(move |at| if several { self.ends[at].as_str() } else { "" })
@@ -99,7 +99,7 @@ impl Commit {
         (self.last - self.first + 1).max(self.pace * self.ends.len() as u32)
     }
 
-    /// What decides about the change of a port's entry.
+    /// Signals that decide about the change of a port's entry.
     pub fn deciding_at(&self, port: usize) -> impl Iterator<Item = &String> {
         let value = if self.values.len() > 1 { port } else { 0 };
         let used = if self.used.len() > 1 { port } else { 0 };
@@ -108,7 +108,7 @@ impl Commit {
             .chain(self.used.get(used))
     }
 
-    /// What decides about the change.
+    /// Signals that decide about the change.
     pub fn deciding(&self) -> impl Iterator<Item = &String> {
         self.writes.iter().chain(&self.deletes).chain(&self.used).chain(&self.values)
     }

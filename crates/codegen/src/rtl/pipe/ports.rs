@@ -69,7 +69,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// What the names of a table's ports end with.
+    /// Endings of the names of a table's ports.
     pub fn ends(&self, table: usize) -> &[String] {
         &self.ends[table]
     }

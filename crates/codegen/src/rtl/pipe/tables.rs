@@ -267,7 +267,7 @@ pub fn print(out: &mut Body, pipe: &Pipe, tables: &[TableForm]) {
     }
 }
 
-/// What whichever port says whose turn it is, by one of the signals `when`.
+/// Turns, as whichever port says by one of the signals `when`.
 fn turns(signals: &str, ports: &[&Port], field: &str, when: &[&str]) -> String {
     let of = |field: &str, port: &Port| format!("{signals}_{field}{}", port.end);
     if when == [field] {

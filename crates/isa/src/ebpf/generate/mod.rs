@@ -123,7 +123,7 @@ fn size(random: &mut Random) -> (u8, u64) {
     (width, [4, 2, 1, 8][usize::from(width >> 3)])
 }
 
-/// What makes values seen: variables hold them, and the verdict is one.
+/// Makes values seen: variables hold them, and the verdict is one.
 pub fn seen(random: &mut Random) -> Vec<Insn> {
     let mut code = lddw(1, PSEUDO_VALUE, VARIABLES);
     code.extend([insn(0x7b, 1, 7, 0, 0), insn(0x7b, 1, 8, 8, 0)]);

@@ -15,7 +15,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// What each program begins with; these slots of the stack begin as zero.
+    /// The beginning of each program; these slots of the stack begin as zero.
     pub fn begin(zero: &[i16]) -> Body {
         // Where a program leaves at once, too, values are some.
         let mut code = vec![insn(0xb7, 7, 0, 0, 0), insn(0xb7, 8, 0, 0, 0)];

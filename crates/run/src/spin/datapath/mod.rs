@@ -76,7 +76,7 @@ impl Rtl {
         Ok(Rtl { model, contexts: 0, words: BTreeMap::new(), latencies: Arc::default() })
     }
 
-    /// What is measured, also when the NIC has the datapath.
+    /// Latencies that are measured, also when the NIC has the datapath.
     pub fn latencies(&self) -> Arc<Mutex<Latencies>> {
         self.latencies.clone()
     }

@@ -56,7 +56,7 @@ impl Device {
         Ok(Device { path: path.to_path_buf(), listener, clients: Vec::new() })
     }
 
-    /// What becomes readable when there is something to do.
+    /// Descriptors that become readable when there is something to do.
     pub fn fds(&self) -> impl Iterator<Item = RawFd> + '_ {
         std::iter::once(self.listener.as_raw_fd())
             .chain(self.clients.iter().map(|client| client.stream.as_raw_fd()))

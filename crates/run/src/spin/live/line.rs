@@ -34,7 +34,7 @@ impl Line {
         Line { faults, random, held: None, counts: [0; 3] }
     }
 
-    /// What comes out when a frame goes in.
+    /// Outputs when a frame goes in.
     pub fn pass(&mut self, frame: Vec<u8>) -> Vec<Vec<u8>> {
         let [loss, duplicate, reorder] = [(); 3].map(|()| self.random.unit());
         if loss < self.faults.loss {

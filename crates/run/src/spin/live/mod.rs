@@ -179,7 +179,7 @@ pub struct Lived {
 }
 
 impl Lived {
-    /// What a NIC did that now ends.
+    /// Adds what a NIC did that now ends.
     fn add(&mut self, stats: &Stats, cycles: u64) {
         self.matched += stats.matched;
         self.handlers += stats.handlers;

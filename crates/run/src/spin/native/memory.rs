@@ -169,7 +169,7 @@ impl Memory {
         })
     }
 
-    /// What the NIC works on; once.
+    /// Gives the NIC what it works on; once.
     pub fn backing(&mut self) -> Option<Backing> {
         if std::mem::replace(&mut self.given, true) {
             return None;

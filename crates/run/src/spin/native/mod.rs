@@ -171,7 +171,7 @@ impl Native {
         unsafe { switch::resume(&mut self.units[hpu].stack) }
     }
 
-    /// What a handler asks for at an address of its stack; nothing if it lies elsewhere.
+    /// The request of a handler at an address of its stack; nothing if it lies elsewhere.
     fn request(&self, hpu: usize, at: u32) -> Option<Request> {
         let top = self.top(hpu);
         let inside = at.is_multiple_of(4)

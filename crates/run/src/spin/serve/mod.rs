@@ -135,7 +135,7 @@ impl Server {
         Ok(())
     }
 
-    /// What may come at any time; packets and memory wait for the NIC.
+    /// Requests that may come at any time; packets and memory wait for the NIC.
     fn request(&mut self, message: Message) -> Result<(), ServeError> {
         match message.kind {
             kind::END => self.ended = true,
@@ -239,7 +239,7 @@ impl Server {
         self.asked_meanwhile()
     }
 
-    /// What callbacks have asked for.
+    /// Requests of callbacks.
     fn asked_meanwhile(&mut self) -> Result<(), ServeError> {
         loop {
             let message = self.driver.lock().later.pop_front();

@@ -72,7 +72,7 @@ impl What {
         }
     }
 
-    /// What the name of the answer's signal ends with.
+    /// Ending of the name of the answer's signal.
     pub fn field(self) -> &'static str {
         match self {
             What::Sum { .. } => "sums",

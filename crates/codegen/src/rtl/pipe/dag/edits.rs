@@ -141,7 +141,7 @@ impl Walk<'_, '_, '_> {
         self.packet = Some(packet);
     }
 
-    /// What is overwritten where ways join, one of which was taken.
+    /// Overwritten bytes where ways join, one of which was taken.
     pub(super) fn join_edits(&mut self, ways: &[Way], list: Vec<Option<Edited>>) -> Option<Edited> {
         if list.iter().all(|edited| *edited == list[0]) {
             return list.into_iter().next()?;

@@ -123,7 +123,7 @@ impl Walk<'_, '_, '_> {
         })
     }
 
-    /// What an arm of an `if` says about values, and about an `extract` before it.
+    /// Learns from an arm of an `if` about values, and about an `extract` before it.
     fn learn(&mut self, data: &Inst, taken: bool) {
         let Op::If { cond, .. } = data.op else { return };
         self.heed(cond, taken);

@@ -15,7 +15,7 @@ pub struct Patches {
 }
 
 impl Patches {
-    /// What all commands need.
+    /// Numbers and sizes that the commands of all exits need.
     pub fn of(exits: &[Exit]) -> Patches {
         let all = || exits.iter().map(|exit| &exit.patches);
         Patches {

@@ -357,7 +357,7 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// What is appended: up to so many bytes behind the cursor, or a value.
+    /// Bytes that are appended: up to so many behind the cursor, or a value.
     fn appended(&mut self, source: &BufSource) -> Appended {
         match source {
             BufSource::Packet { len, .. } => {

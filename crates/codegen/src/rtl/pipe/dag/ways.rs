@@ -7,7 +7,7 @@
 use super::*;
 
 impl Walk<'_, '_, '_> {
-    /// What is known on a way.
+    /// Facts on a way.
     pub(super) fn given(&self, way: &Way) -> Given {
         let Some(way) = way else { return Given::new() };
         self.given.get(way).cloned().unwrap_or_else(|| Given::from([way.clone()]))
