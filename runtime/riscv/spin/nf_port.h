@@ -163,14 +163,15 @@ static __attribute__((noinline, unused)) u8 *nf_more_room(struct nf_packet *pkt,
                                                           u32 n)
 {
     u8 *room = nf_core_room();
-    u32 size = (u32)(*end - data);
-    if (pkt->head == room || n > NF_ROOM || size > NF_FRAME)
+    /* Short frames leave more in front. */
+    u32 size = (u32)(*end - data), front = n > NF_ROOM ? n : NF_ROOM;
+    if (pkt->head == room || front > NF_ROOM + NF_FRAME || size > NF_ROOM + NF_FRAME - front)
         return NULL;
-    nf_copy(data, room + NF_ROOM, size);
+    nf_copy(data, room + front, size);
     pkt->head = room;
     pkt->tail = room + NF_ROOM + NF_FRAME;
-    *end = room + NF_ROOM + size;
-    return room + NF_ROOM - n;
+    *end = room + front + size;
+    return room + front - n;
 }
 
 /* A copy of a packet, put together in the core's room: the packet itself moves there only when it
