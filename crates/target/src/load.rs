@@ -5,7 +5,7 @@ use std::path::Path;
 use include_dir::{Dir, include_dir};
 use toml::Spanned;
 
-use crate::spec::{Device, Generator, Scope, Target, UnitGroup};
+use crate::spec::{Device, Feature, Generator, Scope, Target, UnitGroup};
 use crate::spin::Spin;
 
 /// The specs that come with Nicforge.
@@ -75,7 +75,13 @@ pub fn parse(file: &str, content: &str) -> Result<Target, SpecError> {
         line: e.span().map(|span| line_of(content, span.start)),
         reason: format!("{}; {REMEDY}", e.message().trim_end()),
     })?;
-    let target = target.into_inner();
+    let mut target = target.into_inner();
+    if target.toolchain.is_some() {
+        // They are compiled for this machine, and its images may be for another.
+        let features = target.units.iter_mut().map(|group| &mut group.features);
+        features.for_each(|list| list.retain(|feature| *feature != Feature::CFunctions));
+        target.features.retain(|feature| *feature != Feature::CFunctions);
+    }
     match check(&target) {
         Ok(()) => Ok(target),
         Err(Complaint { near, reason }) => {
@@ -124,7 +130,8 @@ fn check_generator(first: &UnitGroup, group: &UnitGroup) -> Result<(), Complaint
         ref words => format!("write {}", words.join(" or ")),
     };
     let reason = format!(
-        "units `{}`: no build has code of {word} {place} beside that of {}, which the first units have; {remedy}",
+        "units `{}`: no build has code of {word} {place} beside that of {}, which the first units \
+         have; {remedy}",
         group.name,
         own.word()
     );
@@ -375,6 +382,14 @@ mod tests {
     fn at(text: &str) -> String {
         let before = source("panic").unwrap().split(text).next().unwrap();
         format!("spec.toml:{}", before.lines().count() + usize::from(before.ends_with('\n')))
+    }
+
+    #[test]
+    fn images_for_other_machines_call_no_c_of_this_one() {
+        let spec = include_str!("../../../examples/targets/rv64-soc/rv64-soc.toml");
+        let spec = spec.replacen("features = [", "features = [\"c-functions\", ", 1);
+        let target = parse("spec.toml", &spec).unwrap();
+        assert!(!target.features.contains(&Feature::CFunctions));
     }
 
     #[test]
