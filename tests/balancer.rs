@@ -247,8 +247,8 @@ fn random_frames(seed: u64, count: usize, answers: bool) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Verdicts: whether each eligible packet goes to the host, by the software, which gets the hardware's cycles
-/// as nanoseconds.
+/// Verdicts: whether each eligible packet goes to the host, by the software, which gets the
+/// hardware's cycles as nanoseconds.
 fn verdicts(director: &mut Director, seen: &[Seen]) -> Vec<bool> {
     let one = |packet: &Seen| {
         director.ingress(&mut packet.frame.clone(), || packet.cycle + 1) == Verdict::Host

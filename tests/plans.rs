@@ -161,8 +161,8 @@ enum Runs {
     Engines(Engines),
 }
 
-/// Runs plans of half of the examples for a target, on the first events of each capture; `make soak`
-/// takes all.
+/// Runs plans of half of the examples for a target, on the first events of each capture; `make
+/// soak` takes all.
 fn run_plans(name: &str, runs: Runs, events: usize) {
     let target = nicforge_target::find(name).unwrap_or_else(|e| panic!("{e}"));
     let host = HostSide::of(&target);

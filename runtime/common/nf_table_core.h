@@ -39,8 +39,7 @@ static void prefix_came(struct nf_table *table, const unsigned char *own, uint32
 static void mask_came(struct nf_table *table, uint32_t at, const unsigned char *own);
 
 /* ---- Sizes
- * ------------------------------------------------------------------------------------------------------
- */
+ * --------------------------------------------------------------------------------------------- */
 
 static uint32_t round8(uint32_t size) { return (size + 7) & ~7u; }
 

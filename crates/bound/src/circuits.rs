@@ -270,8 +270,8 @@ impl Circuits {
         roots.iter().filter(|term| !self.terms.contains_key(term)).count()
     }
 
-    /// Decides whether all assumptions can hold together. [`Decide::Inputs`] may give up on what another
-    /// answers.
+    /// Decides whether all assumptions can hold together. [`Decide::Inputs`] may give up on what
+    /// another answers.
     pub fn check(&mut self, terms: &Terms, assumptions: &[Term]) -> Outcome {
         let lits: Vec<Lit> = assumptions.iter().map(|term| self.bits(terms, *term)[0]).collect();
         if (self.stop)() {

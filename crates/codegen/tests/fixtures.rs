@@ -18,7 +18,7 @@ fn include(folder: &str) -> String {
     format!("-I{}", root().join("runtime").join(folder).display())
 }
 
-/// What a compiler says against a text.
+/// Compiles a text to nothing; fails with what the compiler says against it.
 fn compile(compiler: &str, arguments: &[String], text: &str) -> Result<(), String> {
     let mut child = Command::new(compiler)
         .args(["-Wall", "-Wextra", "-Werror", "-x", "c", "-", "-o", "/dev/null"])

@@ -12,11 +12,11 @@ pub struct Test<'a> {
     /// The name of the file with its ending.
     pub name: &'a str,
     pub text: &'a str,
-    /// What stands behind `// test: `.
+    /// Words behind `// test: `.
     pub words: Vec<&'a str>,
 }
 
-/// What a test made: the ending of the file beside the fixture that has it, and its text.
+/// A text that a test made, and the ending of the file beside the fixture that has it.
 pub struct Made {
     pub ending: String,
     pub text: String,

@@ -17,7 +17,7 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
 }
 
-/// What is said of a program: `// test: check`.
+/// Diagnostics of a program: `// test: check`.
 fn check(test: &Test) -> Result<Vec<Made>, String> {
     match compile_source(test.name, test.text, &options()) {
         Ok(output) if output.warnings.is_empty() => Err("nothing was reported".into()),

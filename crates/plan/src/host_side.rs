@@ -1,4 +1,4 @@
-//! What of a target is on the host.
+//! The host's side of a target.
 
 use nicforge_target::{Device, Target};
 

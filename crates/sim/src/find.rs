@@ -13,8 +13,8 @@ pub const LOSS: f64 = 0.001;
 /// The interval at the end, as a share of the rate.
 pub const WITHIN: f64 = 0.005;
 
-/// True if a rate can last: hardly anything is lost, and queues grow by no more than `within` of what
-/// was offered, and what chance makes of that many packets.
+/// True if a rate can last: hardly anything is lost, and queues grow by no more than `within` of
+/// what was offered, and what chance makes of that many packets.
 fn lasts(report: &Report, loss: f64, within: f64) -> bool {
     let offered = report.offered.pps * (report.seconds - report.warm_up_seconds);
     report.loss < loss && report.piled_up <= within + 1.0 / offered.max(1.0).sqrt()

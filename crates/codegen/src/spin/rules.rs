@@ -143,8 +143,8 @@ impl Follow<'_> {
         }
     }
 
-    /// Tells whether a region ends the handler, and if it does, whether all it does is to hand the frame
-    /// to the stack as it came.
+    /// Tells whether a region ends the handler, and if it does, whether all it does is to hand the
+    /// frame to the stack as it came.
     fn leaves(&self, block: BlockId) -> Option<bool> {
         let insts = &self.body.blocks[block].insts;
         let ops = || insts.iter().map(|inst| &self.body.insts[*inst].op);

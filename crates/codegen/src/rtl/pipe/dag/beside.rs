@@ -191,8 +191,8 @@ pub fn share(dag: &mut Dag, names: &mut Names) {
     }
 }
 
-/// Checks that the device has block memories for that many copies of a packet buffer of so many slots,
-/// and of byte strings.
+/// Checks that the device has block memories for that many copies of a packet buffer of so many
+/// slots, and of byte strings.
 pub fn room(asked: &[Question], slots: u32, tables: &[TableForm]) -> Result<(), NoPipe> {
     stored_room(asked, tables)?;
     let asked: Vec<&Question> =
