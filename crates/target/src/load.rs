@@ -112,19 +112,18 @@ fn complaint<T>(near: &str, reason: String) -> Result<T, Complaint> {
 
 /// Refuses units whose code cannot be in one build with that of the first ones.
 fn check_generator(first: &UnitGroup, group: &UnitGroup) -> Result<(), Complaint> {
-    let (own, word) = (first.codegen, group.codegen.word());
-    let (fits, place) = match group.device {
-        Device::Nic => (group.codegen == own, "on the NIC"),
-        Device::Host => (own.beside().contains(&group.codegen), "on the host"),
-    };
-    // The first units may be the host's: then there is no NIC.
-    if fits || std::ptr::eq(first, group) {
+    let own = first.codegen;
+    let beside = first.device == Device::Nic && group.device == Device::Host;
+    let takes = if beside { own.beside() } else { std::slice::from_ref(&own) };
+    if takes.contains(&group.codegen) {
         return Ok(());
     }
-    let takes = match group.device {
-        Device::Nic => vec![own.word()],
-        Device::Host => own.beside().iter().map(|one| one.word()).collect(),
+    let word = group.codegen.word();
+    let place = match group.device {
+        Device::Nic => "on the NIC",
+        Device::Host => "on the host",
     };
+    let takes: Vec<&str> = takes.iter().map(|one| one.word()).collect();
     let remedy = match takes[..] {
         [] => "leave these units out".to_string(),
         ref words => format!("write {}", words.join(" or ")),
