@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Maps as objects had them before BTF, which libbpf no longer takes by itself.
+// Maps as objects had them before BTF, which libbpf no longer takes by itself, and a function.
 #include <linux/bpf.h>
 
 #include <bpf/bpf_helpers.h>
@@ -23,6 +23,12 @@ struct map_definition SEC("maps") total = {
     .max_entries = 2,
 };
 
+// Behind a call, in section `.text`.
+static __attribute__((noinline)) int third(__u32 count)
+{
+    return count % 3 ? XDP_PASS : XDP_TX;
+}
+
 SEC("xdp") int older(struct xdp_md *ctx)
 {
     __u32 size = ctx->data_end - ctx->data, odd = size & 1, *count;
@@ -35,7 +41,7 @@ SEC("xdp") int older(struct xdp_md *ctx)
     if (!count)
         return XDP_DROP;
     *count += 1;
-    return *count % 3 ? XDP_PASS : XDP_TX;
+    return third(*count);
 }
 
 char _license[] SEC("license") = "GPL";

@@ -7,10 +7,11 @@
 
 mod btf;
 mod older;
+mod programs;
 pub mod riscv;
 
 pub use btf::Shape;
-pub use older::with_btf_maps;
+pub use older::for_libbpf;
 
 use std::collections::HashMap;
 
@@ -255,7 +256,7 @@ pub fn parse(bytes: &[u8]) -> Result<Object, ObjectError> {
             }
         }
     }
-    let programs = find_programs(&elf, &code)?;
+    let programs = programs::find(&elf, &code)?;
     Ok(Object { programs, maps, shapes: divided, globals: globals(&elf, &data), externs })
 }
 
@@ -441,138 +442,4 @@ fn reference(
 
 fn is_code(elf: &Elf, section: SectionIndex) -> bool {
     elf.section_by_index(section).is_ok_and(|found| found.kind() == object::SectionKind::Text)
-}
-
-fn find_programs(
-    elf: &Elf,
-    code: &HashMap<SectionIndex, Code>,
-) -> Result<Vec<Program>, ObjectError> {
-    let mut functions: Vec<(SectionIndex, u64, u64, String)> = Vec::new();
-    for symbol in elf.symbols() {
-        if let Some(section) = symbol.section_index()
-            && symbol.kind() == SymbolKind::Text
-            && code.contains_key(&section)
-            && symbol.size() > 0
-        {
-            functions.push((
-                section,
-                symbol.address(),
-                symbol.size(),
-                symbol.name().unwrap_or_default().to_string(),
-            ));
-        }
-    }
-    // Old compilers gave functions no size and no type: the section is the program.
-    for (index, section) in code {
-        if !functions.iter().any(|(section, ..)| section == index) && section.name != ".text" {
-            functions.push((*index, 0, 8 * section.insns.len() as u64, section.name.clone()));
-        }
-    }
-    let mut entries: Vec<_> =
-        functions.iter().filter(|(section, ..)| code[section].name != ".text").collect();
-    if entries.is_empty() {
-        entries = functions.iter().collect();
-    }
-    entries.sort_by_key(|(section, start, ..)| (section.0, *start));
-    entries.into_iter().map(|entry| link(code, &functions, entry)).collect()
-}
-
-/// A function and all it calls in one stream.
-fn link(
-    code: &HashMap<SectionIndex, Code>,
-    functions: &[(SectionIndex, u64, u64, String)],
-    entry: &(SectionIndex, u64, u64, String),
-) -> Result<Program, ObjectError> {
-    let (section, start, _, name) = entry;
-    let own = &code[section];
-    let fail = |reason: String| ObjectError::Section { section: own.name.clone(), reason };
-    let mut program = Program {
-        name: name.clone(),
-        section: own.name.clone(),
-        insns: Vec::new(),
-        lines: Vec::new(),
-    };
-    let mut placed: HashMap<(SectionIndex, u64), usize> = HashMap::new();
-    let mut wanted = vec![(*section, *start)];
-    let mut calls: Vec<(usize, (SectionIndex, u64))> = Vec::new();
-    while let Some((section, start)) = wanted.pop() {
-        if placed.contains_key(&(section, start)) {
-            continue;
-        }
-        let function = functions.iter().find(|(s, at, ..)| (*s, *at) == (section, start));
-        let Some((_, _, size, _)) = function else {
-            return Err(fail(format!(
-                "`{name}` calls something that is no function of this object"
-            )));
-        };
-        let from = &code[&section];
-        let (first, last) = ((start / 8) as usize, ((start + size) / 8) as usize);
-        let insns = from
-            .insns
-            .get(first..last.max(first))
-            .ok_or_else(|| fail("a function runs out of its section".to_string()))?;
-        let base = program.insns.len();
-        placed.insert((section, start), base);
-        if base + insns.len() > MAX_INSNS {
-            return Err(fail(format!("more than {MAX_INSNS} instructions")));
-        }
-        let mut line = None;
-        for (offset, insn) in insns.iter().enumerate() {
-            let mut insn = *insn;
-            if let Some(here) = from.lines.get(&(first + offset)) {
-                line = Some(here.clone());
-            }
-            // Without a relocation, a call within the section is already relative.
-            if insn.code == 0x85
-                && insn.src == PSEUDO_CALL
-                && !from.references.contains_key(&(first + offset))
-            {
-                let target = (first + offset) as i64 + 1 + i64::from(insn.imm);
-                let target = u64::try_from(8 * target)
-                    .map_err(|_| fail("a call out of the section".to_string()))?;
-                calls.push((base + offset, (section, target)));
-                wanted.push((section, target));
-            }
-            match from.references.get(&(first + offset)) {
-                Some(Reference::Call(to, at)) => {
-                    insn.src = PSEUDO_CALL;
-                    calls.push((base + offset, (*to, *at)));
-                    wanted.push((*to, *at));
-                }
-                Some(Reference::Function(to, at)) => {
-                    insn.src = PSEUDO_FUNCTION;
-                    calls.push((base + offset, (*to, *at)));
-                    wanted.push((*to, *at));
-                }
-                Some(Reference::Map(map)) => {
-                    insn.src = PSEUDO_MAP;
-                    insn.imm = *map as i32;
-                }
-                Some(Reference::Value(map, _)) => {
-                    insn.src = PSEUDO_VALUE;
-                    insn.imm = *map as i32;
-                }
-                Some(Reference::Extern(name)) => {
-                    insn.src = if insn.code == 0x85 { KERNEL_CALL } else { PSEUDO_KERNEL };
-                    insn.imm = *name as i32;
-                }
-                Some(Reference::Unknown) if insn.code == 0x85 => insn.src = KERNEL_CALL,
-                Some(Reference::Unknown) if insn.code == ebpf::LDDW => insn.src = PSEUDO_KERNEL,
-                _ => {}
-            }
-            if offset > 0
-                && let Some(Reference::Value(_, value)) = from.references.get(&(first + offset - 1))
-                && insns[offset - 1].code == ebpf::LDDW
-            {
-                insn.imm = *value as i32;
-            }
-            program.insns.push(insn);
-            program.lines.push(line.clone());
-        }
-    }
-    for (at, target) in calls {
-        let to = placed.get(&target).ok_or_else(|| fail("a call to nowhere".to_string()))?;
-        program.insns[at].imm = *to as i32 - at as i32 - 1;
-    }
-    Ok(program)
 }

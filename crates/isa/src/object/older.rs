@@ -1,9 +1,11 @@
-//! Maps of section `maps`, as objects had them before BTF, in the form that libbpf still takes.
+//! Objects of older compilers and loaders in the form that libbpf takes.
 
 use object::read::elf::ElfFile64;
-use object::{Endianness, Object as _, ObjectSection, ObjectSymbol, SymbolKind};
+use object::{Object as _, ObjectSection, ObjectSymbol, SymbolKind};
 
+use super::Elf;
 use super::btf::{ARRAY, DATASEC, INT, PTR, STRUCT, VAR, behind, word};
+use super::programs::functions;
 
 /// Words of a definition, in the order of `struct bpf_map_def`, and of iproute2's structure too.
 const MEMBERS: [&str; 5] = ["type", "key_size", "value_size", "max_entries", "map_flags"];
@@ -13,10 +15,39 @@ const SIZE: u32 = 8 * MEMBERS.len() as u32;
 const HEADER: usize = 64;
 const SYMBOL: usize = 24;
 
+/// The object with what libbpf wants of it, for one that it may refuse: every function has a symbol
+/// with type and size, entries are global, maps are described by BTF in section `.maps`. Bytes that
+/// are no object come back as they are.
+pub fn for_libbpf(bytes: &[u8]) -> Vec<u8> {
+    let named = with_functions(bytes).unwrap_or_else(|| bytes.to_vec());
+    with_btf_maps(&named).unwrap_or(named)
+}
+
+/// The object with symbols that say where its functions are, as compilers write them since clang 9.
+/// Programs with internal linkage, which loaders in other languages take, become global.
+fn with_functions(bytes: &[u8]) -> Option<Vec<u8>> {
+    let elf: Elf = ElfFile64::parse(bytes).ok()?;
+    let symbols = usize::try_from(elf.section_by_name(".symtab")?.file_range()?.0).ok()?;
+    let mut out = bytes.to_vec();
+    for function in functions(&elf) {
+        let section = elf.section_by_index(function.section).ok()?;
+        let symbol = elf.symbol_by_index(function.symbol).ok()?;
+        let is_entry = section.name().ok()? != ".text";
+        let binding = match symbol.is_local() && !is_entry {
+            true => object::elf::STB_LOCAL,
+            false => object::elf::STB_GLOBAL,
+        };
+        let at = symbols.checked_add(SYMBOL * function.symbol.0)?;
+        put(&mut out, at + 4, &[binding << 4 | object::elf::STT_FUNC])?;
+        put(&mut out, at + 16, &function.size.to_le_bytes())?;
+    }
+    Some(out)
+}
+
 /// The object with its maps in section `.maps`, described by BTF; nothing if they are there, or it
 /// is no such object.
-pub fn with_btf_maps(bytes: &[u8]) -> Option<Vec<u8>> {
-    let elf: ElfFile64<Endianness> = ElfFile64::parse(bytes).ok()?;
+fn with_btf_maps(bytes: &[u8]) -> Option<Vec<u8>> {
+    let elf: Elf = ElfFile64::parse(bytes).ok()?;
     let section = elf.section_by_name("maps")?;
     let definitions = section.data().ok()?;
     let mut maps = Vec::new();
@@ -28,6 +59,8 @@ pub fn with_btf_maps(bytes: &[u8]) -> Option<Vec<u8>> {
             continue;
         }
         let at = symbols.checked_add(SYMBOL * (symbol.index().0 + 1))? - SYMBOL;
+        let info = object::elf::STB_GLOBAL << 4 | object::elf::STT_OBJECT;
+        put(&mut out, at + 4, &[info])?;
         put(&mut out, at + 8, &(u64::from(SIZE) * maps.len() as u64).to_le_bytes())?;
         put(&mut out, at + 16, &u64::from(SIZE).to_le_bytes())?;
         let start = usize::try_from(symbol.address()).ok()?;

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::AsRawLibbpf;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, ProgramType, libbpf_sys};
-use nicforge_isa::object::with_btf_maps;
+use nicforge_isa::object::for_libbpf;
 
 use super::error::XdpError;
 use super::messages::{Message, Messages};
@@ -64,9 +64,7 @@ impl Original {
     /// # Errors
     /// The kernel or libbpf refuses.
     pub fn load(bytes: &[u8], function: &str, loader: &Loader) -> Result<Original, XdpError> {
-        let described = with_btf_maps(bytes);
-        let bytes = described.as_deref().unwrap_or(bytes);
-        let mut opened = open(bytes).map_err(|error| match error {
+        let mut opened = open(&for_libbpf(bytes)).map_err(|error| match error {
             XdpError::Contract(why) if why.contains("BTF") => {
                 XdpError::Object(format!("{why} Compile it with -g, which writes BTF."))
             }
