@@ -237,19 +237,63 @@ impl Subject {
         true
     }
 
-    /// Interpreters that see other times and other random numbers, if the program asks for any.
-    /// There are two, since a byte may be the same in one of them by chance.
-    fn other_clocks(&self, entries: &[(TableId, Entry)]) -> Result<Vec<Interp<'_>>, Failure> {
+    /// True if the program asks for the time or random numbers.
+    fn asks_chance(&self) -> bool {
         let asks = |inst: &nicforge_ir::Inst| inst.op.reads_clock() || inst.op.draws();
-        let mut bodies = self.program.handlers.values().map(|handler| &handler.body);
-        if !bodies.any(|body| body.insts.values().any(asks)) {
-            return Ok(Vec::new());
-        }
-        let other = |_| {
+        self.program.handlers.values().any(|handler| handler.body.insts.values().any(asks))
+    }
+
+    /// Runs the events at other times and with other random numbers, and forgets what is not the
+    /// same then: results of events, entries of tables. Several times, since something may be the
+    /// same by chance: twice, and then as long as something differs from what the kernel did, 16
+    /// times at most.
+    fn forget_unsure(
+        &self,
+        entries: &[(TableId, Entry)],
+        events: &mut [Compared],
+        tables: &mut [Held],
+    ) -> Result<(), Failure> {
+        const LEAST: u64 = 2;
+        const MOST: u64 = 16;
+        for nth in 1..=MOST {
+            let differs = events.iter().any(|one| one.is_sure && one.difference.is_some())
+                || tables.iter().any(|table| table.want != table.got);
+            if nth > LEAST && !differs {
+                break;
+            }
             let mut other = Interp::new(&self.program);
-            events::fill(&mut other, entries).map(|()| other)
-        };
-        (0..2).map(other).collect()
+            events::fill(&mut other, entries)?;
+            for one in &mut *events {
+                let fail = |e| Failure::user(format!("event {}: {e}", one.nth + 1));
+                let found = other.run(&at_another_time(one.event, nth)).map_err(fail)?;
+                one.is_sure &= found == one.want;
+            }
+            for table in &mut *tables {
+                let mut other = contents(&other, table.table)?;
+                self.since_first(table.name, &mut other);
+                table.forget(&other);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs events in the kernel again that differ there, after all others: what it does otherwise
+    /// now is decided by chance, if that is what the lifted program does.
+    fn ask_again(&self, kernel: &Original, events: &mut [Compared]) -> Result<(), Failure> {
+        const TIMES: usize = 64;
+        for one in events.iter_mut().filter(|one| one.is_sure && one.difference.is_some()) {
+            let Input::Net { frame, .. } = &one.event.input else { continue };
+            for _ in 0..TIMES {
+                let ran = kernel.run(frame).map_err(|e| Failure::of(e.fault(), e))?;
+                let is_same =
+                    |ran| difference(&self.program, self.lifted.is_tc, &one.want, &ran).is_none();
+                if ran.is_some_and(is_same) {
+                    one.is_sure = false;
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Runs both and compares verdicts, packets and maps. Events by other ports than the first are
@@ -278,9 +322,7 @@ impl Subject {
         }
         let mut interp = Interp::new(&self.program);
         events::fill(&mut interp, entries)?;
-        let mut others = self.other_clocks(entries)?;
-        let (mut unsure, mut refused) = (0, 0);
-        let mut result = Agreement::default();
+        let (mut compared, mut refused) = (Vec::new(), 0);
         for (nth, event) in events.iter().enumerate() {
             let Input::Net { port: 0, frame } = &event.input else { continue };
             if !(SMALLEST_FRAME..=LARGEST_TEST_FRAME).contains(&frame.len()) {
@@ -292,35 +334,10 @@ impl Subject {
             };
             let fail = |e| Failure::user(format!("event {}: {e}", nth + 1));
             let want = interp.run(event).map_err(fail)?;
-            let mut same = true;
-            for (nth, other) in (1..).zip(&mut others) {
-                same &= other.run(&at_another_time(event, nth)).map_err(fail)? == want;
-            }
-            if !same {
-                unsure += 1;
-                continue;
-            }
-            result.events += 1;
-            match difference(&self.program, *is_tc, &want, &got) {
-                None => result.matching += 1,
-                Some(text) if result.differences.len() < 5 => {
-                    result.differences.push(format!("event {}: {text}", nth + 1));
-                }
-                Some(_) => {}
-            }
+            let difference = difference(&self.program, *is_tc, &want, &got);
+            compared.push(Compared { nth, event, want, difference, is_sure: true });
         }
-        if refused > 0 {
-            errln!(
-                "{function}: {refused} packets were not compared: the kernel makes no socket buffer \
-                 of them"
-            );
-        }
-        if unsure > 0 {
-            errln!(
-                "{function}: {unsure} events were not compared: the time or random numbers decide \
-                 them"
-            );
-        }
+        let mut tables = Vec::new();
         for (table, def) in self.program.tables.iter() {
             let Some(name) = name(table) else { continue };
             if def.capacity > LARGEST_MAP {
@@ -331,40 +348,102 @@ impl Subject {
                 continue;
             }
             let Some(mut got) = kernel.entries(name).map_err(of)? else { continue };
-            result.tables += 1;
             let mut want = contents(&interp, table)?;
             self.since_first(name, &mut want);
-            for other in &others {
-                let mut other = contents(other, table)?;
-                self.since_first(name, &mut other);
-                blank(&mut got, &want, &other);
-                let own = want.clone();
-                blank(&mut want, &own, &other);
-            }
             if self.without_unwritten(name, [&mut want, &mut got]) {
                 errln!(
                     "{function}: bytes of map `{name}` were left out: the program never wrote them"
                 );
             }
-            if want == got {
-                result.matching_tables += 1;
-                continue;
-            }
-            let other = want.iter().find(|one| !got.contains(one));
-            let kernel = |key: &[u8]| {
-                let found = got.iter().find(|(own, _)| own == key);
-                found.map_or("nothing".to_string(), |(_, value)| format!("{value:x?}"))
-            };
-            let say = |one: &(Vec<u8>, Vec<u8>)| {
-                format!("lifted has {one:x?}, the kernel {}", kernel(&one.0))
-            };
-            let other = other.map(say).or_else(|| {
-                let more = got.iter().find(|one| !want.contains(one));
-                more.map(|one| format!("the kernel has {one:x?}"))
-            });
-            result.differences.push(format!("map {}: {}", def.name, other.unwrap_or_default()));
+            tables.push(Held { table, name, want, got });
         }
-        Ok(result)
+        if self.asks_chance() {
+            self.forget_unsure(entries, &mut compared, &mut tables)?;
+            self.ask_again(&kernel, &mut compared)?;
+        }
+        if refused > 0 {
+            errln!(
+                "{function}: {refused} packets were not compared: the kernel makes no socket buffer \
+                 of them"
+            );
+        }
+        let unsure = compared.iter().filter(|one| !one.is_sure).count();
+        if unsure > 0 {
+            errln!(
+                "{function}: {unsure} events were not compared: the time or random numbers decide \
+                 them"
+            );
+        }
+        compared.retain(|one| one.is_sure);
+        let mut differences: Vec<String> = compared.iter().filter_map(Compared::said).collect();
+        let matching = compared.len() - differences.len();
+        differences.truncate(SHOWN);
+        let other: Vec<String> = tables.iter().filter_map(Held::difference).collect();
+        let matching_tables = tables.len() - other.len();
+        differences.extend(other);
+        Ok(Agreement {
+            events: compared.len(),
+            matching,
+            tables: tables.len(),
+            matching_tables,
+            differences,
+        })
+    }
+}
+
+/// Differences of events that are printed.
+const SHOWN: usize = 5;
+
+/// An event that both the lifted program and the object had.
+struct Compared<'a> {
+    nth: usize,
+    event: &'a InputEvent,
+    want: Vec<Output>,
+    difference: Option<String>,
+    /// False if the time or random numbers decide it.
+    is_sure: bool,
+}
+
+impl Compared<'_> {
+    fn said(&self) -> Option<String> {
+        self.difference.as_ref().map(|text| format!("event {}: {text}", self.nth + 1))
+    }
+}
+
+/// A map's entries afterwards: those of the lifted program, and those of the kernel.
+struct Held<'a> {
+    table: TableId,
+    name: &'a str,
+    want: Contents,
+    got: Contents,
+}
+
+impl Held<'_> {
+    /// Leaves out what depends on the time or random numbers: entries that only one of two runs
+    /// has, and bytes that they have otherwise.
+    fn forget(&mut self, other: &Contents) {
+        blank(&mut self.got, &self.want, other);
+        let own = self.want.clone();
+        blank(&mut self.want, &own, other);
+    }
+
+    fn difference(&self) -> Option<String> {
+        let Held { want, got, name, .. } = self;
+        if want == got {
+            return None;
+        }
+        let kernel = |key: &[u8]| {
+            let found = got.iter().find(|(own, _)| own == key);
+            found.map_or("nothing".to_string(), |(_, value)| format!("{value:x?}"))
+        };
+        let say = |one: &(Vec<u8>, Vec<u8>)| {
+            format!("lifted has {one:x?}, the kernel {}", kernel(&one.0))
+        };
+        let other = want.iter().find(|one| !got.contains(one)).map(say).or_else(|| {
+            let more = got.iter().find(|one| !want.contains(one));
+            more.map(|one| format!("the kernel has {one:x?}"))
+        });
+        Some(format!("map {name}: {}", other.unwrap_or_default()))
     }
 }
 
@@ -375,8 +454,7 @@ fn contents(interp: &Interp, table: TableId) -> Result<Contents, Failure> {
     Ok(found.into_iter().map(|entry| (entry.key, entry.value)).collect())
 }
 
-/// Leaves out what depends on the time or random numbers: entries that only one of two runs has,
-/// and bytes that they have otherwise.
+/// Leaves out of a list entries that only one of two runs has, and bytes that they have otherwise.
 fn blank(list: &mut Contents, one: &Contents, other: &Contents) {
     let find = |all: &Contents, key: &[u8]| {
         all.iter().find(|(own, _)| own == key).map(|(_, value)| value.clone())
@@ -393,7 +471,8 @@ fn blank(list: &mut Contents, one: &Contents, other: &Contents) {
 /// The event as if it had come at another time, and with other random numbers.
 fn at_another_time(event: &InputEvent, nth: u64) -> InputEvent {
     // Most bytes are other ones than in times that are small.
-    let time_ns = 0x2b2b_2b2b_2b2b_2b2b * nth + event.time_ns.wrapping_mul(977 + 2 * nth);
+    let time_ns =
+        0x2b2b_2b2b_2b2b_2b2b_u64.wrapping_mul(nth) + event.time_ns.wrapping_mul(977 + 2 * nth);
     let seed = event.seed.wrapping_add(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     InputEvent { time_ns, seed, input: event.input.clone() }
 }
