@@ -30,16 +30,19 @@ impl Chain {
         object: &Object,
         chosen: usize,
         calls: &[(String, u32, String)],
-        filled: &[String],
     ) -> Result<Chain, LiftError> {
         let mut program = object.programs[chosen].clone();
         let mut placed = BTreeMap::from([(chosen, 0)]);
         let mut slots: BTreeMap<usize, BTreeMap<u32, usize>> = BTreeMap::new();
         let mut names = Vec::new();
+        // What the user says goes before what the object does.
+        let mut all = object.slots.programs.clone();
         for (map, slot, function) in calls {
             let index = object.maps.iter().position(|known| known.name == *map);
             let index = index.ok_or_else(|| LiftError::NoMap { name: map.clone() })?;
-            let callee = choose(object, Some(function))?;
+            all.insert((index, *slot), choose(object, Some(function))?);
+        }
+        for ((index, slot), callee) in all {
             let other = &object.programs[callee];
             let entry = *placed.entry(callee).or_insert_with(|| {
                 let entry = program.insns.len();
@@ -52,15 +55,16 @@ impl Chain {
                 return Err(crate::refused(&program.name, "", &reason));
             }
             // Slots beyond the array are never called.
-            if *slot < object.maps[index].max_entries {
-                slots.entry(index).or_default().insert(*slot, entry);
-                names.push((map.clone(), *slot, other.name.clone()));
+            if slot < object.maps[index].max_entries {
+                slots.entry(index).or_default().insert(slot, entry);
+                names.push((object.maps[index].name.clone(), slot, other.name.clone()));
             }
         }
         let alone = object.programs.len() == 1;
-        let empty = object.maps.iter().enumerate().filter(|(_, map)| match map.kind {
-            Some(kind::PROG_ARRAY) => alone && !filled.contains(&map.name),
-            Some(kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) => !filled.contains(&map.name),
+        let filled = |index: &usize| object.slots.filled.contains(index);
+        let empty = object.maps.iter().enumerate().filter(|(index, map)| match map.kind {
+            Some(kind::PROG_ARRAY) => alone && !filled(index),
+            Some(kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) => !filled(index),
             _ => false,
         });
         let empty = empty.map(|(index, _)| index).collect();

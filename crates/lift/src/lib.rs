@@ -136,11 +136,10 @@ pub fn programs(bytes: &[u8]) -> Result<Vec<(String, String)>, LiftError> {
 pub fn lift(bytes: &[u8], options: &Options) -> Result<Lifted, LiftError> {
     let mut object = object::parse(bytes)?;
     let data = set(&mut object, options)?;
-    let filled = object::filled(bytes)?;
     let object = object;
     let chosen = choose(&object, options.program.as_deref())?;
     std::thread::scope(|scope| {
-        let walk = || one(&object, chosen, options, (&data, &filled));
+        let walk = || one(&object, chosen, options, &data);
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, walk);
         match thread.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(found)) => found,
@@ -245,9 +244,9 @@ fn one(
     object: &Object,
     chosen: usize,
     options: &Options,
-    (data, filled): (&[(String, Vec<u8>)], &[String]),
+    data: &[(String, Vec<u8>)],
 ) -> Result<Lifted, LiftError> {
-    let mut chain = Chain::of(object, chosen, &options.tail_calls, filled)?;
+    let mut chain = Chain::of(object, chosen, &options.tail_calls)?;
     callbacks::write_out(&mut chain.program);
     let source = &chain.program;
     let name = &source.name;

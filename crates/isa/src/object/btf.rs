@@ -90,6 +90,7 @@ pub(super) const ARRAY: u32 = 3;
 pub(super) const STRUCT: u32 = 4;
 const UNION: u32 = 5;
 const ENUM: u32 = 6;
+const FUNC: u32 = 12;
 const FUNC_PROTO: u32 = 13;
 pub(super) const VAR: u32 = 14;
 pub(super) const DATASEC: u32 = 15;
@@ -293,6 +294,23 @@ impl<'a> Btf<'a> {
             }
         }
         Some(shape)
+    }
+
+    /// Bytes in front of a member of a map's definition.
+    pub fn place_of(&self, map: &str, member: &str) -> Option<u32> {
+        let of = |found: &&Type| found.kind == VAR && self.string(found.name) == map;
+        let definition = self.through(self.types.iter().find(of)?.size)?;
+        let found = definition.members.iter().find(|own| self.string(own.name) == member)?;
+        Some(found.offset / 8)
+    }
+
+    /// Declaration tags of functions: the function, and the text.
+    pub fn tags(&self) -> Vec<(&'a str, &'a str)> {
+        let of = |found: &Type| {
+            let function = self.types.get(found.size as usize).filter(|own| own.kind == FUNC)?;
+            Some((self.string(function.name), self.string(found.name)))
+        };
+        self.types.iter().filter(|found| found.kind == DECL_TAG).filter_map(of).collect()
     }
 
     /// Source lines of section `.BTF.ext`.

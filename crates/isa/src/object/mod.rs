@@ -9,9 +9,11 @@ mod btf;
 mod older;
 mod programs;
 pub mod riscv;
+mod slots;
 
 pub use btf::Shape;
 pub use older::for_libbpf;
+pub use slots::Slots;
 
 use std::collections::HashMap;
 
@@ -90,6 +92,7 @@ pub struct Object {
     pub globals: Vec<Global>,
     /// Functions and addresses that it names and does not hold: those of the kernel.
     pub externs: Vec<String>,
+    pub slots: Slots,
 }
 
 /// A variable of global data.
@@ -257,24 +260,9 @@ pub fn parse(bytes: &[u8]) -> Result<Object, ObjectError> {
         }
     }
     let programs = programs::find(&elf, &code)?;
-    Ok(Object { programs, maps, shapes: divided, globals: globals(&elf, &data), externs })
-}
-
-/// Maps whose slots the object itself fills, with other maps or programs.
-///
-/// # Errors
-/// The object cannot be read.
-pub fn filled(bytes: &[u8]) -> Result<Vec<String>, ObjectError> {
-    let elf: Elf = ElfFile64::parse(bytes).map_err(|e| ObjectError::Elf(e.to_string()))?;
-    let Some(section) = elf.section_by_name(".maps") else { return Ok(Vec::new()) };
-    let places: Vec<u64> = section.relocations().map(|(place, _)| place).collect();
-    let inside = |symbol: &object::read::elf::ElfSymbol64<Endianness>| {
-        let end = symbol.address().saturating_add(symbol.size());
-        symbol.section_index() == Some(section.index())
-            && places.iter().any(|place| (symbol.address()..end).contains(place))
-    };
-    let named = elf.symbols().filter(|symbol| symbol.kind() != SymbolKind::Section);
-    Ok(named.filter(inside).filter_map(|s| s.name().ok().map(str::to_string)).collect())
+    let slots = slots::find(&elf, btf.as_ref(), &maps, &programs);
+    let (programs, globals) = (programs.list, globals(&elf, &data));
+    Ok(Object { programs, maps, shapes: divided, globals, externs, slots })
 }
 
 type Elf<'a> = ElfFile64<'a, Endianness>;

@@ -65,11 +65,17 @@ pub fn functions(elf: &Elf) -> Vec<Function> {
     found
 }
 
+/// Programs of an object, and the section and place of each.
+pub struct Programs {
+    pub list: Vec<Program>,
+    pub starts: Vec<(SectionIndex, u64)>,
+}
+
 /// Programs: functions outside of `.text`, or those in it if there are no others.
 ///
 /// # Errors
 /// A call that leads nowhere; more than [`MAX_INSNS`] instructions.
-pub fn find(elf: &Elf, code: &HashMap<SectionIndex, Code>) -> Result<Vec<Program>, ObjectError> {
+pub fn find(elf: &Elf, code: &HashMap<SectionIndex, Code>) -> Result<Programs, ObjectError> {
     let mut functions: Vec<(SectionIndex, u64, u64, String)> = functions(elf)
         .into_iter()
         .filter(|found| code.contains_key(&found.section))
@@ -87,7 +93,9 @@ pub fn find(elf: &Elf, code: &HashMap<SectionIndex, Code>) -> Result<Vec<Program
         entries = functions.iter().collect();
     }
     entries.sort_by_key(|(section, start, ..)| (section.0, *start));
-    entries.into_iter().map(|entry| link(code, &functions, entry)).collect()
+    let starts = entries.iter().map(|(section, start, ..)| (*section, *start)).collect();
+    let list = entries.into_iter().map(|entry| link(code, &functions, entry));
+    Ok(Programs { list: list.collect::<Result<_, _>>()?, starts })
 }
 
 /// A function and all it calls in one stream.

@@ -453,8 +453,7 @@ pub fn from_object(args: &Bound, bytes: &[u8], name: Option<&str>) -> Result<Sub
     }
     if args.target == BoundTarget::Xdp {
         let chosen = object.programs.iter().position(|known| known.name == program.name);
-        let filled = object::filled(bytes).map_err(|e| fail(e.to_string()))?;
-        let chain = Chain::of(&object, chosen.unwrap_or(0), &args.loader.tail_calls, &filled);
+        let chain = Chain::of(&object, chosen.unwrap_or(0), &args.loader.tail_calls);
         let Chain { program, slots: tails, .. } = chain.map_err(|e| fail(e.to_string()))?;
         let graph = ebpf::chained(&program, &object.maps, &tails);
         let mut graph = graph.map_err(|e| fail(e.to_string()))?;

@@ -84,8 +84,7 @@ impl Version {
         let data = nicforge_lift::set(&mut object, &options).map_err(|e| fail(e.to_string()))?;
         let chosen = nicforge_lift::choose(&object, wanted);
         let chosen = chosen.map_err(|e| fail(e.to_string()))?;
-        let filled = object::filled(&bytes).map_err(|e| fail(e.to_string()))?;
-        let chain = Chain::of(&object, chosen, &source.loader.tail_calls, &filled);
+        let chain = Chain::of(&object, chosen, &source.loader.tail_calls);
         let Chain { program, slots, names, .. } = chain.map_err(|e| fail(e.to_string()))?;
         let sized = object.maps.iter().zip(&before).filter(|(map, old)| map.max_entries != **old);
         let sizes = sized.map(|(map, _)| (map.name.clone(), map.max_entries)).collect();
