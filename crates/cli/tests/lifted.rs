@@ -46,7 +46,10 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         return;
     }
     let place = Place::new();
-    let objects = ["counters", "tunnel", "calls", "loops", "loader", "apart", "before", "older"];
+    let objects = [
+        "counters", "tunnel", "calls", "loops", "loader", "apart", "before", "older", "slots",
+        "sizes",
+    ];
     objects.into_iter().for_each(|name| object(&place, name));
     let plain = as_before_clang_9(std::fs::read(place.path().join("older.o")).unwrap());
     place.file("plain.o", plain);
@@ -59,6 +62,9 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("apart.o", 1),
         ("older.o", 2),
         ("plain.o", 2),
+        ("slots.o:first", 1),
+        ("sizes.o:sizes", 0),
+        ("sizes.o:few", 0),
         ("before.o:xdp/longer", 0),
         ("before.o:xdp/shorter", 0),
         ("loader.o:xdp/metadata", 0),

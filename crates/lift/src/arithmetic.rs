@@ -8,7 +8,14 @@ use crate::error::{Halt, refuse};
 use crate::lifter::Lifter;
 use crate::memory::alive;
 use crate::state::State;
-use crate::value::{Abs, Cond, Num, Place, low};
+use crate::value::{Abs, Cond, Num, Place, low, sign_extend};
+
+/// The low half of a pointer, which compilers move about where it is not needed.
+const HALF: Abs = Abs::Unusable("half of a pointer");
+
+fn is_unusable(abs: Abs) -> bool {
+    matches!(abs, Abs::Unusable(_))
+}
 
 impl Lifter<'_> {
     /// Arithmetic: what the destination holds afterwards.
@@ -29,12 +36,17 @@ impl Lifter<'_> {
             if narrow && insn.off == 0 && in_packet(second) {
                 return Ok(second);
             }
-            let num = self.num(second)?;
+            let second = self.read(second)?;
+            let Abs::Num(num) = second else { return Ok(HALF) };
             return Ok(Abs::Num(match insn.off {
                 0 => self.truncate(num, 32),
                 from @ (8 | 16 | 32) => self.extend(num, from as u32, bits),
                 _ => return refuse("a move that is not known"),
             }));
+        }
+        // What is made of it is as little used as it is.
+        if let Some(unusable) = [first, second].into_iter().find(|abs| is_unusable(*abs)) {
+            return Ok(unusable);
         }
         let first = self.read(first)?;
         if matches!(operation, 0x80 | 0xd0) {
@@ -60,7 +72,7 @@ impl Lifter<'_> {
             return Ok(Abs::Num(self.truncate(distance, 32)));
         }
         if narrow && !(in_packet(first) && matches!(operation, 0x00 | 0x10)) {
-            return refuse(format!("32-bit arithmetic with {}", first.kind()));
+            return Ok(HALF);
         }
         match (operation, first, second) {
             (0x00, pointer, Abs::Num(by)) | (0x00, Abs::Num(by), pointer) => {
@@ -294,6 +306,9 @@ impl Lifter<'_> {
                     bound(&mut state, x, op, y);
                     bound(&mut state, y, op.mirrored(), x);
                 }
+                if let Some(by) = y.constant() {
+                    self.leave_of_few(&mut state, x, |value| holds(op, signed, value, by, bits));
+                }
             }
             (Abs::Value { lookup, .. }, Abs::Num(_)) => {
                 state.found(lookup, matches!(op, CmpOp::Ne | CmpOp::Gt));
@@ -307,6 +322,34 @@ impl Lifter<'_> {
             _ => {}
         }
         state
+    }
+
+    /// Notes which of the few numbers that a number is one of are left.
+    fn leave_of_few(&self, state: &mut State, num: Num, left: impl Fn(u64) -> bool) {
+        let Some(few) = num.id.and_then(|id| self.choice(id, 0)) else { return };
+        let few = few.into_iter().filter(|value| (num.lo..=num.hi).contains(value) && left(*value));
+        let few: Vec<u64> = few.collect();
+        if let (Some(id), Some(lo), Some(hi)) = (num.id, few.first(), few.last()) {
+            state.narrow(id, *lo, *hi);
+        }
+    }
+}
+
+/// True if a comparison of the low bits of two numbers holds.
+fn holds(op: CmpOp, signed: bool, a: u64, b: u64, bits: u32) -> bool {
+    let of = |value: u64| {
+        let cut = value & low(bits);
+        // Numbers with signs in the order of numbers without.
+        if signed { sign_extend(cut, bits) ^ 1 << 63 } else { cut }
+    };
+    let (a, b) = (of(a), of(b));
+    match op {
+        CmpOp::Eq => a == b,
+        CmpOp::Ne => a != b,
+        CmpOp::Lt => a < b,
+        CmpOp::Le => a <= b,
+        CmpOp::Gt => a > b,
+        CmpOp::Ge => a >= b,
     }
 }
 

@@ -24,11 +24,32 @@ const MOST_METADATA: i64 = 32;
 /// packet grows beyond. Pages have 4096 bytes, of which 256 are in front and 320 behind.
 const HARD_END: u64 = 4096 - 256 - 320;
 
+/// Registers with arguments that have to be known, such as sizes and flags: one that is among a few
+/// numbers makes a way of each.
+fn known_arguments(helper: i32) -> &'static [usize] {
+    match helper {
+        n::REDIRECT | n::PROBE_READ | n::PROBE_READ_KERNEL | n::RINGBUF_RESERVE => &[2],
+        n::RINGBUF_OUTPUT => &[3],
+        n::FIB_LOOKUP => &[3, 4],
+        n::CSUM_DIFF => &[2, 4],
+        n::LOAD_BYTES | n::STORE_BYTES | n::SKB_LOAD_BYTES | n::SKB_LOAD_BYTES_RELATIVE => &[4],
+        n::SKB_STORE_BYTES => &[4, 5],
+        n::PERF_EVENT_OUTPUT | n::L3_CSUM_REPLACE | n::L4_CSUM_REPLACE => &[5],
+        _ => &[],
+    }
+}
+
 impl Lifter<'_> {
     /// A helper call: registers afterwards, or two ways if the program asks whether it failed.
     pub fn helper(&mut self, helper: i32, state: &mut State) -> Result<Option<Fork>, Halt> {
-        let args: [Abs; 5] = std::array::from_fn(|at| state.regs[at + 1]);
         let name = helper_name(helper);
+        for register in known_arguments(helper) {
+            let varies = self.num(state.regs[*register])?.constant().is_none();
+            if varies && let Some(fork) = self.split(state, *register)? {
+                return Ok(Some(fork));
+            }
+        }
+        let args: [Abs; 5] = std::array::from_fn(|at| state.regs[at + 1]);
         let result = match helper {
             n::MAP_LOOKUP => {
                 let map = self.map(args[0], &name)?;

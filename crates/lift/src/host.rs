@@ -7,7 +7,7 @@ use nicforge_isa::ebpf::helper_name;
 
 use crate::error::{Halt, refuse};
 use crate::helpers::number as n;
-use crate::layout::divide;
+use crate::layout::{Node, divide};
 use crate::lifter::{Lifter, Message};
 use crate::state::{Fork, Memory, Record, State};
 use crate::value::{Abs, Cond, Num, Place};
@@ -30,7 +30,7 @@ const AF_INET6: u64 = 10;
 const NOT_FORWARDED: u64 = 4;
 
 /// Name of the struct of messages with bytes of the packet behind them.
-pub const SAMPLE: &str = "sample";
+const SAMPLE: &str = "sample";
 /// Bytes of the packet in a message at most.
 pub const MOST_SAMPLED: u32 = 256;
 
@@ -87,21 +87,10 @@ impl Lifter<'_> {
             return refuse(format!("{name} without bytes"));
         }
         let known = self.program.event_named("host_msg");
-        let (ty, node) = match (known, &self.message) {
-            (Some(_), Some(known)) if (known.size, known.packet) == (size, packet.is_some()) => {
-                (known.ty, known.node.clone())
-            }
-            (Some(_), _) => return refuse(format!("{name} with messages of several sizes")),
-            (None, _) => {
-                let (ty, node) = divide(&mut self.program, "message", size, None);
-                let packet = packet.is_some();
-                self.message = Some(Message { size, packet, ty, node: node.clone() });
-                (ty, node)
-            }
-        };
-        let (mut value, _) = self.gather(state, data, 0, ty, &node)?;
-        if let Some(count) = packet {
-            value = self.with_packet(state, value, count)?;
+        let (ty, node, sampled) = self.message_type(size, packet.is_some())?;
+        let (mut value, _) = self.gather_first(state, data, size, ty, &node)?;
+        if sampled {
+            value = self.with_packet(state, value, packet.unwrap_or(Num::known(0)))?;
         }
         let ty = self.body.ty(value);
         let event = known.unwrap_or_else(|| {
@@ -116,6 +105,34 @@ impl Lifter<'_> {
         });
         self.build().push0(Op::Generate { event, args: vec![value] });
         Ok(())
+    }
+
+    /// What messages look like: as long as the longest of the program, and with bytes of the packet
+    /// if any has them. If this one is not like those before, the walk begins again.
+    fn message_type(&mut self, size: u32, packet: bool) -> Result<(Type, Node, bool), Halt> {
+        let first = self.labels() + 2 * self.object.maps.len();
+        let named = |size: u32, packet: bool| first + 2 * size as usize + usize::from(packet);
+        let known = match &self.message {
+            Some(known) => (known.size, known.packet),
+            None => self.apart.range(first..).fold((0, false), |(most, any), label| {
+                (((label - first) / 2).max(most as usize) as u32, any || (label - first) % 2 == 1)
+            }),
+        };
+        let both = (known.0.max(size), known.1 || packet);
+        let fixed = both.1 || size < both.0;
+        match &mut self.message {
+            Some(message) if both == known => {
+                message.fixed |= fixed;
+                Ok((message.ty, message.node.clone(), message.packet))
+            }
+            Some(_) => Err(Halt::Split(named(both.0, both.1))),
+            None => {
+                let (size, packet) = both;
+                let (ty, node) = divide(&mut self.program, "message", size, None);
+                self.message = Some(Message { size, packet, fixed, ty, node: node.clone() });
+                Ok((ty, node, packet))
+            }
+        }
     }
 
     /// A message and the first `count` bytes of the packet, [`MOST_SAMPLED`] at most; zeros follow.
@@ -144,6 +161,11 @@ impl Lifter<'_> {
                 Type::Struct(self.program.add_struct(def))
             }
         };
+        if count == Num::known(0) {
+            let whole = self.push1(Op::Zero, ty);
+            let path = vec![Proj::Field(0)];
+            return Ok(self.push1(Op::Set { agg: whole, path, value: head }, ty));
+        }
         let count = self.value(count, 32);
         let empty = self.push1(Op::Zero, bytes);
         let zero = self.build().int(0, Type::U32);

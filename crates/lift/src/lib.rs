@@ -53,7 +53,6 @@ use nicforge_isa::object::{self, Object};
 
 pub use chain::Chain;
 pub use error::LiftError;
-pub use host::SAMPLE;
 pub use nicforge_isa::object::is_elf;
 pub use packets::packets;
 pub use sections::is_taken;
@@ -110,6 +109,8 @@ pub struct Lifted {
     /// Bytes of map values that the program takes from its stack without having written them, by
     /// map: in the kernel they hold whatever was there.
     pub unwritten: Vec<(String, Vec<u32>)>,
+    /// Messages to the host are all as long as the longest: zeros stand behind those with fewer bytes.
+    pub fixed_messages: bool,
     /// Maps whose entries are keys and values that anybody may put there.
     pub settable: Vec<String>,
     /// Entries of every map of the object, by name.
@@ -290,7 +291,7 @@ fn one(
         let named = |map: usize| (object.maps[map].name.clone(), object.maps[map].data.clone());
         let first = (0..object.maps.len()).filter(|map| lifter.is_written(*map));
         let first = first.map(named).collect();
-        let Lifter { mut program, mut body, tables, rings, unwritten, .. } = lifter;
+        let Lifter { mut program, mut body, tables, rings, unwritten, message, .. } = lifter;
         let of_map = |(map, bytes): (usize, BTreeSet<u32>)| {
             (object.maps[map].name.clone(), bytes.into_iter().collect())
         };
@@ -332,6 +333,7 @@ fn one(
             listed,
             first,
             unwritten,
+            fixed_messages: message.is_some_and(|message| message.fixed),
             settable,
             sizes,
             tail_calls: chain.names.clone(),

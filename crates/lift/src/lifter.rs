@@ -1,5 +1,6 @@
 //! The program as far as it is lifted, and how much of that there may be.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use nicforge_ir::{
@@ -34,6 +35,8 @@ pub struct Message {
     pub size: u32,
     /// Bytes of the packet follow.
     pub packet: bool,
+    /// Some have fewer bytes, and zeros behind them.
+    pub fixed: bool,
     pub ty: Type,
     pub node: Node,
 }
@@ -77,6 +80,8 @@ pub struct Lifter<'a> {
     pub bytes: HashMap<ValueId, Bytes>,
     /// Results that did not wrap and lost no bits.
     pub whole: HashSet<ValueId>,
+    /// What values are multiples of, as far as somebody asked.
+    pub strides: RefCell<HashMap<ValueId, u64>>,
     /// How often the packet was changed.
     pub version: u32,
     /// Places where ways with different kinds of pointers are kept apart.
@@ -121,6 +126,7 @@ impl<'a> Lifter<'a> {
             message: None,
             bytes: HashMap::new(),
             whole: HashSet::new(),
+            strides: RefCell::default(),
             version: 0,
             apart,
             here: 0,

@@ -135,6 +135,42 @@ impl Lifter<'_> {
         Ok((whole, parts))
     }
 
+    /// As [`gather`](Self::gather) of the first `bytes` that memory has; the others are zero.
+    pub fn gather_first(
+        &mut self,
+        state: &mut State,
+        pointer: Abs,
+        bytes: u32,
+        ty: Type,
+        node: &Node,
+    ) -> Result<(ValueId, Vec<Num>), Halt> {
+        if bytes >= node.size() {
+            return self.gather(state, pointer, 0, ty, node);
+        }
+        let (mut whole, mut parts) = (self.push1(Op::Zero, ty), Vec::new());
+        for leaf in node.all() {
+            let left = i64::from(bytes) - leaf.off;
+            if left <= 0 {
+                break;
+            }
+            let mut num = Num::known(0);
+            if left >= i64::from(leaf.size) {
+                let loaded = self.load(state, pointer, leaf.off, leaf.size)?;
+                num = self.num(loaded)?;
+            } else {
+                for at in (0..left).rev() {
+                    let byte = self.load(state, pointer, leaf.off + at, 1)?;
+                    let byte = self.num(byte)?;
+                    num = self.binary(BinOp::Shl, num, Num::known(8), 64);
+                    num = self.binary(BinOp::Or, num, byte, 64);
+                }
+            }
+            parts.push(num);
+            whole = self.put(whole, &leaf, None, num)?;
+        }
+        Ok((whole, parts))
+    }
+
     fn path(&mut self, leaf: &Leaf, var: Option<Num>) -> Vec<nicforge_ir::Proj> {
         let path = leaf.path.clone();
         project(&path, |step| match step {

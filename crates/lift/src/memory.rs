@@ -9,6 +9,8 @@ use crate::lifter::Lifter;
 use crate::state::{Memory, State};
 use crate::value::{Abs, Num, Place};
 
+/// Ops behind each other that are looked at for what a number is a multiple of.
+const DEEPEST: u32 = 4096;
 /// Places at most that one access with a varying place may mean.
 const MOST_PLACES: u64 = 64;
 
@@ -339,7 +341,7 @@ impl Lifter<'_> {
     }
 
     /// The numbers that a value is one of, where ways or conditions choose among known ones.
-    fn choice(&self, id: ValueId, depth: u32) -> Option<BTreeSet<u64>> {
+    pub fn choice(&self, id: ValueId, depth: u32) -> Option<BTreeSet<u64>> {
         if depth > 8 || self.body.ty(id).is_signed() {
             return None;
         }
@@ -382,13 +384,22 @@ impl Lifter<'_> {
     }
 
     fn stride_of(&self, id: ValueId, depth: u32) -> u64 {
+        if let Some(known) = self.strides.borrow().get(&id) {
+            return *known;
+        }
+        if depth > DEEPEST {
+            return 1;
+        }
+        let found = self.stride_by_op(id, depth);
+        self.strides.borrow_mut().insert(id, found);
+        found
+    }
+
+    fn stride_by_op(&self, id: ValueId, depth: u32) -> u64 {
         let constant = |id: ValueId| match self.body.def_op(id) {
             Some(Op::Int(value)) => Some(*value),
             _ => None,
         };
-        if depth > 8 {
-            return 1;
-        }
         let of = |id: ValueId| constant(id).unwrap_or_else(|| self.stride_of(id, depth + 1));
         // An odd factor does not outlive a number that wraps or loses its upper bits.
         let power = |stride: u64| 1 << stride.trailing_zeros().min(31);

@@ -277,6 +277,24 @@ impl Subject {
         Ok(())
     }
 
+    /// The kernel's different result.
+    fn difference(&self, want: &[Output], got: &Ran) -> Option<String> {
+        let (program, is_tc) = (&*self.program, self.lifted.is_tc);
+        let aside =
+            |output: &&Output| matches!(output, Output::Log { .. } | Output::HostMessage { .. });
+        let leaves = want.iter().rev().find(|output| !aside(output));
+        let (agree, frame) = if is_tc { by_tc(program, leaves) } else { by_xdp(program, leaves) };
+        if !agree(got.verdict) {
+            let name = verdict_name(is_tc, got.verdict);
+            let list: Vec<String> = want.iter().map(|o| compare::describe(program, o)).collect();
+            return Some(format!("the kernel says {name}, the lifted program {}", list.join(", ")));
+        }
+        if let Some(frame) = frame.filter(|frame| **frame != got.frame) {
+            return Some(compare::frame_difference(frame, &got.frame));
+        }
+        got.messages.as_ref().and_then(|got| other_messages(want, got, self.lifted.fixed_messages))
+    }
+
     /// Runs events in the kernel again that differ there, after all others: what it does otherwise
     /// now is decided by chance, if that is what the lifted program does.
     fn ask_again(&self, kernel: &Original, events: &mut [Compared]) -> Result<(), Failure> {
@@ -285,8 +303,7 @@ impl Subject {
             let Input::Net { frame, .. } = &one.event.input else { continue };
             for _ in 0..TIMES {
                 let ran = kernel.run(frame).map_err(|e| Failure::of(e.fault(), e))?;
-                let is_same =
-                    |ran| difference(&self.program, self.lifted.is_tc, &one.want, &ran).is_none();
+                let is_same = |ran| self.difference(&one.want, &ran).is_none();
                 if ran.is_some_and(is_same) {
                     one.is_sure = false;
                     break;
@@ -304,7 +321,7 @@ impl Subject {
         entries: &[(TableId, Entry)],
     ) -> Result<Agreement, Failure> {
         let of = |e: nicforge_run::xdp::XdpError| Failure::of(e.fault(), e);
-        let Lifted { function, is_tc, .. } = &self.lifted;
+        let function = &self.lifted.function;
         let kernel = self.load()?;
         let names = &self.lifted.maps;
         let name = |table: TableId| {
@@ -334,7 +351,7 @@ impl Subject {
             };
             let fail = |e| Failure::user(format!("event {}: {e}", nth + 1));
             let want = interp.run(event).map_err(fail)?;
-            let difference = difference(&self.program, *is_tc, &want, &got);
+            let difference = self.difference(&want, &got);
             compared.push(Compared { nth, event, want, difference, is_sure: true });
         }
         let mut tables = Vec::new();
@@ -485,23 +502,6 @@ fn key(entry: &Entry) -> Vec<u8> {
     }
 }
 
-/// The kernel's different result.
-fn difference(program: &Program, is_tc: bool, want: &[Output], got: &Ran) -> Option<String> {
-    let aside =
-        |output: &&Output| matches!(output, Output::Log { .. } | Output::HostMessage { .. });
-    let leaves = want.iter().rev().find(|output| !aside(output));
-    let (agree, frame) = if is_tc { by_tc(program, leaves) } else { by_xdp(program, leaves) };
-    if !agree(got.verdict) {
-        let name = verdict_name(is_tc, got.verdict);
-        let list: Vec<String> = want.iter().map(|o| compare::describe(program, o)).collect();
-        return Some(format!("the kernel says {name}, the lifted program {}", list.join(", ")));
-    }
-    if let Some(frame) = frame.filter(|frame| **frame != got.frame) {
-        return Some(compare::frame_difference(frame, &got.frame));
-    }
-    got.messages.as_ref().and_then(|got| other_messages(program, want, got))
-}
-
 /// Which verdicts lead to an output, and the frame that it has then.
 type Meant<'a> = (fn(u32) -> bool, Option<&'a Vec<u8>>);
 
@@ -552,8 +552,7 @@ fn verdict_name(is_tc: bool, verdict: u32) -> &'static str {
 }
 
 /// Which message to the host is not the same.
-fn other_messages(program: &Program, want: &[Output], got: &[Message]) -> Option<String> {
-    let sampled = program.structs.values().any(|def| def.name == nicforge_lift::SAMPLE);
+fn other_messages(want: &[Output], got: &[Message], fixed: bool) -> Option<String> {
     let want: Vec<&Vec<u8>> = want
         .iter()
         .filter_map(|output| match output {
@@ -561,7 +560,7 @@ fn other_messages(program: &Program, want: &[Output], got: &[Message]) -> Option
             _ => None,
         })
         .collect();
-    let same = |(want, got): (&&Vec<u8>, &Message)| got.is(want, sampled);
+    let same = |(want, got): (&&Vec<u8>, &Message)| got.is(want, fixed);
     if want.len() != got.len() {
         let (want, got) = (want.len(), got.len());
         return Some(format!("the kernel sent {got} messages, the lifted program {want}"));

@@ -22,14 +22,11 @@ pub struct Message {
 }
 
 impl Message {
-    /// True if these bytes were sent. `sampled` ones have a fixed number of bytes of a packet at
-    /// their end, zero where it is shorter, of which the kernel sends what the program says.
-    pub fn is(&self, bytes: &[u8], sampled: bool) -> bool {
-        if !self.padded {
-            return self.bytes == bytes;
-        }
-        let sure = self.bytes.len().saturating_sub(7);
-        if !sampled {
+    /// True if these bytes were sent. `fixed` ones are as long as the program's longest message,
+    /// with zeros behind the bytes that the kernel sends.
+    pub fn is(&self, bytes: &[u8], fixed: bool) -> bool {
+        let sure = self.bytes.len().saturating_sub(if self.padded { 7 } else { 0 });
+        if !fixed {
             return (sure..=self.bytes.len()).contains(&bytes.len())
                 && self.bytes.starts_with(bytes);
         }
