@@ -24,10 +24,7 @@ struct map_definition SEC("maps") total = {
 };
 
 // Behind a call, in section `.text`.
-static __attribute__((noinline)) int third(__u32 count)
-{
-    return count % 3 ? XDP_PASS : XDP_TX;
-}
+static __attribute__((noinline)) int third(__u32 count) { return count % 3 ? XDP_PASS : XDP_TX; }
 
 SEC("xdp") int older(struct xdp_md *ctx)
 {

@@ -132,6 +132,25 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
     place.is_clean();
 }
 
+/// Loops that are too long to be written out become loops, which do the same.
+#[test]
+fn long_loops_do_what_they_do_in_the_kernel() {
+    let place = Place::new();
+    object(&place, "rolled");
+    for program in ["search", "bytes", "counted"] {
+        let program = format!("rolled.o:xdp/{program}");
+        let air = place.run(&["build", &program, "--emit", "air"]);
+        assert!(air.ok().contains("loop ") && air.out.len() < 20_000, "{air:?}");
+        if can_load() {
+            let ran = place.run(&["verify", &program, "--target", "dpdk"]);
+            let matches = "in the kernel matches the reference: 400 of 400 events, 1 of 1 tables";
+            assert!(ran.ok().contains(matches), "{ran:?}");
+            assert!(ran.out.contains("dpdk (net_recv"), "{ran:?}");
+        }
+    }
+    place.is_clean();
+}
+
 /// The programs of `examples/xdp` lift, do what the kernel does, and do so compiled again.
 #[test]
 fn examples_do_what_the_kernel_does() {

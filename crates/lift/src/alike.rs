@@ -4,8 +4,8 @@ use crate::state::{Memory, State, Target};
 use crate::value::{Abs, Num};
 
 /// True if ways cannot go on as one; with the registers that are read later, also because they
-/// hold different kinds of pointers.
-pub fn differ(a: &State, b: &State, kinds: Option<u16>) -> bool {
+/// hold different kinds of pointers, and with `nulls` because one holds null.
+pub fn differ(a: &State, b: &State, kinds: Option<u16>, nulls: bool) -> bool {
     let targets = match (a.redirect, b.redirect) {
         (Some(Target::Port(_)), Some(Target::Port(_))) => false,
         (Some(Target::Ports { map: m, .. }), Some(Target::Ports { map: n, .. })) => m != n,
@@ -22,11 +22,11 @@ pub fn differ(a: &State, b: &State, kinds: Option<u16>) -> bool {
         || a.tail_calls != b.tail_calls
         || a.frames.len() != b.frames.len()
         || a.frames.iter().zip(&b.frames).any(|(a, b)| a.back != b.back)
-        || kinds.is_some_and(|live| !alike(a, b, live))
+        || kinds.is_some_and(|live| !alike(a, b, live, nulls))
 }
 
 /// True if both hold the same kinds of pointers everywhere.
-fn alike(a: &State, b: &State, live: u16) -> bool {
+fn alike(a: &State, b: &State, live: u16, nulls: bool) -> bool {
     let same = |x: &Abs, y: &Abs| match (x, y) {
         (Abs::Nothing | Abs::Mixed(_), _) | (_, Abs::Nothing | Abs::Mixed(_)) => true,
         (Abs::Num(_), Abs::Num(_)) => true,
@@ -39,7 +39,7 @@ fn alike(a: &State, b: &State, live: u16) -> bool {
             l == m || map(a, l).is_some() && map(a, l) == map(b, m)
         }
         (Abs::Value { .. }, Abs::Num(num)) | (Abs::Num(num), Abs::Value { .. }) => {
-            *num == Num::known(0)
+            *num == Num::known(0) && !nulls
         }
         _ => x == y,
     };

@@ -30,6 +30,15 @@ pub enum Halt {
     Split(usize),
     /// What the program does has no meaning here.
     Refused(String),
+    /// The program takes too much as it is followed.
+    Limit(String),
+    /// Loops have many trips, and it takes long.
+    ManyTrips,
+}
+
+/// Ends the walk at a limit.
+pub fn limit<T>(reason: impl Into<String>) -> Result<T, Halt> {
+    Err(Halt::Limit(reason.into()))
 }
 
 /// Ends the walk with a reason.

@@ -8,7 +8,7 @@ use nicforge_isa::ebpf::Insn;
 use nicforge_isa::ebpf::insn::{LDDW, class};
 
 use crate::alike::differ;
-use crate::error::{Halt, refuse};
+use crate::error::{Halt, limit, refuse};
 use crate::flow::{CALL, CALL_REGISTER, EXIT, jumps, target};
 use crate::join::{Ends, Way};
 use crate::lifter::Lifter;
@@ -36,6 +36,10 @@ pub struct Early {
 impl Lifter<'_> {
     /// The chain that begins with the branch at `at` to `to`, if one does.
     pub fn early_exits(&self, at: usize, to: usize, depth: usize, outer: &Stops) -> Option<Early> {
+        // Links are trips, which are not written out.
+        if !self.rolled.is_empty() {
+            return None;
+        }
         let inner = self.stops([to, at + 1], depth, Some(at), outer);
         let leaves = |way| inner.contain(way, depth) || self.only_returns(way, depth);
         let [taken, not] = [to, at + 1].map(leaves);
@@ -150,12 +154,12 @@ impl Lifter<'_> {
             let (exit, next) = if taken { (to, at + 1) } else { (at + 1, to) };
             let gone = self.refine(&cur, insn, taken);
             let live = self.live(&[exit]);
-            if out.states.get(&exit).is_some_and(|other| differ(&gone, other, Some(live))) {
+            if out.states.get(&exit).is_some_and(|other| differ(&gone, other, Some(live), false)) {
                 break;
             }
             links += 1;
             if links > MOST {
-                return refuse(format!("a loop that may be left at more than {MOST} places"));
+                return limit(format!("a loop that may be left at more than {MOST} places"));
             }
             out = self.beside(active, (exit, gone), out, inner)?;
             let stays = if taken { self.negate(cond) } else { cond };

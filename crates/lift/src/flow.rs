@@ -4,13 +4,14 @@
 //! Dominance Algorithm", on the graph turned round). Each function of the stream is a graph of its
 //! own that ends in one virtual node.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nicforge_isa::ebpf::Insn;
 use nicforge_isa::ebpf::insn::{LDDW, SOURCE_REGISTER, class};
 
 use crate::helpers;
 use crate::loops::Loops;
+use crate::memory::gcd;
 
 /// `exit`, and a call of a helper or function.
 pub const EXIT: u8 = 0x95;
@@ -28,6 +29,7 @@ pub struct Flow {
     rank: Vec<usize>,
     next: Vec<[Option<usize>; 2]>,
     loops: Loops,
+    headers: BTreeSet<usize>,
     returns: Vec<bool>,
 }
 
@@ -74,7 +76,8 @@ impl Flow {
         let next: Vec<_> = (0..insns.len()).map(|at| successors(insns, at)).collect();
         let (rank, returns) = (rank(&next), returns(insns, entries));
         let (loops, meet) = (Loops::of(&next, &rank), meet(insns, &returns));
-        Ok(Flow { meet, live: live(insns), rank, next, loops, returns })
+        let headers = loops.all.iter().map(|one| one.header).collect();
+        Ok(Flow { meet, live: live(insns), rank, next, loops, headers, returns })
     }
 
     /// The first instruction that two ways share before they come to one of `until`.
@@ -101,6 +104,74 @@ impl Flow {
     /// First instructions of the loops around one, outer ones first.
     pub fn headers(&self, at: usize) -> impl Iterator<Item = usize> {
         self.loops.around(at).iter().map(|one| self.loops.all[*one].header)
+    }
+
+    /// True if trips of a loop begin at an instruction.
+    pub fn is_header(&self, at: usize) -> bool {
+        self.headers.contains(&at)
+    }
+
+    /// Where ways leave the loop with this header.
+    pub fn ways_out(&self, header: usize) -> Vec<usize> {
+        let own = self.loops.all.iter().filter(|one| one.header == header);
+        let inside = |at: usize| own.clone().any(|one| one.contains(at));
+        let all = (0..self.next.len()).filter(|at| inside(*at)).flat_map(|at| self.next[at]);
+        all.flatten().filter(|to| !inside(*to)).collect()
+    }
+
+    /// Limits that numbers may keep through the trips of a loop: those of types, and beside numbers
+    /// that it compares with.
+    pub fn limits(&self, insns: &[Insn], header: usize) -> BTreeSet<u64> {
+        let own = self.loops.all.iter().filter(|one| one.header == header);
+        let inside = |at: &usize| own.clone().any(|one| one.contains(*at));
+        let compares = |insn: &Insn| {
+            matches!(insn.code & 7, class::JMP | class::JMP32)
+                && !jumps(*insn)
+                && !matches!(insn.code, EXIT | CALL | CALL_REGISTER)
+        };
+        let known = (0..insns.len()).filter(inside).map(|at| insns[at]).filter(compares);
+        let known = known.filter_map(|insn| u64::try_from(insn.imm).ok());
+        let beside = known.flat_map(|number| [number.saturating_sub(1), number]);
+        beside.chain([8, 16, 32, 64].map(crate::value::low)).collect()
+    }
+
+    /// By how much at least a register is more at each trip of a loop, or less if negative, and
+    /// what that is a multiple of: where constants are added to it alone, on every way to the next
+    /// trip.
+    pub fn step(&self, insns: &[Insn], header: usize, register: usize) -> Option<(i64, u64)> {
+        let own = self.loops.all.iter().filter(|one| one.header == header);
+        let inside = |at: &usize| own.clone().any(|one| one.contains(*at));
+        let mut steps = BTreeMap::new();
+        for at in (0..insns.len()).filter(inside) {
+            let writes = touched(insns[at], 0).1 >> register & 1 != 0;
+            match insns[at].code {
+                0x04 | 0x07 if writes => _ = steps.insert(at, i64::from(insns[at].imm)),
+                _ if writes => return None,
+                _ => {}
+            }
+        }
+        let mut seen = BTreeSet::new();
+        let mut open = vec![header];
+        while let Some(at) = open.pop() {
+            if steps.contains_key(&at) {
+                continue;
+            }
+            for to in self.next[at].into_iter().flatten().filter(inside) {
+                if to == header {
+                    return None;
+                }
+                if seen.insert(to) {
+                    open.push(to);
+                }
+            }
+        }
+        let (least, most) = (*steps.values().min()?, *steps.values().max()?);
+        let stride = steps.values().fold(0, |all, step| gcd(all, step.unsigned_abs()));
+        match (least > 0, most < 0) {
+            (true, _) => Some((least, stride)),
+            (_, true) => Some((most, stride)),
+            _ => None,
+        }
     }
 
     /// Sorts instructions by how soon control comes to them from `from`: what is left of a trip of

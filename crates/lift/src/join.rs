@@ -138,8 +138,10 @@ impl Lifter<'_> {
             let place = label % labels;
             let live = self.live(&[place]);
             let kinds = self.apart.contains(&place).then_some(live);
+            let nulls = !self.rolled.is_empty();
             let fits = |other: &usize| {
-                other % labels == place && !differ(&first.ends.states[other], &state, kinds)
+                let other_state = &first.ends.states[other];
+                other % labels == place && !differ(other_state, &state, kinds, nulls)
             };
             let own = free.iter().position(|other| *other == label && fits(other));
             let new = match own.or_else(|| free.iter().position(&fits)) {
@@ -300,6 +302,11 @@ impl Meeting<'_, '_> {
         }
     }
 
+    /// A place that one way alone has: the other holds null.
+    fn of_one(&mut self, place: Place, first: bool) -> Place {
+        Place { var: place.var.map(|var| self.unread_number(var, first)), ..place }
+    }
+
     fn abs(&mut self, a: Abs, b: Abs) -> Abs {
         let mixed = Abs::Mixed(self.name);
         match (a, b) {
@@ -324,9 +331,11 @@ impl Meeting<'_, '_> {
                 pair.zip(place).map_or(mixed, |(lookup, place)| Abs::Value { lookup, place })
             }
             (Abs::Value { lookup, place }, Abs::Num(num)) if num == Num::known(0) => {
+                let place = self.of_one(place, true);
                 self.lookup(Some(lookup), None).map_or(mixed, |lookup| Abs::Value { lookup, place })
             }
             (Abs::Num(num), Abs::Value { lookup, place }) if num == Num::known(0) => {
+                let place = self.of_one(place, false);
                 self.lookup(None, Some(lookup)).map_or(mixed, |lookup| Abs::Value { lookup, place })
             }
             (Abs::Mixed(_), _) => a,
@@ -396,6 +405,7 @@ impl Meeting<'_, '_> {
             gone,
             kept,
             stale: x.stale || y.stale || unknown,
+            met_null: x.met_null.or(y.met_null),
         }
     }
 
@@ -403,7 +413,8 @@ impl Meeting<'_, '_> {
     fn or_null(&mut self, found: Lookup, first: bool) -> Option<Lookup> {
         let null = Cond::Known(false);
         let stale = !found.is_there();
-        let found = Lookup { gone: Cond::Known(false), kept: None, stale, ..found };
+        let met_null = Some(self.name);
+        let found = Lookup { gone: Cond::Known(false), kept: None, stale, met_null, ..found };
         let hit = if first { self.cond(found.hit, null) } else { self.cond(null, found.hit) };
         if found.key.as_u32() < self.inner {
             // What was read on that way only is not seen here.
@@ -417,6 +428,40 @@ impl Meeting<'_, '_> {
         Some(Lookup { key, hit, parts: Vec::new(), value: None, dirty: false, ..found })
     }
 
+    /// A number of the first way as the second divides its bytes, or a part of a number of the
+    /// second as the first does.
+    fn finer(
+        &mut self,
+        (off, size, abs): (i64, u32, Abs),
+        others: &[(i64, u32, Abs)],
+    ) -> Option<Vec<(i64, (u32, Abs))>> {
+        let end = off + i64::from(size);
+        let Abs::Num(own) = abs else { return None };
+        let number = |abs: &Abs| if let Abs::Num(num) = abs { Some(*num) } else { None };
+        if let [(at, bytes, other)] = others
+            && *at <= off
+            && end <= at + i64::from(*bytes)
+        {
+            let other = number(other)?;
+            self.lifter.at = self.regions[1]?;
+            let part = self.lifter.piece(other, (off - at) as u32, size);
+            return Some(vec![(off, (size, Abs::Num(self.number(own, part))))]);
+        }
+        let covered: u32 = others.iter().map(|(_, bytes, _)| bytes).sum();
+        let inside = |(at, bytes, _): &(i64, u32, Abs)| off <= *at && at + i64::from(*bytes) <= end;
+        if covered != size || !others.iter().all(inside) {
+            return None;
+        }
+        let mut parts = Vec::new();
+        for (at, bytes, other) in others {
+            let other = number(other)?;
+            self.lifter.at = self.regions[0]?;
+            let part = self.lifter.piece(own, (at - off) as u32, *bytes);
+            parts.push((*at, (*bytes, Abs::Num(self.number(part, other)))));
+        }
+        Some(parts)
+    }
+
     /// Memory that both ways have; `absent` is what bytes hold that nobody wrote.
     fn memory(&mut self, a: &Memory, b: &Memory, absent: Abs) -> Memory {
         let mut joined = Memory::default();
@@ -426,7 +471,13 @@ impl Meeting<'_, '_> {
                 Some(y) => self.abs(*x, y),
                 None if over.is_empty() => self.abs(*x, absent),
                 // Divided differently.
-                None => Abs::Mixed(self.name),
+                None => match self.finer((*off, *size, *x), &over) {
+                    Some(parts) => {
+                        joined.slots.extend(parts);
+                        continue;
+                    }
+                    None => Abs::Mixed(self.name),
+                },
             };
             joined.slots.insert(*off, (*size, abs));
         }

@@ -37,6 +37,7 @@ mod maps;
 mod memory;
 mod packets;
 mod rings;
+mod roll;
 mod sections;
 mod skb;
 mod split;
@@ -233,12 +234,33 @@ fn nesting(body: &Body, block: BlockId) -> usize {
     inner.map(|block| 1 + nesting(body, block)).max().unwrap_or(0)
 }
 
+/// Refuses bodies that nest deeper than their text can say.
+fn nests(body: &Body) -> Result<(), Halt> {
+    const MOST: usize = nicforge_ir::text::MAX_NESTING;
+    if body.entry.is_some_and(|entry| nesting(body, entry) > MOST) {
+        return error::limit(format!(
+            "more than {MOST} branches within each other, as loops make that are left early"
+        ));
+    }
+    Ok(())
+}
+
 fn refused(program: &str, place: &str, reason: &str) -> LiftError {
     LiftError::Refused {
         program: program.to_string(),
         place: place.to_string(),
         reason: reason.to_string(),
     }
+}
+
+/// How loops of many trips are followed.
+enum Loops {
+    /// Trip by trip, until that takes long.
+    First,
+    /// As loops of αIR. If that fails, the error is this one, or they are written out.
+    Rolled(Option<LiftError>),
+    /// Trip by trip, as far as the limits go.
+    WrittenOut,
 }
 
 fn one(
@@ -257,7 +279,8 @@ fn one(
     }
     let flow =
         Flow::of(&source.insns, &chain.entries()).map_err(|reason| refused(name, "", &reason))?;
-    let mut apart = BTreeSet::new();
+    let (mut apart, mut rolled, mut loops) = (BTreeSet::new(), BTreeSet::new(), Loops::First);
+    let mut never = BTreeSet::new();
     for _ in 0..MOST_ATTEMPTS {
         let mut program = Program::new(&layout::identifier(&options.name));
         let lines = Lines::of(&source.lines, &mut program);
@@ -268,13 +291,15 @@ fn one(
             zeros: 0,
             period: None,
         });
-        let mut lifter = Lifter::new(object, &chain, (&flow, &lines), &apart, program);
+        let mut lifter = Lifter::new(object, &chain, (&flow, &lines), (&apart, &rolled), program);
+        lifter.gives_up = matches!(loops, Loops::First);
         let mut start = State::start();
         let found = if lifter.is_tc() { lifter.find_protocol(&mut start) } else { Ok(()) };
         let ended = found.and_then(|()| lifter.walk(0, start, &Stops::never()));
+        let ended = ended.and_then(|_| nests(&lifter.body));
         let here = lifter.here;
         match ended {
-            Ok(_) => {}
+            Ok(()) => {}
             Err(Halt::Split(meeting)) => {
                 if !apart.insert(meeting) {
                     let place = lines.describe(here);
@@ -282,8 +307,36 @@ fn one(
                 }
                 continue;
             }
-            Err(Halt::Refused(reason)) => {
-                return Err(refused(name, &lines.describe(here), &reason));
+            Err(halt) => {
+                let error = |reason: &str| refused(name, &lines.describe(here), reason);
+                (rolled, loops) = match (halt, loops) {
+                    (Halt::Limit(reason), Loops::First | Loops::WrittenOut) => {
+                        let found = error(&reason);
+                        let rolled = &lifter.long_loops() - &never;
+                        if rolled.is_empty() {
+                            return Err(found);
+                        }
+                        (rolled, Loops::Rolled(Some(found)))
+                    }
+                    (Halt::ManyTrips, _) => (lifter.long_loops(), Loops::Rolled(None)),
+                    // But for those that cannot be; others show that they are long only now.
+                    (halt, rolls @ Loops::Rolled(_)) => {
+                        let mut all = &rolled | &lifter.long_loops();
+                        if let (Halt::Refused(_), Some(header)) = (&halt, lifter.rolling.last()) {
+                            never.insert(*header);
+                        }
+                        all.retain(|header| !never.contains(header));
+                        match rolls {
+                            rolls if all != rolled && !all.is_empty() => (all, rolls),
+                            Loops::Rolled(Some(found)) => return Err(found),
+                            _ => (BTreeSet::new(), Loops::WrittenOut),
+                        }
+                    }
+                    (Halt::Refused(reason), _) => return Err(error(&reason)),
+                    (Halt::Split(_), _) => return Err(error("ways that differ")),
+                };
+                apart.clear();
+                continue;
             }
         }
         let listed = (0..object.maps.len()).filter(|map| lifter.is_listed(*map));
@@ -297,13 +350,6 @@ fn one(
         };
         let unwritten = unwritten.into_iter().map(of_map).collect();
         body.compact();
-        if body.entry.is_some_and(|entry| nesting(&body, entry) > nicforge_ir::text::MAX_NESTING) {
-            let reason = format!(
-                "more than {} branches within each other, as loops make that are left early",
-                nicforge_ir::text::MAX_NESTING
-            );
-            return Err(refused(name, "", &reason));
-        }
         let map =
             |(map, known): (&usize, &lifter::Known)| (known.table, object.maps[*map].name.clone());
         let mut maps: Vec<_> = tables.iter().map(map).collect();

@@ -11,7 +11,7 @@ use nicforge_isa::ebpf::context::{Layout, XDP};
 use nicforge_isa::object::Object;
 
 use crate::chain::Chain;
-use crate::error::{Halt, refuse};
+use crate::error::{Halt, limit};
 use crate::flow::Flow;
 use crate::layout::Node;
 use crate::lines::Lines;
@@ -19,6 +19,11 @@ use crate::sections::layout;
 
 /// Instructions followed at most, ways and trips counted one by one.
 pub const MOST_STEPS: u32 = 400_000;
+/// Steps after which loops are looked at, and trips of one that are many then.
+const LONG: u32 = 40_000;
+const MANY_TRIPS: u32 = 256;
+/// Trips from which on a loop is better not written out.
+const LONG_LOOP: u32 = 48;
 /// Regions within regions at most, which bounds the thread's stack.
 pub const MOST_DEPTH: u32 = 1500;
 
@@ -86,6 +91,16 @@ pub struct Lifter<'a> {
     pub version: u32,
     /// Places where ways with different kinds of pointers are kept apart.
     pub apart: &'a BTreeSet<usize>,
+    /// Loops that are not written out, by their headers.
+    pub rolled: &'a BTreeSet<usize>,
+    /// The header whose trip begins, where the walk does.
+    pub enter: Option<usize>,
+    /// Headers of rolled loops whose trips are followed, outer ones first.
+    pub rolling: Vec<usize>,
+    /// Loops of many trips are given up early.
+    pub gives_up: bool,
+    /// How often the walk came to each header.
+    pub trips: BTreeMap<usize, u32>,
     /// The instruction that is followed.
     pub here: usize,
     steps: u32,
@@ -99,7 +114,7 @@ impl<'a> Lifter<'a> {
         object: &'a Object,
         chain: &'a Chain,
         (flow, lines): (&'a Flow, &'a Lines),
-        apart: &'a BTreeSet<usize>,
+        (apart, rolled): (&'a BTreeSet<usize>, &'a BTreeSet<usize>),
         program: Program,
     ) -> Lifter<'a> {
         let mut body = Body::default();
@@ -129,6 +144,11 @@ impl<'a> Lifter<'a> {
             strides: RefCell::default(),
             version: 0,
             apart,
+            rolled,
+            enter: None,
+            rolling: Vec::new(),
+            gives_up: false,
+            trips: BTreeMap::new(),
             here: 0,
             steps: 0,
             depth: 0,
@@ -156,11 +176,21 @@ impl<'a> Lifter<'a> {
         }
     }
 
+    /// Headers of loops that are better not written out.
+    pub fn long_loops(&self) -> BTreeSet<usize> {
+        let long = self.trips.iter().filter(|(_, trips)| **trips >= LONG_LOOP);
+        long.map(|(header, _)| *header).collect()
+    }
+
     /// Counts an instruction that is followed.
     pub fn step(&mut self) -> Result<(), Halt> {
         self.steps += 1;
         if self.steps > MOST_STEPS {
-            return refuse(format!("more than {MOST_STEPS} steps on all ways and trips"));
+            return limit(format!("more than {MOST_STEPS} steps on all ways and trips"));
+        }
+        let takes_long = self.gives_up && self.steps.is_multiple_of(LONG);
+        if takes_long && self.trips.values().any(|trips| *trips >= MANY_TRIPS) {
+            return Err(Halt::ManyTrips);
         }
         Ok(())
     }
@@ -169,7 +199,7 @@ impl<'a> Lifter<'a> {
     pub fn deeper(&mut self) -> Result<(), Halt> {
         self.depth += 1;
         if self.depth > MOST_DEPTH {
-            return refuse(format!("more than {MOST_DEPTH} branches within each other"));
+            return limit(format!("more than {MOST_DEPTH} branches within each other"));
         }
         Ok(())
     }

@@ -10,6 +10,10 @@ pub struct Loop {
 }
 
 impl Loop {
+    pub fn contains(&self, at: usize) -> bool {
+        self.body.contains(&at)
+    }
+
     /// In this trip, at the next one, or behind the loop.
     pub fn phase(&self, at: usize) -> u8 {
         match at {

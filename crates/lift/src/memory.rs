@@ -597,6 +597,6 @@ pub fn halves(from: u32, to: u32) -> Vec<(u32, u32)> {
     parts
 }
 
-fn gcd(a: u64, b: u64) -> u64 {
+pub fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -54,13 +54,26 @@ pub struct Lookup {
     pub kept: Option<ValueId>,
     /// The key may have been deleted or replaced, and which it was is not known.
     pub stale: bool,
+    /// Where a way with null met one that had found an entry, if one did.
+    pub met_null: Option<usize>,
 }
 
 impl Lookup {
     /// Nothing has happened to its key.
     pub fn fresh(map: usize, key: ValueId, parts: Vec<Num>, hit: Cond) -> Lookup {
         let gone = Cond::Known(false);
-        Lookup { map, key, parts, hit, value: None, dirty: false, gone, kept: None, stale: false }
+        Lookup {
+            map,
+            key,
+            parts,
+            hit,
+            value: None,
+            dirty: false,
+            gone,
+            kept: None,
+            stale: false,
+            met_null: None,
+        }
     }
 
     /// True if it is where its key is, for sure.

@@ -36,16 +36,23 @@ pub struct Stops {
     pub at: Vec<usize>,
     /// Number of frames there.
     pub depth: usize,
+    /// Where trips of rolled loops around end, and the number of frames there.
+    pub around: Vec<(usize, usize)>,
 }
 
 impl Stops {
     /// None: the walk goes on until the packet left.
     pub fn never() -> Stops {
-        Stops { at: Vec::new(), depth: usize::MAX }
+        Stops { at: Vec::new(), depth: usize::MAX, around: Vec::new() }
     }
 
     pub fn contain(&self, at: usize, depth: usize) -> bool {
-        self.depth == depth && self.at.contains(&at)
+        self.depth == depth && self.at.contains(&at) || self.around.contains(&(at, depth))
+    }
+
+    /// True if nothing is said.
+    fn is_empty(&self) -> bool {
+        self.at.is_empty() && self.around.is_empty()
     }
 }
 
@@ -65,7 +72,8 @@ impl Lifter<'_> {
         }
         loop {
             let depth = state.frames.len();
-            if stops.contain(at, depth) {
+            let enters = self.enter.take() == Some(at);
+            if stops.contain(at, depth) && !enters {
                 return Ok(Ended::Here(Box::new(Ends::at(at, state))));
             }
             self.step()?;
@@ -74,6 +82,16 @@ impl Lifter<'_> {
             };
             self.here = at;
             self.span = self.lines.span(at);
+            if self.flow.is_header(at) {
+                *self.trips.entry(at).or_default() += 1;
+                if self.rolled.contains(&at) && !enters {
+                    match self.roll(at, state, stops)? {
+                        Next::At(to, next) => (at, state) = (to, *next),
+                        Next::Ended(ended) => return Ok(ended),
+                    }
+                    continue;
+                }
+            }
             match insn.code {
                 EXIT if depth == 1 => {
                     self.verdict(&mut state)?;
@@ -260,7 +278,7 @@ impl Lifter<'_> {
     ) -> Result<Next, Halt> {
         let inner = self.stops([ways[0].0, ways[1].0], ways[0].1.frames.len(), like, outer);
         self.deeper()?;
-        let next = if inner.at.is_empty() {
+        let next = if inner.is_empty() {
             self.apart(cond, ways)
         } else {
             let found = self.together(cond, ways, &inner)?;
@@ -294,7 +312,11 @@ impl Lifter<'_> {
         at.extend(self.flow.shared(ways, &at));
         self.flow.sort(name, &mut at);
         at.dedup();
-        if at == outer.at { outer.clone() } else { Stops { at, depth } }
+        if at == outer.at {
+            outer.clone()
+        } else {
+            Stops { at, depth, around: outer.around.clone() }
+        }
     }
 
     /// Goes on where two ways met: at one of a few places, the first of which may lead to others.
@@ -312,9 +334,8 @@ impl Lifter<'_> {
                 return Ok(Next::Ended(Ended::Here(ends)));
             };
             let first = label % labels;
+            let at = if first == self.insns.len() { leave(&mut state) } else { first };
             if ends.states.is_empty() {
-                let end = first == self.insns.len();
-                let at = if end { leave(&mut state) } else { first };
                 return Ok(Next::At(at, Box::new(state)));
             }
             inner.at.retain(|at| *at != first);
@@ -335,7 +356,7 @@ impl Lifter<'_> {
             let mark = self.body.values.len() as u32;
             let inst = self.build().push0(Op::If { cond, likely: None, then, other: stay });
             self.at = then;
-            let ended = self.walk(first, state, &stops)?;
+            let ended = self.walk(at, state, &stops)?;
             (self.at, self.span) = (outside, span);
             let stays = Way { ends: *ends, region: Some(stay) };
             let ways = match ended {
