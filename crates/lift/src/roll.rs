@@ -180,6 +180,11 @@ impl Lifter<'_> {
             _ => true,
         };
         let (before, after) = (spots(head), spots(back));
+        // What nobody wrote is zero there, where a later trip may see what an earlier one wrote.
+        let is_zero = |spot: &Spot| matches!(spot, Spot::Front(_) | Spot::Context(_));
+        if after.keys().any(|spot| is_zero(spot) && !before.contains_key(spot)) {
+            return refuse("a loop that writes headers in front of the packet, or the context");
+        }
         let mut grew = false;
         for (id, found) in &head.lookups {
             if back.lookups.get(id).is_none_or(|other| other.parts != found.parts) {
