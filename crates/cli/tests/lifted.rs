@@ -48,7 +48,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
     let place = Place::new();
     let objects = [
         "counters", "tunnel", "calls", "loops", "loader", "apart", "before", "older", "slots",
-        "sizes",
+        "sizes", "numbered",
     ];
     objects.into_iter().for_each(|name| object(&place, name));
     let plain = as_before_clang_9(std::fs::read(place.path().join("older.o")).unwrap());
@@ -63,6 +63,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("older.o", 2),
         ("plain.o", 2),
         ("slots.o:first", 1),
+        ("numbered.o:prog", 0),
         ("sizes.o:sizes", 0),
         ("sizes.o:few", 0),
         ("before.o:xdp/longer", 0),

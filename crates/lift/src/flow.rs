@@ -111,7 +111,7 @@ impl Flow {
         self.headers.contains(&at)
     }
 
-    /// Where ways leave the loop with this header.
+    /// Instructions behind the loop with this header, to which ways leave it.
     pub fn ways_out(&self, header: usize) -> Vec<usize> {
         let own = self.loops.all.iter().filter(|one| one.header == header);
         let inside = |at: usize| own.clone().any(|one| one.contains(at));

@@ -88,7 +88,7 @@ impl Lifter<'_> {
         }
         let known = self.program.event_named("host_msg");
         let (ty, node, sampled) = self.message_type(size, packet.is_some())?;
-        let (mut value, _) = self.gather_first(state, data, size, ty, &node)?;
+        let (mut value, _) = self.gather_first(state, data, (0, size), ty, &node)?;
         if sampled {
             value = self.with_packet(state, value, packet.unwrap_or(Num::known(0)))?;
         }
@@ -107,8 +107,8 @@ impl Lifter<'_> {
         Ok(())
     }
 
-    /// What messages look like: as long as the longest of the program, and with bytes of the packet
-    /// if any has them. If this one is not like those before, the walk begins again.
+    /// Type of all messages: as long as the longest of the program, and with bytes of the packet if
+    /// any has them. If this one is not like those before, the walk begins again.
     fn message_type(&mut self, size: u32, packet: bool) -> Result<(Type, Node, bool), Halt> {
         let first = self.labels() + 2 * self.object.maps.len();
         let named = |size: u32, packet: bool| first + 2 * size as usize + usize::from(packet);

@@ -110,7 +110,7 @@ pub struct Lifted {
     /// Bytes of map values that the program takes from its stack without having written them, by
     /// map: in the kernel they hold whatever was there.
     pub unwritten: Vec<(String, Vec<u32>)>,
-    /// Messages to the host are all as long as the longest: zeros stand behind those with fewer bytes.
+    /// Messages to the host are all as long as the longest: zeros are behind shorter ones.
     pub fixed_messages: bool,
     /// Maps whose entries are keys and values that anybody may put there.
     pub settable: Vec<String>,
@@ -253,7 +253,7 @@ fn refused(program: &str, place: &str, reason: &str) -> LiftError {
     }
 }
 
-/// How loops of many trips are followed.
+/// Ways to follow loops of many trips.
 enum Loops {
     /// Trip by trip, until that takes long.
     First,
@@ -300,11 +300,8 @@ fn one(
         let here = lifter.here;
         match ended {
             Ok(()) => {}
-            Err(Halt::Split(meeting)) => {
-                if !apart.insert(meeting) {
-                    let place = lines.describe(here);
-                    return Err(refused(name, &place, "ways that differ in kinds of pointers"));
-                }
+            Err(Halt::Split(meeting)) if !apart.contains(&meeting) => {
+                apart.insert(meeting);
                 continue;
             }
             Err(halt) => {
@@ -333,7 +330,9 @@ fn one(
                         }
                     }
                     (Halt::Refused(reason), _) => return Err(error(&reason)),
-                    (Halt::Split(_), _) => return Err(error("ways that differ")),
+                    (Halt::Split(_), _) => {
+                        return Err(error("ways that differ in kinds of pointers"));
+                    }
                 };
                 apart.clear();
                 continue;

@@ -85,7 +85,7 @@ pub struct Lifter<'a> {
     pub bytes: HashMap<ValueId, Bytes>,
     /// Results that did not wrap and lost no bits.
     pub whole: HashSet<ValueId>,
-    /// What values are multiples of, as far as somebody asked.
+    /// Factors that values are multiples of, as far as somebody asked.
     pub strides: RefCell<HashMap<ValueId, u64>>,
     /// How often the packet was changed.
     pub version: u32,

@@ -117,56 +117,44 @@ impl Lifter<'_> {
         ty: Type,
         node: &Node,
     ) -> Result<(ValueId, Vec<Num>), Halt> {
+        self.gather_first(state, pointer, (skip, node.size()), ty, node)
+    }
+
+    /// As [`gather`](Self::gather), of which memory has `bytes` bytes alone; the others are zero.
+    pub fn gather_first(
+        &mut self,
+        state: &mut State,
+        pointer: Abs,
+        (skip, bytes): (i64, u32),
+        ty: Type,
+        node: &Node,
+    ) -> Result<(ValueId, Vec<Num>), Halt> {
         let mut parts = Vec::new();
-        if let Node::Int(size) = node {
+        if let Node::Int(size) = node
+            && bytes >= *size
+        {
             let num = self.load(state, pointer, skip, *size)?;
             let num = self.num(num)?;
             return Ok((self.value(num, 8 * size), vec![num]));
         }
         let mut whole = self.push1(Op::Zero, ty);
-        for leaf in node.all() {
-            let num = self.load(state, pointer, skip + leaf.off, leaf.size)?;
-            let num = self.num(num)?;
+        for leaf in node.all().into_iter().filter(|leaf| leaf.off < bytes.into()) {
+            let left = bytes - leaf.off as u32;
+            let num = if left >= leaf.size {
+                let num = self.load(state, pointer, skip + leaf.off, leaf.size)?;
+                self.num(num)?
+            } else {
+                let mut bytes = Vec::new();
+                for at in 0..left {
+                    let byte = self.load(state, pointer, skip + leaf.off + i64::from(at), 1)?;
+                    bytes.push((self.num(byte)?, at));
+                }
+                self.combine(&bytes, leaf.size)
+            };
             parts.push(num);
             if num != Num::known(0) {
                 whole = self.put(whole, &leaf, None, num)?;
             }
-        }
-        Ok((whole, parts))
-    }
-
-    /// As [`gather`](Self::gather) of the first `bytes` that memory has; the others are zero.
-    pub fn gather_first(
-        &mut self,
-        state: &mut State,
-        pointer: Abs,
-        bytes: u32,
-        ty: Type,
-        node: &Node,
-    ) -> Result<(ValueId, Vec<Num>), Halt> {
-        if bytes >= node.size() {
-            return self.gather(state, pointer, 0, ty, node);
-        }
-        let (mut whole, mut parts) = (self.push1(Op::Zero, ty), Vec::new());
-        for leaf in node.all() {
-            let left = i64::from(bytes) - leaf.off;
-            if left <= 0 {
-                break;
-            }
-            let mut num = Num::known(0);
-            if left >= i64::from(leaf.size) {
-                let loaded = self.load(state, pointer, leaf.off, leaf.size)?;
-                num = self.num(loaded)?;
-            } else {
-                for at in (0..left).rev() {
-                    let byte = self.load(state, pointer, leaf.off + at, 1)?;
-                    let byte = self.num(byte)?;
-                    num = self.binary(BinOp::Shl, num, Num::known(8), 64);
-                    num = self.binary(BinOp::Or, num, byte, 64);
-                }
-            }
-            parts.push(num);
-            whole = self.put(whole, &leaf, None, num)?;
         }
         Ok((whole, parts))
     }

@@ -20,8 +20,8 @@ use crate::walk::{Ended, Next, Stops};
 
 /// Times that a trip is followed.
 const MOST_ROUNDS: usize = 64;
-/// Trips at most, as of `bpf_loop`.
-const MOST_TRIPS: u64 = 1 << 23;
+/// Trips at most: those of `bpf_loop`, and one that ends it.
+const MOST_TRIPS: u64 = (1 << 23) + 1;
 /// What trips change and cannot carry.
 const CHANGED: Abs = Abs::Unusable("what an earlier trip of a loop left");
 

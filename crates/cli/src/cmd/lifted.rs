@@ -9,7 +9,7 @@ use nicforge_driver::compare::{self, Agreement};
 use nicforge_driver::{Failure, events};
 use nicforge_ir::interp::Interp;
 use nicforge_ir::{
-    Entry, Input, InputEvent, Match, Output, Program, TableBackend, TableId, Verified,
+    Entry, Input, InputEvent, Match, Op, Output, Program, TableBackend, TableId, Verified,
 };
 use nicforge_lift::Lifted;
 use nicforge_run::xdp::{LARGEST_TEST_FRAME, Loader, Message, Original, Ran, SMALLEST_FRAME};
@@ -237,10 +237,10 @@ impl Subject {
         true
     }
 
-    /// True if the program asks for the time or random numbers.
-    fn asks_chance(&self) -> bool {
-        let asks = |inst: &nicforge_ir::Inst| inst.op.reads_clock() || inst.op.draws();
-        self.program.handlers.values().any(|handler| handler.body.insts.values().any(asks))
+    /// True if the program has such an op.
+    fn has(&self, such: impl Fn(&Op) -> bool) -> bool {
+        let mut bodies = self.program.handlers.values().map(|handler| &handler.body);
+        bodies.any(|body| body.insts.values().any(|inst| such(&inst.op)))
     }
 
     /// Runs the events at other times and with other random numbers, and forgets what is not the
@@ -374,14 +374,17 @@ impl Subject {
             }
             tables.push(Held { table, name, want, got });
         }
-        if self.asks_chance() {
+        let draws = self.has(Op::draws);
+        if draws || self.has(Op::reads_clock) {
             self.forget_unsure(entries, &mut compared, &mut tables)?;
+        }
+        if draws {
             self.ask_again(&kernel, &mut compared)?;
         }
         if refused > 0 {
             errln!(
-                "{function}: {refused} packets were not compared: the kernel makes no socket buffer \
-                 of them"
+                "{function}: {refused} packets were not compared: the kernel makes no socket \
+                 buffer of them"
             );
         }
         let unsure = compared.iter().filter(|one| !one.is_sure).count();
@@ -488,8 +491,8 @@ fn blank(list: &mut Contents, one: &Contents, other: &Contents) {
 /// The event as if it had come at another time, and with other random numbers.
 fn at_another_time(event: &InputEvent, nth: u64) -> InputEvent {
     // Most bytes are other ones than in times that are small.
-    let time_ns =
-        0x2b2b_2b2b_2b2b_2b2b_u64.wrapping_mul(nth) + event.time_ns.wrapping_mul(977 + 2 * nth);
+    let time_ns = 0x2b2b_2b2b_2b2b_2b2b_u64.wrapping_mul(nth);
+    let time_ns = time_ns.wrapping_add(event.time_ns.wrapping_mul(977 + 2 * nth));
     let seed = event.seed.wrapping_add(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     InputEvent { time_ns, seed, input: event.input.clone() }
 }

@@ -1,4 +1,4 @@
-//! What an object says about the contents of its maps of programs and maps.
+//! Contents of maps of programs and maps, as far as the object says them.
 
 use std::collections::BTreeMap;
 

@@ -92,7 +92,8 @@ pub fn run(
         .map_err(|source| CoresError::Place { target: app.target().name.clone(), source })?;
 
     let host = Box::new(SparseMemory::default());
-    // Generated handlers end, but may take long: six seals of a large packet, over 4 million cycles.
+    // Generated handlers end, but may take long: six seals of a large packet, over 4 million
+    // cycles.
     let watchdog = Some(1_000_000_000);
     let options = Options { full: Full::Wait, watchdog, ..Options::default() };
     let mut nic = Nic::new(&machine, options, host);
