@@ -150,33 +150,49 @@ fn forward(effect: &Effect, graph: &Graph, known: &mut Known) {
     }
 }
 
-/// Constants at the start of every block; `None` where control does not come.
-fn constants(graph: &Graph) -> Vec<Option<Known>> {
+/// Joins into `old` what comes on another way; true if that changed it.
+fn join_into(graph: &Graph, old: &mut Known, incoming: &Known) -> bool {
+    let mut changed = false;
+    for (old, incoming) in old.iter_mut().zip(incoming) {
+        let joined = join(graph, *old, *incoming);
+        changed |= joined != *old;
+        *old = joined;
+    }
+    changed
+}
+
+/// Constants at the start of every block; `None` where control does not come. Of the blocks that
+/// wait, the first in `order` is next, so that most are looked at once for each loop around them.
+fn constants(graph: &Graph, order: &[BlockId]) -> Vec<Option<Known>> {
+    let mut place = vec![0; graph.blocks.len()];
+    for (at, block) in order.iter().enumerate() {
+        place[block.0 as usize] = at;
+    }
     let mut at: Vec<Option<Known>> = vec![None; graph.blocks.len()];
     let mut start: Known = vec![Value::Any; graph.slots.len()];
     for (slot, value) in &graph.start {
         start[slot.0 as usize] = constant(value, &start, graph).map_or(Value::Any, Value::Is);
     }
-    let mut queue = vec![(graph.entry, start)];
-    while let Some((block, incoming)) = queue.pop() {
-        let slot = &mut at[block.0 as usize];
-        let merged = match slot {
-            None => incoming,
-            Some(old) => {
-                let merged: Known =
-                    old.iter().zip(&incoming).map(|(a, b)| join(graph, *a, *b)).collect();
-                if merged == *old {
-                    continue;
-                }
-                merged
-            }
-        };
-        *slot = Some(merged.clone());
-        let mut known = merged;
+    at[graph.entry.0 as usize] = Some(start);
+    let mut waiting = BTreeSet::from([place[graph.entry.0 as usize]]);
+    while let Some(next) = waiting.pop_first() {
+        let block = order[next];
+        let mut known = at[block.0 as usize].clone().expect("only reached blocks wait");
         for effect in graph.blocks[block.0 as usize].steps.iter().flat_map(|step| &step.effects) {
             forward(effect, graph, &mut known);
         }
-        queue.extend(graph.successors(block).into_iter().map(|to| (to, known.clone())));
+        for to in graph.successors(block) {
+            let changed = match &mut at[to.0 as usize] {
+                Some(old) => join_into(graph, old, &known),
+                none => {
+                    *none = Some(known.clone());
+                    true
+                }
+            };
+            if changed {
+                waiting.insert(place[to.0 as usize]);
+            }
+        }
     }
     at
 }
@@ -189,7 +205,8 @@ enum Access {
 
 /// Live bytes at the start of every block.
 pub fn live(graph: &Graph) -> Vec<Cells> {
-    let known = constants(graph);
+    let order = graph.reverse_postorder();
+    let known = constants(graph, &order);
     let is_private = |region: usize| graph.regions[region].contents == Contents::Private;
     let private = |address: u64| region(graph, address).is_some_and(is_private);
     let mut accesses: Vec<Vec<Access>> = Vec::new();
@@ -230,11 +247,12 @@ pub fn live(graph: &Graph) -> Vec<Cells> {
     let mut changed = true;
     while changed {
         changed = false;
-        for block in (0..graph.blocks.len()).rev() {
+        for block in order.iter().rev() {
             let mut live = Cells::default();
-            for to in graph.successors(BlockId(block as u32)) {
+            for to in graph.successors(*block) {
                 live.merge(&at[to.0 as usize]);
             }
+            let block = block.0 as usize;
             for access in accesses[block].iter().rev() {
                 match access {
                     Access::Read(Some((from, bytes))) => live.bytes.extend(*from..from + bytes),

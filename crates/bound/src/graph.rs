@@ -355,6 +355,26 @@ impl Graph {
         }
     }
 
+    /// Blocks that control reaches, each before those that only follow it.
+    pub(crate) fn reverse_postorder(&self) -> Vec<BlockId> {
+        let (mut post, mut seen) = (Vec::new(), vec![false; self.blocks.len()]);
+        let mut stack = vec![(self.entry, 0)];
+        seen[self.entry.0 as usize] = true;
+        while let Some((block, next)) = stack.pop() {
+            match self.successors(block).get(next) {
+                Some(to) => {
+                    stack.push((block, next + 1));
+                    if !std::mem::replace(&mut seen[to.0 as usize], true) {
+                        stack.push((*to, 0));
+                    }
+                }
+                None => post.push(block),
+            }
+        }
+        post.reverse();
+        post
+    }
+
     /// Where a place is: its line, or the instruction's number.
     pub fn describe(&self, place: u32) -> String {
         match self.lines.get(place as usize) {

@@ -25,22 +25,8 @@ impl Loops {
     /// A block that is entered from several sides of a loop (irreducible control flow).
     pub fn find(graph: &Graph) -> Result<Loops, BlockId> {
         let count = graph.blocks.len();
-        let (mut order, mut post) = (vec![u32::MAX; count], Vec::new());
-        let mut seen = vec![false; count];
-        let mut stack = vec![(graph.entry, 0)];
-        seen[graph.entry.0 as usize] = true;
-        while let Some((block, next)) = stack.pop() {
-            match graph.successors(block).get(next) {
-                Some(to) => {
-                    stack.push((block, next + 1));
-                    if !std::mem::replace(&mut seen[to.0 as usize], true) {
-                        stack.push((*to, 0));
-                    }
-                }
-                None => post.push(block),
-            }
-        }
-        post.reverse();
+        let mut order = vec![u32::MAX; count];
+        let post = graph.reverse_postorder();
         for (place, block) in post.iter().enumerate() {
             order[block.0 as usize] = place as u32;
         }
