@@ -2,15 +2,24 @@
 //!
 //! Helpers and the addresses behind `lddw` come from a [`Host`]. Loads from the context are the
 //! host's too, since the kernel gives 64-bit pointers where the context's layout has 32-bit
-//! members.
+//! members. `bpf_loop` alone is done here, since it calls functions of the program.
 
 use super::insn::{Insn, LDDW, SOURCE_REGISTER, class, width};
 use super::memory::{Access, Memory};
+use crate::object::PSEUDO_FUNCTION;
 
 /// Stack bytes of one frame.
 const STACK_BYTES: usize = 512;
 /// Address the context pretends to be at; no memory region is there.
 const CONTEXT: u64 = 1 << 63;
+/// Addresses functions pretend to be at, by their first instruction; no memory region is there.
+const FUNCTIONS: u64 = 1 << 62;
+/// Number of `bpf_loop(trips, function, context, flags)`, and its most trips (`BPF_MAX_LOOPS`).
+const LOOP: i32 = 181;
+const MOST_TRIPS: u32 = 8 << 20;
+const INVALID: u64 = -22i64 as u64;
+/// As the kernel's verifier writes it: without a sign in the upper half.
+const TOO_MANY: u64 = -7i32 as u32 as u64;
 
 /// The surroundings of a program.
 pub trait Host {
@@ -76,6 +85,29 @@ pub struct Machine<'a> {
 struct Frame {
     back: usize,
     saved: [u64; 5],
+    /// Set while `bpf_loop` calls the function.
+    calls: Option<Calls>,
+}
+
+/// Calls of a function by `bpf_loop`.
+struct Calls {
+    function: usize,
+    context: u64,
+    done: u32,
+    trips: u32,
+}
+
+impl Calls {
+    /// What `bpf_loop` is to call, or what it gives at once.
+    fn new(pc: usize, args: [u64; 5]) -> Result<Result<Calls, u64>, Fault> {
+        let trips = args[0] as u32;
+        if args[3] != 0 || trips > MOST_TRIPS || trips == 0 {
+            let other = if trips == 0 { 0 } else { TOO_MANY };
+            return Ok(Err(if args[3] != 0 { INVALID } else { other }));
+        }
+        let function = args[1].checked_sub(FUNCTIONS).ok_or(Fault::Jump { pc })? as usize;
+        Ok(Ok(Calls { function, context: args[2], done: 0, trips }))
+    }
 }
 
 impl Machine<'_> {
@@ -120,6 +152,7 @@ impl Machine<'_> {
                     let high = self.program.get(pc + 1).ok_or(Fault::Jump { pc })?.imm;
                     r[dst] = match insn.src {
                         0 => insn.imm as u32 as u64 | (high as u32 as u64) << 32,
+                        PSEUDO_FUNCTION => FUNCTIONS + jump(pc, insn.imm as i64)? as u64,
                         pseudo => host.address(memory, pseudo, insn.imm, high)?,
                     };
                     next = pc + 2;
@@ -169,16 +202,39 @@ impl Machine<'_> {
                     if frames.len() == 7 {
                         return Err(Fault::Depth);
                     }
-                    frames.push(Frame { back: next, saved: [r[6], r[7], r[8], r[9], r[10]] });
+                    let saved = [r[6], r[7], r[8], r[9], r[10]];
+                    frames.push(Frame { back: next, saved, calls: None });
                     r[10] += STACK_BYTES as u64;
                     next = jump(pc, insn.imm as i64)?;
+                }
+                class::JMP if insn.code == 0x85 && insn.src == 0 && insn.imm == LOOP => {
+                    match Calls::new(pc, [r[1], r[2], r[3], r[4], r[5]])? {
+                        Ok(_) if frames.len() == 7 => return Err(Fault::Depth),
+                        Ok(calls) => {
+                            (r[1], r[2], next) = (0, calls.context, calls.function);
+                            let saved = [r[6], r[7], r[8], r[9], r[10]];
+                            frames.push(Frame { back: pc + 1, saved, calls: Some(calls) });
+                            r[10] += STACK_BYTES as u64;
+                        }
+                        Err(result) => r[0] = result,
+                    }
                 }
                 class::JMP if insn.code == 0x85 => {
                     r[0] = host.call(memory, insn.imm, [r[1], r[2], r[3], r[4], r[5]])?;
                     r[1..6].fill(0);
                 }
                 class::JMP if insn.code == 0x95 => match frames.pop() {
-                    Some(frame) => {
+                    Some(mut frame) => {
+                        if let Some(calls) = &mut frame.calls {
+                            calls.done += 1;
+                            if r[0] == 0 && calls.done < calls.trips {
+                                (r[1], r[2]) = (calls.done.into(), calls.context);
+                                pc = calls.function;
+                                frames.push(frame);
+                                continue;
+                            }
+                            r[0] = calls.done.into();
+                        }
                         r[6..11].copy_from_slice(&frame.saved);
                         next = frame.back;
                     }
@@ -425,6 +481,48 @@ mod tests {
             insn(0x95, 0, 0, 0, 0),
         ];
         assert_eq!(run(&program).map(|r| r.result), Ok(12));
+    }
+
+    /// `bpf_loop` over a function that adds the trip to what its context points to.
+    fn sum_of_trips(trips: i32, until: i32, flags: i32) -> Vec<Insn> {
+        vec![
+            insn(0xb7, 6, 0, 0, 100),
+            insn(0x7a, 10, 0, -8, 0),
+            insn(0xb7, 1, 0, 0, trips),
+            insn(0x18, 2, PSEUDO_FUNCTION, 0, 9),
+            insn(0, 0, 0, 0, 0),
+            insn(0xbf, 3, 10, 0, 0),
+            insn(0x07, 3, 0, 0, -8),
+            insn(0xb7, 4, 0, 0, flags),
+            insn(0x85, 0, 0, 0, LOOP),
+            insn(0x79, 1, 10, -8, 0),
+            insn(0x27, 1, 0, 0, 1000), // what was added, times 1000
+            insn(0x0f, 0, 1, 0, 0),    // and the result of the loop
+            insn(0x95, 0, 0, 0, 0),
+            insn(0x79, 6, 2, 0, 0), // the function, with a register that is the caller's
+            insn(0x0f, 6, 1, 0, 0),
+            insn(0x7b, 2, 6, 0, 0),
+            insn(0xb7, 0, 0, 0, 0),
+            insn(0x55, 1, 0, 1, until),
+            insn(0xb7, 0, 0, 0, 1),
+            insn(0x95, 0, 0, 0, 0),
+        ]
+    }
+
+    #[test]
+    fn loops_call_a_function_until_it_says_so() {
+        let of = |trips, until, flags| {
+            run(&sum_of_trips(trips, until, flags)).map(|run| run.result as i64)
+        };
+        assert_eq!(of(5, 9, 0), Ok(10_005));
+        assert_eq!(of(5, 2, 0), Ok(3_003));
+        assert_eq!(of(0, 9, 0), Ok(0));
+        assert_eq!(of(5, 9, 1), Ok(-22));
+        assert_eq!(of((8 << 20) + 1, 9, 0), Ok((-7i32 as u32).into()));
+        // Without the address of a function.
+        let mut wrong = sum_of_trips(5, 9, 0);
+        (wrong[3].src, wrong[3].imm) = (0, 9);
+        assert_eq!(run(&wrong), Err(Fault::Jump { pc: 8 }));
     }
 
     #[test]
