@@ -174,8 +174,7 @@ def main():
         if known:
             print(f"passed before: {', '.join(known)}", flush=True)
     jobs.sort(key=lambda job: (not job.name.startswith(LONG), job.name))
-    # One more than there are CPUs: many tests wait for a kernel, a timer or another process.
-    with concurrent.futures.ThreadPoolExecutor((os.cpu_count() or 2) + 1) as pool:
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
         running = [pool.submit(job.run, logs) for job in jobs]
         for future in concurrent.futures.as_completed(running):
             job, text = future.result()
