@@ -101,9 +101,11 @@ impl Calls {
     /// What `bpf_loop` is to call, or what it gives at once.
     fn new(pc: usize, args: [u64; 5]) -> Result<Result<Calls, u64>, Fault> {
         let trips = args[0] as u32;
-        if args[3] != 0 || trips > MOST_TRIPS || trips == 0 {
-            let other = if trips == 0 { 0 } else { TOO_MANY };
-            return Ok(Err(if args[3] != 0 { INVALID } else { other }));
+        match trips {
+            _ if args[3] != 0 => return Ok(Err(INVALID)),
+            0 => return Ok(Err(0)),
+            _ if trips > MOST_TRIPS => return Ok(Err(TOO_MANY)),
+            _ => {}
         }
         let function = args[1].checked_sub(FUNCTIONS).ok_or(Fault::Jump { pc })? as usize;
         Ok(Ok(Calls { function, context: args[2], done: 0, trips }))
