@@ -4,6 +4,7 @@ use nicforge_ir::{BinOp, CmpOp, Op, Type};
 use nicforge_isa::ebpf::Insn;
 use nicforge_isa::ebpf::insn::{SOURCE_REGISTER, class};
 
+use crate::emit::holds;
 use crate::error::{Halt, refuse};
 use crate::lifter::Lifter;
 use crate::memory::alive;
@@ -307,7 +308,9 @@ impl Lifter<'_> {
                     bound(&mut state, y, op.mirrored(), x);
                 }
                 if let Some(by) = y.constant() {
-                    self.leave_of_few(&mut state, x, |value| holds(op, signed, value, by, bits));
+                    self.leave_of_few(&mut state, x, |value| {
+                        low_holds(op, signed, value, by, bits)
+                    });
                 }
             }
             (Abs::Value { lookup, .. }, Abs::Num(_)) => {
@@ -336,21 +339,13 @@ impl Lifter<'_> {
 }
 
 /// True if a comparison of the low bits of two numbers holds.
-fn holds(op: CmpOp, signed: bool, a: u64, b: u64, bits: u32) -> bool {
+fn low_holds(op: CmpOp, signed: bool, a: u64, b: u64, bits: u32) -> bool {
     let of = |value: u64| {
         let cut = value & low(bits);
         // Numbers with signs in the order of numbers without.
         if signed { sign_extend(cut, bits) ^ 1 << 63 } else { cut }
     };
-    let (a, b) = (of(a), of(b));
-    match op {
-        CmpOp::Eq => a == b,
-        CmpOp::Ne => a != b,
-        CmpOp::Lt => a < b,
-        CmpOp::Le => a <= b,
-        CmpOp::Gt => a > b,
-        CmpOp::Ge => a >= b,
-    }
+    holds(op, of(a), of(b))
 }
 
 fn in_packet(abs: Abs) -> bool {

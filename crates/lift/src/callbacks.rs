@@ -2,7 +2,7 @@
 //! an indirect call. What the walk, the flow and the rest know of functions and loops then holds
 //! for callbacks too.
 
-use nicforge_isa::ebpf::Insn;
+use nicforge_isa::ebpf::{Insn, MOST_TRIPS};
 use nicforge_isa::object::Program;
 
 use crate::error::{Halt, refuse};
@@ -11,9 +11,6 @@ use crate::helpers::number as n;
 use crate::kind;
 use crate::lifter::Lifter;
 use crate::value::Abs;
-
-/// `BPF_MAX_LOOPS` of the kernel.
-const MOST_TRIPS: i32 = 8 << 20;
 
 const MOV: u8 = 0xbf;
 const MOV32: u8 = 0xbc;
@@ -36,7 +33,7 @@ const fn insn(code: u8, dst: u8, src: u8, off: i16, imm: i32) -> Insn {
 const LOOP: [Insn; 18] = [
     insn(JNE_IMM, 4, 0, 13, 0),
     insn(MOV32, 6, 1, 0, 0),
-    insn(JGT_IMM, 6, 0, 13, MOST_TRIPS),
+    insn(JGT_IMM, 6, 0, 13, MOST_TRIPS as i32),
     insn(MOV, 7, 2, 0, 0),
     insn(MOV, 8, 3, 0, 0),
     insn(MOV_IMM, 9, 0, 0, 0),

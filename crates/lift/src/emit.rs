@@ -339,7 +339,8 @@ fn range(op: BinOp, a: Num, b: Num, most: u64) -> (u64, u64) {
     }
 }
 
-fn holds<T: PartialOrd>(op: CmpOp, x: T, y: T) -> bool {
+/// True if a comparison holds.
+pub fn holds<T: PartialOrd>(op: CmpOp, x: T, y: T) -> bool {
     match op {
         CmpOp::Eq => x == y,
         CmpOp::Ne => x != y,

@@ -50,7 +50,7 @@ pub mod number {
     pub const KTIME_GET_COARSE_NS: i32 = 160;
     pub const FOR_EACH_MAP_ELEM: i32 = 164;
     pub const TRACE_VPRINTK: i32 = 177;
-    pub const LOOP: i32 = 181;
+    pub const LOOP: i32 = nicforge_isa::ebpf::LOOP;
     pub const GET_BUFF_LEN: i32 = 188;
     pub const LOAD_BYTES: i32 = 189;
     pub const STORE_BYTES: i32 = 190;

@@ -99,7 +99,7 @@ pub struct Lifter<'a> {
     pub rolling: Vec<usize>,
     /// Loops of many trips are given up early.
     pub gives_up: bool,
-    /// How often the walk came to each header.
+    /// Times that the walk came to each header.
     pub trips: BTreeMap<usize, u32>,
     /// The instruction that is followed.
     pub here: usize,

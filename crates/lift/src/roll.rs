@@ -1,9 +1,9 @@
 //! Loops of many trips as loops of αIR, where writing out each trip would take too much.
 //!
-//! What is known where a trip begins is what was known before the first, but for what trips change:
-//! numbers become carried values, with a range that every trip keeps; anything else that trips
-//! change is unusable. A trip is followed until nothing new is found to change. A carried number
-//! that grows by at least so much each trip, within a limit, bounds how many trips there are.
+//! Facts where a trip begins are those before the first, but for what trips change: numbers become
+//! carried values, with a range that every trip keeps; anything else that trips change is unusable.
+//! A trip is followed until nothing new is found to change. A carried number that grows by at least
+//! so much each trip, within a limit, bounds how many trips there are.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -21,8 +21,8 @@ use crate::walk::{Ended, Next, Stops};
 /// Times that a trip is followed.
 const MOST_ROUNDS: usize = 64;
 /// Trips at most: those of `bpf_loop`, and one that ends it.
-const MOST_TRIPS: u64 = (1 << 23) + 1;
-/// What trips change and cannot carry.
+const MOST_TRIPS: u64 = nicforge_isa::ebpf::MOST_TRIPS as u64 + 1;
+/// A value that trips change and that cannot be carried.
 const CHANGED: Abs = Abs::Unusable("what an earlier trip of a loop left");
 
 /// A place that holds something.
@@ -47,7 +47,7 @@ struct Trip {
     back: usize,
 }
 
-/// What is carried, by ranges, and what is unusable.
+/// Spots that trips change: those carried, with their ranges, and those that are unusable.
 #[derive(Default)]
 struct Changes {
     carried: BTreeMap<Spot, (u64, u64)>,

@@ -14,9 +14,10 @@ const STACK_BYTES: usize = 512;
 const CONTEXT: u64 = 1 << 63;
 /// Addresses functions pretend to be at, by their first instruction; no memory region is there.
 const FUNCTIONS: u64 = 1 << 62;
-/// Number of `bpf_loop(trips, function, context, flags)`, and its most trips (`BPF_MAX_LOOPS`).
-const LOOP: i32 = 181;
-const MOST_TRIPS: u32 = 8 << 20;
+/// Number of the helper `bpf_loop(trips, function, context, flags)`.
+pub const LOOP: i32 = 181;
+/// Trips of `bpf_loop` at most (`BPF_MAX_LOOPS` of the kernel).
+pub const MOST_TRIPS: u32 = 8 << 20;
 const INVALID: u64 = -22i64 as u64;
 /// As the kernel's verifier writes it: without a sign in the upper half.
 const TOO_MANY: u64 = -7i32 as u32 as u64;
@@ -98,7 +99,7 @@ struct Calls {
 }
 
 impl Calls {
-    /// What `bpf_loop` is to call, or what it gives at once.
+    /// Calls that `bpf_loop` is to make, or the result that it gives at once.
     fn new(pc: usize, args: [u64; 5]) -> Result<Result<Calls, u64>, Fault> {
         let trips = args[0] as u32;
         match trips {

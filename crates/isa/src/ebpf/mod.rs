@@ -7,7 +7,7 @@ mod machine;
 mod memory;
 
 pub use insn::{Insn, LDDW, decode};
-pub use machine::{Fault, Host, Machine, Run};
+pub use machine::{Fault, Host, LOOP, MOST_TRIPS, Machine, Run};
 pub use memory::{Access, Memory, RegionId};
 
 mod helpers;
