@@ -3,12 +3,26 @@
 
 mod common;
 
+use std::path::Path;
+use std::process::Command;
+
 use common::{Place, can_load, capture, soak};
 use nicforge_run::compile::compile_xdp;
+use serde_json::Value;
+
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/xdp");
+
+/// Names of the examples, but of the chain: loaders decide its links.
+fn examples() -> Vec<String> {
+    let paths = std::fs::read_dir(EXAMPLES).unwrap().map(|entry| entry.unwrap().path());
+    let sources = paths.filter(|path| path.extension().is_some_and(|ending| ending == "c"));
+    let names = sources.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned());
+    names.filter(|name| name != "chain").collect()
+}
 
 fn object(place: &Place, name: &str) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/lift");
-    let source = std::path::Path::new(folder).join(format!("{name}.c"));
+    let source = Path::new(folder).join(format!("{name}.c"));
     place.file(&format!("{name}.o"), compile_xdp(&source, &[]).expect("clang"));
 }
 
@@ -48,7 +62,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
     let place = Place::new();
     let objects = [
         "counters", "tunnel", "calls", "loops", "loader", "apart", "before", "older", "slots",
-        "sizes", "numbered",
+        "sizes", "numbered", "idioms",
     ];
     objects.into_iter().for_each(|name| object(&place, name));
     let plain = as_before_clang_9(std::fs::read(place.path().join("older.o")).unwrap());
@@ -66,6 +80,9 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("numbered.o:prog", 0),
         ("sizes.o:sizes", 0),
         ("sizes.o:few", 0),
+        ("idioms.o:casts", 0),
+        ("idioms.o:segments", 0),
+        ("idioms.o:wraps", 0),
         ("before.o:xdp/longer", 0),
         ("before.o:xdp/shorter", 0),
         ("loader.o:xdp/metadata", 0),
@@ -162,18 +179,12 @@ fn examples_do_what_the_kernel_does() {
     }
     let place = Place::new();
     std::fs::create_dir(place.path().join("objects")).unwrap();
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/xdp");
-    let mut programs = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        // Loaders decide the links of a chain.
-        if path.extension().is_some_and(|ending| ending == "c") && name != "chain" {
-            let object = compile_xdp(&path, &[]).expect("clang");
-            place.file(&format!("objects/{name}.o"), object);
-            programs += 1;
-        }
+    for name in examples() {
+        let path = Path::new(EXAMPLES).join(format!("{name}.c"));
+        let object = compile_xdp(&path, &[]).expect("clang");
+        place.file(&format!("objects/{name}.o"), object);
     }
+    let programs = examples().len();
     assert!(programs >= 30, "{programs} programs");
     let ran =
         place.run(&["validate", "lift", "--from", "objects", "--targets", "xdp", "--recompile"]);
@@ -188,7 +199,7 @@ fn examples_do_what_the_kernel_does() {
         let through = format!("packets come through {blocks} of {blocks} basic blocks\n");
         assert!(ran.ok().contains(&through), "{ran:?}");
     }
-    let object = compile_xdp(&std::path::Path::new(folder).join("chain.c"), &[]).expect("clang");
+    let object = compile_xdp(&Path::new(EXAMPLES).join("chain.c"), &[]).expect("clang");
     place.file("chain.o", object);
     let steps = ["--tail-call", "steps[1]=policy", "--tail-call", "steps[2]=xdp/forward"];
     let ran = place.run(&[&["verify", "chain.o:parse"][..], &steps].concat());
@@ -196,6 +207,56 @@ fn examples_do_what_the_kernel_does() {
         "the object in the kernel matches the reference: 400 of 400 events, 1 of 1 tables";
     assert!(ran.ok().contains(matches), "{ran:?}");
     place.is_clean();
+}
+
+/// Objects of other compilers, and of other settings, do what they do in the kernel. `make soak`
+/// takes all examples and all compilers that are here.
+#[test]
+fn objects_of_other_compilers_do_what_the_kernel_does() {
+    if !can_load() {
+        return;
+    }
+    let own = nicforge_clang::name();
+    let mut compilers = vec![(own, "-target bpf -Oz -mcpu=v2")];
+    if soak() {
+        compilers.push((own, "-target bpf -O3 -mcpu=v4 -fno-unroll-loops"));
+        compilers.extend(["clang-14", "clang-15", "clang-16"].map(|one| (one, "-target bpf -O1")));
+        compilers.extend(["-O1 -gbtf", "-O2 -gbtf"].map(|flags| ("bpf-gcc", flags)));
+    }
+    for (compiler, flags) in compilers {
+        if Command::new(compiler).arg("--version").output().is_err() {
+            eprintln!("SKIPPED: {compiler} is not here");
+            continue;
+        }
+        let place = Place::new();
+        std::fs::create_dir(place.path().join("objects")).unwrap();
+        let few = ["mss_clamp", "gre_decap", "srv6_encap", "quic_lb6"].map(str::to_string);
+        let names = if soak() { examples() } else { few.into() };
+        for name in &names {
+            let mut command = Command::new(compiler);
+            command.args(flags.split(' ')).args(["-g", "-I", "/usr/include"]);
+            command.arg("-I").arg(format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH));
+            command.arg("-c").arg(Path::new(EXAMPLES).join(format!("{name}.c")));
+            command.arg("-o").arg(place.path().join(format!("objects/{name}.o")));
+            // Some lack what an example needs.
+            let ran = command.output().unwrap();
+            assert!(ran.status.success() || compiler != own, "{ran:?}");
+        }
+        let ran = place.run(&["validate", "lift", "--from", "objects", "--targets=xdp", "--json"]);
+        let said: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
+        let rows = said["rows"].as_array().unwrap();
+        assert!(rows.len() >= names.len() / 3, "{compiler}: {ran:?}");
+        for row in rows {
+            let reason = row["reason"].as_str().unwrap_or_default();
+            let library = reason.contains("calls __bswapsi2, which the object does not hold");
+            let half = reason.contains("takes a packet pointer for a number");
+            let known = compiler == "bpf-gcc" && (library || half);
+            assert!(row["lifted"] == true || known, "{compiler} {flags}: {row}");
+            assert_ne!(row["agrees"], false, "{compiler} {flags}: {row}");
+            assert!(row["agrees"] == true || compiler != own, "{compiler} {flags}: {row}");
+        }
+        place.is_clean();
+    }
 }
 
 /// Maps that nobody outside may write, and LRU maps that forget, get no entries that are not there.
@@ -406,9 +467,9 @@ fn tangled_control_flow_is_lifted_once() {
         return;
     }
     let place = Place::new();
-    let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/xdp"));
     for name in ["count_min", "quic_lb4"] {
-        let object = compile_xdp(&folder.join(format!("{name}.c")), &[]).expect("clang");
+        let object =
+            compile_xdp(&Path::new(EXAMPLES).join(format!("{name}.c")), &[]).expect("clang");
         place.file(&format!("{name}.o"), object);
         let ran = place.run(&["verify", &format!("{name}.o")]);
         let matches = "the object in the kernel matches the reference: 400 of 400 events, 1 of 1";

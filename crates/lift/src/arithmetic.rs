@@ -1,11 +1,12 @@
 //! Arithmetic and comparisons, of numbers and of pointers.
 
-use nicforge_ir::{BinOp, CmpOp, Op, Type};
+use nicforge_ir::{BinOp, CmpOp, Op, Type, ValueId};
 use nicforge_isa::ebpf::Insn;
 use nicforge_isa::ebpf::insn::{SOURCE_REGISTER, class};
 
 use crate::emit::holds;
 use crate::error::{Halt, refuse};
+use crate::helpers::MOST_OFFSET;
 use crate::lifter::Lifter;
 use crate::memory::alive;
 use crate::state::State;
@@ -212,6 +213,14 @@ impl Lifter<'_> {
                     _ => refuse("compares a pointer to a map value with null"),
                 }
             }
+            // Nothing is at addresses of small numbers, positive or negative.
+            (pointer, Abs::Num(number))
+                if matches!(op, CmpOp::Eq | CmpOp::Ne)
+                    && number.constant().is_some_and(|at| at != 0 && no_address(at))
+                    && !may_be_null(state, pointer) =>
+            {
+                Ok(Cond::Known(op == CmpOp::Ne))
+            }
             // No other pointer is null.
             (_, Abs::Num(null)) if null == Num::known(0) => Ok(Cond::Known(match op {
                 CmpOp::Eq | CmpOp::Lt | CmpOp::Le => false,
@@ -304,8 +313,11 @@ impl Lifter<'_> {
                 let half = crate::value::low(bits - 1);
                 let most = if signed { half } else { crate::value::low(bits) };
                 if x.hi <= most && y.hi <= most {
-                    bound(&mut state, x, op, y);
-                    bound(&mut state, y, op.mirrored(), x);
+                    for (num, op, by) in [(x, op, y), (y, op.mirrored(), x)] {
+                        if let Some((id, range)) = bound(num, op, by) {
+                            self.narrow(&mut state, id, range);
+                        }
+                    }
                 }
                 if let Some(by) = y.constant() {
                     self.leave_of_few(&mut state, x, |value| {
@@ -348,6 +360,16 @@ fn low_holds(op: CmpOp, signed: bool, a: u64, b: u64, bits: u32) -> bool {
     holds(op, of(a), of(b))
 }
 
+/// True of a number that is the address of nothing.
+fn no_address(number: u64) -> bool {
+    (number as i64).unsigned_abs() <= MOST_OFFSET
+}
+
+fn may_be_null(state: &State, pointer: Abs) -> bool {
+    let Abs::Value { lookup, .. } = pointer else { return false };
+    state.lookups.get(&lookup).is_some_and(|found| found.hit != Cond::Known(true))
+}
+
 fn in_packet(abs: Abs) -> bool {
     matches!(abs, Abs::Packet { .. } | Abs::PacketEnd { .. })
 }
@@ -375,8 +397,8 @@ fn note_end(state: &mut State, op: CmpOp, place: Place, end: i64) {
     }
 }
 
-fn bound(state: &mut State, num: Num, op: CmpOp, by: Num) {
-    let Some(id) = num.id else { return };
+/// The range that a comparison leaves to a number that varies.
+fn bound(num: Num, op: CmpOp, by: Num) -> Option<(ValueId, (u64, u64))> {
     let (lo, hi) = match op {
         CmpOp::Eq => (by.lo, by.hi),
         CmpOp::Lt => (0, by.hi.saturating_sub(1)),
@@ -385,9 +407,11 @@ fn bound(state: &mut State, num: Num, op: CmpOp, by: Num) {
         CmpOp::Ge => (by.lo, u64::MAX),
         CmpOp::Ne if by.id.is_none() && by.lo == num.lo => (num.lo.saturating_add(1), num.hi),
         CmpOp::Ne if by.id.is_none() && by.lo == num.hi => (num.lo, num.hi.saturating_sub(1)),
-        CmpOp::Ne => return,
+        CmpOp::Ne => return None,
     };
-    state.narrow(id, lo, hi);
+    let (lo, hi) = (lo.max(num.lo), hi.min(num.hi));
+    // Ways that nothing takes keep what they had.
+    num.id.filter(|_| lo <= hi).map(|id| (id, (lo, hi)))
 }
 
 fn operands(insn: Insn, state: &State) -> (Abs, Abs) {

@@ -32,11 +32,11 @@ impl Lifter<'_> {
         let ty = Type::u(bits as u8);
         match num.id {
             Some(id) => {
-                let id = self.build().cast(id, ty);
-                if num.hi <= low(bits) {
-                    self.whole.insert(id);
+                let cast = self.build().cast(id, ty);
+                if cast != id && num.hi <= low(bits) {
+                    self.whole.insert(cast);
                 }
-                id
+                cast
             }
             None => self.build().int(num.lo, ty),
         }
@@ -56,14 +56,15 @@ impl Lifter<'_> {
         match num.constant() {
             Some(value) => Num::known(value & most),
             None => {
-                let id = self.value(num, bits);
-                Num::of(id, bits)
+                let (lo, hi) = around(num.lo.into(), num.hi.into(), most);
+                Num::within(self.value(num, bits), lo, hi)
             }
         }
     }
 
     /// The low bits of a number as a signed one of 64 bits, of which the low `to` bits remain.
     pub fn extend(&mut self, num: Num, from: u32, to: u32) -> Num {
+        let num = self.truncate(num, from);
         if let Some(value) = num.constant() {
             return Num::known(sign_extend(value, from) & low(to));
         }
@@ -154,8 +155,16 @@ impl Lifter<'_> {
         let by = b.constant().filter(|_| op == BinOp::Shr)? as u32;
         let inner = self.shifted_left(a, by, bits)?;
         let left = bits.checked_sub(by).filter(|left| matches!(left, 8 | 16 | 32))?;
+        Some(self.low_part(inner, a, by, left))
+    }
+
+    /// The low bits of what was shifted left, of which the range says what they are.
+    fn low_part(&mut self, inner: ValueId, shifted: Num, by: u32, left: u32) -> Num {
         let id = self.build().cast(inner, Type::u(left as u8));
-        Some(Num::of(id, left))
+        if shifted.id.is_some_and(|shifted| self.whole.contains(&shifted)) {
+            self.whole.insert(id);
+        }
+        Num::within(id, shifted.lo >> by, shifted.hi >> by)
     }
 
     /// The number that was shifted left by so many bits to give one of `bits` bits.
@@ -178,7 +187,9 @@ impl Lifter<'_> {
             && let Some(inner) = self.shifted_left(a, by as u32, bits)
             && matches!(bits - by as u32, 8 | 16 | 32)
         {
-            return self.extend(Num::of(inner, bits), bits - by as u32, bits);
+            let (by, left) = (by as u32, bits - by as u32);
+            let low = self.low_part(inner, a, by, left);
+            return self.extend(low, left, bits);
         }
         if let (Some(x), Some(y)) = (a.constant(), b.constant()) {
             let (x, y) = (sign_extend(x, bits) as i64, sign_extend(y, bits) as i64);
@@ -315,27 +326,37 @@ fn range(op: BinOp, a: Num, b: Num, most: u64) -> (u64, u64) {
         (Some(lo), Some(hi)) if hi <= most => (lo, hi),
         _ => (0, most),
     };
-    let (wide, size) = (i128::from, i128::from(most) + 1);
-    // What wraps in every case keeps its order.
-    let around = |lo: i128, hi: i128| match lo.div_euclid(size) == hi.div_euclid(size) {
-        true => (lo.rem_euclid(size) as u64, hi.rem_euclid(size) as u64),
-        false => (0, most),
-    };
+    let wide = i128::from;
+    let wrapped = |lo: i128, hi: i128| around(lo, hi, most);
     let filled = |value: u64| if value == 0 { 0 } else { u64::MAX >> value.leading_zeros() };
     match op {
-        BinOp::Add => around(wide(a.lo) + wide(b.lo), wide(a.hi) + wide(b.hi)),
-        BinOp::Sub => around(wide(a.lo) - wide(b.hi), wide(a.hi) - wide(b.lo)),
+        BinOp::Add => wrapped(wide(a.lo) + wide(b.lo), wide(a.hi) + wide(b.hi)),
+        BinOp::Sub => wrapped(wide(a.lo) - wide(b.hi), wide(a.hi) - wide(b.lo)),
         BinOp::Mul => within(a.lo.checked_mul(b.lo), a.hi.checked_mul(b.hi)),
         BinOp::Div if b.lo > 0 => (a.lo / b.hi, a.hi / b.lo),
         BinOp::Div => (0, a.hi),
         BinOp::Rem if b.lo > 0 => (0, a.hi.min(b.hi - 1)),
         BinOp::Rem => (0, a.hi),
+        BinOp::And if b.lo == b.hi && b.lo & b.lo.wrapping_add(1) == 0 && b.lo < most => {
+            around(wide(a.lo), wide(a.hi), b.lo)
+        }
         BinOp::And => (0, a.hi.min(b.hi)),
         BinOp::Or => (a.lo.max(b.lo), filled(a.hi | b.hi)),
         BinOp::Xor => (0, filled(a.hi | b.hi)),
         BinOp::Shl if !wraps(op, a, b, most) => (a.lo << b.lo, a.hi << b.hi),
+        BinOp::Shl if b.lo == b.hi && b.lo < 63 => wrapped(wide(a.lo) << b.lo, wide(a.hi) << b.lo),
         BinOp::Shl => (0, most),
         BinOp::Shr => (a.lo >> b.hi.min(63), a.hi >> b.lo.min(63)),
+    }
+}
+
+/// The range of the low bits of numbers in a range, `most` with all of these bits set. What wraps in
+/// every case keeps its order.
+fn around(lo: i128, hi: i128, most: u64) -> (u64, u64) {
+    let size = i128::from(most) + 1;
+    match lo.div_euclid(size) == hi.div_euclid(size) {
+        true => (lo.rem_euclid(size) as u64, hi.rem_euclid(size) as u64),
+        false => (0, most),
     }
 }
 

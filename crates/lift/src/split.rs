@@ -100,7 +100,7 @@ impl Lifter<'_> {
         for _ in 0..DEPTH {
             let Some((id, value)) = at else { break };
             state.assumed.insert(id, value);
-            at = self.undone(id, value);
+            at = self.undone(id, (value, value)).map(|(id, (value, _))| (id, value));
         }
         let mut held = BTreeSet::new();
         state.each_num(&mut |num| held.extend(num.id));
@@ -123,35 +123,57 @@ impl Lifter<'_> {
         }
     }
 
-    /// The value that a value was computed from by one invertible operation, if that gave `value`.
-    fn undone(&self, id: ValueId, value: u64) -> Option<(ValueId, u64)> {
-        let most = self.mask(id)?;
-        match *self.body.def_op(id)? {
+    /// Narrows a value, and what it is computed from where that follows.
+    pub fn narrow(&self, state: &mut State, id: ValueId, range: (u64, u64)) {
+        let mut at = Some((id, range));
+        for _ in 0..DEPTH {
+            let Some((id, (lo, hi))) = at else { break };
+            state.narrow(id, lo, hi);
+            at = self.undone(id, (lo, hi));
+        }
+    }
+
+    /// The value that a value was computed from by one invertible operation, and its range if that
+    /// gave one in `lo` to `hi`.
+    fn undone(&self, id: ValueId, (lo, hi): (u64, u64)) -> Option<(ValueId, (u64, u64))> {
+        let (most, whole) = (self.mask(id)?, self.whole.contains(&id));
+        let found = match *self.body.def_op(id)? {
             Op::Cast(inner) => {
                 let within = self.mask(inner)?;
-                (within <= most && value <= within).then_some((inner, value))
+                (within <= most || whole).then_some((inner, (lo, hi.min(within))))?
             }
             Op::Bin(op, a, b) => {
-                let whole = self.whole.contains(&id);
+                let plus = |by: u64| (lo.wrapping_add(by) & most, hi.wrapping_add(by) & most);
                 match (op, self.literal(a), self.literal(b)) {
-                    (BinOp::Add, None, Some(by)) => Some((a, value.wrapping_sub(by) & most)),
-                    (BinOp::Add, Some(by), None) => Some((b, value.wrapping_sub(by) & most)),
-                    (BinOp::Sub, None, Some(by)) => Some((a, value.wrapping_add(by) & most)),
-                    (BinOp::Sub, Some(from), None) => Some((b, from.wrapping_sub(value) & most)),
+                    (BinOp::Add, None, Some(by)) => (a, plus(by.wrapping_neg())),
+                    (BinOp::Add, Some(by), None) => (b, plus(by.wrapping_neg())),
+                    (BinOp::Sub, None, Some(by)) => (a, plus(by)),
+                    (BinOp::Sub, Some(from), None) => {
+                        let left = |value: u64| from.wrapping_sub(value) & most;
+                        (b, (left(hi), left(lo)))
+                    }
                     // Bits that are there in any case.
                     (BinOp::Or, None, Some(by))
-                        if by < self.stride_of_value(a) && value & by == by =>
+                        if lo == hi && by < self.stride_of_value(a) && lo & by == by =>
                     {
-                        Some((a, value & !by))
+                        (a, (lo & !by, lo & !by))
                     }
-                    (BinOp::Shl, None, Some(by)) if whole && by < 64 => Some((a, value >> by)),
-                    (BinOp::Mul, None, Some(by)) if whole && by > 0 => Some((a, value / by)),
-                    (BinOp::Mul, Some(by), None) if whole && by > 0 => Some((b, value / by)),
-                    _ => None,
+                    (BinOp::Shl, None, Some(by)) if whole && by < 64 => {
+                        (a, (lo.div_ceil(1 << by), hi >> by))
+                    }
+                    (BinOp::Mul, None, Some(by)) if whole && by > 0 => {
+                        (a, (lo.div_ceil(by), hi / by))
+                    }
+                    (BinOp::Mul, Some(by), None) if whole && by > 0 => {
+                        (b, (lo.div_ceil(by), hi / by))
+                    }
+                    _ => return None,
                 }
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        // What wraps is no range.
+        (found.1.0 <= found.1.1).then_some(found)
     }
 
     /// A value, if it is computed from known ones alone.

@@ -30,7 +30,7 @@ const LRU: i32 = 5;
 
 /// Kinds of parts that [`program`] has, and that [`any_program`] has.
 const FEW: u64 = 14;
-const ALL: u64 = 44;
+const ALL: u64 = 48;
 
 /// An instruction of its fields.
 pub fn insn(code: u8, dst: u8, src: u8, off: i16, imm: i32) -> Insn {

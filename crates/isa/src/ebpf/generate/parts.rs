@@ -475,6 +475,34 @@ impl Body {
                     insn(0x61 | width, b, 3, far as i16 - 8, 0),
                 ]);
             }
+            44 | 45 => {
+                // A byte of the stack at what arithmetic gives that may wrap, where that is small.
+                code.push(insn(0xbf, 1, a, 0, 0));
+                code.push(insn(0x57, 1, 0, 0, random.pick(&[7, 31, 255])));
+                for _ in 0..1 + random.below(3) {
+                    code.extend(wrapping(1, random));
+                }
+                let read = insn(0x71, b, 1, random.pick(&[-16, -12]), 0);
+                let index = [insn(0x0f, 1, 10, 0, 0), read];
+                code.push(insn(0x25, 1, 0, index.len() as i16, 3));
+                code.extend(index);
+            }
+            46 | 47 => {
+                // A byte of the stack at a number, of which a comparison of another one that was
+                // computed from it says something.
+                code.push(insn(0xbf, 1, a, 0, 0));
+                code.push(insn(0x57, 1, 0, 0, 7));
+                code.push(insn(0xbf, 2, 1, 0, 0));
+                for _ in 0..1 + random.below(3) {
+                    code.extend(wrapping(2, random));
+                }
+                let op = random.pick(&[0x10u8, 0x20, 0x30, 0x50, 0xa0, 0xb0]);
+                let class = random.pick(&[0x05u8, 0x06]);
+                let index = [insn(0x0f, 1, 10, 0, 0), insn(0x71, b, 1, -16, 0)];
+                let to = random.pick(&[0, 1, 3, 4, 16, -3]);
+                code.push(insn(op | class, 2, 0, index.len() as i16, to));
+                code.extend(index);
+            }
             _ => {
                 // Some way more for some, by any comparison.
                 let op = random
@@ -487,6 +515,23 @@ impl Body {
                 }
                 code.extend((0..more).map(|at| insn(0x07, b, 0, 0, 1 << at)));
             }
+        }
+    }
+}
+
+/// Arithmetic that may wrap in 32 bits, and casts as compilers write them.
+fn wrapping(register: u8, random: &mut Random) -> Vec<Insn> {
+    let class = random.pick(&[0x07u8, 0x04, 0x04]);
+    let one = |op: u8, by: i32| vec![insn(op | class, register, 0, 0, by)];
+    match random.below(6) {
+        0 => one(0x20, random.pick(&[3, 4, 12, 0x2000_0003, 0x4000_0004])),
+        1 => one(0x00, random.pick(&[1, -1, 4, -8, 0x7fff_fff0])),
+        2 => one(0x60, random.pick(&[1, 2, 28, 30])),
+        3 => one(0x80, 0),
+        4 => one(0x50, random.pick(&[6, 12, 0xff, 0xffff])),
+        _ => {
+            let (by, right) = (random.pick(&[32, 48, 56]), random.pick(&[0x77u8, 0xc7]));
+            vec![insn(0x67, register, 0, 0, by), insn(right, register, 0, 0, by)]
         }
     }
 }
