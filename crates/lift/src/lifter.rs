@@ -16,9 +16,12 @@ use crate::flow::Flow;
 use crate::layout::Node;
 use crate::lines::Lines;
 use crate::sections::layout;
+use crate::state::State;
 
 /// Instructions followed at most, ways and trips counted one by one.
 pub const MOST_STEPS: u32 = 400_000;
+/// Look-ups that ways take with them at most, wherever they part: what following them costs.
+const MOST_CARRIED: u64 = 4_000_000;
 /// Steps after which loops are looked at, and trips of one that are many then.
 const LONG: u32 = 40_000;
 const MANY_TRIPS: u32 = 256;
@@ -104,6 +107,8 @@ pub struct Lifter<'a> {
     /// The instruction that is followed.
     pub here: usize,
     steps: u32,
+    /// Look-ups that ways took with them where they parted.
+    carried: u64,
     /// Regions around.
     pub depth: u32,
     lookups: u32,
@@ -151,6 +156,7 @@ impl<'a> Lifter<'a> {
             trips: BTreeMap::new(),
             here: 0,
             steps: 0,
+            carried: 0,
             depth: 0,
             lookups: 0,
         }
@@ -191,6 +197,15 @@ impl<'a> Lifter<'a> {
         let takes_long = self.gives_up && self.steps.is_multiple_of(LONG);
         if takes_long && self.trips.values().any(|trips| *trips >= MANY_TRIPS) {
             return Err(Halt::ManyTrips);
+        }
+        Ok(())
+    }
+
+    /// Counts what ways that part take with them.
+    pub fn carry(&mut self, ways: [&State; 2]) -> Result<(), Halt> {
+        self.carried += ways.map(|way| way.lookups.len() as u64).iter().sum::<u64>();
+        if self.carried > MOST_CARRIED {
+            return limit("look-ups on all ways and trips that are too many to follow");
         }
         Ok(())
     }
