@@ -129,4 +129,29 @@ SEC("xdp/wraps") int wraps(struct xdp_md *ctx)
     return verdict;
 }
 
+// From 0x172 to 0x272, of which the low byte with its sign is any number; `.8byte` is r1 = (s8)r2.
+SEC("xdp/signs") int signs(struct xdp_md *ctx)
+{
+    long verdict;
+    asm volatile("r3 = *(u32 *)(%[ctx] + 0)\n"
+                 "r4 = *(u32 *)(%[ctx] + 4)\n"
+                 "r5 = r3\n"
+                 "r5 += 14\n"
+                 "%[verdict] = 1\n"
+                 "if r5 > r4 goto 1f\n"
+                 "r2 = *(u8 *)(r3 + 5)\n"
+                 "r1 = *(u8 *)(r3 + 0)\n"
+                 "w1 &= 1\n"
+                 "r2 += r1\n"
+                 "r2 += 0x172\n"
+                 ".8byte 0x821bf\n"
+                 "*(u8 *)(r3 + 0) = r1\n"
+                 "%[verdict] = 3\n"
+                 "1:\n"
+                 : [verdict] "=&r"(verdict)
+                 : [ctx] "r"(ctx)
+                 : "r1", "r2", "r3", "r4", "r5");
+    return verdict;
+}
+
 char _license[] SEC("license") = "GPL";

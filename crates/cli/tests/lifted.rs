@@ -83,6 +83,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("idioms.o:casts", 0),
         ("idioms.o:segments", 0),
         ("idioms.o:wraps", 0),
+        ("idioms.o:signs", 0),
         ("before.o:xdp/longer", 0),
         ("before.o:xdp/shorter", 0),
         ("loader.o:xdp/metadata", 0),

@@ -350,8 +350,8 @@ fn range(op: BinOp, a: Num, b: Num, most: u64) -> (u64, u64) {
     }
 }
 
-/// The range of the low bits of numbers in a range, `most` with all of these bits set. What wraps in
-/// every case keeps its order.
+/// The range of the low bits of numbers in a range; `most` has all of these bits set. What wraps
+/// in every case keeps its order.
 fn around(lo: i128, hi: i128, most: u64) -> (u64, u64) {
     let size = i128::from(most) + 1;
     match lo.div_euclid(size) == hi.div_euclid(size) {
