@@ -256,7 +256,10 @@ fn objects_of_other_compilers_do_what_the_kernel_does() {
             assert_ne!(row["agrees"], false, "{compiler} {flags}: {row}");
             assert!(row["agrees"] == true || compiler != own, "{compiler} {flags}: {row}");
         }
-        place.is_clean();
+        // Where the kernel refused an object, its verifier's log is kept.
+        if compiler == own {
+            place.is_clean();
+        }
     }
 }
 
