@@ -24,20 +24,22 @@ step() {
     echo "== $name: $((SECONDS - start)) s"
 }
 
-build() { cargo test -q --no-run --message-format=json "$@" >>"$messages"; }
+build() { cargo test -q --no-run --message-format=json-render-diagnostics "$@" >>"$messages"; }
 
 : >"$messages"
 step "format" cargo fmt --check
 step "format of C and Python" scripts/lint.sh
-step "lint" cargo clippy -q --workspace --all-targets -- -D warnings
 if [ "$tier" = check ]; then
+    step "lint" cargo clippy -q --workspace --all-targets -- -D warnings
     step "build" build --workspace --lib --bins
     step "build of fixtures" build -p nicforge-frontend -p nicforge-passes -p nicforge-codegen \
         --test fixtures
     step "build of the command" cargo build -q -p nicforge-cli -p nicforge-python
     jobs=("kernel=$PWD:$target/debug/nicforge run examples/nf_chain/nf_chain.c --target xdp")
 else
-    step "build" build --workspace
+    # All is compiled anyway, so clippy comes along.
+    export RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/clippy.sh
+    step "build and lint" build --workspace
     step "build of the command" cargo build -q -p nicforge-cli -p nicforge-bench \
         -p nicforge-python
     jobs=(
