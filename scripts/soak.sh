@@ -31,6 +31,14 @@ examples() {
     done
 }
 
+# Objects of examples/xdp, into a folder.
+compile_xdp() {
+    for source in examples/xdp/*.c; do
+        clang-19 -O2 -g -target bpf -mcpu=v3 -I"/usr/include/$(uname -m)-linux-gnu" -c "$source" \
+            -o "$1/$(basename "$source").o"
+    done
+}
+
 # NFP instructions beside those of Linux's translator, from Debian's package linux-source-6.1:
 # random programs, the examples and the objects of libxdp1.
 objects() {
@@ -39,10 +47,7 @@ objects() {
         return
     fi
     folder=$(mktemp -d)
-    for source in examples/xdp/*.c; do
-        clang-19 -O2 -g -target bpf -mcpu=v3 -I"/usr/include/$(uname -m)-linux-gnu" -c "$source" \
-            -o "$folder/$(basename "$source").o"
-    done
+    compile_xdp "$folder"
     NICFORGE_NFP_PROGRAMS=$((programs * 7 / 10)) NICFORGE_NFP_SEED=$SOAK_SEED \
         NICFORGE_NFP_OBJECTS="$(printf '%s ' "$folder"/*.o $(dpkg -L libxdp1 | grep '\.o$'))" \
         cargo test --release -q -p nicforge-isa --test nfp_translator -- --ignored --nocapture
@@ -57,13 +62,14 @@ fuzzing() {
         return
     fi
     seeds=tests/corpus
-    fuzzed=(air pcap tables spec plan object ebpf nfp rv32 rv32_elf spin_match spin_image balance)
-    fuzzed+=(netlist)
+    fuzzed=(air pcap tables spec plan object lift ebpf nfp rv32 rv32_elf spin_match spin_image)
+    fuzzed+=(balance netlist)
     mkdir -p "${fuzzed[@]/#/fuzz/corpus/}"
     cp crates/ir/src/text/*.air crates/passes/tests/fixtures/*.air fuzz/corpus/air/
     cp $seeds/pcap/* fuzz/corpus/pcap/
     cp $seeds/tables/* fuzz/corpus/tables/
     cp targets/*.toml fuzz/corpus/spec/
+    compile_xdp fuzz/corpus/lift
     cp $seeds/plans/* fuzz/corpus/plan/
     cp $seeds/netlist/* fuzz/corpus/netlist/
     for profile in crates/balance/profiles/*.toml; do

@@ -6,8 +6,12 @@
 
 mod common;
 
+use std::time::{Duration, Instant};
+
 use common::{Place, can_load};
 use nicforge_isa::ebpf::generate::{any_program, source};
+use nicforge_isa::object;
+use nicforge_lift::fuzz;
 use nicforge_run::compile::compile_xdp;
 use nicforge_util::Random;
 use serde_json::Value;
@@ -15,21 +19,37 @@ use serde_json::Value;
 /// Programs of one object.
 const TOGETHER: u64 = 25;
 
+/// A damaged object that takes longer is kept.
+const LONG: Duration = Duration::from_secs(5);
+
 /// What the kernel may refuse of a hundred programs, and what may not be lifted.
 const REFUSED: u64 = 5;
 
-/// Writes a program to a file for whoever looks at it; where that is.
-fn keep(program: &str) -> String {
-    let seed: u64 = program.rsplit('_').next().unwrap().parse().unwrap();
+/// Writes a file for whoever looks at it; where that is.
+fn keep(name: &str, contents: &[u8]) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/generated");
     std::fs::create_dir_all(folder).unwrap();
-    let path = format!("{folder}/ebpf_{seed}.c");
-    std::fs::write(&path, source(seed..seed + 1)).unwrap();
+    let path = format!("{folder}/{name}");
+    std::fs::write(&path, contents).unwrap();
     path
+}
+
+/// The same with the source of a program.
+fn keep_source(program: &str) -> String {
+    let seed: u64 = program.rsplit('_').next().unwrap().parse().unwrap();
+    keep(&format!("ebpf_{seed}.c"), source(seed..seed + 1).as_bytes())
 }
 
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
+}
+
+/// Lifts a damaged program: true if it was lifted. One that should not end so is kept.
+fn ended(bytes: &[u8], program: &str, round: u64) -> bool {
+    std::panic::catch_unwind(|| fuzz::program(bytes, program)).unwrap_or_else(|_| {
+        let kept = keep(&format!("damaged_{round}.o"), bytes);
+        panic!("round {round}: see above, and {program} of {kept}");
+    })
 }
 
 #[test]
@@ -58,7 +78,7 @@ fn random_programs_do_the_same_in_the_kernel_lifted_and_compiled_again() {
         for row in rows {
             let differs = |key: &str| row[key].as_bool() == Some(false);
             if differs("agrees") || differs("recompiled_agrees") {
-                wrong.push(format!("{}: {row:#}", keep(row["program"].as_str().unwrap())));
+                wrong.push(format!("{}: {row:#}", keep_source(row["program"].as_str().unwrap())));
             }
             let is = |key: &str| row[key].as_bool() == Some(true);
             alike += u64::from(is("agrees"));
@@ -69,7 +89,7 @@ fn random_programs_do_the_same_in_the_kernel_lifted_and_compiled_again() {
                 ("recompiled_agrees", &row["recompiled"]),
             ] {
                 if !is(key) {
-                    keep(row["program"].as_str().unwrap());
+                    keep_source(row["program"].as_str().unwrap());
                     refused.push(format!("{}: {reason}", row["program"].as_str().unwrap()));
                     break;
                 }
@@ -123,26 +143,81 @@ fn damaged_instructions_are_lifted_or_refused() {
                 }
             }
         }
-        let program = Some(format!("random_{seed}"));
-        let options = nicforge_lift::Options { program, ..Default::default() };
-        let what = || {
-            place.file("damaged.o", &bytes);
-            format!("round {round}, random_{seed}")
-        };
-        match std::panic::catch_unwind(|| nicforge_lift::lift(&bytes, &options)) {
-            Err(_) => panic!("{} ends in a panic", what()),
-            Ok(Err(reason)) => {
-                assert_eq!(reason.to_string().lines().count(), 1, "{}: {reason}", what());
-                refused += 1;
-            }
-            Ok(Ok(found)) => {
-                if let Err(errors) = nicforge_ir::verify(found.program) {
-                    panic!("{}: {}", what(), errors[0]);
-                }
-                lifted += 1;
-            }
+        match ended(&bytes, &format!("random_{seed}"), round) {
+            true => lifted += 1,
+            false => refused += 1,
         }
     }
     println!("{lifted} lifted, {refused} refused");
     assert!(lifted > rounds / 10 && refused > rounds / 10, "{lifted} lifted, {refused} refused");
+}
+
+/// Instructions that make sense, a register or a constant in place of another: damage that a program
+/// may survive.
+fn damage(random: &mut Random, bytes: &mut [u8], code: &[usize]) {
+    let at = code[random.index(code.len())];
+    let near =
+        |random: &mut Random, byte: u8| byte.wrapping_add(random.below(9) as u8).wrapping_sub(4);
+    match random.below(6) {
+        0 => bytes[at + random.index(8)] = random.next() as u8,
+        1 => {
+            let other = code[random.index(code.len())];
+            bytes[at] = bytes[other];
+        }
+        2 => bytes[at + 1] = (random.below(11) | random.below(11) << 4) as u8,
+        3 => bytes[at + 2] = near(random, bytes[at + 2]),
+        4 => bytes[at + 4] = near(random, bytes[at + 4]),
+        _ => {
+            let from = code[random.index(code.len())];
+            bytes.copy_within(from..from + 8, at);
+        }
+    }
+}
+
+/// Objects of examples with damage, most in their instructions, some anywhere: each ends with αIR
+/// that keeps its rules, or with a reason of one line. What following a program may cost is
+/// limited, so none runs on.
+#[test]
+fn damaged_objects_are_lifted_or_refused() {
+    let sources = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/xdp"));
+    let mut sources: Vec<_> = sources.unwrap().map(|entry| entry.unwrap().path()).collect();
+    sources.retain(|path| path.extension().is_some_and(|extension| extension == "c"));
+    sources.sort();
+    let rounds = setting("NICFORGE_RANDOM_EBPF").unwrap_or(300);
+    let mut random = Random::new(setting("NICFORGE_RANDOM_SEED").unwrap_or(0));
+    let few: Vec<_> = (0..rounds.div_ceil(60)).map(|_| random.index(sources.len())).collect();
+    let (mut lifted, mut refused, mut longest) = (0, 0, (LONG, String::new()));
+    let mut round = 0;
+    for which in few {
+        let whole = compile_xdp(&sources[which], &[]).unwrap();
+        let code = object::instructions(&whole);
+        let names: Vec<_> = nicforge_lift::programs(&whole).unwrap();
+        for _ in 0..60 {
+            let mut bytes = whole.clone();
+            if random.below(4) == 0 {
+                for _ in 0..=random.below(3) {
+                    let at = random.index(bytes.len());
+                    bytes[at] = random.next() as u8;
+                }
+            } else {
+                (0..=random.below(3)).for_each(|_| damage(&mut random, &mut bytes, &code));
+            }
+            let (name, _) = &names[random.index(names.len())];
+            let start = Instant::now();
+            match ended(&bytes, name, round) {
+                true => lifted += 1,
+                false => refused += 1,
+            }
+            if start.elapsed() > longest.0 {
+                let what = format!("{name} of {}", keep("slowest.o", &bytes));
+                longest = (start.elapsed(), what);
+            }
+            round += 1;
+        }
+    }
+    println!(
+        "{lifted} lifted, {refused} refused; none took more than {:.1?} {}",
+        longest.0, longest.1
+    );
+    assert!(lifted > round / 10 && refused > round / 10, "{lifted} lifted, {refused} refused");
 }

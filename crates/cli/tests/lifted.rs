@@ -84,6 +84,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("idioms.o:segments", 0),
         ("idioms.o:wraps", 0),
         ("idioms.o:signs", 0),
+        ("idioms.o:counts", 0),
         ("before.o:xdp/longer", 0),
         ("before.o:xdp/shorter", 0),
         ("loader.o:xdp/metadata", 0),
@@ -110,7 +111,8 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("data.o", 1),
         ("bytes.o", 0),
         ("rings.o", 1),
-        ("behead.o", 0),
+        ("behead.o:behead", 0),
+        ("behead.o:again", 0),
         ("exits.o:loop", 0),
         ("exits.o:find", 0),
     ];

@@ -310,13 +310,17 @@ impl Lifter<'_> {
         let bits = if insn.code & 7 == class::JMP32 { 32 } else { 64 };
         match (a, b) {
             (Abs::Num(x), Abs::Num(y)) => {
-                let half = crate::value::low(bits - 1);
-                let most = if signed { half } else { crate::value::low(bits) };
-                if x.hi <= most && y.hi <= most {
-                    for (num, op, by) in [(x, op, y), (y, op.mirrored(), x)] {
-                        if let Some((id, range)) = bound(num, op, by) {
-                            self.narrow(&mut state, id, range);
-                        }
+                let whole = crate::value::low(bits);
+                let most = if signed { whole >> 1 } else { whole };
+                for (num, op, by) in [(x, op, y), (y, op.mirrored(), x)] {
+                    // What is above a number without sign has none either.
+                    let above = matches!(op, CmpOp::Eq | CmpOp::Gt | CmpOp::Ge) && num.hi <= whole;
+                    if by.hi > most || num.hi > most && !above {
+                        continue;
+                    }
+                    let num = Num { hi: num.hi.min(most), ..num };
+                    if let Some((id, range)) = bound(num, op, by) {
+                        self.narrow(&mut state, id, range);
                     }
                 }
                 if let Some(by) = y.constant() {

@@ -1,5 +1,7 @@
 //! Helpers that programs call.
 
+use std::collections::BTreeMap;
+
 use nicforge_ir::{BinOp, CmpOp, Op, Type};
 use nicforge_isa::ebpf::helper_name;
 
@@ -14,6 +16,8 @@ use crate::value::{Abs, Cond, Num, Place};
 
 /// Bytes of a frame's header: no packet becomes shorter.
 const SHORTEST: i64 = 14;
+/// Bytes that are kept at most of those that are taken off the front, if their number varies.
+const MOST_SEEN: u64 = 128;
 /// Bytes that one call copies or sums at most.
 const MOST_BYTES: u64 = 512;
 
@@ -463,9 +467,10 @@ impl Lifter<'_> {
                 state.at_least -= by;
             }
             First::BeheadBy(by) => {
+                let seen = self.seen_again(state, by)?;
                 let len = self.value(by, 32);
                 self.push1(Op::Skip { pkt, len }, Type::BOOL);
-                state.front.memory.slots.clear();
+                state.front.memory.slots = seen;
                 state.skipped = None;
                 state.at_least = (state.at_least - by.hi as i64).max(SHORTEST);
             }
@@ -485,6 +490,34 @@ impl Lifter<'_> {
         state.ends_moved(start);
         self.version += 1;
         Ok(())
+    }
+
+    /// What is in front of a packet that loses a number of bytes that varies, at negative places:
+    /// the last of them, and zeros where there were fewer.
+    fn seen_again(
+        &mut self,
+        state: &mut State,
+        by: Num,
+    ) -> Result<BTreeMap<i64, (u32, Abs)>, Halt> {
+        let mut seen = BTreeMap::new();
+        let last = by.lo.min(MOST_SEEN) as u32;
+        for (at, bytes) in halves(0, last) {
+            let off = i64::from(at) - i64::from(last);
+            let pointer = Abs::Packet { place: Place { off, var: Some(by) }, epoch: state.epoch };
+            seen.insert(off, (bytes, self.load(state, pointer, 0, bytes)?));
+        }
+        for back in u64::from(last) + 1..=MOST_SEEN {
+            let mut found = Num::known(0);
+            if back <= by.hi {
+                // In front of the packet this is far behind it, where nothing is.
+                let off = self.binary(BinOp::Sub, by, Num::known(back), 32);
+                let (pkt, off) = (self.pkt, self.value(off, 32));
+                let (ok, byte) = self.build().push2(Op::Load { pkt, off }, Type::BOOL, Type::U8);
+                found = self.select(Cond::Value(ok), Num::of(byte, 8), found);
+            }
+            seen.insert(-(back as i64), (1, Abs::Num(found)));
+        }
+        Ok(seen)
     }
 
     /// What held the packet's end from now on says where that was: distances from old pointers to

@@ -80,25 +80,25 @@ impl Flow {
         Ok(Flow { meet, live: live(insns), rank, next, loops, headers, returns })
     }
 
-    /// The first instruction that two ways share before they come to one of `until`.
+    /// The first instruction that two ways share before they come to one of `until`. Both go on in
+    /// the order of ranks, no further than to it.
     pub fn shared(&self, ways: [usize; 2], until: &[usize]) -> Option<usize> {
-        let [a, b] = ways.map(|way| self.ahead(way, until));
-        let both = a.intersection(&b).copied();
-        both.filter(|at| !self.returns[*at]).min_by_key(|at| self.rank[*at])
-    }
-
-    /// Everything ahead of an instruction, with it, up to `until`.
-    fn ahead(&self, from: usize, until: &[usize]) -> BTreeSet<usize> {
-        let mut seen = BTreeSet::new();
-        let mut open = vec![from];
-        while let Some(at) = open.pop() {
-            if at >= self.next.len() || until.contains(&at) || !seen.insert(at) {
-                continue;
+        let mut open = BTreeMap::<(usize, usize), u8>::new();
+        let come = |open: &mut BTreeMap<_, _>, at: usize, way: u8| {
+            if let Some(rank) = self.rank.get(at).filter(|_| !until.contains(&at)) {
+                *open.entry((*rank, at)).or_default() |= way;
+            }
+        };
+        come(&mut open, ways[0], 1);
+        come(&mut open, ways[1], 2);
+        while let Some(((rank, at), by)) = open.pop_first() {
+            if by == 3 && !self.returns[at] {
+                return Some(at);
             }
             let on = self.next[at].into_iter().flatten();
-            open.extend(on.filter(|to| self.rank.get(*to) > Some(&self.rank[at])));
+            on.filter(|to| self.rank.get(*to) > Some(&rank)).for_each(|to| come(&mut open, to, by));
         }
-        seen
+        None
     }
 
     /// First instructions of the loops around one, outer ones first.

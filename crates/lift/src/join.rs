@@ -66,6 +66,7 @@ impl Lifter<'_> {
     /// # Errors
     /// The ways must be kept apart.
     pub fn meet(&mut self, inst: InstId, inner: u32, mut ways: [Way; 2]) -> Result<Ends, Halt> {
+        self.weigh(ways.iter().flat_map(|way| way.ends.states.values()))?;
         self.relabel(&mut ways);
         let labels = ways[0].ends.states.keys();
         let common = labels.filter(|label| ways[1].ends.states.contains_key(label));
@@ -466,24 +467,24 @@ impl Meeting<'_, '_> {
     fn memory(&mut self, a: &Memory, b: &Memory, absent: Abs) -> Memory {
         let mut joined = Memory::default();
         for (off, (size, x)) in &a.slots {
-            let over = b.overlapping(*off, *size);
             let abs = match b.exact(*off, *size) {
                 Some(y) => self.abs(*x, y),
-                None if over.is_empty() => self.abs(*x, absent),
-                // Divided differently.
-                None => match self.finer((*off, *size, *x), &over) {
-                    Some(parts) => {
-                        joined.slots.extend(parts);
-                        continue;
-                    }
-                    None => Abs::Mixed(self.name),
+                None => match b.overlapping(*off, *size) {
+                    over if over.is_empty() => self.abs(*x, absent),
+                    // Divided differently.
+                    over => match self.finer((*off, *size, *x), &over) {
+                        Some(parts) => {
+                            joined.slots.extend(parts);
+                            continue;
+                        }
+                        None => Abs::Mixed(self.name),
+                    },
                 },
             };
             joined.slots.insert(*off, (*size, abs));
         }
         for (off, (size, y)) in &b.slots {
-            let over = a.overlapping(*off, *size);
-            if over.is_empty() {
+            if a.exact(*off, *size).is_none() && a.overlapping(*off, *size).is_empty() {
                 let abs = self.abs(absent, *y);
                 joined.slots.insert(*off, (*size, abs));
             }

@@ -24,6 +24,7 @@ mod emit;
 mod error;
 mod exits;
 mod flow;
+pub mod fuzz;
 mod helpers;
 mod host;
 mod join;
@@ -281,6 +282,7 @@ fn one(
         Flow::of(&source.insns, &chain.entries()).map_err(|reason| refused(name, "", &reason))?;
     let (mut apart, mut rolled, mut loops) = (BTreeSet::new(), BTreeSet::new(), Loops::First);
     let mut never = BTreeSet::new();
+    let mut cost = 0;
     for _ in 0..MOST_ATTEMPTS {
         let mut program = Program::new(&layout::identifier(&options.name));
         let lines = Lines::of(&source.lines, &mut program);
@@ -292,11 +294,13 @@ fn one(
             period: None,
         });
         let mut lifter = Lifter::new(object, &chain, (&flow, &lines), (&apart, &rolled), program);
+        lifter.cost = cost;
         lifter.gives_up = matches!(loops, Loops::First);
         let mut start = State::start();
         let found = if lifter.is_tc() { lifter.find_protocol(&mut start) } else { Ok(()) };
         let ended = found.and_then(|()| lifter.walk(0, start, &Stops::never()));
         let ended = ended.and_then(|_| nests(&lifter.body));
+        cost = lifter.cost;
         let here = lifter.here;
         match ended {
             Ok(()) => {}

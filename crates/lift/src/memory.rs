@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use nicforge_ir::{BinOp, CmpOp, ConstArray, Op, Type, ValueId};
 
 use crate::error::{Halt, refuse};
+use crate::helpers::MOST_OFFSET;
 use crate::lifter::Lifter;
 use crate::state::{Memory, State};
 use crate::value::{Abs, Num, Place};
@@ -36,6 +37,11 @@ fn room(state: &mut State, room: Room) -> Result<&mut Memory, Halt> {
             None => refuse("uses the stack of a function that ended"),
         },
     }
+}
+
+/// The first place that a varying one may be.
+fn least(off: i64, var: Num) -> i64 {
+    if var.hi > MOST_OFFSET { off } else { off.saturating_add(var.lo as i64) }
 }
 
 impl Lifter<'_> {
@@ -167,7 +173,7 @@ impl Lifter<'_> {
             }
             return Ok(self.combine(&parts, bytes));
         }
-        if place.var.is_some() && (front > place.off || place.off < 0) {
+        if place.var.is_some_and(|var| least(place.off, var) < front) {
             let Some(places) = place.var.and_then(|var| Some((var, self.places(var)?))) else {
                 return refuse("reads at a varying place of headers that were put in front");
             };
@@ -219,7 +225,7 @@ impl Lifter<'_> {
             }
             return Ok(());
         }
-        if place.var.is_some() && (front > place.off || place.off < 0) {
+        if place.var.is_some_and(|var| least(place.off, var) < front) {
             let Some(places) = place.var.and_then(|var| Some((var, self.places(var)?))) else {
                 return refuse("writes at a varying place of headers that were put in front");
             };

@@ -263,6 +263,16 @@ impl State {
         State { regs, frames, tail_calls: self.tail_calls + 1, ..self.clone() }
     }
 
+    /// How many things are known, besides registers; lookups, which take more to copy, count more.
+    pub fn size(&self) -> u64 {
+        let memories = self.frames.iter().map(|frame| &frame.memory);
+        let memories = memories.chain(self.records.values().map(|record| &record.memory));
+        let memories = memories.chain([&self.front.memory, &self.context]);
+        let slots: usize = memories.map(|memory| memory.slots.len()).sum();
+        let ids = self.varying.len() + self.assumed.len() + self.within.len();
+        (slots + ids + 8 * self.lookups.len() + self.starts.len()) as u64
+    }
+
     /// A packet pointer from before the ends moved, as it is now, for comparing: the address is the
     /// same, its distance from the start another.
     pub fn renewed(&self, abs: Abs) -> Abs {

@@ -406,7 +406,7 @@ impl Lifter<'_> {
         inner: &Stops,
     ) -> Result<Ended, Halt> {
         let [(to, taken), (next, not)] = ways;
-        self.carry([&taken, &not])?;
+        self.weigh([&taken, &not].into_iter())?;
         let (outside, span) = (self.at, self.span);
         let mark = self.body.values.len() as u32;
         let (then, other) = (self.build().new_block(), self.build().new_block());

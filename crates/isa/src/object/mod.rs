@@ -184,6 +184,17 @@ pub fn is_elf(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF")
 }
 
+/// Where the instructions of an object lie in its file, 8 bytes each; none if it is no ELF file.
+pub fn instructions(bytes: &[u8]) -> Vec<usize> {
+    let Ok(elf) = ElfFile64::<Endianness>::parse(bytes) else { return Vec::new() };
+    let ranges = elf.sections().filter(|section| is_code(&elf, section.index()));
+    let ranges = ranges.filter_map(|section| section.file_range());
+    ranges
+        .flat_map(|(from, size)| (from..from + size / 8 * 8).step_by(8))
+        .map(|at| at as usize)
+        .collect()
+}
+
 /// Targets of relocations of instructions.
 #[derive(Clone, Copy)]
 enum Reference {
@@ -231,8 +242,7 @@ pub fn parse(bytes: &[u8]) -> Result<Object, ObjectError> {
 
     let mut code: HashMap<SectionIndex, Code> = HashMap::new();
     for section in elf.sections() {
-        let executable = matches!(section.flags(), object::SectionFlags::Elf { sh_flags } if sh_flags & u64::from(object::elf::SHF_EXECINSTR) != 0);
-        if !executable || section.size() == 0 {
+        if !is_code(&elf, section.index()) || section.size() == 0 {
             continue;
         }
         let name = section.name().unwrap_or_default().to_string();

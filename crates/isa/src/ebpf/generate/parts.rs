@@ -484,7 +484,17 @@ impl Body {
                 }
                 let read = insn(0x71, b, 1, random.pick(&[-16, -12]), 0);
                 let index = [insn(0x0f, 1, 10, 0, 0), read];
-                code.push(insn(0x25, 1, 0, index.len() as i16, 3));
+                let past = index.len() as i16;
+                match random.below(3) {
+                    // With signs, the other way round too: 0 s> r1, and r1 s> 3.
+                    0 => code.extend([
+                        insn(0xb7, 2, 0, 0, random.pick(&[0, 1])),
+                        insn(0x6d, 2, 1, past + 1, 0),
+                        insn(0x65, 1, 0, past, 3),
+                    ]),
+                    1 => code.extend([insn(0xc5, 1, 0, past + 1, 0), insn(0x65, 1, 0, past, 3)]),
+                    _ => code.push(insn(0x25, 1, 0, past, 3)),
+                }
                 code.extend(index);
             }
             46 | 47 => {
@@ -496,7 +506,8 @@ impl Body {
                 for _ in 0..1 + random.below(3) {
                     code.extend(wrapping(2, random));
                 }
-                let op = random.pick(&[0x10u8, 0x20, 0x30, 0x50, 0xa0, 0xb0]);
+                let op =
+                    random.pick(&[0x10u8, 0x20, 0x30, 0x50, 0x60, 0x70, 0xa0, 0xb0, 0xc0, 0xd0]);
                 let class = random.pick(&[0x05u8, 0x06]);
                 let index = [insn(0x0f, 1, 10, 0, 0), insn(0x71, b, 1, -16, 0)];
                 let to = random.pick(&[0, 1, 3, 4, 16, -3]);
