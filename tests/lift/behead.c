@@ -45,4 +45,16 @@ SEC("xdp/again") int again(struct xdp_md *ctx)
     return XDP_TX;
 }
 
+// The same behind bytes that were taken off before: what is seen again then is not known.
+SEC("xdp/twice") int twice(struct xdp_md *ctx)
+{
+    __u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+    if (data + 54 > end)
+        return XDP_DROP;
+    int by = 14 + (data[14] & 15) * 4;
+    if (bpf_xdp_adjust_head(ctx, 6) || bpf_xdp_adjust_head(ctx, by))
+        return XDP_ABORTED;
+    return bpf_xdp_adjust_head(ctx, -40) ? XDP_PASS : XDP_TX;
+}
+
 char _license[] SEC("license") = "GPL";

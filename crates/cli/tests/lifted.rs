@@ -502,7 +502,7 @@ fn objects_read_like_programs_written_by_hand() {
 #[test]
 fn what_has_no_meaning_is_refused_by_name() {
     let place = Place::new();
-    ["refused", "kfunc", "tunnel"].into_iter().for_each(|name| object(&place, name));
+    ["refused", "kfunc", "tunnel", "behead"].into_iter().for_each(|name| object(&place, name));
     place
         .run(&["check", "refused.o:traced"])
         .fails(1, &["`tp_btf/xdp_exception` is neither for XDP nor for tc"]);
@@ -513,6 +513,8 @@ fn what_has_no_meaning_is_refused_by_name() {
     place.run(&["check", "kfunc.o"]).fails(1, &[named, "kfunc.c:12"]);
     place.run(&["check", "tunnel.o"]).fails(1, &["several programs", "encapsulate", "xdp/out"]);
     place.run(&["check", "tunnel.o:none"]).fails(1, &["no program or section `none`"]);
+    let taken = "uses bytes that were taken off the front, by a number that varies";
+    place.run(&["check", "behead.o:twice"]).fails(1, &[taken, "behead.c:"]);
     place.file("broken.o", b"\x7fELF and nothing else");
     place.run(&["check", "broken.o"]).fails(1, &["not a readable ELF object"]);
 }

@@ -493,7 +493,7 @@ impl Lifter<'_> {
     }
 
     /// What is in front of a packet that loses a number of bytes that varies, at negative places:
-    /// the last of them, and zeros where there were fewer.
+    /// the last of them, and zeros where there were fewer, if nothing was in front of it before.
     fn seen_again(
         &mut self,
         state: &mut State,
@@ -505,6 +505,9 @@ impl Lifter<'_> {
             let off = i64::from(at) - i64::from(last);
             let pointer = Abs::Packet { place: Place { off, var: Some(by) }, epoch: state.epoch };
             seen.insert(off, (bytes, self.load(state, pointer, 0, bytes)?));
+        }
+        if state.skipped != Some(0) || !state.front.memory.slots.is_empty() {
+            return Ok(seen);
         }
         for back in u64::from(last) + 1..=MOST_SEEN {
             let mut found = Num::known(0);

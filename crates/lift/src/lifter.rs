@@ -213,7 +213,7 @@ impl<'a> Lifter<'a> {
     fn costs(&mut self, more: u64) -> Result<(), Halt> {
         self.cost += more;
         if self.cost > MOST_COST {
-            return limit("ways and trips that are too many, or know too much, to follow");
+            return limit("too many ways and trips, with too much known on each, to follow");
         }
         Ok(())
     }
