@@ -34,7 +34,7 @@ fn keep(name: &str, contents: &[u8]) -> String {
     path
 }
 
-/// The same with the source of a program.
+/// Writes the source of a program to a file; where that is.
 fn keep_source(program: &str) -> String {
     let seed: u64 = program.rsplit('_').next().unwrap().parse().unwrap();
     keep(&format!("ebpf_{seed}.c"), source(seed..seed + 1).as_bytes())
@@ -152,8 +152,8 @@ fn damaged_instructions_are_lifted_or_refused() {
     assert!(lifted > rounds / 10 && refused > rounds / 10, "{lifted} lifted, {refused} refused");
 }
 
-/// Instructions that make sense, a register or a constant in place of another: damage that a program
-/// may survive.
+/// Damage that a program may survive: instructions that make sense, a register or a constant in
+/// place of another.
 fn damage(random: &mut Random, bytes: &mut [u8], code: &[usize]) {
     let at = code[random.index(code.len())];
     let near =

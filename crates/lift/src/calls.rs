@@ -492,8 +492,8 @@ impl Lifter<'_> {
         Ok(())
     }
 
-    /// What is in front of a packet that loses a number of bytes that varies, at negative places:
-    /// the last of them, and zeros where there were fewer, if nothing was in front of it before.
+    /// Bytes in front of a packet that loses a number of them that varies, at negative places: the
+    /// last ones, and zeros where there were fewer, if nothing was in front of it before.
     fn seen_again(
         &mut self,
         state: &mut State,

@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use nicforge_isa::ebpf::Insn;
 use nicforge_isa::ebpf::insn::{LDDW, SOURCE_REGISTER, class};
 
+use crate::few::gcd;
 use crate::helpers;
 use crate::loops::Loops;
-use crate::memory::gcd;
 
 /// `exit`, and a call of a helper or function.
 pub const EXIT: u8 = 0x95;

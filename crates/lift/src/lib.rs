@@ -23,6 +23,7 @@ mod devices;
 mod emit;
 mod error;
 mod exits;
+mod few;
 mod flow;
 pub mod fuzz;
 mod helpers;

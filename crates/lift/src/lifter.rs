@@ -20,10 +20,10 @@ use crate::state::State;
 
 /// Instructions followed at most, ways and trips counted one by one.
 pub const MOST_STEPS: u32 = 400_000;
-/// What following a program may cost at most, over all attempts: each step, and each thing known of
-/// ways where they part and meet, which is copied there. An optimised build takes 3 to 5 s for it.
+/// Cost of following a program at most, over all attempts: of each step, and of each thing known of
+/// ways where they part and meet, which is copied there. An optimised build takes 1 to 5 s for it.
 const MOST_COST: u64 = 32_000_000;
-/// What a step costs.
+/// Cost of a step; that of a thing is 1.
 const STEP_COST: u64 = 64;
 /// Steps after which loops are looked at, and trips of one that are many then.
 const LONG: u32 = 40_000;

@@ -11,9 +11,9 @@ use nicforge_ir::{BlockId, Op, Type, ValueId};
 
 use crate::alike::differ;
 use crate::error::{Halt, refuse};
+use crate::few::gcd;
 use crate::join::Ends;
 use crate::lifter::Lifter;
-use crate::memory::gcd;
 use crate::state::{Memory, State, Target};
 use crate::value::{Abs, Cond, Num, Place, low};
 use crate::walk::{Ended, Next, Stops};

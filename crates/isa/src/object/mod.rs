@@ -184,7 +184,7 @@ pub fn is_elf(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF")
 }
 
-/// Where the instructions of an object lie in its file, 8 bytes each; none if it is no ELF file.
+/// Places of an object's instructions in its file, 8 bytes each; none if it is no ELF file.
 pub fn instructions(bytes: &[u8]) -> Vec<usize> {
     let Ok(elf) = ElfFile64::<Endianness>::parse(bytes) else { return Vec::new() };
     let ranges = elf.sections().filter(|section| is_code(&elf, section.index()));
