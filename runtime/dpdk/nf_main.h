@@ -840,8 +840,8 @@ static bool nf_make_workers(void)
         struct nf_table *shared = NULL;
         for (u32 i = 0; i <= NF_WORKERS; i++) {
             if (!shared || (nf_sharded[t] && i < NF_WORKERS))
-                shared =
-                    nf_table_new(spec->kind, nf_part_capacity(t), spec->key_size, spec->entry_size);
+                shared = nf_table_new(spec->kind, nf_part_capacity(t), spec->key_size,
+                                      spec->entry_size, spec->buf_capacity);
             if (!shared)
                 return false;
             nf_workers[i]->tables[t] = shared;

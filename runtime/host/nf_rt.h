@@ -272,6 +272,11 @@ NF_INLINE u32 nf_frame_length(const u8 *data, const u8 *end) { return (u32)(end 
  * lie in memory and swapped once at the end. */
 NF_INLINE u32 nf_csum_bytes(u32 sum, const void *bytes, u32 n)
 {
+#ifdef NF_SUM_BYTES
+    /* Few bytes are summed sooner than an engine is asked. */
+    if (!__builtin_constant_p(n) || n > NF_SUMMED_HERE)
+        return nf_fold((u64)sum + __builtin_bswap16((u16)NF_SUM_BYTES(bytes, n)));
+#endif
     const u8 *p = bytes;
     u64 total = 0;
     u32 i = 0;
@@ -315,6 +320,9 @@ extern const u32 nf_crc32c[256];
 /* See ir::io::hash. */
 NF_INLINE u32 nf_hash_bytes(u32 seed, const void *bytes, u32 n)
 {
+#ifdef NF_CRC_BYTES
+    return nf_finish_hash(~NF_CRC_BYTES(seed, bytes, n) ^ seed);
+#endif
     const u8 *p = bytes;
     u32 crc = ~0u;
 #ifdef NF_CRC_8
@@ -402,7 +410,7 @@ NF_INLINE void nf_stage(u8 *staged, u32 *used, const void *bytes, u32 size)
 /* ---- Copies of packets
  * ------------------------------------------------------------------------------------- */
 
-#ifdef NF_MORE_ROOM
+#ifdef NF_GATHER
 /* A copy is put together in the port's room for a frame; null if that is too small. */
 NF_INLINE u8 *nf_copy_begin(struct nf_packet *pkt, u8 *staged, u32 n, u8 **data, u8 **end, u64 off)
 {

@@ -43,7 +43,7 @@ static bool matches(const struct nf_table *table, uint32_t number, const void *k
 }
 
 struct nf_table *nf_table_new(enum nf_table_kind kind, uint32_t capacity, uint32_t key_size,
-                              uint32_t value_size)
+                              uint32_t value_size, uint32_t string_size)
 {
     struct nf_table *table = calloc(1, sizeof(*table));
     if (!table)
@@ -52,6 +52,7 @@ struct nf_table *nf_table_new(enum nf_table_kind kind, uint32_t capacity, uint32
     table->capacity = capacity;
     table->key_size = key_size;
     table->value_size = value_size;
+    table->zeroed = value_size - string_size;
     table->free = NF_NONE;
     if (kind == NF_ARRAY) {
         table->value_at = 0;
@@ -246,7 +247,7 @@ static void fresh(struct nf_table *table, uint32_t number, const void *key, uint
 {
     nf_entry_at(table, number)->detail = detail;
     memcpy(key_of(table, number), key, size);
-    memset(value_of(table, number), 0, table->value_size);
+    memset(value_of(table, number), 0, table->zeroed);
 }
 
 static void *insert_indexed(struct nf_table *table, const void *key, uint32_t hash, uint32_t detail)
@@ -348,7 +349,7 @@ bool nf_table_remove(struct nf_table *table, const void *key, const void *mask, 
     case NF_ARRAY:
         value = nf_array_find(table, array_index(key));
         if (value)
-            memset(value, 0, table->value_size);
+            memset(value, 0, table->zeroed);
         return value;
     case NF_HASH:
     case NF_LRU:

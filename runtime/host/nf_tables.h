@@ -90,6 +90,8 @@ struct nf_table {
     struct nf_slot *index;
     unsigned char *entries;
     uint32_t free;
+    /* Bytes of a new value that are zero: all but those of its byte string. */
+    uint32_t zeroed;
     /* LRU: uses so far, and the heap of all live entries. */
     uint64_t clock;
     struct nf_use *uses;
@@ -121,9 +123,10 @@ struct nf_table {
 /* ---- For the control plane: sizes in bytes, 0 or null when memory or the table is full
  * ------------------------ */
 
-/* A table whose values, with their byte strings, have value_size bytes. Null without memory. */
+/* A table whose values have value_size bytes, of which the last string_size are their byte
+ * strings'. Null without memory. */
 struct nf_table *nf_table_new(enum nf_table_kind kind, uint32_t capacity, uint32_t key_size,
-                              uint32_t value_size);
+                              uint32_t value_size, uint32_t string_size);
 void nf_table_free(struct nf_table *table);
 
 /* The value under exactly this key and match (detail: prefix bits or priority; mask: ternary), or

@@ -115,7 +115,7 @@ NF_INLINE struct nf_table *nf_make_table(u32 t, u32 capacity)
 {
     const struct nf_table_spec *spec = &nf_table_specs[t];
     return nf_table_new(spec->kind, (enum nf_memory)nf_table_memory[t], capacity, spec->key_size,
-                        spec->entry_size);
+                        spec->entry_size, spec->buf_capacity);
 }
 /* Called by each engine when it starts. A table that engines share without locks is read only; each
  * has a handle of its own, as its CAM is its own. */

@@ -105,7 +105,7 @@ static bool matches(const struct nf_table *table, uint32_t number, const void *k
 }
 
 struct nf_table *nf_table_new(enum nf_table_kind kind, enum nf_memory memory, uint32_t capacity,
-                              uint32_t key_size, uint32_t value_size)
+                              uint32_t key_size, uint32_t value_size, uint32_t string_size)
 {
     struct nf_table *table = nfp_allocate(sizeof(*table));
     if (!table || key_size > NF_MAX_KEY)
@@ -115,6 +115,7 @@ struct nf_table *nf_table_new(enum nf_table_kind kind, enum nf_memory memory, ui
     table->capacity = capacity;
     table->key_size = key_size;
     table->value_size = value_size;
+    table->zeroed = value_size - string_size;
     table->newest = table->oldest = table->free = NF_NONE;
     table->value_at =
         kind == NF_ARRAY ? 0 : (uint32_t)sizeof(struct nf_entry) + round8(stored_size(table));
@@ -319,8 +320,8 @@ static void fresh(struct nf_table *table, uint32_t number, const void *key, uint
     set_head(table, number, &head);
     store(table, entry_at(table, number) + sizeof(head), key, size);
     static const uint8_t zero[BURST];
-    for (uint32_t at = 0; at < table->value_size; at += BURST) {
-        uint32_t rest = round8(table->value_size) - at;
+    for (uint32_t at = 0; at < table->zeroed; at += BURST) {
+        uint32_t rest = round8(table->zeroed) - at;
         store(table, (__mem uint8_t *)value_of(table, number) + at, zero,
               rest < BURST ? rest : BURST);
     }

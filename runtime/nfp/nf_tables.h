@@ -57,6 +57,8 @@ struct nf_table {
     uint32_t stride;
     uint32_t value_at;
     uint32_t value_size;
+    /* Bytes of a new value that are zero: all but those of its byte string. */
+    uint32_t zeroed;
     uint32_t count;
     /* Buckets less one. */
     uint32_t mask;
@@ -76,7 +78,7 @@ struct nf_table {
 };
 
 struct nf_table *nf_table_new(enum nf_table_kind kind, enum nf_memory memory, uint32_t capacity,
-                              uint32_t key_size, uint32_t value_size);
+                              uint32_t key_size, uint32_t value_size, uint32_t string_size);
 /* Makes the CAM of the engine that calls the one of this table. */
 void nf_table_use_cam(struct nf_table *table);
 void *nf_table_get(struct nf_table *table, const void *key, const void *mask, uint32_t detail);

@@ -62,16 +62,14 @@ extern struct nf_worker *nf_worker_at[];
 #include "nf_port.h"
 
 _Static_assert(sizeof(void *) == 4, "cores of 32 bits");
-_Static_assert(offsetof(struct nf_table, index) == 32 && offsetof(struct nf_table, entries) == 36 &&
-                   offsetof(struct nf_table, free) == 40 &&
-                   offsetof(struct nf_table, clock) == 48 &&
-                   offsetof(struct nf_table, uses) == 56 &&
-                   offsetof(struct nf_table, of_length) == 60 &&
-                   offsetof(struct nf_table, order) == 64 &&
-                   offsetof(struct nf_table, ordered) == 68 &&
-                   offsetof(struct nf_table, refused) == 72 &&
-                   offsetof(struct nf_table, evicted) == 80 && sizeof(struct nf_table) == 120,
-               "the loader writes tables as they lie here");
+_Static_assert(
+    offsetof(struct nf_table, index) == 32 && offsetof(struct nf_table, entries) == 36 &&
+        offsetof(struct nf_table, free) == 40 && offsetof(struct nf_table, zeroed) == 44 &&
+        offsetof(struct nf_table, clock) == 48 && offsetof(struct nf_table, uses) == 56 &&
+        offsetof(struct nf_table, of_length) == 60 && offsetof(struct nf_table, order) == 64 &&
+        offsetof(struct nf_table, ordered) == 68 && offsetof(struct nf_table, refused) == 72 &&
+        offsetof(struct nf_table, evicted) == 80 && sizeof(struct nf_table) == 120,
+    "the loader writes tables as they lie here");
 
 /* Waits for the lock of a table that replicas share, or of one of its entries. */
 NF_INLINE void nf_lock(struct nf_env *env, u32 number)

@@ -87,7 +87,7 @@ NF_INLINE bool nf_stopped(void) { return __atomic_load_n(&nf_all_done, __ATOMIC_
 NF_INLINE struct nf_table *nf_make_table(u32 t, u32 capacity)
 {
     const struct nf_table_spec *spec = &nf_table_specs[t];
-    return nf_table_new(spec->kind, capacity, spec->key_size, spec->entry_size);
+    return nf_table_new(spec->kind, capacity, spec->key_size, spec->entry_size, spec->buf_capacity);
 }
 NF_INLINE void nf_attach_tables(struct nf_worker *w, const bool *sharded, const bool *locked,
                                 u32 workers)

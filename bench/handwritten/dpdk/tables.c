@@ -113,7 +113,7 @@ static bool fill_masks(struct masks *masks, const char *name, uint32_t count)
         .name = name, .rule_size = sizeof(struct rule), .max_rule_num = count};
     struct rte_acl_config config = {.num_categories = 1, .num_fields = 5};
     memcpy(config.defs, fields, sizeof(fields));
-    masks->own = nf_table_new(NF_TERNARY, count, sizeof(struct packed_flow), 4);
+    masks->own = nf_table_new(NF_TERNARY, count, sizeof(struct packed_flow), 4, 0);
     masks->theirs = rte_acl_create(&param);
     if (!masks->own || !masks->theirs)
         return false;
@@ -188,9 +188,9 @@ static bool prepare(void)
                                        .key_len = sizeof(struct flow),
                                        .hash_func = rte_hash_crc};
     struct rte_lpm_config lpm = {.max_rules = ENTRIES, .number_tbl8s = 256};
-    own_hash = nf_table_new(NF_HASH, ENTRIES, sizeof(struct flow), 8);
-    own_lru = nf_table_new(NF_LRU, ENTRIES, sizeof(struct flow), 8);
-    own_lpm = nf_table_new(NF_LPM, ENTRIES, 4, 4);
+    own_hash = nf_table_new(NF_HASH, ENTRIES, sizeof(struct flow), 8, 0);
+    own_lru = nf_table_new(NF_LRU, ENTRIES, sizeof(struct flow), 8, 0);
+    own_lpm = nf_table_new(NF_LPM, ENTRIES, 4, 4, 0);
     their_hash = rte_hash_create(&hash);
     their_lpm = rte_lpm_create("routes", 0, &lpm);
     if (!own_hash || !own_lru || !own_lpm || !their_hash || !their_lpm)

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use nicforge_ir::{HandlerId, InstId, Program, TableId};
-use nicforge_target::cost::{Load, TableAccess, Traffic, accesses, appended, op_cycles};
+use nicforge_target::cost::{Load, TableAccess, Traffic, accesses, appended, op_cycles, searched};
 use nicforge_target::{Memory, Target, UnitGroup};
 
 use crate::air::{self, Lowered, Refused};
@@ -123,6 +123,7 @@ impl<'a> Unit<'a> {
             bytes,
             buffer_bytes,
             search_cycles,
+            searches: f64::from(u8::from(searched(self.program, table))),
             held_cycles: 0.0,
             one_entry: false,
         };

@@ -119,6 +119,22 @@ pub enum TargetsAction {
         /// Name of a target, or a .toml file
         target: String,
     },
+    /// Fit a specification's prices to what programs take on simulated cores, or on this machine
+    ///
+    /// Each program needs a capture beside it, `traffic.pcap`. On targets of codegen `riscv` the
+    /// judge is the cycles of the generated code on simulated cores; on `xdp` it is this machine's
+    /// kernel. Prices are fitted to half of the programs and judged on the others first; those of
+    /// all go into the new specification.
+    Fit {
+        /// Name of a target, or a .toml file
+        target: String,
+        /// Folder of programs
+        #[arg(long, value_name = "FOLDER")]
+        from: PathBuf,
+        /// Write the specification with the new prices to this file
+        #[arg(short, long, value_name = "FILE.toml")]
+        output: Option<PathBuf>,
+    },
 }
 
 #[derive(ClapArgs)]

@@ -12,6 +12,7 @@ pub mod cost;
 pub mod design;
 pub mod diagnose;
 pub mod events;
+pub mod fit;
 pub mod guaranteed;
 pub mod installed;
 pub mod options;

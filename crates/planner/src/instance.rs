@@ -239,6 +239,7 @@ pub fn instance(
                     access.writes *= share(*handler);
                     access.buffer_bytes *= share(*handler);
                     access.search_cycles *= share(*handler);
+                    access.searches *= share(*handler);
                     uses.push((access.table.as_u32() as usize, access));
                 }
             }

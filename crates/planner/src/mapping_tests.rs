@@ -67,6 +67,7 @@ fn instance(r: &mut Random) -> Instance {
                 associative: m == 0,
                 blocking: r.flip(),
                 buffers: true,
+                search_reads: 0,
             }
         })
         .collect();
@@ -122,6 +123,7 @@ fn instance(r: &mut Random) -> Instance {
                 bytes: 4 << r.below(3),
                 buffer_bytes: 0.0,
                 search_cycles: r.below(40) as f64,
+                searches: 0.0,
                 held_cycles: r.below(100) as f64,
                 one_entry: r.below(8) == 0,
             },

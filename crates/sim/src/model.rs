@@ -258,7 +258,6 @@ impl Model {
         receive_depth: u32,
     ) -> Result<StageModel, SimError> {
         let unit = &target.units[group];
-        let costs = &target.costs[&unit.costs];
         let mut tables = vec![None; program.tables.len()];
         for (table, def) in &program.tables {
             if !stage.tables.contains(&def.name) {
@@ -270,7 +269,7 @@ impl Model {
                 table: def.name.clone(),
                 memory: placed.memory.clone(),
             })?;
-            let price = TablePrice::new(program, table, &target.memories[memory], memory, costs);
+            let price = TablePrice::new(program, table, memory, target, unit);
             tables[table.as_u32() as usize] = Some(price);
         }
         let own_written: Vec<bool> = tables

@@ -6,7 +6,7 @@
 
 use nicforge_ir::{Body, BufSource, InstId, Program, TableId};
 use nicforge_target::cost::{self, Traffic};
-use nicforge_target::{Memory, OpCosts, Target, UnitGroup, accelerate};
+use nicforge_target::{Target, UnitGroup, accelerate};
 
 use crate::handlers::Line;
 
@@ -130,10 +130,13 @@ impl TablePrice {
     pub fn new(
         program: &Program,
         table: TableId,
-        memory: &Memory,
         at: usize,
-        costs: &OpCosts,
+        target: &Target,
+        group: &UnitGroup,
     ) -> TablePrice {
+        let costs = &target.costs[&group.costs];
+        let memory = &target.memories[at];
+        let found = if cost::searched(program, table) { cost::search_time(memory) } else { 0.0 };
         let bytes = f64::from(program.size_of(program.tables[table].value).max(1));
         let (read_ns, operations) = cost::access_time(memory, bytes, false);
         let (write_ns, _) = cost::access_time(memory, bytes, true);
@@ -146,7 +149,11 @@ impl TablePrice {
             operations,
             byte_ps: burst / chunk * 1e3,
             byte_operations: memory.operation_bytes.map_or(0.0, |width| 1.0 / f64::from(width)),
-            search: if memory.associative { 0.0 } else { costs.table },
+            search: if memory.associative {
+                0.0
+            } else {
+                costs.table + found * 1e-9 * group.clock.value
+            },
             blocking: memory.blocking,
         }
     }

@@ -28,11 +28,11 @@
 
 use nicforge_ir::{
     BinOp, BlockId, Body, BufSource, Class, CryptoOp, EventId, HandlerId, InstId, Op, Program,
-    TableId, Words, Work,
+    TableId, TableKind, Words, Work,
 };
 
 use crate::accelerate;
-use crate::spec::{Memory, OpCosts, Target, UnitGroup};
+use crate::spec::{Memory, OpCosts, SEARCHED_BYTES, Target, UnitGroup};
 
 /// Share of events that take a side which gives packets up.
 pub const UNUSUAL: f64 = 0.02;
@@ -63,8 +63,9 @@ pub struct TableAccess {
     pub bytes: u32,
     /// Bytes moved to and from its byte strings.
     pub buffer_bytes: f64,
-    /// Cycles of instructions that search, which associative memories save.
+    /// Cycles of instructions that search, which associative memories save, and how often they do.
     pub search_cycles: f64,
+    pub searches: f64,
     /// Cycles between the first access of an event and its last: nobody else may use the entry
     /// meanwhile.
     pub held_cycles: f64,
@@ -331,6 +332,7 @@ impl Sum<'_> {
                     bytes,
                     buffer_bytes: 0.0,
                     search_cycles: 0.0,
+                    searches: 0.0,
                     held_cycles: 0.0,
                     one_entry: true,
                 });
@@ -356,6 +358,7 @@ impl Sum<'_> {
             self.searched.push((table, key));
         }
         let search = if known { 0.0 } else { self.costs.table };
+        let searches = if known || !searched(self.program, table) { 0.0 } else { frequency };
         let constant = key.is_some_and(|key| matches!(self.body.def_op(key), Some(Op::Int(_))));
         let now = self.cost.cycles;
         let entry = self.entry(table);
@@ -364,6 +367,7 @@ impl Sum<'_> {
         entry.writes += frequency * writes;
         entry.buffer_bytes += frequency * buffer_bytes;
         entry.search_cycles += frequency * search;
+        entry.searches += searches;
         if let Some(at) = self.cost.accesses.iter().position(|access| access.table == table) {
             self.cost.accesses[at].held_cycles = now - self.since[at];
         }
@@ -493,6 +497,16 @@ pub fn access_time(memory: &Memory, bytes: f64, write: bool) -> (f64, f64) {
     (ns, operations)
 }
 
+/// Nanoseconds that one search of a table waits for its memory.
+pub fn search_time(memory: &Memory) -> f64 {
+    f64::from(memory.search_reads) * access_time(memory, SEARCHED_BYTES, false).0
+}
+
+/// True if a key of the table is searched; an index says where an array's entry is.
+pub fn searched(program: &Program, table: TableId) -> bool {
+    program.tables[table].kind != TableKind::Array
+}
+
 /// A handler's event with its tables where a plan puts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
@@ -513,7 +527,8 @@ impl Load {
         let chunk = memory.access.last().map_or(1.0, |step| f64::from(step.bytes));
         let (burst, _) = access_time(memory, chunk, true);
         let bursts = access.buffer_bytes / chunk;
-        let ns = access.reads * read + access.writes * write + bursts * burst;
+        let found = access.searches * search_time(memory);
+        let ns = found + access.reads * read + access.writes * write + bursts * burst;
         if !memory.associative {
             self.cycles += access.search_cycles;
         }
@@ -537,7 +552,7 @@ impl Load {
 /// Seconds for which one event keeps the entry it uses from the next event that wants the same one.
 pub fn held_seconds(group: &UnitGroup, memory: &Memory, access: &TableAccess) -> f64 {
     let mut load = Load::default();
-    load.add_access(group, memory, &TableAccess { search_cycles: 0.0, ..*access });
+    load.add_access(group, memory, &TableAccess { search_cycles: 0.0, searches: 0.0, ..*access });
     (load.cycles + access.held_cycles) / group.clock.value + load.wait_ns * 1e-9
 }
 

@@ -206,6 +206,14 @@ fn check(target: &Target) -> Result<(), Complaint> {
         if memory.size.value < 1.0 {
             return complaint(name, format!("memory `{name}` has no size"));
         }
+        if memory.search_reads > 0 && !memory.blocking {
+            return complaint(
+                name,
+                format!(
+                    "memory `{name}`: search_reads are counted where units wait: add blocking = true"
+                ),
+            );
+        }
         if memory.operations.is_some() != memory.operation_bytes.is_some()
             || memory.operation_bytes == Some(0)
         {

@@ -219,7 +219,14 @@ pub struct Memory {
     /// Buffers of tables (`NF_BUF_TABLE`) may live here.
     #[serde(default)]
     pub buffers: bool,
+    /// Reads of [`SEARCHED_BYTES`] until a key is found, in front of its value: the index and the
+    /// entry. Absent: instructions of a table op hold them.
+    #[serde(default)]
+    pub search_reads: u32,
 }
+
+/// Bytes of one read of a search.
+pub const SEARCHED_BYTES: f64 = 4.0;
 
 /// Latency of one size of access, unloaded.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -542,4 +549,38 @@ pub struct OpCosts {
     pub drop: f64,
     pub host: f64,
     pub dma: f64,
+}
+
+/// A price by its word in files.
+pub type Price = (&'static str, fn(&mut OpCosts) -> &mut f64);
+
+impl OpCosts {
+    /// All prices but those of ciphers, in the order of the fields.
+    pub const PRICES: [Price; 25] = [
+        ("alu", |costs| &mut costs.alu),
+        ("mul", |costs| &mut costs.mul),
+        ("div", |costs| &mut costs.div),
+        ("branch", |costs| &mut costs.branch),
+        ("field", |costs| &mut costs.field),
+        ("hash", |costs| &mut costs.hash),
+        ("hash_byte", |costs| &mut costs.hash_byte),
+        ("checksum", |costs| &mut costs.checksum),
+        ("checksum_byte", |costs| &mut costs.checksum_byte),
+        ("extract", |costs| &mut costs.extract),
+        ("extract_byte", |costs| &mut costs.extract_byte),
+        ("emit", |costs| &mut costs.emit),
+        ("emit_byte", |costs| &mut costs.emit_byte),
+        ("cursor", |costs| &mut costs.cursor),
+        ("table", |costs| &mut costs.table),
+        ("table_byte", |costs| &mut costs.table_byte),
+        ("copy_byte", |costs| &mut costs.copy_byte),
+        ("random", |costs| &mut costs.random),
+        ("now", |costs| &mut costs.now),
+        ("log", |costs| &mut costs.log),
+        ("receive", |costs| &mut costs.receive),
+        ("send", |costs| &mut costs.send),
+        ("drop", |costs| &mut costs.drop),
+        ("host", |costs| &mut costs.host),
+        ("dma", |costs| &mut costs.dma),
+    ];
 }

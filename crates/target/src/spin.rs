@@ -62,6 +62,8 @@ pub struct Spin {
     pub ingress_cycles: u32,
     /// Between one packet's last beat and the next one's first.
     pub ingress_gap: u32,
+    /// Around an empty handler. Absent: the price `receive`.
+    pub handler_cycles: Option<f64>,
     /// From a description to the start of the copy into the cluster.
     pub task_cycles: u32,
     /// A copy into the cluster until a handler can start, without the beats.

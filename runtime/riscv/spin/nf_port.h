@@ -174,6 +174,7 @@ static __attribute__((noinline, unused)) u8 *nf_more_room(struct nf_packet *pkt,
     return room + front - n;
 }
 
+#define NF_GATHER
 /* A copy of a packet, put together in the core's room: the packet itself moves there only when it
  * leaves. Null if it is longer than a frame. */
 static __attribute__((noinline, unused)) u8 *nf_gather(const u8 *staged, u32 n, const u8 *rest,

@@ -160,7 +160,11 @@ impl Surroundings {
             send_cycles,
             copy_cycles: far.load + (costs.copy_byte * longest as f64).ceil() as u64,
             machine: Machine {
-                base_cycles: costs.receive,
+                base_cycles: target
+                    .spin
+                    .as_ref()
+                    .and_then(|spin| spin.handler_cycles)
+                    .unwrap_or(costs.receive),
                 cores: group.count.into(),
                 hz,
                 port_pps: ports.packet_rate.as_ref().map(|rate| rate.value),

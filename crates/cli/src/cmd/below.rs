@@ -43,6 +43,14 @@ pub fn targets(named: &[String]) -> Result<Vec<Target>, Failure> {
     }
 }
 
+/// True if a file is a program in C with a capture beside it.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn with_capture(path: &Path) -> std::io::Result<bool> {
+    Ok(ends(path, "c") && path.with_file_name("traffic.pcap").try_exists()?)
+}
+
 /// True if a file's name ends so.
 pub fn ends(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|e| e == extension)

@@ -32,6 +32,7 @@ pub mod sweep;
 pub mod synth;
 mod table;
 mod targets;
+mod targets_fit;
 mod trace;
 mod tuned;
 pub mod validate;

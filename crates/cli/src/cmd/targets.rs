@@ -10,16 +10,7 @@ use crate::args::{Targets, TargetsAction};
 pub fn run(args: Targets) -> Result<(), Failure> {
     match args.action {
         Some(TargetsAction::Show { target: name }) if !args.json => {
-            // Read before it is shown, so that a broken file is refused rather than printed.
-            let found = targets::find(&name)?;
-            match target::source(&found.name) {
-                Some(text) if !name.ends_with(".toml") => outln!("{}", text.trim_end()),
-                _ => {
-                    let text = std::fs::read_to_string(&name)
-                        .map_err(|e| Failure::user(format!("{name}: {e}")))?;
-                    outln!("{}", text.trim_end());
-                }
-            }
+            outln!("{}", text(&name)?.trim_end());
             Ok(())
         }
         Some(TargetsAction::Show { target: name }) => {
@@ -29,7 +20,20 @@ pub fn run(args: Targets) -> Result<(), Failure> {
             );
             Ok(())
         }
+        Some(TargetsAction::Fit { target, from, output }) => {
+            super::targets_fit::run(&target, &from, output.as_deref(), args.json)
+        }
         None => list(args.json),
+    }
+}
+
+/// The text of a specification, by its name or file.
+pub fn text(name: &str) -> Result<String, Failure> {
+    // Read before it is shown, so that a broken file is refused rather than printed.
+    let found = targets::find(name)?;
+    match target::source(&found.name) {
+        Some(text) if !name.ends_with(".toml") => Ok(text.to_string()),
+        _ => std::fs::read_to_string(name).map_err(|e| Failure::user(format!("{name}: {e}"))),
     }
 }
 

@@ -85,7 +85,7 @@ const CELLS: [Application; 5] = [
         &[
             ("agilio-cx", Cell::Rate(22.0), true),
             ("bluefield2", Cell::Rate(57.0), true),
-            ("panic", Cell::Rate(19.73), true),
+            ("panic", Cell::Rate(19.73), false),
         ],
     ),
     (

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nicforge_driver::options::{Inputs, Planning, Source};
 use nicforge_driver::simulation::{self, Offered};
+use nicforge_driver::verify::StageCycles;
 use nicforge_driver::{Failure, Runtime, backend, planning, program, stop};
 use nicforge_target::Target;
 use serde_json::{Value, json};
@@ -38,6 +39,8 @@ struct Cell {
     simulated: Rate,
     counted: Rate,
     measured: Rate,
+    /// Counted cycles of stages beside the predicted ones.
+    stages: Vec<StageCycles>,
 }
 
 /// A judge's rate in a cell.
@@ -55,7 +58,7 @@ const JUDGES: [(&str, Judge, bool); 3] = [
 /// # Errors
 /// No program in the folder, or none that has a plan.
 pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
-    let programs = below::files(from, with_capture)?;
+    let programs = below::files(from, below::with_capture)?;
     let targets = below::targets(&args.targets)?;
     let runtime = Runtime::unpack()?;
     interrupt::stop_in_order();
@@ -81,11 +84,6 @@ pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
     Ok(())
 }
 
-/// True if a file is a program with a capture beside it.
-fn with_capture(path: &Path) -> std::io::Result<bool> {
-    Ok(below::ends(path, "c") && path.with_file_name("traffic.pcap").try_exists()?)
-}
-
 fn cell(path: &Path, target: &Target, runtime: &Runtime) -> Cell {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let mut cell = Cell {
@@ -95,6 +93,7 @@ fn cell(path: &Path, target: &Target, runtime: &Runtime) -> Cell {
         simulated: None,
         counted: None,
         measured: None,
+        stages: Vec::new(),
     };
     let said = |failure: Failure| first_line(failure.reason());
     let source = Source { program: path.to_path_buf(), ..Source::default() };
@@ -105,9 +104,9 @@ fn cell(path: &Path, target: &Target, runtime: &Runtime) -> Cell {
         planning::profile_on(&mut loaded, &traffic.entries, &traffic.before, &traffic.events)
             .map_err(Failure::user)?;
         let planning = Planning { frame: traffic.frame_bytes, ..planning.clone() };
-        planning::find(&loaded, target, &planning).map(|(plan, _)| (loaded, plan))
+        planning::find(&loaded, target, &planning).map(|(plan, _)| (loaded, traffic, plan))
     });
-    let (loaded, plan) = match found {
+    let (loaded, traffic, plan) = match found {
         Ok(found) => found,
         Err(failure) => {
             cell.predicted = Err(said(failure));
@@ -121,8 +120,12 @@ fn cell(path: &Path, target: &Target, runtime: &Runtime) -> Cell {
         .map_err(said);
     cell.simulated = Some(simulated.and_then(|rate| rate.ok_or_else(lossy)));
     if let Ok(backend) = backend::of(target) {
-        cell.counted =
-            backend.counted(target, &loaded, &plan, &inputs).map(|found| found.map_err(said));
+        let counted = backend.counted(target, &loaded, &plan, &traffic);
+        cell.counted = counted.map(|found| {
+            let count = found.map_err(said)?;
+            cell.stages = count.stages;
+            Ok(count.rate)
+        });
         let measured = backend.measured(target, &loaded, &inputs);
         let none = || "no frames to measure on".to_string();
         cell.measured =
@@ -159,6 +162,12 @@ fn print(cells: &[Cell], as_json: bool) {
             Some(Err(why)) => json!({ "none": why }),
             None => Value::Null,
         };
+        let stage = |stage: &StageCycles| {
+            json!({
+                "name": stage.stage, "events": stage.events,
+                "predicted_cycles": stage.planned, "counted_cycles": stage.counted,
+            })
+        };
         let list: Vec<Value> = cells
             .iter()
             .map(|cell| {
@@ -170,6 +179,7 @@ fn print(cells: &[Cell], as_json: bool) {
                     "simulated_pps": rate(&cell.simulated),
                     "counted_pps": rate(&cell.counted),
                     "measured_pps": rate(&cell.measured),
+                    "stages": cell.stages.iter().map(stage).collect::<Vec<Value>>(),
                 })
             })
             .collect();

@@ -20,8 +20,9 @@ use nicforge_target::{Generator, Target, UnitGroup};
 
 use crate::bench::Bench;
 use crate::options::{Inputs, Planned};
+use crate::simulation::Traffic;
 use crate::tried::Refused;
-use crate::verify::{Case, Comparison};
+use crate::verify::{Case, Comparison, StageCycles};
 use crate::{Failure, Loaded, Runtime, targets};
 
 pub use dpdk::Dpdk;
@@ -121,6 +122,11 @@ pub trait Backend: Sync {
         None
     }
 
+    /// True if the target is this machine, so that it can be measured.
+    fn measures(&self, _target: &Target) -> bool {
+        false
+    }
+
     /// Packets per second that one CPU of this machine keeps up with, where the target is this
     /// machine.
     fn measured(&self, _target: &Target, _loaded: &Loaded, _inputs: &Inputs) -> Option<Measured> {
@@ -128,8 +134,8 @@ pub trait Backend: Sync {
     }
 
     /// Packets per second that the generated code of a plan makes, by the cycles that simulated
-    /// cores of the target count on the program's packets; without such cores nothing.
-    fn counted(&self, _: &Target, _: &Loaded, _: &Plan, _: &Inputs) -> Option<Counted> {
+    /// cores of the target count on traffic; without such cores nothing.
+    fn counted(&self, _: &Target, _: &Loaded, _: &Plan, _: &Traffic) -> Option<Counted> {
         None
     }
 
@@ -156,8 +162,16 @@ fn folder(build: &Build, program: &Program) -> Result<PathBuf, Failure> {
 /// A measured rate, if there was anything to measure on.
 pub type Measured = Result<Option<f64>, Failure>;
 
-/// A rate by counted cycles.
-pub type Counted = Result<f64, Failure>;
+/// What simulated cores count.
+pub type Counted = Result<Count, Failure>;
+
+/// Counted cycles, and the rate that follows if a stage's cores share its work evenly.
+pub struct Count {
+    /// Packets per second.
+    pub rate: f64,
+    /// Of those that events came to.
+    pub stages: Vec<StageCycles>,
+}
 
 /// A target with its back end.
 pub struct Chosen {

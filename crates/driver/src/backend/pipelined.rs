@@ -8,8 +8,8 @@ use nicforge_target::{Generator, Target};
 
 use super::{Backend, Build, Counted, Product};
 use crate::bench::Bench;
-use crate::options::Inputs;
 use crate::pipelines::{self, Job};
+use crate::simulation::Traffic;
 use crate::verify::{self, Case, Comparison};
 use crate::{Failure, Loaded, Runtime};
 
@@ -63,7 +63,7 @@ pub trait Pipelined: Sync {
     }
 
     /// As [`Backend::counted`].
-    fn counted(&self, _: &Target, _: &Loaded, _: &Plan, _: &Inputs) -> Option<Counted> {
+    fn counted(&self, _: &Target, _: &Loaded, _: &Plan, _: &Traffic) -> Option<Counted> {
         None
     }
 
@@ -119,9 +119,9 @@ impl<T: Pipelined> Backend for T {
         target: &Target,
         loaded: &Loaded,
         plan: &Plan,
-        inputs: &Inputs,
+        traffic: &Traffic,
     ) -> Option<Counted> {
-        Pipelined::counted(self, target, loaded, plan, inputs)
+        Pipelined::counted(self, target, loaded, plan, traffic)
     }
 
     fn verify(&self, target: &Target, case: &Case) -> Result<Comparison, Failure> {

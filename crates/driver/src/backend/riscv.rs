@@ -6,44 +6,57 @@ use nicforge_plan::Plan;
 use nicforge_planner::instance;
 use nicforge_run::dpdk::{Difference, DpdkRun};
 use nicforge_run::spin::{self, CoresProgram, LONGEST};
-use nicforge_target::{Generator, LinkKind, Scope, Target, Traffic};
+use nicforge_target::{Generator, LinkKind, Scope, Target};
 
-use super::{Build, Counted, Pipelined, Product, first};
-use crate::options::Inputs;
+use super::{Build, Count, Counted, Pipelined, Product, first};
 use crate::pipelines::{self, Job};
-use crate::{Failure, Loaded, events, program};
+use crate::simulation::Traffic;
+use crate::verify::StageCycles;
+use crate::{Failure, Loaded, program};
 
 pub struct Riscv;
 
-/// The program for a target's cores.
-fn cores(job: &Job, target: &Target) -> Result<CoresProgram, Failure> {
-    CoresProgram::new(&job.program, &job.pipeline, &job.placement(target), target)
+/// The program for a target's cores: for use, or to be compared.
+fn cores(job: &Job, target: &Target, verify: bool) -> Result<CoresProgram, Failure> {
+    let build = if verify { CoresProgram::new } else { CoresProgram::for_use };
+    build(&job.program, &job.pipeline, &job.placement(target), target)
         .map_err(|e| pipelines::bare_failure(&job.program, e))
 }
 
-/// The rate of the slowest stage, if its cores share its work evenly: an event costs what the cores
-/// took for all events of the capture. The ports bound it.
-fn counted(target: &Target, loaded: &Loaded, plan: &Plan, inputs: &Inputs) -> Counted {
-    let events: Vec<InputEvent> = events::captures(inputs, &loaded.program, &loaded.path)?
-        .into_iter()
-        .filter(spin::takes)
-        .collect();
-    let entries = events::tables(inputs, &loaded.program, &loaded.path)?;
+/// Cycles on the traffic, without those of what comes before it.
+fn counted(target: &Target, loaded: &Loaded, plan: &Plan, traffic: &Traffic) -> Counted {
+    let all = traffic.before.iter().chain(&traffic.events);
+    let events: Vec<InputEvent> = all.filter(|event| spin::takes(event)).cloned().collect();
+    let before = traffic.before.iter().filter(|event| spin::takes(event)).count();
     let source = program::to_plan(&loaded.program, target)?;
     let job = pipelines::of_plan(plan.clone(), &source, false)?;
-    let ran = cores(&job, target)?.run(&events, &entries);
-    let run = ran.map_err(|e| pipelines::bare_failure(&job.program, e))?.run;
-    let traffic = Traffic { frame_bytes: plan.frame_bytes, ..Traffic::default() };
-    let mut rate = instance::line_rate(target, job.program.ports, traffic);
-    for (number, stage) in job.pipeline.stages.iter().enumerate() {
-        let workers = run.stats.workers.iter().filter(|worker| worker.stage == Some(number));
-        let cycles: u64 = workers.map(|worker| worker.cycles).sum();
+    let ran = cores(&job, target, false)?.run(&events, &traffic.entries);
+    let run = ran.map_err(|e| pipelines::bare_failure(&job.program, e))?;
+    let sizes = nicforge_target::Traffic { frame_bytes: plan.frame_bytes, ..Default::default() };
+    let mut rate = instance::line_rate(target, job.program.ports, sizes);
+    let mut stages = Vec::new();
+    for (number, (stage, planned)) in job.pipeline.stages.iter().zip(&plan.stages).enumerate() {
+        let of_stage = |stay: &&spin::Stay| {
+            let worker = &run.run.stats.workers[stay.worker];
+            worker.stage == Some(number) && stay.event >= before
+        };
+        let (mut count, mut cycles) = (0, 0);
+        for stay in run.stays.iter().filter(of_stage) {
+            count += 1;
+            cycles += stay.cycles;
+        }
         if cycles > 0 {
-            let each = cycles as f64 / events.len() as f64;
+            let each = cycles as f64 / (events.len() - before) as f64;
             rate = rate.min(f64::from(stage.replicas) * first(target).clock.value / each);
+            stages.push(StageCycles {
+                stage: planned.name.clone(),
+                events: count,
+                counted: cycles as f64 / count as f64,
+                planned: planned.cycles,
+            });
         }
     }
-    Ok(rate)
+    Ok(Count { rate, stages })
 }
 
 impl Pipelined for Riscv {
@@ -71,7 +84,7 @@ impl Pipelined for Riscv {
     }
 
     fn files(&self, target: &Target, build: &Build, job: &Job) -> Result<Product, Failure> {
-        let app = cores(job, target)?;
+        let app = cores(job, target, false)?;
         if build.text {
             return Ok(super::text(&app.artifact().files));
         }
@@ -89,7 +102,7 @@ impl Pipelined for Riscv {
         events: &[InputEvent],
     ) -> Result<(DpdkRun, Vec<Difference>), Failure> {
         let reference = job.make_room(source, entries, events, |_| true)?;
-        let ran = cores(job, target)?.verify(&reference, entries, events);
+        let ran = cores(job, target, true)?.verify(&reference, entries, events);
         let (run, differences) = ran.map_err(|e| pipelines::bare_failure(&job.program, e))?;
         Ok((run.run, differences))
     }
@@ -111,8 +124,8 @@ impl Pipelined for Riscv {
         target: &Target,
         loaded: &Loaded,
         plan: &Plan,
-        inputs: &Inputs,
+        traffic: &Traffic,
     ) -> Option<Counted> {
-        Some(counted(target, loaded, plan, inputs))
+        Some(counted(target, loaded, plan, traffic))
     }
 }

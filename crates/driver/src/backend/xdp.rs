@@ -100,6 +100,10 @@ impl Backend for Xdp {
         in_kernel(target).then_some(IN_KERNEL)
     }
 
+    fn measures(&self, target: &Target) -> bool {
+        in_kernel(target)
+    }
+
     fn measured(&self, target: &Target, loaded: &Loaded, inputs: &Inputs) -> Option<Measured> {
         in_kernel(target).then(|| cost::measured(loaded, inputs))
     }

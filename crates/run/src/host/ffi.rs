@@ -82,7 +82,7 @@ pub type Dispatch = unsafe extern "C" fn(*mut Env, u32, *const c_void);
 /// The functions of `nf_tables.c`.
 #[derive(Clone, Copy)]
 pub struct TableFunctions {
-    pub new: unsafe extern "C" fn(u32, u32, u32, u32) -> *mut Table,
+    pub new: unsafe extern "C" fn(u32, u32, u32, u32, u32) -> *mut Table,
     pub free: unsafe extern "C" fn(*mut Table),
     pub get: unsafe extern "C" fn(*mut Table, *const u8, *const u8, u32) -> *mut u8,
     pub put: unsafe extern "C" fn(*mut Table, *const u8, *const u8, u32) -> *mut u8,

@@ -33,7 +33,13 @@ impl Tables {
         for (def, lies) in program.tables.values().zip(lies) {
             // SAFETY: plain numbers.
             let table = unsafe {
-                (functions.new)(def.kind.number(), def.capacity, lies.key_size, lies.entry_size)
+                (functions.new)(
+                    def.kind.number(),
+                    def.capacity,
+                    lies.key_size,
+                    lies.entry_size,
+                    lies.buf_capacity,
+                )
             };
             if table.is_null() {
                 let made = Tables { functions, pointers: pointers.into(), shapes };

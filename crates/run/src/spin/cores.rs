@@ -63,20 +63,31 @@ impl CoresError {
 #[derive(Clone, Debug, Default)]
 pub struct CoresRun {
     pub run: DpdkRun,
-    /// Cycles in handlers by input event, all stages together; the machine's, not the plan's.
-    pub cycles: Vec<u64>,
+    /// In the order in which they ended.
+    pub stays: Vec<Stay>,
     /// Frames that no handler saw: the matching engine gave them to the operating system.
     pub unmatched: u64,
     /// Cycle at which all was done.
     pub end: u64,
 }
 
+/// A worker's time with an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stay {
+    /// The input event, also where another stage handed it on.
+    pub event: usize,
+    pub worker: usize,
+    /// The machine's, not the plan's.
+    pub cycles: u64,
+}
+
 impl CoresRun {
-    /// Notes a handler's cycles, for its event and in its worker's sum.
-    pub(super) fn count(&mut self, event: usize, worker: &mut u64, cycles: u64) {
-        *worker += cycles;
-        if let Some(sum) = self.cycles.get_mut(event) {
-            *sum += cycles;
+    /// Sums stays up in the workers' counters.
+    pub(super) fn sum_up(&mut self) {
+        for stay in &self.stays {
+            if let Some(worker) = self.run.stats.workers.get_mut(stay.worker) {
+                worker.cycles += stay.cycles;
+            }
         }
     }
 }

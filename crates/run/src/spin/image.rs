@@ -34,6 +34,7 @@ const COMMON: &[(&str, &str)] = runtime!(
     "nf_masks.h" = "host/nf_masks.h",
     "nf_hooks.h" = "riscv/nf_hooks.h",
     "nf_event.h" = "riscv/nf_event.h",
+    "nf_memory.c" = "riscv/nf_memory.c",
 );
 const SPIN: &[(&str, &str)] = runtime!(
     "nf_port.h" = "riscv/spin/nf_port.h",
@@ -71,12 +72,14 @@ pub fn write_files(dir: &Path, artifact: &SpinArtifact) -> Result<(), BuildError
     Ok(())
 }
 
-/// Builds a stage's image: fast, or small where fast code has no room.
+/// Builds a stage's image: fast, or small where fast code has no room. With `verify`, outputs say
+/// which input event they are of.
 pub fn build(
     artifact: &SpinArtifact,
     stage: usize,
     target: &Target,
     effort: Effort,
+    verify: bool,
 ) -> Result<(Vec<u8>, Image), CoresError> {
     let optimise: &[&str] = match effort {
         Effort::Full => &["-O2"],
@@ -85,7 +88,7 @@ pub fn build(
     };
     let with = |optimise: &[&str]| {
         let flags = [optimise, warnings_with(effort)].concat();
-        build_with(&flags, artifact, stage, target)
+        build_with(&flags, artifact, stage, target, verify)
     };
     match with(optimise) {
         Err(CoresError::Build(BuildError::Large { .. })) => with(&["-Os"]),
@@ -129,13 +132,15 @@ fn build_with(
     artifact: &SpinArtifact,
     stage: usize,
     target: &Target,
+    verify: bool,
 ) -> Result<(Vec<u8>, Image), CoresError> {
     let library = picolibc()?;
     let io = |path: PathBuf| move |source| BuildError::Io { path, source };
     let dir = Folder::new("riscv").map_err(io(temp::place()))?;
     write_files(dir.path(), artifact)?;
     let stack = stack_bytes(artifact.cores);
-    let mut defines = vec!["-DNF_VERIFY=1".to_string(), format!("-DNF_STACK_BYTES={stack}")];
+    let mut defines =
+        vec![format!("-DNF_VERIFY={}", u8::from(verify)), format!("-DNF_STACK_BYTES={stack}")];
     match artifact.cores {
         Cores::Spin => {
             let machine = Machine::from_target(target)?;
@@ -149,8 +154,10 @@ fn build_with(
             defines.push(format!("-DNB_CLUSTERS={}", machine.clusters.min(4)));
         }
         Cores::Panic => {
-            let local = nicforge_spin::panic::Config::from_target(target)?.local_bytes;
-            defines.push(format!("-DNF_LOCAL_BYTES={local:#x}"));
+            let machine = nicforge_spin::panic::Config::from_target(target)?;
+            defines.push(format!("-DNF_LOCAL_BYTES={:#x}", machine.local_bytes));
+            defines.push(format!("-DNF_ENGINE_SUMS={}", u8::from(machine.sums.is_some())));
+            defines.push(format!("-DNF_ENGINE_CRCS={}", u8::from(machine.crcs.is_some())));
         }
     }
     let gcc = || {
@@ -179,8 +186,8 @@ fn build_with(
     flags.extend(["-I.", "-isystem", "spin/include", "-isystem"].map(String::from));
     flags.push(library.join("include").display().to_string());
     let (machine, parts) = match artifact.cores {
-        Cores::Spin => (SPIN, &["start.S", "nf_tables.c", "runtime.c"][..]),
-        Cores::Panic => (PANIC, &["start.S", "nf_tables.c"][..]),
+        Cores::Spin => (SPIN, &["start.S", "nf_memory.c", "nf_tables.c", "runtime.c"][..]),
+        Cores::Panic => (PANIC, &["start.S", "nf_memory.c", "nf_tables.c"][..]),
     };
     let files = [COMMON, machine].concat();
     for part in parts {

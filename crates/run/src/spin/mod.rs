@@ -25,7 +25,7 @@ pub use build::{
     Api, BuildError, Built, ImageOptions, Layout, NoLayout, build, build_native, check, join,
     native_of,
 };
-pub use cores::{CoresError, CoresRun, LONGEST, takes};
+pub use cores::{CoresError, CoresRun, LONGEST, Stay, takes};
 pub use lines::Lines;
 pub use native::{Native, NativeError, NativeImage};
 pub use program::CoresProgram;

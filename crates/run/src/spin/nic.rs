@@ -9,7 +9,7 @@ use nicforge_spin::nic::{
     Arrival, Context, Full, Handlers, HostRegion, Nic, Options, Out, SparseMemory, Until,
 };
 
-use super::cores::{CoresError, CoresRun, Outputs, event_bytes, takes};
+use super::cores::{CoresError, CoresRun, Outputs, Stay, event_bytes, takes};
 use super::program::CoresProgram;
 use super::steer::Steering;
 use super::table::word;
@@ -154,14 +154,12 @@ pub fn run(
     }
     nic.run_until(Until::Idle);
 
-    let mut result =
-        CoresRun { cycles: vec![0; events.len()], end: nic.now(), ..CoresRun::default() };
-    let mut busy = vec![0; replicas];
+    let mut result = CoresRun { end: nic.now(), ..CoresRun::default() };
     let mut outputs = Outputs::new(events.len());
     let mut lost = 0;
     for out in nic.take_out() {
         match out {
-            Out::Sent { mut frame, .. } if frame.len() >= DEPARTURE => {
+            Out::Sent { mut frame, .. } if app.tells_outputs() && frame.len() >= DEPARTURE => {
                 let tail = frame.split_off(frame.len() - DEPARTURE);
                 let (event, number, port) = (word(&tail, 0), word(&tail, 4), word(&tail, 8));
                 result.run.departures.push(Departure {
@@ -172,8 +170,11 @@ pub fn run(
                 outputs.add(event, number, Output::Send { port, frame })?;
             }
             Out::Handler(record) => {
-                let taken = record.times.ended - record.times.started;
-                result.count(record.user as usize, &mut busy[record.message as usize], taken);
+                result.stays.push(Stay {
+                    event: record.user as usize,
+                    worker: record.message as usize,
+                    cycles: record.times.ended - record.times.started,
+                });
             }
             Out::ToHost { mut frame, user, .. } => {
                 frame.truncate(frame.len().saturating_sub(ARRIVAL));
@@ -202,7 +203,7 @@ pub fn run(
     result.run.outputs = outputs.sorted();
     let mut read = |_, at, size| nic.read(0, at, size).map(<[u8]>::to_vec).unwrap_or_default();
     app.collect(&mut result.run, &source, &layouts, &placed, &mut read);
-    result.run.stats.workers.iter_mut().zip(&busy).for_each(|(worker, busy)| worker.cycles = *busy);
+    result.sum_up();
     if let Some(worker) = result.run.stats.workers.first_mut() {
         worker.lost += lost;
     }

@@ -4,7 +4,7 @@ use nicforge_codegen::spin::Cores;
 use nicforge_ir::{Entry, Input, InputEvent, Output, Program, TableId};
 use nicforge_spin::panic::{Config, Message, Panic, Service, map};
 
-use super::cores::{CoresError, CoresRun, Outputs, event_bytes, takes};
+use super::cores::{CoresError, CoresRun, Outputs, Stay, event_bytes, takes};
 use super::image::stack_bytes;
 use super::program::CoresProgram;
 use super::steer::Steering;
@@ -12,47 +12,33 @@ use super::table::word;
 use super::tables::{Room, Rooms, Source, Worker, place};
 use crate::dpdk::Departure;
 
-/// Bytes in front of every message (`runtime/riscv/panic/nf_port.h`).
-const HEAD: usize = 64;
+/// Bytes in front of every message, and of every output (`runtime/riscv/panic/nf_port.h`).
+const HEAD: usize = 56;
+const OUTPUT: usize = 16;
 
 /// A message with an input event. What follows the head lies at multiples of 8.
-fn message(
-    program: &Program,
-    context: u32,
-    service: u32,
-    number: usize,
-    event: &InputEvent,
-) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(HEAD + 16);
-    let port = match &event.input {
-        Input::Net { port, .. } => *port,
-        Input::Host { .. } | Input::Tick { .. } => 0,
+fn message(program: &Program, context: u32, number: usize, event: &InputEvent) -> Vec<u8> {
+    let (port, frame, params) = match &event.input {
+        // The packet is the only parameter: a pointer.
+        Input::Net { port, frame, .. } => (*port, &frame[..], &[0; 8][..]),
+        aside => (0, &[][..], aside.bytes()),
     };
     let id = program.event_named(event.input.event()).map_or(u32::MAX, |event| event.as_u32());
-    for word in [number as u32, service, id, port] {
+    let mut bytes = Vec::with_capacity(HEAD + frame.len() + params.len() + 16);
+    for word in [number as u32, id, port, 0] {
         bytes.extend(word.to_le_bytes());
     }
-    for word in [event.time_ns, event.seed, 0, 0] {
+    for word in [event.time_ns, event.seed, 0] {
         bytes.extend(word.to_le_bytes());
     }
-    match &event.input {
-        Input::Net { frame, .. } => {
-            // The packet is the only parameter: a pointer.
-            for word in [0, 0, 8, frame.len() as u32] {
-                bytes.extend(word.to_le_bytes());
-            }
-            bytes.resize(bytes.len() + 8 + context.next_multiple_of(8) as usize, 0);
-            bytes.extend(frame);
-        }
-        aside => {
-            let params = aside.bytes();
-            for word in [0, 0, params.len() as u32, 0] {
-                bytes.extend(word.to_le_bytes());
-            }
-            bytes.extend(params);
-            bytes.resize(bytes.len().next_multiple_of(8), 0);
-        }
+    for word in [0, params.len() as u32, frame.len() as u32, 0] {
+        bytes.extend(word.to_le_bytes());
     }
+    for part in [frame, params] {
+        bytes.extend(part);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+    }
+    bytes.resize(bytes.len() + context as usize, 0);
     bytes
 }
 
@@ -117,23 +103,23 @@ pub fn run(
             return Err(CoresError::Long { event: number + 1, bytes: bytes.len() });
         }
         let service = stage as u32;
-        let packed = message(app.program(), base.pipeline.context.bytes, service, number, event);
+        let packed = message(app.program(), base.pipeline.context.bytes, number, event);
         time += (bytes.len() as f64 + f64::from(config.line_overhead)) / config.line_rate;
         machine.arrive(time as u64, Message { service, bits, bytes: packed });
     }
     machine.run()?;
 
-    let mut result =
-        CoresRun { cycles: vec![0; events.len()], end: machine.now(), ..CoresRun::default() };
-    let mut busy = vec![0; workers.len()];
-    for stay in machine.take_stays() {
-        result.count(stay.tag as usize, &mut busy[stay.core], stay.cycles);
-    }
+    let stays = machine.take_stays().into_iter();
+    let stays = stays
+        .map(|stay| Stay { event: stay.tag as usize, worker: stay.core, cycles: stay.cycles })
+        .collect();
+    let mut result = CoresRun { stays, end: machine.now(), ..CoresRun::default() };
     let mut outputs = Outputs::new(events.len());
-    for out in machine.take_out() {
-        let (event, number) = (word(&out.bytes, 0), word(&out.bytes, 8));
-        let argument = u64::from(word(&out.bytes, 40)) | u64::from(word(&out.bytes, 44)) << 32;
-        let bytes = out.bytes.get(HEAD..).unwrap_or_default().to_vec();
+    let told = if app.tells_outputs() { machine.take_out() } else { Vec::new() };
+    for out in told {
+        let (event, number) = (word(&out.bytes, 0), word(&out.bytes, 4));
+        let argument = u64::from(word(&out.bytes, 8)) | u64::from(word(&out.bytes, 12)) << 32;
+        let bytes = out.bytes.get(OUTPUT..).unwrap_or_default().to_vec();
         if let Some(output) = app.output(out.to, argument, bytes)? {
             if let Output::Send { port, frame } = &output {
                 let departure =
@@ -147,6 +133,6 @@ pub fn run(
     let mut read =
         |core, at, size| machine.read(core, at, size).map(<[u8]>::to_vec).unwrap_or_default();
     app.collect(&mut result.run, &source, &layouts, &placed, &mut read);
-    result.run.stats.workers.iter_mut().zip(&busy).for_each(|(worker, busy)| worker.cycles = *busy);
+    result.sum_up();
     Ok(result)
 }

@@ -1,9 +1,9 @@
 //! Planned programs on bare RISC-V cores: generated and built, for a simulated sPIN NIC or for
 //! cores behind a scheduler.
 //!
-//! Frames come with what the path into the NIC knows of them (time, port, replica), and every
-//! output is told with its input event's number, so that a run can be compared with the
-//! interpreter. Times are those of the simulated machine.
+//! Frames come with what the path into the NIC knows of them (time, port, replica). Where a run is
+//! to be compared with the interpreter, every output is told with its input event's number, which
+//! images for use do not spend time on. Times are those of the simulated machine.
 
 use std::path::Path;
 
@@ -32,11 +32,12 @@ pub struct CoresProgram {
     memories: Vec<String>,
     /// By stage.
     images: Vec<(Vec<u8>, Image)>,
+    verify: bool,
 }
 
 impl CoresProgram {
     /// Generates and builds the images of a program whose calls are all inlined; `target` has a
-    /// `[spin]` section, or is a network of cores.
+    /// `[spin]` section, or is a network of cores. Runs tell outputs.
     ///
     /// # Errors
     /// See [`CoresError`].
@@ -46,10 +47,23 @@ impl CoresProgram {
         placement: &Placement,
         target: &Target,
     ) -> Result<CoresProgram, CoresError> {
-        CoresProgram::with_effort(program, pipeline, placement, target, Effort::Full)
+        CoresProgram::with(program, pipeline, placement, target, (Effort::Full, true))
     }
 
-    /// Generates and builds images with some effort.
+    /// Images as they are for use: runs take the cycles of those, and tell no outputs.
+    ///
+    /// # Errors
+    /// See [`CoresError`].
+    pub fn for_use(
+        program: &Verified<Program>,
+        pipeline: &Pipeline,
+        placement: &Placement,
+        target: &Target,
+    ) -> Result<CoresProgram, CoresError> {
+        CoresProgram::with(program, pipeline, placement, target, (Effort::Full, false))
+    }
+
+    /// Images built with little effort, for many short runs that tell outputs.
     ///
     /// # Errors
     /// See [`CoresError`].
@@ -60,18 +74,30 @@ impl CoresProgram {
         target: &Target,
         effort: Effort,
     ) -> Result<CoresProgram, CoresError> {
+        CoresProgram::with(program, pipeline, placement, target, (effort, true))
+    }
+
+    fn with(
+        program: &Verified<Program>,
+        pipeline: &Pipeline,
+        placement: &Placement,
+        target: &Target,
+        (effort, verify): (Effort, bool),
+    ) -> Result<CoresProgram, CoresError> {
         let cores = if target.spin.is_some() { Cores::Spin } else { Cores::Panic };
         let artifact = generate(program, pipeline, cores, LineStyle::Comments)
             .map_err(CoresError::Unsupported)?;
         let stages = 0..artifact.base.pipeline.stages.len();
-        let images =
-            stages.map(|at| build(&artifact, at, target, effort)).collect::<Result<_, _>>()?;
+        let images = stages
+            .map(|at| build(&artifact, at, target, effort, verify))
+            .collect::<Result<_, _>>()?;
         Ok(CoresProgram {
             artifact,
             program: (**program).clone(),
             target: target.clone(),
             memories: placement.memories.clone(),
             images,
+            verify,
         })
     }
 
@@ -97,6 +123,11 @@ impl CoresProgram {
         let code =
             |image: &Image| image.segments.iter().filter(|s| s.executable).map(|s| s.size).sum();
         self.images.iter().map(|(_, image)| code(image)).collect()
+    }
+
+    /// True if outputs say which event they are of.
+    pub(super) fn tells_outputs(&self) -> bool {
+        self.verify
     }
 
     pub(super) fn program(&self) -> &Program {

@@ -255,15 +255,15 @@ impl TableImage {
         }
     }
 
-    /// The table for an address: description and arrays, and where the entries are.
-    pub fn at(&self, at: u32) -> (Vec<u8>, u32) {
+    /// The table with its arrays at an address: description, arrays, and where the entries are.
+    pub fn at(&self, at: u32) -> (Vec<u8>, Vec<u8>, u32) {
         let shape = &self.shape;
-        let mut bytes = vec![0; TABLE as usize];
+        let (mut bytes, mut arrays) = (vec![0; TABLE as usize], Vec::new());
         let mut pointer = |part: &[u8], field: u32| {
-            let address = at + bytes.len() as u32;
+            let address = at + arrays.len() as u32;
             if !part.is_empty() {
                 put(&mut bytes, field, &address.to_le_bytes());
-                bytes.extend_from_slice(part);
+                arrays.extend_from_slice(part);
             }
             address
         };
@@ -287,9 +287,11 @@ impl TableImage {
             put(&mut bytes, 4 * field as u32, &word.to_le_bytes());
         }
         put(&mut bytes, 40, &NONE.to_le_bytes());
+        let zeroed = if shape.has_buf { shape.len_at + 4 } else { shape.entry_size };
+        put(&mut bytes, 44, &zeroed.to_le_bytes());
         put(&mut bytes, 48, &self.clock.to_le_bytes());
         put(&mut bytes, 68, &self.ordered.to_le_bytes());
-        (bytes, entries)
+        (bytes, arrays, entries)
     }
 }
 

@@ -226,15 +226,23 @@ pub fn place(source: &Source, layouts: &[Layout], rooms: &mut Rooms) -> Result<P
             let at = match copies.get(&whose) {
                 Some(at) => *at,
                 None => {
+                    let name = &source.program.tables[table].name;
+                    // What only one worker reads of a far table at every use lies beside it.
+                    let own = source.artifact.sharded[index] || rooms.far.len() > 1;
+                    let beside = (own && !near)
+                        .then(|| rooms.near[worker.near].take(name, u64::from(TABLE)).ok())
+                        .flatten();
                     let room = match &mut rooms.far[..] {
                         [far] if !near => far,
                         far if !near => &mut far[worker.near],
                         _ => &mut rooms.near[worker.near],
                     };
-                    let name = &source.program.tables[table].name;
-                    let at = room.take(name, u64::from(TABLE) + image.bytes())?;
-                    let (bytes, entries) = image.at(at);
+                    let front = if beside.is_some() { 0 } else { TABLE };
+                    let arrays_at = room.take(name, u64::from(front) + image.bytes())? + front;
+                    let at = beside.unwrap_or(arrays_at - front);
+                    let (bytes, arrays, entries) = image.at(arrays_at);
                     placed.writes.push((worker.near, at, bytes));
+                    placed.writes.push((worker.near, arrays_at, arrays));
                     let near = worker.near;
                     placed.lies.push(Lies { table, worker: number as u32, near, at, entries });
                     copies.insert(whose, at);

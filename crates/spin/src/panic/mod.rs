@@ -10,13 +10,16 @@
 //!
 //! Cores share nothing, so each may run ahead of the others until it needs a message, or room for
 //! one. Times are cycles of the cores. A message takes half the network's latency to the scheduler
-//! and half to a core, and a cycle per [`Config::beat_bytes`] at either end.
+//! and half to a core, and a cycle per [`Config::beat_bytes`] at either end. It comes into a buffer
+//! in the core's memory, where the core works on it, and leaves by pieces that lie there: cores do
+//! not copy.
 //!
 //! Source: Lin et al., PANIC, OSDI'20 (sections 4 and 5: credits, central scheduler, queue per
 //! engine); sizes from the target's spec.
 
 mod config;
 mod core;
+mod engine;
 #[cfg(test)]
 mod tests;
 
@@ -42,14 +45,27 @@ pub mod map {
     /// Writing it gives the message's buffer back.
     pub const RELEASE: u32 = 0x2000_0008;
     /// Where the next message goes: a service, or [`OUTSIDE`] and a number of the program's.
+    /// Writing it waits while the last message has not left, as with all behind it.
     pub const TO: u32 = 0x2000_0010;
     pub const BITS: u32 = 0x2000_0014;
-    /// Writing it sends so many bytes; waits while the last message has not left.
-    pub const SEND: u32 = 0x2000_0018;
-    pub const RECEIVED: u32 = 0x2001_0000;
-    pub const SENT: u32 = 0x2002_0000;
-    /// Of one message.
-    pub const WINDOW: u32 = 0x1_0000;
+    /// Where the next piece of the message lies in the core's memories.
+    pub const PIECE_AT: u32 = 0x2000_0018;
+    /// Writing it adds the piece, of so many bytes.
+    pub const PIECE_BYTES: u32 = 0x2000_001c;
+    /// Writing it sends the pieces, one behind the other. The core waits while they are read.
+    pub const SEND: u32 = 0x2000_0020;
+    /// What an engine beside the core goes over: where that lies, and the word that a CRC begins
+    /// with.
+    pub const ENGINE_AT: u32 = 0x2000_0030;
+    pub const ENGINE_FIRST: u32 = 0x2000_0034;
+    /// Writing a number of bytes starts the engine: a sum of half words (RFC 1071), or a CRC32C.
+    pub const ENGINE_SUM: u32 = 0x2000_0038;
+    pub const ENGINE_CRC: u32 = 0x2000_003c;
+    /// Reading it waits for the result.
+    pub const ENGINE_RESULT: u32 = 0x2000_0040;
+    /// The buffer of the message in hand; [`FRONT`] bytes in front of the message are free.
+    pub const WINDOW: u32 = 0x2001_0000;
+    pub const FRONT: u32 = 0x100;
     pub const OUTSIDE: u32 = 0x8000_0000;
 }
 
@@ -108,7 +124,7 @@ pub struct Out {
     pub bytes: Vec<u8>,
 }
 
-/// A core's stay with one message.
+/// A core's stay with one message, without what it waited for full queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stay {
     pub core: usize,
@@ -299,11 +315,8 @@ impl Panic {
         if core.take_release() {
             self.at(time + self.config.latency / 2, Event::Credit(number));
         }
-        if let Some(bytes) = self.cores[number].begins_to_send() {
-            self.at(
-                time + self.config.beats(bytes) + self.config.latency / 2,
-                Event::Reach(number),
-            );
+        if self.cores[number].begins_to_send() {
+            self.at(time + self.config.latency / 2, Event::Reach(number));
         }
         match stop {
             Stop::Trap(trap) => {
@@ -338,7 +351,7 @@ impl Panic {
             }
             Event::Deliver(core) => {
                 if let Some(bytes) = self.flying[core].pop_front() {
-                    self.cores[core].deliver(bytes);
+                    self.cores[core].deliver(&bytes);
                     self.wake(core);
                 }
                 Ok(())
@@ -383,13 +396,14 @@ impl Panic {
         if to & map::OUTSIDE == 0 {
             let at = self.queue(to)?;
             if self.queues[at].len() >= self.config.depth {
+                self.cores[number].park(self.now);
                 self.parked[at].push_back(number);
                 return Ok(());
             }
-            if let Some(message) = self.cores[number].has_sent() {
+            if let Some(message) = self.cores[number].has_sent(self.now) {
                 self.enter(at, message);
             }
-        } else if let Some(message) = self.cores[number].has_sent() {
+        } else if let Some(message) = self.cores[number].has_sent(self.now) {
             let to = to & !map::OUTSIDE;
             self.out.push(Out { time: self.now, core: number, to, bytes: message.bytes });
         }

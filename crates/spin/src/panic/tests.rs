@@ -12,8 +12,8 @@ const ECHO: &str = "
     .global _start
 _start:
     li s0, 0x20000000
-    li s1, 0x20010000
-    li s2, 0x20020000
+    li s1, 0x20010100
+    li s2, 0x10000000
     li s3, TO
 next:
     lw t0, 0(s0)
@@ -28,8 +28,13 @@ work:
     sw t3, 4(s2)
     sw s3, 16(s0)
     sw t1, 20(s0)
-    li t0, 8
-    sw t0, 24(s0)
+    li t0, 4
+    sw s2, 24(s0)
+    sw t0, 28(s0)
+    addi t1, s2, 4
+    sw t1, 24(s0)
+    sw t0, 28(s0)
+    sw zero, 32(s0)
     j next
 ";
 
