@@ -16,6 +16,8 @@ __attribute__((noreturn, used)) void nf_core(void)
 {
     struct nf_worker *w = nf_worker_at[0];
     for (;;) {
+        /* The buffer is another one from here on. */
+        NF_BARRIER();
         (void)NF_RECEIVE;
         NF_BARRIER();
         const struct nf_message *head = (const struct nf_message *)NF_RECEIVED;

@@ -62,7 +62,7 @@ struct nf_output {
     u64 argument;
 };
 
-/* What devices read and write is in memory. */
+/* What hardware beside the core reads and writes is in memory, and nothing of it moves across. */
 #define NF_BARRIER() __asm__ volatile("" ::: "memory")
 
 #if NF_ENGINE_SUMS
@@ -74,7 +74,9 @@ NF_INLINE u32 nf_engine_sum(const void *bytes, u32 n)
     NF_BARRIER();
     NF_ENGINE_AT = (u32)bytes;
     NF_ENGINE_SUM = n;
-    return NF_ENGINE_RESULT;
+    u32 result = NF_ENGINE_RESULT;
+    NF_BARRIER();
+    return result;
 }
 #endif
 
@@ -87,7 +89,9 @@ NF_INLINE u32 nf_engine_crc(u32 first, const void *bytes, u32 n)
     NF_ENGINE_AT = (u32)bytes;
     NF_ENGINE_FIRST = first;
     NF_ENGINE_CRC = n;
-    return NF_ENGINE_RESULT;
+    u32 result = NF_ENGINE_RESULT;
+    NF_BARRIER();
+    return result;
 }
 #endif
 
@@ -113,6 +117,7 @@ NF_INLINE void nf_leave(void)
 {
     NF_BARRIER();
     NF_SEND = 1;
+    NF_BARRIER();
 }
 
 static inline void nf_tell(struct nf_worker *w, u32 kind, u64 argument, const void *bytes, u32 size)
