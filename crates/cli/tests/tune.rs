@@ -48,7 +48,7 @@ fn tuned(place: &Place, program: &str, target: &str) -> (u64, Vec<(u64, f64)>) {
 fn plans_are_measured_and_the_fastest_is_taken() {
     let place = Place::new();
     let program = example(&place);
-    for target in ["liquidio", "xdp"] {
+    for target in ["liquidio", "panic", "xdp"] {
         let (chosen, measured) = tuned(&place, &program, target);
         let most = measured.iter().map(|one| one.1).fold(0.0, f64::max);
         let (_, rate) = *measured.iter().find(|one| one.0 == chosen).unwrap();

@@ -17,6 +17,8 @@ pub struct Traffic {
 /// A bench: a back end measures plans on this machine by it.
 pub struct Bench {
     pub place: &'static str,
+    /// Of which the fastest counts; one where figures are exact.
+    pub runs: usize,
     pub measure: Measure,
 }
 

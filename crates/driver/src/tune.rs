@@ -6,6 +6,7 @@
 //! | target | measured |
 //! |---|---|
 //! | `dpdk` | cycles of every stage in a process, by the processor's counter |
+//! | RISC-V cores | cycles of every stage on simulated cores |
 //! | `xdp` | time of every stage's program as the kernel counts it, on veth; processes behind AF_XDP by their threads' time |
 //! | others | the greatest rate without loss in the simulator |
 //!
@@ -21,7 +22,7 @@ use nicforge_planner::search::Found;
 use nicforge_target::Target;
 
 use crate::backend;
-use crate::bench::{Bench, Failed, RUNS, Traffic};
+use crate::bench::{Bench, Failed, Traffic};
 use crate::options::{Inputs, Planning};
 use crate::planning as plans;
 use crate::simulation::{self, Offered};
@@ -145,8 +146,9 @@ pub fn tune(
         plan.search[one.number].measured_pps = one.measured.as_ref().ok().copied();
     }
     let how = match bench {
-        Some(Bench { place, .. }) => {
-            format!("{place}, fastest of {RUNS} runs; packets the busiest stage keeps up with")
+        Some(Bench { place, runs, .. }) => {
+            let runs = if runs > 1 { format!(", fastest of {runs} runs") } else { String::new() };
+            format!("{place}{runs}; packets the busiest stage keeps up with")
         }
         None => "simulated; greatest rate without loss".to_string(),
     };

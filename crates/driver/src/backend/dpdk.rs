@@ -12,7 +12,7 @@ use crate::bench::{Bench, Failed, RUNS, Traffic, differs};
 use crate::pipelines::{self, Job};
 
 /// Stages as workers of a process, by the processor's counter.
-const IN_PROCESS: Bench = Bench { place: "on this machine", measure: in_process };
+const IN_PROCESS: Bench = Bench { place: "on this machine", runs: RUNS, measure: in_process };
 
 pub struct Dpdk;
 

@@ -9,6 +9,7 @@ use nicforge_run::spin::{self, CoresProgram, LONGEST};
 use nicforge_target::{Generator, LinkKind, Scope, Target};
 
 use super::{Build, Count, Counted, Pipelined, Product, first};
+use crate::bench::{self, Bench, Failed, differs};
 use crate::pipelines::{self, Job};
 use crate::simulation::Traffic;
 use crate::verify::StageCycles;
@@ -23,26 +24,28 @@ fn cores(job: &Job, target: &Target, verify: bool) -> Result<CoresProgram, Failu
         .map_err(|e| pipelines::bare_failure(&job.program, e))
 }
 
-/// Cycles on the traffic, without those of what comes before it.
-fn counted(target: &Target, loaded: &Loaded, plan: &Plan, traffic: &Traffic) -> Counted {
-    let all = traffic.before.iter().chain(&traffic.events);
-    let events: Vec<InputEvent> = all.filter(|event| spin::takes(event)).cloned().collect();
-    let before = traffic.before.iter().filter(|event| spin::takes(event)).count();
-    let source = program::to_plan(&loaded.program, target)?;
-    let job = pipelines::of_plan(plan.clone(), &source, false)?;
-    let ran = cores(&job, target, false)?.run(&events, &traffic.entries);
+/// Cycles of the stages of a plan on events, without those of the first ones, and packets per second
+/// of the slowest stage if its cores share its work evenly.
+fn count(
+    target: &Target,
+    plan: &Plan,
+    source: &Verified<Program>,
+    entries: &[(TableId, Entry)],
+    events: &[InputEvent],
+    before: usize,
+) -> Counted {
+    let job = pipelines::of_plan(plan.clone(), source, false)?;
+    let ran = cores(&job, target, false)?.run(events, entries);
     let run = ran.map_err(|e| pipelines::bare_failure(&job.program, e))?;
-    let sizes = nicforge_target::Traffic { frame_bytes: plan.frame_bytes, ..Default::default() };
-    let mut rate = instance::line_rate(target, job.program.ports, sizes);
-    let mut stages = Vec::new();
+    let (mut rate, mut stages) = (f64::INFINITY, Vec::new());
     for (number, (stage, planned)) in job.pipeline.stages.iter().zip(&plan.stages).enumerate() {
         let of_stage = |stay: &&spin::Stay| {
             let worker = &run.run.stats.workers[stay.worker];
             worker.stage == Some(number) && stay.event >= before
         };
-        let (mut count, mut cycles) = (0, 0);
+        let (mut events_of, mut cycles) = (0, 0);
         for stay in run.stays.iter().filter(of_stage) {
-            count += 1;
+            events_of += 1;
             cycles += stay.cycles;
         }
         if cycles > 0 {
@@ -50,13 +53,52 @@ fn counted(target: &Target, loaded: &Loaded, plan: &Plan, traffic: &Traffic) -> 
             rate = rate.min(f64::from(stage.replicas) * first(target).clock.value / each);
             stages.push(StageCycles {
                 stage: planned.name.clone(),
-                events: count,
-                counted: cycles as f64 / count as f64,
+                events: events_of,
+                counted: cycles as f64 / events_of as f64,
                 planned: planned.cycles,
             });
         }
     }
     Ok(Count { rate, stages })
+}
+
+/// As [`super::Backend::counted`]; the ports bound the rate.
+fn counted(target: &Target, loaded: &Loaded, plan: &Plan, traffic: &Traffic) -> Counted {
+    let all = traffic.before.iter().chain(&traffic.events);
+    let events: Vec<InputEvent> = all.filter(|event| spin::takes(event)).cloned().collect();
+    let before = traffic.before.iter().filter(|event| spin::takes(event)).count();
+    let source = program::to_plan(&loaded.program, target)?;
+    let count = count(target, plan, &source, &traffic.entries, &events, before)?;
+    let sizes = nicforge_target::Traffic { frame_bytes: plan.frame_bytes, ..Default::default() };
+    let line = instance::line_rate(target, source.ports, sizes);
+    Ok(Count { rate: count.rate.min(line), ..count })
+}
+
+const ON_CORES: Bench = Bench { place: "on simulated cores", runs: 1, measure: on_cores };
+
+/// Packets per second of the slowest stage by counted cycles, of a plan that does what the
+/// interpreter does.
+fn on_cores(
+    target: &Target,
+    plan: &Plan,
+    program: &Verified<Program>,
+    source: &Verified<Program>,
+    traffic: &bench::Traffic,
+    apart: bool,
+) -> Result<f64, Failed> {
+    let events: Vec<InputEvent> =
+        traffic.events.iter().filter(|event| spin::takes(event)).cloned().collect();
+    let mut job = pipelines::of_plan(plan.clone(), program, apart)?;
+    let (_, differences) = Riscv.compare(target, &mut job, source, &traffic.entries, &events)?;
+    if !differences.is_empty() {
+        return Err(differs(plan, differences.len()));
+    }
+    let rate = count(target, plan, program, &traffic.entries, &events, 0)?.rate;
+    if rate.is_finite() {
+        Ok(rate)
+    } else {
+        Err(Failed::CannotRun("no stage had anything to do".to_string()))
+    }
 }
 
 impl Pipelined for Riscv {
@@ -117,6 +159,10 @@ impl Pipelined for Riscv {
 
     fn counts_cycles(&self) -> bool {
         true
+    }
+
+    fn bench(&self, _: &Target) -> Option<Bench> {
+        Some(ON_CORES)
     }
 
     fn counted(

@@ -20,7 +20,7 @@ use crate::verify::{Case, Comparison, kernel};
 use crate::{Failure, Loaded, Runtime, cost, events, pipelines, program, stop};
 
 /// Stages as the kernel counts their time.
-const IN_KERNEL: Bench = Bench { place: "in this kernel", measure };
+const IN_KERNEL: Bench = Bench { place: "in this kernel", runs: RUNS, measure };
 
 pub struct Xdp;
 
