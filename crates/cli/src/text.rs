@@ -1,5 +1,10 @@
 //! Plain tables and numbers for people.
 
+/// First line of a text.
+pub fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_string()
+}
+
 /// Rows under a header, columns as wide as their longest cell; numbers to the right.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let columns = header.len();

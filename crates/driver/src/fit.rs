@@ -21,7 +21,7 @@ use crate::{Failure, Runtime, planning, program};
 
 /// Packets that count, after as many that do not.
 const PACKETS: usize = 2048;
-/// How strongly prices are kept: that all are off by their own size is as bad as this share of a
+/// Weight of the spec's prices: that all are off by their own size is as bad as this share of a
 /// stage's cycles.
 const KEEP: f64 = 0.1;
 /// Rounds of the descent; it is exact long before.
@@ -43,7 +43,7 @@ const SEED: u64 = 1;
 pub struct Sample {
     pub program: String,
     pub stage: String,
-    /// What the judge says, and what the model of the spec says, in cycles an event.
+    /// Cycles an event by the judge, and by the model with the spec's prices.
     pub judged: f64,
     pub modelled: f64,
     /// By price, as [`OpCosts::PRICES`] lists them: how often it is paid.
@@ -58,7 +58,7 @@ impl Sample {
     }
 }
 
-/// How the prices are judged.
+/// Judge of prices: simulated cores, or this machine's kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judge {
     Cores,
@@ -84,7 +84,8 @@ pub fn judge(target: &Target) -> Result<Judge, Failure> {
         return Ok(Judge::Kernel);
     }
     Err(Failure::user(format!(
-        "{} has neither simulated cores nor a place on this machine to fit to; targets of codegen riscv and xdp have",
+        "{} has neither simulated cores nor a place on this machine to fit to; targets of codegen \
+         riscv and xdp have",
         target.name
     )))
 }

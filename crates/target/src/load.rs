@@ -210,7 +210,7 @@ fn check(target: &Target) -> Result<(), Complaint> {
             return complaint(
                 name,
                 format!(
-                    "memory `{name}`: search_reads are counted where units wait: add blocking = true"
+                    "memory `{name}`: search_reads count where units wait: add blocking = true"
                 ),
             );
         }
@@ -458,6 +458,8 @@ mod tests {
         let mixed = units("rtl", "nic");
         assert!(mixed.contains("rtl on the NIC beside that of riscv"), "{mixed}");
         assert!(mixed.contains("; write riscv"), "{mixed}");
+        let waits = error(|text| text.replace("blocking = true\n", ""));
+        assert!(waits.contains("search_reads count where units wait"), "{waits}");
         let cpu =
             error(|text| text.replace("costs = \"rv32\"", "costs = \"rv32\"\ncpu = \"rv32\""));
         assert!(cpu.contains("cpu is for codegen dpdk, not for riscv; leave it out"), "{cpu}");

@@ -19,8 +19,8 @@ pub struct Plan {
     /// Check and price a plan from a file instead of searching
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// Run the best N plans of the search (4) on a capture, or in the simulator where the target is
-    /// not here, and take the one that is fastest by measurement
+    /// Run the best N plans of the search (4) on a capture, here or on simulated cores, or else in
+    /// the simulator, and take the one that is fastest
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = super::MEASURED,
           conflicts_with = "plan")]
     pub tune: Option<usize>,

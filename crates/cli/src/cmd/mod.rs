@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod agreement;
 mod asked;
 pub mod balance;
 mod below;

@@ -22,7 +22,7 @@ use super::validate_alkali::{original, plan};
 use super::{below, originals_nfp, rows};
 use crate::args::Validate;
 use crate::out;
-use crate::text::table;
+use crate::text::{first_line, table};
 
 /// Frames that programs are compared on.
 const FRAMES: usize = 2000;
@@ -197,10 +197,6 @@ fn on_target(path: &Path, target: &str, capture: &Path) -> Result<Result<(), Str
     let errors = String::from_utf8_lossy(&ran.stderr).into_owned();
     let error = errors.lines().find(|line| line.starts_with("error")).unwrap_or("it fails");
     Ok(Err(differs.unwrap_or_else(|| error.to_string())))
-}
-
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_string()
 }
 
 fn print(cells: &[Cell], args: &Validate) {

@@ -1,6 +1,6 @@
 //! `nicforge targets fit`: prices of a specification by what programs take.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nicforge_driver::fit::{self, Judge, Sample};
@@ -8,33 +8,14 @@ use nicforge_driver::{Failure, Runtime, stop, targets};
 use nicforge_target::OpCosts;
 use serde_json::{Value, json};
 
+use super::agreement::Agreement;
 use super::below;
-use crate::text::table;
+use crate::text::{first_line, table};
 use crate::{interrupt, out, parallel};
 
-/// Errors that samples are counted within.
-const WITHIN: [f64; 2] = [0.10, 0.25];
-
-/// How well prices say what the judge says.
-struct Agreement {
-    samples: usize,
-    within: [usize; WITHIN.len()],
-    /// Half of the samples are off by no more.
-    median: f64,
-}
-
+/// Agreement of prices with the judge.
 fn agreement(samples: &[Sample], spec: &[f64], prices: &[f64]) -> Agreement {
-    let off = |one: &Sample| {
-        let ratio = one.under(spec, prices) / one.judged;
-        ratio.max(1.0 / ratio) - 1.0
-    };
-    let mut all: Vec<f64> = samples.iter().map(off).collect();
-    all.sort_by(f64::total_cmp);
-    Agreement {
-        samples: all.len(),
-        within: WITHIN.map(|most| all.iter().filter(|off| **off <= most).count()),
-        median: all.get(all.len() / 2).copied().unwrap_or(0.0),
-    }
+    Agreement::of(samples.iter().map(|one| one.under(spec, prices) / one.judged))
 }
 
 /// Fits, prints how well that went, and writes the new specification.
@@ -50,7 +31,7 @@ pub fn run(name: &str, from: &Path, output: Option<&Path>, as_json: bool) -> Res
     let runtime = Runtime::unpack()?;
     interrupt::stop_in_order();
     let done = AtomicUsize::new(0);
-    let sampled = |path: &std::path::PathBuf| {
+    let sampled = |path: &PathBuf| {
         let found = (!stop::stopped()).then(|| fit::samples(path, &target, judge, &runtime));
         out::progress(done.fetch_add(1, Ordering::Relaxed) + 1, programs.len());
         found
@@ -75,7 +56,8 @@ pub fn run(name: &str, from: &Path, output: Option<&Path>, as_json: bool) -> Res
             .first()
             .map_or(String::new(), |(_, why)| format!(" ({})", first_line(why.reason())));
         return Err(Failure::user(format!(
-            "no program below {} says what {name} takes{why}; name a folder of Nicforge's programs with captures, such as examples",
+            "no program below {} says what {name} takes{why}; name a folder of Nicforge's programs \
+             with captures, such as examples",
             from.display()
         )));
     }
@@ -83,14 +65,13 @@ pub fn run(name: &str, from: &Path, output: Option<&Path>, as_json: bool) -> Res
     let prices = fit::fit(&samples, &spec);
     let (half, others) = fit::halves(&samples);
     let of_half = fit::fit(&half, &spec);
-    let rows = [
-        ("as it is", agreement(&samples, &spec, &spec)),
-        (
-            "fitted to half of the programs, judged on the others",
-            agreement(&others, &spec, &of_half),
-        ),
-        ("fitted to all", agreement(&samples, &spec, &prices)),
-    ];
+    let mut rows = vec![("as it is", agreement(&samples, &spec, &spec))];
+    // One program has no other half.
+    if !half.is_empty() {
+        let found = agreement(&others, &spec, &of_half);
+        rows.push(("fitted to half of the programs, judged on the others", found));
+    }
+    rows.push(("fitted to all", agreement(&samples, &spec, &prices)));
     if as_json {
         print_json(name, &samples, &spec, &prices, &rows);
     } else {
@@ -146,15 +127,9 @@ fn print(
     out::text(&table(&["price", "as it is", "fitted"], &changed));
     outln!();
     for (what, found) in rows {
-        let within: Vec<String> = WITHIN
-            .iter()
-            .zip(found.within)
-            .map(|(most, count)| format!("{count} within {:.0} %", 100.0 * most))
-            .collect();
         outln!(
-            "{what}: of {} stages {}; half are off by at most {:.0} %",
-            found.samples,
-            within.join(", "),
+            "{what}: of {} stages {found}; half are off by at most {:.0} %",
+            found.compared,
             100.0 * found.median
         );
     }
@@ -184,7 +159,7 @@ fn print_json(
         .iter()
         .map(|(what, found)| {
             json!({
-                "prices": what, "stages": found.samples, "within_10_percent": found.within[0],
+                "prices": what, "stages": found.compared, "within_10_percent": found.within[0],
                 "within_25_percent": found.within[1], "median_error": found.median,
             })
         })
@@ -196,8 +171,4 @@ fn print_json(
             "spec": of(spec), "fitted": of(prices), "agreement": rows,
         })
     );
-}
-
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{below, lifted};
 use crate::args::{self, Validate};
 use crate::out;
-use crate::text::table;
+use crate::text::{first_line, table};
 
 /// A program's row.
 struct Row {
@@ -127,10 +127,6 @@ fn of_program(
     let takes = |target: &&Target| support::missing(program, target).is_empty();
     let targets = targets.iter().filter(takes).map(|target| target.name.clone()).collect();
     Row { program: name, lifted: Ok(()), ms, blocks, kernel: Some(kernel), recompiled, targets }
-}
-
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_string()
 }
 
 impl Row {

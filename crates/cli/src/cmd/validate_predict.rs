@@ -15,17 +15,16 @@ use nicforge_driver::{Failure, Runtime, backend, planning, program, stop};
 use nicforge_target::Target;
 use serde_json::{Value, json};
 
+use super::agreement::Agreement;
 use super::below;
 use crate::args::Validate;
-use crate::text::table;
+use crate::text::{first_line, table};
 use crate::{interrupt, out, parallel};
 
 /// Simulated time of each run that looks for the greatest rate, in seconds.
 const SIMULATED: f64 = 0.5e-3;
 /// Events of the simulator's traffic that branch frequencies are taken from.
 const PROFILED: usize = 4096;
-/// Errors that the summary counts cells within.
-const WITHIN: [f64; 2] = [0.10, 0.25];
 
 /// A rate, or why there is none; nothing where the target has no such judge here.
 type Rate = Option<Result<f64, String>>;
@@ -134,25 +133,12 @@ fn cell(path: &Path, target: &Target, runtime: &Runtime) -> Cell {
     cell
 }
 
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_string()
-}
-
 /// A judge's rate over the predicted one.
 fn ratio(cell: &Cell, judge: Judge) -> Option<f64> {
     match (&cell.predicted, judge(cell)) {
         (Ok((predicted, _)), Some(Ok(rate))) => Some(rate / predicted),
         _ => None,
     }
-}
-
-/// Cells that a judge compared, and how many of them agree within each error.
-fn agreement(cells: &[Cell], judge: Judge) -> (usize, [usize; WITHIN.len()]) {
-    let ratios: Vec<f64> = cells.iter().filter_map(|cell| ratio(cell, judge)).collect();
-    // Both ways alike: half the rate is as far off as twice the rate.
-    let off = |ratio: f64| ratio.max(1.0 / ratio) - 1.0;
-    let within = WITHIN.map(|most| ratios.iter().filter(|ratio| off(**ratio) <= most).count());
-    (ratios.len(), within)
 }
 
 fn print(cells: &[Cell], as_json: bool) {
@@ -219,14 +205,9 @@ fn print(cells: &[Cell], as_json: bool) {
         "on simulated cores. Measured: one CPU of this machine, all stages on it; not compared."
     );
     for (name, judge, _) in JUDGES.into_iter().filter(|(.., whole)| *whole) {
-        let (compared, within) = agreement(cells, judge);
-        if compared > 0 {
-            let within: Vec<String> = WITHIN
-                .iter()
-                .zip(within)
-                .map(|(most, count)| format!("{count} within {:.0} %", 100.0 * most))
-                .collect();
-            outln!("{name}: of {compared} cells {}", within.join(", "));
+        let found = Agreement::of(cells.iter().filter_map(|cell| ratio(cell, judge)));
+        if found.compared > 0 {
+            outln!("{name}: of {} cells {found}", found.compared);
         }
     }
 }

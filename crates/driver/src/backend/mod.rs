@@ -162,7 +162,7 @@ fn folder(build: &Build, program: &Program) -> Result<PathBuf, Failure> {
 /// A measured rate, if there was anything to measure on.
 pub type Measured = Result<Option<f64>, Failure>;
 
-/// What simulated cores count.
+/// A count, if simulated cores could make one.
 pub type Counted = Result<Count, Failure>;
 
 /// Counted cycles, and the rate that follows if a stage's cores share its work evenly.

@@ -24,8 +24,8 @@ fn cores(job: &Job, target: &Target, verify: bool) -> Result<CoresProgram, Failu
         .map_err(|e| pipelines::bare_failure(&job.program, e))
 }
 
-/// Cycles of the stages of a plan on events, without those of the first ones, and packets per second
-/// of the slowest stage if its cores share its work evenly.
+/// Cycles of a plan's stages on events, without those of the first ones, and packets per second of
+/// the slowest stage if its cores share its work evenly.
 fn count(
     target: &Target,
     plan: &Plan,

@@ -234,3 +234,65 @@ fn build_with(
     let image = riscv::parse(&elf).map_err(BuildError::Image)?;
     Ok((elf, image))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Copy = unsafe extern "C" fn(*mut u8, *const u8, usize) -> *mut u8;
+    type Set = unsafe extern "C" fn(*mut u8, i32, usize) -> *mut u8;
+    type Compare = unsafe extern "C" fn(*const u8, *const u8, usize) -> i32;
+
+    /// The memory functions of bare cores, compiled for this machine, at all places of a word.
+    #[test]
+    fn words_do_what_bytes_do() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (source, library) = (dir.path().join("memory.c"), dir.path().join("memory.so"));
+        let (_, text) =
+            COMMON.iter().find(|(name, _)| *name == "nf_memory.c").expect("it is there");
+        std::fs::write(&source, text).expect("a file");
+        let renamed = ["cpy", "move", "set", "cmp"].map(|word| format!("-Dmem{word}=nf_mem{word}"));
+        let made = Command::new("gcc")
+            .args(["-O2", "-shared", "-fPIC", "-fno-builtin"])
+            .args(renamed)
+            .arg(&source)
+            .arg("-o")
+            .arg(&library)
+            .status();
+        assert!(made.expect("gcc runs").success());
+        // SAFETY: what was just compiled, with the types of the C library.
+        let library = unsafe { libloading::Library::new(&library) }.expect("a library");
+        let (copy, shift, set, compare) = unsafe {
+            (
+                *library.get::<Copy>(b"nf_memcpy\0").expect("memcpy"),
+                *library.get::<Copy>(b"nf_memmove\0").expect("memmove"),
+                *library.get::<Set>(b"nf_memset\0").expect("memset"),
+                *library.get::<Compare>(b"nf_memcmp\0").expect("memcmp"),
+            )
+        };
+        let bytes: Vec<u8> = (0..128u32).map(|at| (at * 37 + 11) as u8).collect();
+        for size in 0..50 {
+            for (from, to) in (0..9).flat_map(|from| (0..9).map(move |to| (from, to))) {
+                let (mut copied, mut moved, mut filled) = ([0; 64], bytes.clone(), bytes.clone());
+                let mut want = bytes.clone();
+                // SAFETY: every range lies within its array.
+                unsafe {
+                    copy(copied.as_mut_ptr().add(to), bytes.as_ptr().add(from), size);
+                    shift(moved.as_mut_ptr().add(to), moved.as_ptr().add(from), size);
+                    set(filled.as_mut_ptr().add(to), 0x1a5, size);
+                }
+                assert_eq!(copied[to..to + size], bytes[from..from + size]);
+                assert!(copied[..to].iter().chain(&copied[to + size..]).all(|byte| *byte == 0));
+                want.copy_within(from..from + size, to);
+                assert_eq!(moved, want, "{size} bytes from {from} to {to}");
+                want.copy_from_slice(&bytes);
+                want[to..to + size].fill(0xa5);
+                assert_eq!(filled, want);
+                // SAFETY: as above.
+                let order = unsafe { compare(bytes[from..].as_ptr(), bytes[to..].as_ptr(), size) };
+                let known = bytes[from..from + size].cmp(&bytes[to..to + size]);
+                assert_eq!(order.cmp(&0), known);
+            }
+        }
+    }
+}

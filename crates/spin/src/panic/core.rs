@@ -18,8 +18,8 @@ struct Port {
     dram_bytes: usize,
     /// Of loads and stores that begin a line.
     dram_waits: (u32, u32),
-    /// Lines that the last load and the last store were in, by number; the rest of a line follows at
-    /// once.
+    /// Lines that the last load and the last store were in, by number: the rest of a line follows
+    /// at once.
     dram_lines: [Option<u32>; 2],
     dram_line_bytes: u32,
     /// Messages that have come, each behind [`map::FRONT`] bytes that are free; the first is the

@@ -149,6 +149,9 @@ fn a_full_queue_holds_senders_up_and_loses_nothing() {
     machine.run().unwrap();
     let mut numbers: Vec<u32> = machine.take_out().iter().map(|out| words(out).0).collect();
     assert_eq!(machine.deepest, [2, 2]);
+    // Whoever stands before the full queue does not work meanwhile.
+    let longest = machine.take_stays().iter().map(|stay| stay.cycles).max();
+    assert!(longest.is_some_and(|cycles| cycles < 60), "{longest:?}");
     numbers.sort();
     assert_eq!(numbers, (0..200).collect::<Vec<u32>>());
 }
