@@ -277,6 +277,9 @@ fn round(
         context.labels += 1;
         let label = labels[id as usize];
         let Some(at) = label.at else {
+            if (context.stop)() {
+                return Round::Stopped;
+            }
             let path = trace(&labels, id);
             // Clauses learned since the queue was started may know it already.
             let size = match context.clauses.judge(context.dag, &path, context.sizes.0) {

@@ -3,6 +3,10 @@
 
 use super::*;
 
+/// Trips of the longest loop that a pipe has written out, each with logic of its own. One over all
+/// bytes of a frame would be thousands of stages, that take hours to lay out.
+const MOST_TRIPS: u32 = 256;
+
 impl Walk<'_, '_, '_> {
     pub(super) fn region(&mut self, region: BlockId, mut way: Way) -> Result<Ended, NoPipe> {
         let body = self.body;
@@ -229,6 +233,12 @@ impl Walk<'_, '_, '_> {
         let body = self.body;
         let data = &body.insts[inst];
         let Op::Loop { init, max_trips, body: inner } = &data.op else { return Ok(None) };
+        if *max_trips > MOST_TRIPS {
+            self.span = data.span;
+            return self.no(&format!(
+                "a loop of {max_trips} trips is written out, and {MOST_TRIPS} are the most in a pipe"
+            ));
+        }
         let doubt = self.packet.as_ref().and_then(|packet| packet.doubt.clone());
         self.loops.push(LoopFrame { breaks: Vec::new(), continues: Vec::new(), doubt });
         let mut now: Vec<Known> = init.iter().map(|value| self.known(*value)).collect();
