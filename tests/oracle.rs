@@ -3,11 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
+use nicforge_ir::patterns::Patterns;
 use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified, generate, io, verify};
 use nicforge_run::control;
 use nicforge_run::pcap::{self, SourceKind};
 use nicforge_tests::example::for_each;
-use nicforge_tests::oracle::{Source, build, difference};
+use nicforge_tests::oracle::{Source, build, difference, first_match};
+use nicforge_tests::programs::{Rng, patterns};
 use nicforge_tests::root;
 
 /// What differs, if anything does.
@@ -35,6 +37,29 @@ fn examples_do_what_they_do_as_plain_c() {
         let found = judge(&path, &example.program, &example.entries, &example.events);
         assert!(found.is_none(), "{}: {}", example.name, found.unwrap_or_default());
     });
+}
+
+/// What searches mean, and the automata of generated code, against Hyperscan.
+#[test]
+fn searches_find_what_hyperscan_finds() {
+    const SETS: u64 = 400;
+    const TEXTS: usize = 20;
+    let mut found = [0; 4];
+    for seed in 0..SETS {
+        let mut r = Rng::new(seed);
+        let lines = patterns(&mut r);
+        let set = Patterns::of(&lines).unwrap_or_else(|e| panic!("{lines:?}: {e}"));
+        let automaton = set.automaton().unwrap_or_else(|e| panic!("{lines:?}: {e}"));
+        for _ in 0..TEXTS {
+            let some = b"\x00\x01\x02\x7f\x80\xff\nabFz09 ";
+            let bytes: Vec<u8> = (0..r.below(12)).map(|_| *r.pick(some)).collect();
+            let judged = first_match(&lines, &bytes);
+            assert_eq!(set.first(&bytes), judged, "{lines:?} in {bytes:?}");
+            assert_eq!(automaton.first(&bytes), judged, "{lines:?} in {bytes:?}, by its automaton");
+            found[judged as usize] += 1;
+        }
+    }
+    assert!(found.iter().all(|times| *times > 100), "{found:?}");
 }
 
 /// Frames of captures, random ones, and messages where the program takes them.

@@ -374,6 +374,11 @@ void nf_hmac_sha256(nf_pkt pkt, uint32_t len, const void *key, void *digest);
 /* CRC-32 of IEEE 802.3. */
 uint32_t nf_crc32(nf_pkt pkt, uint32_t len);
 
+/* Regular expressions, one a line, in the first len bytes of the unread rest (all of it if it is
+ * shorter): the number, from 1, of the one whose match ends first; of those that end there, of the
+ * first. 0 if none matches. */
+uint32_t nf_regex(nf_pkt pkt, uint32_t len, const char *patterns);
+
 /* The kernel's forwarding and neighbour lookup, on targets that have it (xdp). Addresses of IPv4
  * are in the first word. False if the kernel has no route or no neighbour for it. */
 struct nf_fib_query {

@@ -53,6 +53,9 @@ static bool gcm(int encrypts, uint8_t *bytes, uint32_t n, const uint8_t *const *
     return ok;
 }
 
+/* In regex.c. */
+uint32_t nf_regex_judge(const char *lines, const uint8_t *bytes, uint32_t n);
+
 /* Does what `nf_` and this word mean to n bytes. Behind the arguments is where to write what it
  * gives. */
 bool nf_judge(const char *word, uint8_t *bytes, uint32_t n, const uint8_t *const *args,
@@ -73,6 +76,11 @@ bool nf_judge(const char *word, uint8_t *bytes, uint32_t n, const uint8_t *const
     if (strcmp(word, "hmac_sha256") == 0)
         return HMAC(EVP_get_digestbyname("sha256"), args[0], (int)sizes[0], bytes, n,
                     (void *)args[1], NULL) != NULL;
+    if (strcmp(word, "regex") == 0) {
+        uint32_t pattern = nf_regex_judge((const char *)args[0], bytes, n);
+        memcpy((void *)args[1], &pattern, 4);
+        return true;
+    }
     uint32_t sum = (uint32_t)crc32(0, bytes, n);
     memcpy((void *)args[0], &sum, 4);
     return strcmp(word, "crc32") == 0;

@@ -346,6 +346,13 @@ struct nf_oracle_program {
         (void)NF_CRYPTO("crc32", pkt, n, NF_AT(&nf_sum_));                                         \
         nf_sum_;                                                                                   \
     })
+#define nf_regex(pkt, n, patterns)                                                                 \
+    ({                                                                                             \
+        static const char nf_lines_[] = patterns;                                                  \
+        uint32_t nf_pattern_;                                                                      \
+        (void)NF_CRYPTO("regex", pkt, n, NF_AT(&nf_lines_), NF_AT(&nf_pattern_));                  \
+        nf_pattern_;                                                                               \
+    })
 #define nf_now() nf_oracle->now()
 #define nf_random() nf_oracle->random()
 #define nf_fib_lookup(query, answer) (*(answer) = (struct nf_fib_answer){}, false)

@@ -8,6 +8,7 @@ use nicforge_frontend as frontend;
 use nicforge_ir::verify::{Verified, verify};
 use nicforge_ir::{Diagnostic, Program, Side, Span, text};
 use nicforge_passes::fuse::fuse;
+use nicforge_passes::registry::REQUIRED;
 use nicforge_passes::{PassError, PassManager};
 use nicforge_run::compile::Mode;
 use nicforge_run::native;
@@ -200,6 +201,11 @@ pub fn to_plan<'p>(
 /// A planned program as code generators want it: every handler stays where the plan has it.
 pub fn lower_planned(program: &Verified<Program>) -> Result<Verified<Program>, Failure> {
     PassManager::new().run_default(program.clone()).map_err(pass_failure)
+}
+
+/// A program after passes that somebody chose, with those that code generators cannot do without.
+pub fn required(program: Verified<Program>) -> Result<Verified<Program>, Failure> {
+    PassManager::new().run(program, &REQUIRED).map_err(pass_failure)
 }
 
 /// A program as the kernel takes it.

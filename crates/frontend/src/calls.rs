@@ -121,6 +121,7 @@ impl<'a> FnLower<'_, 'a, '_> {
                 self.packet(&args[0]).map(|pkt| Some(self.op(Op::InPort { pkt }, Type::U32)))
             }
             "nf_csum_payload" => self.packet_csum(args).map(Some),
+            "nf_regex" => self.regex(args).map(Some),
             "nf_send" => self.send(args).map(|()| None),
             "nf_pass" => self.give("stack_recv", &args[0]),
             "nf_to_host" => match cloned(&args[0]) {
@@ -305,7 +306,7 @@ impl<'a> FnLower<'_, 'a, '_> {
     }
 
     /// The text of a string literal argument.
-    fn literal(&mut self, node: &Node, what: &str, example: &str) -> Lowered<String> {
+    pub fn literal(&mut self, node: &Node, what: &str, example: &str) -> Lowered<String> {
         let inner = node.strip_casts();
         match (&inner.kind[..], &inner.value) {
             ("StringLiteral", Some(value)) => Ok(unescape(value)),

@@ -1,5 +1,6 @@
-//! Calls of ciphers and digests.
+//! Calls of what works on bytes of a packet: ciphers, digests, searches.
 
+use nicforge_ir::patterns::Patterns;
 use nicforge_ir::{CryptoOp, Op, Type, ValueId, Words};
 
 use crate::ast::Node;
@@ -48,6 +49,23 @@ impl<'a> FnLower<'_, 'a, '_> {
         self.write(&place, value, node.span)?;
         // Digests refuse nothing, and so return nothing.
         Ok(op.changes_packet().then_some(ok))
+    }
+
+    /// `nf_regex(pkt, len, "patterns")`.
+    pub fn regex(&mut self, args: &'a [Node]) -> Lowered<ValueId> {
+        let pkt = self.packet(&args[0]);
+        let len = self.expr(&args[1])?;
+        let example = "nf_regex(pkt, len, \"^GET /admin\\ncmd[.]exe\")";
+        let patterns = self.literal(&args[2], "the patterns of nf_regex", example)?;
+        let wrong = match patterns.contains(char::REPLACEMENT_CHARACTER) {
+            true => Err("bytes that are no text stand in a pattern as `\\\\x90`".to_string()),
+            false => Patterns::of(&patterns).and_then(|patterns| patterns.automaton()).map(|_| ()),
+        };
+        if let Err(message) = wrong {
+            let help = "docs/language.md says what a pattern may be";
+            return Err(self.refuse(codes::PATTERN, args[2].span, message, help));
+        }
+        Ok(self.op(Op::Regex { pkt: pkt?, patterns, len }, Type::U32))
     }
 
     fn sized_wrong(&mut self, node: &Node, message: String) -> Failed {

@@ -56,6 +56,7 @@ pub mod json;
 pub mod layout;
 pub mod native;
 pub mod ops;
+pub mod patterns;
 pub mod program;
 pub mod row;
 pub mod span;

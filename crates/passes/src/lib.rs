@@ -19,6 +19,7 @@ mod inline;
 mod live_members;
 mod manager;
 mod merge_checksums;
+mod regex_loops;
 pub mod rewrite;
 mod simplify_control;
 mod split_paths;

@@ -8,6 +8,7 @@ use crate::fold::Fold;
 use crate::inline::Inline;
 use crate::live_members::LiveMembers;
 use crate::merge_checksums::MergeChecksums;
+use crate::regex_loops::RegexLoops;
 use crate::simplify_control::SimplifyControl;
 use crate::split_paths::SplitPaths;
 use crate::split_structs::SplitStructs;
@@ -17,7 +18,7 @@ use crate::unroll::{Unroll, UnrollShort};
 /// All passes, in the order in which they are listed to users. `split-structs`, `live-members` and
 /// `event-params` are for programs with several stages; the planner runs them behind each cut, or
 /// before all.
-pub const PASSES: [&dyn Pass; 13] = [
+pub const PASSES: [&dyn Pass; 14] = [
     &Inline,
     &Fold,
     &MergeChecksums,
@@ -25,6 +26,7 @@ pub const PASSES: [&dyn Pass; 13] = [
     &SimplifyControl,
     &Cse,
     &Dce,
+    &RegexLoops,
     &UnrollShort,
     &SplitPaths,
     &Unroll,
@@ -42,7 +44,11 @@ pub const SIMPLIFY: [&str; 6] =
 
 /// What makes the program larger where code for it becomes faster, once, when it is simple; then it
 /// is simplified again.
-pub const EXPAND: [&str; 2] = ["unroll-short", "split-paths"];
+pub const EXPAND: [&str; 3] = ["regex-loops", "unroll-short", "split-paths"];
+
+/// What code generators need, whatever else was asked for: ops that none of them knows are
+/// written as others.
+pub const REQUIRED: [&str; 1] = ["regex-loops"];
 
 /// Each round makes the program smaller or simpler; this many are far more than programs need.
 pub const MAX_ROUNDS: usize = 20;

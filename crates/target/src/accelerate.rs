@@ -46,6 +46,7 @@ fn kind(program: &Program, body: &Body, op: &Op, traffic: Traffic) -> Option<(Ac
             };
             Some((served, worked_bytes(body, op, traffic)))
         }
+        Work::Regex => Some((AcceleratedOp::Regex, worked_bytes(body, op, traffic))),
         _ => None,
     }
 }

@@ -101,10 +101,11 @@ pub fn payload_bytes(traffic: Traffic) -> f64 {
     f64::from(traffic.frame_bytes).max(64.0) - 42.0
 }
 
-/// Bytes that a cipher or digest goes over: its length where that is constant, else the payload.
+/// Bytes that a cipher, a digest or a search goes over: its length where that is constant, else the
+/// payload.
 pub fn worked_bytes(body: &Body, op: &Op, traffic: Traffic) -> f64 {
     let payload = payload_bytes(traffic);
-    let Op::Crypto { len, .. } = op else { return payload };
+    let (Op::Crypto { len, .. } | Op::Regex { len, .. }) = op else { return payload };
     match body.def_op(*len) {
         Some(Op::Int(len)) => payload.min(*len as f64),
         _ => payload,
@@ -152,6 +153,11 @@ pub fn op_cycles(
             let [call, byte] =
                 CryptoOp::ALL.iter().position(is).map_or([0.0; 2], |at| costs.crypto[at]);
             call + byte * bytes
+        }
+        // The loop that the pass `regex-loops` makes of it, a trip for each byte.
+        Work::Regex => {
+            let byte = costs.extract + costs.extract_byte + 2.0 * (costs.field + costs.alu);
+            worked_bytes(body, op, traffic) * (byte + 4.0 * costs.alu + 2.0 * costs.branch)
         }
         Work::Draw => costs.random,
         Work::Port => costs.field,

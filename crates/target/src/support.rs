@@ -215,6 +215,10 @@ fn lacking(
                 behind_queue(target, Feature::Crypto)
             ),
         ),
+        Op::Regex { .. } => need(
+            Feature::LongLoops,
+            "a search over the payload (nf_regex): loops of more than 16 trips",
+        ),
         Op::Extend { .. } => need(Feature::Extend, "packets that grow at their end (nf_extend)"),
         Op::Extern { name, .. } => need(
             Feature::CFunctions,

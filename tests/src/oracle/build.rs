@@ -2,6 +2,7 @@
 //! information says.
 
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
@@ -61,11 +62,11 @@ pub fn build(sources: &[Source]) -> Result<Vec<Oracle>, String> {
     Ok(loaded.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// The judge of ciphers and digests: `nf_judge` of tests/oracle/crypto.c.
+/// The judge of ciphers, digests and patterns: `nf_judge` of tests/oracle/crypto.c.
 pub type Judge =
     unsafe extern "C" fn(*const std::ffi::c_char, *mut u8, u32, *const *mut u8, *const u32) -> bool;
 
-/// OpenSSL and zlib behind one function, compiled at the first call.
+/// OpenSSL, zlib and Hyperscan behind one function, compiled at the first call.
 pub fn judge() -> Judge {
     static JUDGE: std::sync::OnceLock<Judge> = std::sync::OnceLock::new();
     *JUDGE.get_or_init(|| {
@@ -73,14 +74,17 @@ pub fn judge() -> Judge {
         let object = folder.path().join("crypto.so");
         let ran = Command::new(nicforge_clang::name())
             .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-fPIC", "-shared"])
-            .arg(root().join("tests/oracle/crypto.c"))
+            .args(["crypto.c", "regex.c"].map(|name| root().join("tests/oracle").join(name)))
             .arg("-o")
             .arg(&object)
-            .args(["-lcrypto", "-lz"])
+            .args(["-lcrypto", "-lz", "-lhs"])
             .output()
             .expect("clang runs");
         let said = String::from_utf8_lossy(&ran.stderr);
-        assert!(ran.status.success(), "OpenSSL or zlib is missing: scripts/bootstrap.sh\n{said}");
+        assert!(
+            ran.status.success(),
+            "OpenSSL, zlib or Hyperscan is missing: scripts/bootstrap.sh\n{said}"
+        );
         // SAFETY: the object has the function, of this type; it stays loaded.
         unsafe {
             let library = Library::open(Some(&object), RTLD_NOW | RTLD_LOCAL).expect("it loads");
@@ -89,6 +93,20 @@ pub fn judge() -> Judge {
             judge
         }
     })
+}
+
+/// The number of the pattern, of those that stand one a line, that Hyperscan finds first in bytes.
+pub fn first_match(patterns: &str, bytes: &[u8]) -> u32 {
+    let lines = CString::new(patterns).expect("patterns without zeros");
+    let (mut bytes, mut found) = (bytes.to_vec(), 0u32);
+    let args = [lines.as_ptr() as *mut u8, (&raw mut found).cast()];
+    let sizes = [lines.as_bytes_with_nul().len() as u32, 4];
+    // SAFETY: so many bytes, a text that ends, and a place for a number.
+    unsafe {
+        let n = bytes.len() as u32;
+        judge()(c"regex".as_ptr(), bytes.as_mut_ptr(), n, args.as_ptr(), sizes.as_ptr());
+    }
+    found
 }
 
 /// Compiles programs together to one shared object. Not optimised: that would take twice as long,

@@ -11,6 +11,6 @@ mod packet;
 mod padding;
 mod tables;
 
-pub use build::{Source, build};
+pub use build::{Source, build, first_match};
 pub use compare::{difference, difference_with, said};
 pub use machine::{Oracle, Said};

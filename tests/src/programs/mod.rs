@@ -7,6 +7,7 @@ mod bytes;
 mod events;
 mod expr;
 mod ops;
+mod patterns;
 mod rng;
 mod stmt;
 mod types;
@@ -14,7 +15,8 @@ mod types;
 use std::fmt::Write;
 
 pub use events::{entries, events};
-use rng::Rng;
+pub use patterns::patterns;
+pub use rng::Rng;
 use types::{Def, Ty};
 
 /// The handler of a program's timer.

@@ -1,5 +1,6 @@
 //! What programs do with packets, tables, queues and the host side.
 
+use super::patterns::patterns;
 use super::types::Ty;
 use super::{Gen, Helper, Of, Table, Var};
 
@@ -73,7 +74,7 @@ impl Gen {
             return self.cipher(&off);
         }
         let Some(target) = self.target(None) else { return };
-        match self.r.below(12) {
+        match self.r.below(13) {
             0..4 => self.truth(&format!("nf_extract(pkt, {target})")),
             4..6 => self.line(&format!("nf_emit(pkt, {target});")),
             6 => self.truth(&format!("nf_load(pkt, {off}, {target})")),
@@ -81,6 +82,7 @@ impl Gen {
             8 => self.truth(&format!("nf_strip(pkt, {})", small(&off))),
             9 if self.options.trim => self.truth(&format!("nf_trim(pkt, {off})")),
             10 => self.line("nf_reset(pkt);"),
+            11 => self.search(&off),
             _ => {
                 let (seed, text) = (self.expr(1), format!("v{}", self.made));
                 self.made += 1;
@@ -90,6 +92,12 @@ impl Gen {
                 self.scope.push(Var { text, dot: ".", ty: Ty::Int("uint32_t"), writable: true });
             }
         }
+    }
+
+    /// A search for a few patterns.
+    fn search(&mut self, len: &str) {
+        let patterns = patterns(&mut self.r).replace('\\', r"\\").replace('\n', r"\n");
+        self.read_into("uint32_t", &format!("nf_regex(pkt, {len}, \"{patterns}\")"));
     }
 
     /// An array of bytes, of which the first is computed.

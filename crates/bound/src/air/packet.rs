@@ -83,6 +83,7 @@ impl Front<'_> {
                 return self
                     .refuse(id, format!("what `nf_{word}` leaves in the packet is unknown"));
             }
+            Op::Regex { .. } => return self.anything(id, "what matches"),
             Op::Hash { .. } => return self.anything(id, "a hash"),
             Op::Random => return self.anything(id, "a random number"),
             Op::CsumAdd { .. } | Op::PktCsum { .. } => {

@@ -67,7 +67,7 @@ impl Backend for Xdp {
     ) -> Result<Product, Failure> {
         self.takes(target, &loaded.program)?;
         let job = pipelines::xdp(build.planned, &loaded.program, target)?;
-        let compiled = (build.passes)(loaded.program.clone())?;
+        let compiled = program::required((build.passes)(loaded.program.clone())?)?;
         let lines = if build.text { LineStyle::Comments } else { LineStyle::Directives };
         let artifact = match job {
             Some(job) => pipelines::xdp_artifact(&job, target, lines)?,

@@ -89,6 +89,7 @@ codes! {
 
     BYTE_ORDER "NF0100" "network and host byte order mixed";
     LOG_FORMAT "NF0101" "log format and arguments do not match";
+    PATTERN "NF0102" "regular expression that cannot be searched for";
 
     BUFFER "NF0110" "buffer of Alkali's that no packet can be";
     LEFT_OPEN "NF0111" "something that Alkali leaves open";

@@ -5,6 +5,15 @@ use crate::ops::{BinOp, BufSource, CmpOp, CommuteOp, Op, Proj, UnOp, Words};
 use crate::program::{TableId, TableKind, ValueId};
 use crate::types::Type;
 
+/// Patterns that random bytes match sometimes: sets, counts, anchors, and ends that differ.
+const PATTERNS: [&str; 5] = [
+    r"\x00{2}",
+    "^[\\x00-\\x7f]{2}[\\x80-\\xff]\n[^\\x00-\\x3f]$",
+    "(?s)\\x01.{1,3}[\\x01-\\x0f]\n\\x0f[^\\x00]",
+    "(?i)[a-f]+z|[0-9]{3}\n[xy]$",
+    r"\b[0-9A-Z]\b",
+];
+
 impl Gen<'_, '_, '_> {
     /// One op of any kind that owns no regions.
     pub fn plain_statement(&mut self) {
@@ -163,7 +172,7 @@ impl Gen<'_, '_, '_> {
 
     fn packet_op(&mut self, pkt: ValueId) {
         let ty = self.any_type();
-        match self.d.below(11) {
+        match self.d.below(12) {
             0..=2 => self.push_ok_and_kept(Op::Extract { pkt }, ty),
             3 => {
                 let off = self.small();
@@ -195,6 +204,14 @@ impl Gen<'_, '_, '_> {
                 self.b.push0(Op::Reset { pkt });
             }
             9 => self.push_kept(Op::Len { pkt }, Type::U32),
+            10 => {
+                let patterns = PATTERNS[self.d.below(PATTERNS.len())].to_string();
+                let len = match self.options.software {
+                    true => self.pick(Type::U32),
+                    false => self.b.int(self.d.below(13) as u64, Type::U32),
+                };
+                self.push_kept(Op::Regex { pkt, patterns, len }, Type::U32);
+            }
             _ => {
                 let (sum, len) = (self.pick(Type::U32), self.pick(Type::U32));
                 self.push_kept(Op::PktCsum { pkt, sum, len }, Type::U32);

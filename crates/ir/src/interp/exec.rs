@@ -14,6 +14,7 @@ use crate::build::mask;
 use crate::io::{self, Output};
 use crate::native::{self, Arg, Passing};
 use crate::ops::{Class, Op};
+use crate::patterns::Patterns;
 use crate::program::{Body, Direction, EventId, HandlerId, InstId, Program, ValueId};
 use crate::types::Type;
 
@@ -404,6 +405,11 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
             Op::PktCsum { pkt, sum, len } => {
                 let (sum, len) = (self.u32(frame, *sum), self.u32(frame, *len));
                 io::checksum_add(sum, self.packet(frame, *pkt).prefix(len)) as u64
+            }
+            Op::Regex { pkt, patterns, len } => {
+                let patterns = Patterns::of(patterns).expect("the verifier has read them");
+                let len = self.u32(frame, *len);
+                patterns.first(self.packet(frame, *pkt).prefix(len)) as u64
             }
             other => unreachable!("{other:?} is run elsewhere"),
         };

@@ -125,6 +125,8 @@ pub enum Work {
     PacketSum,
     /// A cipher or a digest over the packet.
     Crypto,
+    /// A search for regular expressions in the packet.
+    Regex,
     Clock,
     Draw,
     /// A field of the packet's description.

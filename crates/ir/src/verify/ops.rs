@@ -7,6 +7,7 @@ use crate::build::mask;
 use crate::native::Passing;
 use crate::ops::row::{Gives, Must, Ty};
 use crate::ops::{Arg, BufSource, Class, CryptoOp, Op, Proj, Words};
+use crate::patterns::Patterns;
 use crate::program::{Direction, InstId, Table, TableId, TableKind, ValueId};
 use crate::types::Type;
 
@@ -335,6 +336,10 @@ impl BodyCheck<'_, '_, '_> {
                 require(handled, || format!("no handler reacts to event `{}`", event.name))
             }
             Op::Crypto { op, args, .. } => self.crypto_op(inst, *op, args),
+            Op::Regex { patterns, .. } => {
+                let automaton = Patterns::of(patterns).and_then(|patterns| patterns.automaton());
+                automaton.map(|_| ())
+            }
             Op::Extern { name, passing, args, .. } => self.extern_op(inst, name, passing, args),
             Op::Call { func: id, args } => {
                 let func = &program.funcs[*id];
