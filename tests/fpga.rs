@@ -73,7 +73,7 @@ fn examples_do_what_the_interpreter_does() {
         }
     });
     let ran = ran.into_inner().unwrap_or_else(|e| e.into_inner());
-    assert!(std::env::var("NICFORGE_EXAMPLE").is_ok() || ran.len() >= 4, "only {ran:?} ran");
+    assert!(std::env::var("NICFORGE_EXAMPLE").is_ok() || ran.len() >= 3, "only {ran:?} ran");
 }
 
 /// A TCP SYN of 60 bytes (64 with the checksum of the line) from a flow with this number.

@@ -34,17 +34,17 @@ pub struct Patterns {
 
 /// A minimal automaton that reads bytes until a pattern has matched or none can any more.
 ///
-/// The state is the number of an entry of `next`, 0 at first. A byte's class is added, and what stands there is
-/// the next state; from [`Automaton::ends`] on it is an end, and tells by what it is more which
-/// pattern matched: 0 for none. When there are no more bytes, class [`Automaton::last`] follows,
-/// and leads to an end always.
+/// The state is the number of an entry of `next`, 0 at first. A byte's class is added, and what
+/// stands there is the next state. From [`Automaton::ends`] on it is an end, and tells by what it is
+/// more which pattern matched: 0 for none. When there are no more bytes, class [`Automaton::last`]
+/// follows, and leads to an end always.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Automaton {
     /// Class of each byte.
     pub classes: [u8; 256],
     pub next: Vec<u16>,
-    /// Class of the end.
-    pub last: u8,
+    /// Class of the end: one more than a byte may have.
+    pub last: u16,
 }
 
 impl Automaton {
@@ -56,7 +56,7 @@ impl Automaton {
     /// The pattern that matches first, as [`Patterns::first`] has it: what generated code does.
     pub fn first(&self, bytes: &[u8]) -> u32 {
         let mut state = 0;
-        let classes = bytes.iter().map(|byte| self.classes[usize::from(*byte)]);
+        let classes = bytes.iter().map(|byte| self.classes[usize::from(*byte)].into());
         for class in classes.chain([self.last]) {
             state = self.next[usize::from(state) + usize::from(class)];
             if state >= self.ends() {
@@ -326,7 +326,7 @@ fn within(to: To, group: &[usize]) -> To {
 }
 
 /// Makes one of classes that lead to the same everywhere; the new classes of bytes, and of the end.
-fn merge_columns(classes: &[u8; 256], rows: &mut [Vec<To>]) -> ([u8; 256], u8) {
+fn merge_columns(classes: &[u8; 256], rows: &mut [Vec<To>]) -> ([u8; 256], u16) {
     let width = rows[0].len();
     let column = |rows: &[Vec<To>], at: usize| rows.iter().map(|row| row[at]).collect::<Vec<To>>();
     let mut firsts: Vec<usize> = Vec::new();
@@ -338,7 +338,7 @@ fn merge_columns(classes: &[u8; 256], rows: &mut [Vec<To>]) -> ([u8; 256], u8) {
             firsts.push(at);
         }
     }
-    let last = firsts.len() as u8;
+    let last = firsts.len() as u16;
     firsts.push(width - 1);
     for row in rows {
         *row = firsts.iter().map(|at| row[*at]).collect();

@@ -74,7 +74,9 @@ fn arrays(program: &mut Program, patterns: &str, span: Span) -> Arrays {
     let automaton = Patterns::of(patterns).and_then(|patterns| patterns.automaton());
     let automaton = automaton.expect("the verifier has made it");
     let mut add = |what: &str, elem: Type, bytes: Vec<u8>| {
-        let name = format!("regex_{what}_{}", program.consts.len());
+        let mut names = (program.consts.len()..).map(|number| format!("regex_{what}_{number}"));
+        let free = |name: &String| program.consts.values().all(|array| array.name != *name);
+        let name = names.find(free).expect("there are more numbers than arrays");
         program.consts.push(ConstArray { name, elem, bytes, span })
     };
     let classes = add("classes", BYTE, automaton.classes.to_vec());

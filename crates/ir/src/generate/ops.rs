@@ -206,10 +206,7 @@ impl Gen<'_, '_, '_> {
             9 => self.push_kept(Op::Len { pkt }, Type::U32),
             10 => {
                 let patterns = PATTERNS[self.d.below(PATTERNS.len())].to_string();
-                let len = match self.options.software {
-                    true => self.pick(Type::U32),
-                    false => self.b.int(self.d.below(13) as u64, Type::U32),
-                };
+                let len = self.b.int(self.d.below(13) as u64, Type::U32);
                 self.push_kept(Op::Regex { pkt, patterns, len }, Type::U32);
             }
             _ => {
