@@ -35,13 +35,14 @@ pub struct Patterns {
 /// A minimal automaton that reads bytes until a pattern has matched or none can any more.
 ///
 /// The state is the number of an entry of `next`, 0 at first. A byte's class is added, and what
-/// stands there is the next state. From [`Automaton::ends`] on it is an end, and tells by what it is
-/// more which pattern matched: 0 for none. When there are no more bytes, class [`Automaton::last`]
+/// stands there is the next state. From [`Automaton::ends`] on it is an end, and the difference is
+/// the pattern that matched: 0 for none. When there are no more bytes, class [`Automaton::last`]
 /// follows, and leads to an end always.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Automaton {
     /// Class of each byte.
     pub classes: [u8; 256],
+    /// Next state, by state and class.
     pub next: Vec<u16>,
     /// Class of the end: one more than a byte may have.
     pub last: u16,
@@ -67,7 +68,7 @@ impl Automaton {
     }
 }
 
-/// Where a step of an automaton leads: to a row, or to an end, with what matched.
+/// The target of a step: a row, or an end with the pattern that matched.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum To {
     State(usize),
@@ -82,7 +83,7 @@ impl Patterns {
     /// The set that a text stands for, one pattern a line.
     ///
     /// # Errors
-    /// What is wrong with it, in a few words.
+    /// The pattern that is wrong and why, in a few words.
     pub fn of(text: &str) -> Result<Rc<Patterns>, String> {
         if let Some(known) = KNOWN.with_borrow(|known| known.get(text).cloned()) {
             return known;
@@ -181,8 +182,8 @@ impl Patterns {
         let entries = rows.len() * width;
         if entries > MOST_ENTRIES || entries + self.count >= usize::from(u16::MAX) {
             return Err(format!(
-                "the patterns make an automaton of {} states with {entries} entries, and {MOST_ENTRIES} \
-                 are the most: {remedy}",
+                "the patterns make an automaton of {} states with {entries} entries, and \
+                 {MOST_ENTRIES} are the most: {remedy}",
                 rows.len()
             ));
         }
@@ -317,7 +318,7 @@ fn merge_states(rows: &mut Vec<Vec<To>>) {
     *rows = merged;
 }
 
-/// Where a step leads, by the groups that states are in.
+/// The target of a step, by the groups that states are in.
 fn within(to: To, group: &[usize]) -> To {
     match to {
         To::State(state) => To::State(group[state]),

@@ -184,7 +184,7 @@ impl Search<'_> {
         self.value(Op::Cast(which), Type::U32)
     }
 
-    /// Where a class leads.
+    /// The next state, by a class.
     fn step(&mut self, arrays: &Arrays, state: ValueId, class: ValueId) -> ValueId {
         let index = self.bin(BinOp::Add, state, class, STATE);
         self.value(Op::ConstElem { array: arrays.next, index }, STATE)

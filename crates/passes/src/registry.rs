@@ -46,8 +46,8 @@ pub const SIMPLIFY: [&str; 6] =
 /// is simplified again.
 pub const EXPAND: [&str; 3] = ["regex-loops", "unroll-short", "split-paths"];
 
-/// What code generators need, whatever else was asked for: ops that none of them knows are
-/// written as others.
+/// Passes that code generators need, whatever else was asked for: they write ops that none of them
+/// knows as others.
 pub const REQUIRED: [&str; 1] = ["regex-loops"];
 
 /// Each round makes the program smaller or simpler; this many are far more than programs need.

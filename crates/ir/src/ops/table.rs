@@ -176,9 +176,9 @@ ops! {
             args: Vec<ValueId> = Data("an argument"),
         } "crypto {pkt}, {op}, {len}{ (args)}" as "ok", Own, READS_PACKET | WRITES_PACKET | OVERWRITES, Crypto;
 
-        /// The number, from 1, of the first of some regular expressions, one a line, that matches in
-        /// the first `len` bytes of the unread rest (all of it if it is shorter): whose match ends
-        /// first, or stands first of those that end there. 0 if none does: u32.
+        /// Searches for regular expressions, one a line, in the first `len` bytes of the unread
+        /// rest (all of it if it is shorter): the number, from 1, of the one whose match ends
+        /// first, and of those that end there of the first; 0 if none matches: u32.
         Regex {
             pkt: ValueId = Packet,
             patterns: String = Named("the patterns in quotes"),

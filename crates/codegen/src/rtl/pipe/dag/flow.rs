@@ -236,7 +236,7 @@ impl Walk<'_, '_, '_> {
         if *max_trips > MOST_TRIPS {
             self.span = data.span;
             return self.no(&format!(
-                "a loop of {max_trips} trips is written out, and {MOST_TRIPS} are the most in a pipe"
+                "a loop of {max_trips} trips is written out, and a pipe has {MOST_TRIPS} at most"
             ));
         }
         let doubt = self.packet.as_ref().and_then(|packet| packet.doubt.clone());
