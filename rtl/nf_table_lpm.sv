@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // nf_table_lpm: longest prefix match for engines, filled from outside. Interface: see
-// nf_table_array; `detail` is a prefix's length.
+// nf_table_array; `detail` is a prefix's length. In a search by the engine `index` says how many
+// bits at the key's end do not count.
 //
 // One hash table holds all prefixes, with their length in front of the key. A search tries the
 // lengths that are there, longest first. Prefixes count from the first byte's most significant bit.
@@ -77,7 +78,7 @@ module nf_table_lpm #(
         asking <= 1'b0;
       end else if (req && is_find && !searching) begin
         searching <= 1'b1;
-        length <= 16'(KEY);
+        length <= 16'(KEY) - index[15:0];
       end else if (searching && !asking) begin
         if (there[$clog2(KEY+1)'(length)]) asking <= 1'b1;
         else length <= length - 1'b1;

@@ -129,10 +129,12 @@ static void count_length(struct nf_table *table, uint32_t bits, uint32_t by)
             table->order[table->ordered++] = length;
 }
 
-void *nf_prefix_find(struct nf_table *table, const void *key)
+void *nf_prefix_find(struct nf_table *table, const void *key, uint32_t bits)
 {
     unsigned char prefix[NF_MAX_KEY + 2];
     for (uint32_t i = 0; i < table->ordered; i++) {
+        if (table->order[i] > bits)
+            continue;
         uint32_t hash = prefix_key(table, key, table->order[i], prefix);
         void *value = nf_hash_find(table, prefix, indexed_size(table), hash);
         if (value)

@@ -158,7 +158,7 @@ bool nf_remove(struct nf_table *table, const void *key, uint32_t hash);
  * least; of equal ones that whose key comes first, byte by byte. Null in an empty table. */
 void *nf_least(struct nf_table *table, uint32_t at, uint32_t size, bool is_signed,
                const void **key);
-void *nf_prefix_find(struct nf_table *table, const void *key);
+void *nf_prefix_find(struct nf_table *table, const void *key, uint32_t bits);
 void *nf_ternary_find(struct nf_table *table, const void *key);
 
 NF_SIZED struct nf_entry *nf_entry_at(const struct nf_table *table, uint32_t number)
@@ -277,7 +277,7 @@ NF_SIZED void *nf_lpm_find(struct nf_table *table, const void *key, uint32_t siz
     /* The size is a constant, so that nothing is left of the rest where keys are shorter than an
      * address. */
     if (size != sizeof(uint32_t) || !table->roots)
-        return nf_prefix_find(table, key);
+        return nf_prefix_find(table, key, 8 * size);
     uint32_t address;
     memcpy(&address, key, sizeof(address));
     address = __builtin_bswap32(address);

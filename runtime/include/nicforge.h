@@ -150,6 +150,9 @@ void __nf_enqueue(void);
 /* bool nf_lookup(&table, key, &value): copies the entry to value; a miss returns false and zeroes
  * value. */
 bool nf_lookup(const void *table, ...);
+/* bool nf_lookup_bits(&table, key, bits, &value): in an lpm table, only prefixes of at most so many
+ * bits count. */
+bool nf_lookup_bits(const void *table, ...);
 /* bool nf_contains(&table, key) */
 bool nf_contains(const void *table, ...);
 /* bool nf_update(&table, key, value): inserts or overwrites; false if a full table refused. */

@@ -95,7 +95,7 @@ bool nf_remove(struct nf_table *table, const void *key, uint32_t hash);
 void *nf_find(struct nf_table *table, const void *key, uint32_t size, uint32_t hash);
 void *nf_least(struct nf_table *table, uint32_t at, uint32_t size, bool is_signed,
                const void **key);
-void *nf_prefix_find(struct nf_table *table, const void *key);
+void *nf_prefix_find(struct nf_table *table, const void *key, uint32_t bits);
 void *nf_ternary_find(struct nf_table *table, const void *key);
 void nf_lru_touch(struct nf_table *table, const void *value);
 
@@ -131,8 +131,7 @@ static inline void *nf_lru_find(struct nf_table *table, const void *key, uint32_
 
 static inline void *nf_lpm_find(struct nf_table *table, const void *key, uint32_t size)
 {
-    (void)size;
-    return nf_prefix_find(table, key);
+    return nf_prefix_find(table, key, 8 * size);
 }
 
 static inline void *nf_array_find(struct nf_table *table, uint32_t index)

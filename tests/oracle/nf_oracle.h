@@ -55,6 +55,7 @@ struct nf_oracle_calls {
     nf_pkt (*fresh)(struct nf_value, uint32_t);
     void (*later)(const void *);
     bool (*lookup)(const void *, void *, void *);
+    bool (*lookup_bits)(const void *, void *, uint32_t, void *);
     bool (*contains)(const void *, void *);
     bool (*update)(const void *, void *, void *);
     bool (*remove)(const void *, void *);
@@ -241,6 +242,12 @@ struct nf_oracle_program {
         NF_KEY(table, x);                                                                          \
         __typeof__((table)->value) nf_p_ = (p);                                                    \
         nf_oracle->lookup((table), &nf_k_, nf_p_);                                                 \
+    })
+#define nf_lookup_bits(table, x, bits, p)                                                          \
+    ({                                                                                             \
+        NF_KEY(table, x);                                                                          \
+        __typeof__((table)->value) nf_p_ = (p);                                                    \
+        nf_oracle->lookup_bits((table), &nf_k_, (uint32_t)(bits), nf_p_);                          \
     })
 #define nf_contains(table, x)                                                                      \
     ({                                                                                             \

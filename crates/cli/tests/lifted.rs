@@ -62,7 +62,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
     let place = Place::new();
     let objects = [
         "counters", "tunnel", "calls", "loops", "loader", "apart", "before", "older", "slots",
-        "sizes", "numbered", "idioms",
+        "sizes", "numbered", "idioms", "prints",
     ];
     objects.into_iter().for_each(|name| object(&place, name));
     let plain = as_before_clang_9(std::fs::read(place.path().join("older.o")).unwrap());
@@ -80,6 +80,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("numbered.o:prog", 0),
         ("sizes.o:sizes", 0),
         ("sizes.o:few", 0),
+        ("prints.o:prints", 0),
         ("idioms.o:casts", 0),
         ("idioms.o:segments", 0),
         ("idioms.o:wraps", 0),
@@ -97,7 +98,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         assert!(ran.out.contains(&format!("xdp {matches}")), "{ran:?}");
     }
     // Messages to the host are compared byte for byte, too.
-    ["tails", "callbacks", "ports", "data", "bytes", "rings", "exits", "behead"]
+    ["tails", "callbacks", "ports", "data", "prefixes", "bytes", "rings", "exits", "behead"]
         .into_iter()
         .for_each(|name| object(&place, name));
     let programs = [
@@ -111,6 +112,9 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("data.o", 1),
         ("bytes.o", 0),
         ("rings.o", 1),
+        ("prints.o:capture", 0),
+        ("prefixes.o:sender", 1),
+        ("prefixes.o:bits", 1),
         ("behead.o:behead", 0),
         ("behead.o:again", 0),
         ("exits.o:loop", 0),
@@ -146,9 +150,12 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
     assert!(ran.ok().contains("the object in the kernel matches the reference"), "{ran:?}");
     // What random numbers decide is left out, also where most of them decide alike.
     object(&place, "chance");
-    let ran = place.run(&["verify", "chance.o"]);
+    let ran = place.run(&["verify", "chance.o:chance"]);
     assert!(ran.ok().contains("the object in the kernel matches the reference"), "{ran:?}");
     assert!(ran.err.contains("the time or random numbers decide"), "{ran:?}");
+    // So are the keys of a map that times are.
+    let ran = place.run(&["verify", "chance.o:rate"]);
+    assert!(ran.ok().contains("matches the reference: 400 of 400 events, 1 of 1"), "{ran:?}");
     // What the test run does not take is compared on the target only.
     let ran = place.run(&["verify", "loader.o:alone"]);
     assert!(ran.ok().contains("was not run: section `xdp/cpumap` is for programs in"), "{ran:?}");
@@ -367,6 +374,8 @@ fn loaders_decide_chains_constants_and_sizes() {
     object(&place, "chain");
     let unknown = place.run(&["check", "chain.o:first"]);
     unknown.fails(1, &["map `jumps`, whose programs are not known", "--tail-call jumps[SLOT]"]);
+    let empty = place.run(&["verify", "chain.o:first", "--tail-call", "jumps=empty"]);
+    empty.ok();
     for (option, value, why) in [
         ("--global", "limits=5", "no global variable `limits`"),
         ("--map-entries", "saw=8", "no map `saw`"),

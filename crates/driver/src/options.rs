@@ -36,7 +36,8 @@ pub struct Source {
 /// Decisions of an XDP object's loader.
 #[derive(Clone, Default, PartialEq, Eq, Args)]
 pub struct Loader {
-    /// Of an XDP object: the program in a slot of a program array, by function or section
+    /// Of an XDP object: the program in a slot of a program array, by function or section;
+    /// MAP=empty if no slot has one
     #[arg(long = "tail-call", value_name = "MAP[SLOT]=NAME", value_parser = tail_call)]
     pub tail_calls: Vec<(String, u32, String)>,
     /// Of an XDP object: a global variable that the loader sets
@@ -50,10 +51,13 @@ pub struct Loader {
 fn tail_call(text: &str) -> Result<(String, u32, String), String> {
     let read = || {
         let (slot, name) = text.split_once('=')?;
+        if name == "empty" && !slot.contains('[') {
+            return Some((slot.to_string(), 0, String::new()));
+        }
         let (map, slot) = slot.strip_suffix(']')?.split_once('[')?;
         Some((map.to_string(), slot.parse().ok()?, name.to_string()))
     };
-    read().ok_or_else(|| "expected MAP[SLOT]=NAME, as jumps[0]=xdp/next".to_string())
+    read().ok_or_else(|| "expected MAP[SLOT]=NAME, as jumps[0]=xdp/next, or MAP=empty".to_string())
 }
 
 fn global(text: &str) -> Result<(String, u64), String> {

@@ -37,6 +37,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
         let usage = match name {
             "nf_lookup" => "nf_lookup(&table, key, &value)",
+            "nf_lookup_bits" => "nf_lookup_bits(&table, key, bits, &value)",
             "nf_contains" => "nf_contains(&table, key)",
             "nf_update" => "nf_update(&table, key, value)",
             "nf_delete" => "nf_delete(&table, key)",
@@ -67,18 +68,23 @@ impl<'a> FnLower<'_, 'a, '_> {
         let value_ty = self.unit.prog.tables[table].value;
         let truth = |f: &mut Self, op| Ok(Some(f.op(op, Type::BOOL)));
         match name {
-            "nf_lookup" => {
-                let target = self.target(&args[2])?;
+            "nf_lookup" | "nf_lookup_bits" => {
+                let bits = (count == 4).then(|| self.unsigned(&args[2])).transpose()?;
+                let target = self.target(&args[count - 1])?;
                 if target.ty != value_ty {
                     return Err(self.mismatch(
                         codes::TABLE_VALUE,
                         table,
                         value_ty,
                         target.ty,
-                        &args[2],
+                        &args[count - 1],
                     ));
                 }
-                let (hit, value) = self.b.push2(Op::Lookup { table, key }, Type::BOOL, value_ty);
+                let op = match bits {
+                    Some(bits) => Op::LookupBits { table, key, bits },
+                    None => Op::Lookup { table, key },
+                };
+                let (hit, value) = self.b.push2(op, Type::BOOL, value_ty);
                 self.write(&target, value, node.span)?;
                 Ok(Some(hit))
             }
@@ -192,6 +198,9 @@ impl<'a> FnLower<'_, 'a, '_> {
                 "such tables are filled by the control plane only",
                 "use a hash table for what packets write",
             ),
+            kind if name == "nf_lookup_bits" && kind != TableKind::Lpm => {
+                ("only lpm tables hold prefixes", "write nf_lookup(&table, key, &value)")
+            }
             TableKind::Array if name == "nf_least" => {
                 ("an array has all of its entries", "go through it by its indices")
             }

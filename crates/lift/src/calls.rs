@@ -19,7 +19,7 @@ const SHORTEST: i64 = 14;
 /// Bytes that are kept at most of those that are taken off the front, if their number varies.
 const MOST_SEEN: u64 = 128;
 /// Bytes that one call copies or sums at most.
-const MOST_BYTES: u64 = 512;
+pub const MOST_BYTES: u64 = 512;
 
 const EACCES: u64 = -13i64 as u64;
 /// Bytes of metadata that every kernel grants.
@@ -83,10 +83,10 @@ impl Lifter<'_> {
             n::PROCESSOR => Abs::known(0),
             // A handler runs alone.
             n::SPIN_LOCK | n::SPIN_UNLOCK => Abs::Unusable("the result of a lock"),
-            n::TRACE_PRINTK => self.log(state, args, [args[2], args[3], args[4]].to_vec())?,
+            n::TRACE_PRINTK => self.log(state, [args[0], args[1]], &args[2..])?,
             n::TRACE_VPRINTK => {
                 let values = self.words_of(state, args[2], args[3])?;
-                self.log(state, args, values)?
+                self.log(state, [args[0], args[1]], &values)?
             }
             n::CSUM_DIFF => Abs::Num(self.csum_diff(state, args)?),
             n::REDIRECT => {
@@ -220,37 +220,6 @@ impl Lifter<'_> {
             }
         }
         Ok(self.folded(sum, 16))
-    }
-
-    /// Words of 8 bytes that a helper is given in memory.
-    fn words_of(&mut self, state: &mut State, at: Abs, bytes: Abs) -> Result<Vec<Abs>, Halt> {
-        let bytes = self.num(bytes)?.constant().filter(|bytes| *bytes <= MOST_BYTES);
-        let Some(bytes) = bytes else { return refuse("prints a number of values that varies") };
-        (0..bytes as i64 / 8).map(|word| self.load(state, at, 8 * word, 8)).collect()
-    }
-
-    fn log(&mut self, state: &mut State, args: [Abs; 5], given: Vec<Abs>) -> Result<Abs, Halt> {
-        let mut text = Vec::new();
-        let pointer = self.read(args[0])?;
-        for at in 0..self.size(args[1])? {
-            let byte = self.load(state, pointer, at.into(), 1)?;
-            match self.num(byte)?.constant() {
-                Some(0) => break,
-                Some(byte) => text.push(byte as u8),
-                None => return refuse("prints in a format that is not known"),
-            }
-        }
-        let text = String::from_utf8_lossy(&text).into_owned();
-        let (format, widths) = format(&text)?;
-        let mut values = Vec::new();
-        for (arg, (bits, signed)) in given.iter().zip(widths) {
-            let num = self.cut(*arg, bits / 8)?;
-            let value = self.value(num, bits);
-            let ty = if signed { Type::i(bits as u8) } else { Type::u(bits as u8) };
-            values.push(self.build().cast(value, ty));
-        }
-        self.build().push0(Op::Log { format, args: values });
-        Ok(Abs::Unusable("how much bpf_trace_printk printed"))
     }
 
     fn adjust_head(&mut self, state: &mut State, by: Abs) -> Result<Option<Fork>, Halt> {
@@ -565,41 +534,4 @@ impl Lifter<'_> {
     pub fn equals(&mut self, num: Num, known: u64) -> Cond {
         self.compare(CmpOp::Eq, false, num, Num::known(known), 64)
     }
-}
-
-/// A format of C as one of αIR, with bits and signs of its arguments.
-fn format(text: &str) -> Result<(String, Vec<(u32, bool)>), Halt> {
-    let (mut made, mut widths) = (String::new(), Vec::new());
-    let mut rest = text.trim_end_matches('\n').chars().peekable();
-    while let Some(c) = rest.next() {
-        if c != '%' {
-            made.push(c);
-            continue;
-        }
-        let mut bits = 32;
-        loop {
-            match rest.next() {
-                Some('%') => made.push('%'),
-                Some('l' | 'z') => {
-                    bits = 64;
-                    continue;
-                }
-                Some('h') => {
-                    bits = if bits == 16 { 8 } else { 16 };
-                    continue;
-                }
-                Some('0'..='9' | '#' | '-' | '.') => continue,
-                Some(kind @ ('d' | 'i' | 'u' | 'x' | 'X' | 'c')) => {
-                    made.push_str("{}");
-                    widths.push((bits, matches!(kind, 'd' | 'i')));
-                }
-                other => {
-                    let other = other.map_or(String::new(), String::from);
-                    return refuse(format!("prints `%{other}`"));
-                }
-            }
-            break;
-        }
-    }
-    Ok((made, widths))
 }

@@ -79,6 +79,7 @@ impl Meeting<'_, '_> {
         state.lookups.retain(|id, found| found.dirty || used.contains(id));
         for found in state.lookups.values_mut() {
             found.key = self.carried_value(found.key, first);
+            found.bits = found.bits.map(|bits| self.carried_value(bits, first));
             found.value = found.value.map(|value| self.carried_value(value, first));
             found.kept = found.kept.map(|kept| self.carried_value(kept, first));
             found.gone = self.carried_cond(found.gone, first);

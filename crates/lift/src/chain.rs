@@ -37,10 +37,16 @@ impl Chain {
         let mut names = Vec::new();
         // What the user says goes before what the object does.
         let mut all = object.slots.programs.clone();
+        let mut emptied = BTreeSet::new();
         for (map, slot, function) in calls {
             let index = object.maps.iter().position(|known| known.name == *map);
             let index = index.ok_or_else(|| LiftError::NoMap { name: map.clone() })?;
-            all.insert((index, *slot), choose(object, Some(function))?);
+            if function.is_empty() {
+                all.retain(|(known, _), _| *known != index);
+                emptied.insert(index);
+            } else {
+                all.insert((index, *slot), choose(object, Some(function))?);
+            }
         }
         for ((index, slot), callee) in all {
             let other = &object.programs[callee];
@@ -67,7 +73,7 @@ impl Chain {
             Some(kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) => !filled(index),
             _ => false,
         });
-        let empty = empty.map(|(index, _)| index).collect();
+        let empty = empty.map(|(index, _)| index).chain(emptied).collect();
         Ok(Chain { program, slots, empty, names })
     }
 

@@ -83,14 +83,17 @@ impl Lifter<'_> {
         (data, size): (Abs, u32),
         packet: Option<Num>,
     ) -> Result<(), Halt> {
-        if size == 0 {
+        if size == 0 && packet.is_none() {
             return refuse(format!("{name} without bytes"));
         }
         let known = self.program.event_named("host_msg");
         let (ty, node, sampled) = self.message_type(size, packet.is_some())?;
         let (mut value, _) = self.gather_first(state, data, (0, size), ty, &node)?;
         if sampled {
-            value = self.with_packet(state, value, packet.unwrap_or(Num::known(0)))?;
+            // A message may be bytes of the packet alone.
+            let bare = self.message.as_ref().is_some_and(|message| message.size == 0);
+            let head = (!bare).then_some(value);
+            value = self.with_packet(state, head, packet.unwrap_or(Num::known(0)))?;
         }
         let ty = self.body.ty(value);
         let event = known.unwrap_or_else(|| {
@@ -128,7 +131,8 @@ impl Lifter<'_> {
             Some(_) => Err(Halt::Split(named(both.0, both.1))),
             None => {
                 let (size, packet) = both;
-                let (ty, node) = divide(&mut self.program, "message", size, None);
+                // No type is without bytes.
+                let (ty, node) = divide(&mut self.program, "message", size.max(1), None);
                 self.message = Some(Message { size, packet, fixed, ty, node: node.clone() });
                 Ok((ty, node, packet))
             }
@@ -139,7 +143,7 @@ impl Lifter<'_> {
     fn with_packet(
         &mut self,
         state: &mut State,
-        head: ValueId,
+        head: Option<ValueId>,
         count: Num,
     ) -> Result<ValueId, Halt> {
         if state.front.bytes > 0 {
@@ -156,15 +160,18 @@ impl Lifter<'_> {
                     bit_width: None,
                     big_endian: false,
                 };
-                let fields = vec![field("head", self.body.ty(head)), field("packet", bytes)];
+                let head = head.map(|head| field("head", self.body.ty(head)));
+                let fields = head.into_iter().chain([field("packet", bytes)]).collect();
                 let def = StructDef { name: SAMPLE.to_string(), packed: true, fields };
                 Type::Struct(self.program.add_struct(def))
             }
         };
+        let mut whole = self.push1(Op::Zero, ty);
+        if let Some(value) = head {
+            whole = self.push1(Op::Set { agg: whole, path: vec![Proj::Field(0)], value }, ty);
+        }
         if count == Num::known(0) {
-            let whole = self.push1(Op::Zero, ty);
-            let path = vec![Proj::Field(0)];
-            return Ok(self.push1(Op::Set { agg: whole, path, value: head }, ty));
+            return Ok(whole);
         }
         let count = self.value(count, 32);
         let empty = self.push1(Op::Zero, bytes);
@@ -192,12 +199,8 @@ impl Lifter<'_> {
         let init = vec![zero, empty];
         let op = Op::Loop { max_trips: MOST_SAMPLED, init, body };
         let (_, packet) = self.build().push2(op, Type::U32, bytes);
-        let mut whole = self.push1(Op::Zero, ty);
-        for (field, value) in [(0, head), (1, packet)] {
-            let path = vec![Proj::Field(field)];
-            whole = self.push1(Op::Set { agg: whole, path, value }, ty);
-        }
-        Ok(whole)
+        let path = vec![Proj::Field(head.iter().len() as u32)];
+        Ok(self.push1(Op::Set { agg: whole, path, value: packet }, ty))
     }
 
     /// `bpf_fib_lookup`, of whose failures only one is known: the packet is not forwarded.

@@ -386,6 +386,7 @@ impl Meeting<'_, '_> {
         let same = x.parts == y.parts
             && x.parts.iter().all(|part| part.id.is_none_or(|id| id.as_u32() < self.inner));
         let key = self.raw(x.key, y.key);
+        let bits = x.bits.zip(y.bits).map(|(a, b)| self.raw(a, b));
         let value = x.value.zip(y.value).map(|(a, b)| self.raw(a, b));
         let (gone, kept) = match (x.gone, y.gone) {
             (Cond::Known(false), Cond::Known(false)) => (Cond::Known(false), None),
@@ -399,6 +400,7 @@ impl Meeting<'_, '_> {
         Lookup {
             map: x.map,
             key,
+            bits,
             parts: if same { x.parts } else { Vec::new() },
             hit: self.cond(x.hit, y.hit),
             dirty: (x.dirty || y.dirty) && value.is_some(),
@@ -417,16 +419,19 @@ impl Meeting<'_, '_> {
         let met_null = Some(self.name);
         let found = Lookup { gone: Cond::Known(false), kept: None, stale, met_null, ..found };
         let hit = if first { self.cond(found.hit, null) } else { self.cond(null, found.hit) };
-        if found.key.as_u32() < self.inner {
+        let known = |value: ValueId| value.as_u32() < self.inner;
+        if known(found.key) && found.bits.is_none_or(known) {
             // What was read on that way only is not seen here.
             let value = found.value.filter(|value| value.as_u32() < self.inner);
             return Some(Lookup { hit, parts: Vec::new(), value, dirty: false, ..found });
         }
-        let (region, ty) = (self.lifter.opposite(self.inst, first), self.lifter.body.ty(found.key));
-        self.lifter.at = region;
-        let zero = self.lifter.push1(Op::Zero, ty);
-        let key = if first { self.raw(found.key, zero) } else { self.raw(zero, found.key) };
-        Some(Lookup { key, hit, parts: Vec::new(), value: None, dirty: false, ..found })
+        self.lifter.at = self.lifter.opposite(self.inst, first);
+        let [key, bits] = [Some(found.key), found.bits].map(|own| {
+            let own = own?;
+            let zero = self.lifter.push1(Op::Zero, self.lifter.body.ty(own));
+            Some(if first { self.raw(own, zero) } else { self.raw(zero, own) })
+        });
+        Some(Lookup { key: key?, bits, hit, parts: Vec::new(), value: None, dirty: false, ..found })
     }
 
     /// A number of the first way as the second divides its bytes, or a part of a number of the
@@ -547,8 +552,10 @@ impl Meeting<'_, '_> {
         };
         // Dirty entries that no register points to must still be written.
         let outer = |found: &Lookup| {
-            found.key.as_u32() < self.inner
-                && found.value.is_none_or(|value| value.as_u32() < self.inner)
+            let known = |value: ValueId| value.as_u32() < self.inner;
+            known(found.key)
+                && found.bits.is_none_or(known)
+                && found.value.is_none_or(known)
                 && found.is_there()
         };
         let kept = |id: &u32| {

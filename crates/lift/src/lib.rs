@@ -38,6 +38,7 @@ mod loops;
 mod maps;
 mod memory;
 mod packets;
+mod print;
 mod rings;
 mod roll;
 mod sections;
@@ -82,7 +83,8 @@ pub struct Options {
     pub program: Option<String>,
     /// Entries of maps whose number the loader decides; [`ENTRIES`] of those that are not named.
     pub entries: Vec<(String, u32)>,
-    /// Programs in slots of program arrays: map, slot, function or section.
+    /// Programs in slots of program arrays: map, slot, function or section. Without the last, no
+    /// slot of the map has a program.
     pub tail_calls: Vec<(String, u32, String)>,
     /// Values of global data that the loader sets.
     pub globals: Vec<(String, u64)>,

@@ -3,7 +3,7 @@
 //! What a lookup read is kept as a value of αIR and changed there; it is written back before
 //! anybody else could see the entry, and when the packet leaves.
 
-use nicforge_ir::{BinOp, CmpOp, CommuteOp, Op, Span, Table, TableKind, Type, ValueId};
+use nicforge_ir::{BinOp, CmpOp, CommuteOp, Op, Span, Table, TableId, TableKind, Type, ValueId};
 use nicforge_isa::object::map_type_name;
 
 use crate::error::{Halt, refuse};
@@ -238,7 +238,7 @@ impl Lifter<'_> {
         let table = self.table(found.map)?.table;
         let ty = self.program.tables[table].value;
         let read = |lifter: &mut Self| {
-            let op = Op::Lookup { table, key: found.key };
+            let op = lifter.look_up(table, found.key, found.bits);
             lifter.build().push2(op, Type::BOOL, ty).1
         };
         let value = match (found.gone, found.kept) {
@@ -448,16 +448,27 @@ impl Lifter<'_> {
     ) -> Result<(ValueId, Vec<Num>), Halt> {
         let known = self.table(map)?;
         let ty = self.program.tables[known.table].key;
+        let skipped = if self.map_kind(map) == kind::LPM_TRIE { PREFIX } else { 0 };
+        self.gather(state, pointer, skipped.into(), ty, &known.key)
+    }
+
+    /// How many bits of an address a look-up in an LPM trie asks for.
+    fn prefix(&mut self, state: &mut State, map: usize, pointer: Abs) -> Result<Option<Num>, Halt> {
         if self.map_kind(map) != kind::LPM_TRIE {
-            return self.gather(state, pointer, 0, ty, &known.key);
+            return Ok(None);
         }
-        let prefix = self.load(state, pointer, 0, PREFIX)?;
-        let prefix = self.num(prefix)?;
-        if prefix.lo < u64::from(8 * known.key.size()) {
-            let name = self.map_name(map);
-            return refuse(format!("looks in map `{name}` for less than a whole address"));
+        let bits = self.load(state, pointer, 0, PREFIX)?;
+        self.num(bits).map(Some)
+    }
+
+    /// The op that looks for a key, or for so many bits of it.
+    fn look_up(&self, table: TableId, key: ValueId, bits: Option<ValueId>) -> Op {
+        let whole = 8 * self.program.size_of(self.program.tables[table].key);
+        match bits.map(|bits| (bits, self.body.def_op(bits))) {
+            None => Op::Lookup { table, key },
+            Some((_, Some(Op::Int(asked)))) if *asked >= whole.into() => Op::Lookup { table, key },
+            Some((bits, _)) => Op::LookupBits { table, key, bits },
         }
-        self.gather(state, pointer, PREFIX.into(), ty, &known.key)
     }
 
     /// `bpf_map_lookup_elem`.
@@ -465,7 +476,11 @@ impl Lifter<'_> {
         if self.empty.contains(&map) {
             return Ok(Abs::known(0));
         }
-        let (key, parts) = self.key(state, map, key)?;
+        let bits = self.prefix(state, map, key)?;
+        let (key, mut parts) = self.key(state, map, key)?;
+        if !parts.is_empty() {
+            parts.extend(bits);
+        }
         let same =
             |l: &Lookup| l.map == map && l.is_there() && !parts.is_empty() && l.parts == parts;
         if let Some((id, _)) = state.lookups.iter().find(|(_, found)| same(found)) {
@@ -474,13 +489,15 @@ impl Lifter<'_> {
         self.flush_map(state, map, None)?;
         let table = self.table(map)?.table;
         let ty = self.program.tables[table].value;
-        let (hit, value) = self.build().push2(Op::Lookup { table, key }, Type::BOOL, ty);
+        let bits = bits.map(|bits| self.value(bits, 32));
+        let op = self.look_up(table, key, bits);
+        let (hit, value) = self.build().push2(op, Type::BOOL, ty);
         let array = self.program.tables[table].kind == TableKind::Array;
         let capacity = u64::from(self.program.tables[table].capacity);
         let inside = array && parts.first().is_some_and(|index| index.hi < capacity);
         let hit = if inside { Cond::Known(true) } else { Cond::Value(hit) };
         let id = self.fresh();
-        let found = Lookup { value: Some(value), ..Lookup::fresh(map, key, parts, hit) };
+        let found = Lookup { value: Some(value), bits, ..Lookup::fresh(map, key, parts, hit) };
         state.lookups.insert(id, found);
         Ok(Abs::Value { lookup: id, place: Place::at(0) })
     }

@@ -534,6 +534,7 @@ fn each_value(state: &mut State, visit: &mut impl FnMut(ValueId) -> ValueId) {
     }
     for found in state.lookups.values_mut() {
         found.key = visit(found.key);
+        found.bits = found.bits.map(&mut *visit);
         found.value = found.value.map(&mut *visit);
         found.kept = found.kept.map(&mut *visit);
         for cond in [&mut found.hit, &mut found.gone] {

@@ -41,6 +41,8 @@ pub struct Frame {
 pub struct Lookup {
     pub map: usize,
     pub key: ValueId,
+    /// In an LPM trie, how many bits of the key count.
+    pub bits: Option<ValueId>,
     /// Numbers of the key, to know one that was asked for before.
     pub parts: Vec<Num>,
     pub hit: Cond,
@@ -65,6 +67,7 @@ impl Lookup {
         Lookup {
             map,
             key,
+            bits: None,
             parts,
             hit,
             value: None,

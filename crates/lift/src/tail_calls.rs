@@ -29,7 +29,7 @@ impl Lifter<'_> {
             let name = self.map_name(map);
             return refuse(format!(
                 "calls bpf_tail_call with map `{name}`, whose programs are not known; say \
-                 --tail-call {name}[SLOT]=SECTION"
+                 --tail-call {name}[SLOT]=SECTION or {name}=empty"
             ));
         };
         let index = self.cut(state.regs[3], 4)?;

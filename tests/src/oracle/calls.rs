@@ -47,6 +47,7 @@ pub struct Calls {
     fresh: extern "C" fn(Value, u32) -> Pkt,
     later: extern "C" fn(*const Block),
     lookup: extern "C" fn(Name, Bytes, Bytes) -> bool,
+    lookup_bits: extern "C" fn(Name, Bytes, u32, Bytes) -> bool,
     contains: extern "C" fn(Name, Bytes) -> bool,
     update: extern "C" fn(Name, Bytes, Bytes) -> bool,
     remove: extern "C" fn(Name, Bytes) -> bool,
@@ -87,6 +88,7 @@ pub static CALLS: Calls = Calls {
     fresh,
     later,
     lookup,
+    lookup_bits,
     contains,
     update,
     remove,
@@ -247,9 +249,13 @@ fn put(value: Bytes, bytes: &[u8]) {
 }
 
 extern "C" fn lookup(name: Name, key: Bytes, value: Bytes) -> bool {
+    lookup_bits(name, key, u32::MAX, value)
+}
+
+extern "C" fn lookup_bits(name: Name, key: Bytes, bits: u32, value: Bytes) -> bool {
     let (table, key) = table(name, key);
     let zero = vec![0; table.value_mask.len()];
-    let found = table.find(&key).map(|slot| slot.value.clone());
+    let found = table.find_bits(&key, bits).map(|slot| slot.value.clone());
     put(value, found.as_ref().unwrap_or(&zero));
     found.is_some()
 }

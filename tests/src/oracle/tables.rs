@@ -78,6 +78,11 @@ impl Table {
 
     /// What a look-up finds.
     pub fn find(&mut self, key: &[u8]) -> Option<&mut Slot> {
+        self.find_bits(key, u32::MAX)
+    }
+
+    /// What a look-up finds if prefixes of more than so many bits do not count.
+    pub fn find_bits(&mut self, key: &[u8], bits: u32) -> Option<&mut Slot> {
         let fits =
             |row: &Row| key.iter().zip(&row.mask).zip(&row.key).all(|((k, m), r)| k & m == *r);
         match self.kind {
@@ -97,7 +102,7 @@ impl Table {
                 let length = |row: &Row| row.mask.iter().map(|byte| byte.count_ones()).sum::<u32>();
                 self.rows
                     .iter_mut()
-                    .filter(|row| fits(row))
+                    .filter(|row| fits(row) && length(row) <= bits)
                     .max_by_key(|row| length(row))
                     .map(|r| &mut r.slot)
             }

@@ -230,6 +230,10 @@ impl Gen {
             Some(target) if self.r.percent(60) => target,
             _ => self.fresh(&table.value),
         };
+        if table.kind == "lpm" && self.r.percent(40) {
+            let bits = self.expr(1);
+            return self.truth(&format!("nf_lookup_bits({name}, {key}, ({bits}) & 63, {target})"));
+        }
         self.truth(&format!("nf_lookup({name}, {key}, {target})"));
     }
 

@@ -102,7 +102,7 @@ impl Front<'_> {
                 self.packet(id);
                 return Ok(());
             }
-            Op::Lookup { table, key } => {
+            Op::Lookup { table, key } | Op::LookupBits { table, key, .. } => {
                 self.charged(id, Vec::new());
                 let hit = self.hit(id, *table, Some(*key));
                 let mut yes = self.set(result(0), vec![Expr::Const(1, 1)]);

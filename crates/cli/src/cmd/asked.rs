@@ -102,10 +102,15 @@ pub fn entries(
     Ok(made)
 }
 
-/// A prefix of a key, as long as it is or shorter.
+/// A prefix of a key, as long as it is, as long as its bytes are not zero, or shorter: programs may
+/// ask for less than a whole key.
 fn prefix(mut key: Vec<u8>, random: &mut Random) -> (Vec<u8>, Match) {
     let bits = key.len() * 8;
-    let kept = if random.below(2) == 0 { bits } else { random.index(bits + 1) };
+    let kept = match random.below(4) {
+        0 | 1 => bits,
+        2 => key.iter().rposition(|byte| *byte != 0).map_or(0, |last| 8 * (last + 1)),
+        _ => random.index(bits + 1),
+    };
     for (at, byte) in key.iter_mut().enumerate() {
         let within = kept.saturating_sub(8 * at).min(8) as u32;
         *byte &= !0xffu8.checked_shr(within).unwrap_or(0);

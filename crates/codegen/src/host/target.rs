@@ -499,6 +499,14 @@ impl Target for Host<'_> {
         used(e, table, name);
     }
 
+    fn find_bits(e: &mut E<'_, Self>, table: TableId, key: ValueId, bits: ValueId, name: &str) {
+        let map = e.dialect.target.uses(table);
+        let (ty, key_address, bits) = (pointee(e, table), e.address(key), e.text(bits));
+        e.line(&format!("{ty} *{name} = nf_prefix_find({map}, {key_address}, {bits});"));
+        trace(e, "NF_READS", table, key, "");
+        used(e, table, name);
+    }
+
     fn least(e: &mut E<'_, Self>, table: TableId, at: u32, part: Type, pointer: &str) -> String {
         let map = e.dialect.target.uses(table);
         let (ty, key) = (pointee(e, table), e.names.fresh(&format!("{pointer}_key")));

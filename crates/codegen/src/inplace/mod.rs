@@ -126,6 +126,10 @@ pub trait Target: Sized {
     /// Prints the declaration of `pointer` to the entry of `key`, null on a miss.
     fn find(e: &mut E<'_, Self>, table: TableId, key: ValueId, pointer: &str);
 
+    /// Prints the declaration of `pointer` to the entry of the longest prefix of `key` that has at
+    /// most so many bits, null on a miss.
+    fn find_bits(e: &mut E<'_, Self>, table: TableId, key: ValueId, bits: ValueId, pointer: &str);
+
     /// Prints the declaration of `pointer` to the entry whose integer of type `part`, `at` bytes
     /// into its value, is least, null in an empty table; gives the address of its key.
     fn least(e: &mut E<'_, Self>, table: TableId, at: u32, part: Type, pointer: &str) -> String;
@@ -363,6 +367,9 @@ impl<T: Target> Dialect for InPlace<T> {
                 e.define(inst, result.expect("one result"), &text);
             }
             Op::Lookup { table, key } => tables::lookup(e, inst, table, key),
+            Op::LookupBits { table, key, bits } => {
+                tables::lookup_bits(e, inst, table, [key, bits]);
+            }
             Op::Contains { table, key } => tables::contains(e, inst, table, key),
             Op::Update { table, key, value } => tables::update(e, inst, table, key, value),
             Op::Least { table, path } => tables::least(e, inst, table, &path),

@@ -96,6 +96,26 @@ pub fn lookup<T: Target>(e: &mut E<'_, T>, inst: InstId, table: TableId, key: Va
     }
 }
 
+/// Prints `(hit, value) = lookup_bits table[key], bits`.
+pub fn lookup_bits<T: Target>(
+    e: &mut E<'_, T>,
+    inst: InstId,
+    table: TableId,
+    [key, bits]: [ValueId; 2],
+) {
+    let (hit, value) = (e.body.insts[inst].results[0], e.body.insts[inst].results[1]);
+    let map = e.dialect.target.table_name(table).to_string();
+    let name = e.names.fresh(&format!("{map}_entry"));
+    T::find_bits(e, table, key, bits, &name);
+    if e.is_used(hit) {
+        e.define(inst, hit, &format!("{name} != 0"));
+    }
+    if e.is_used(value) {
+        let get = format!("NF_GET({}, &{});", e.vars.name(value), value_of(e, table, &name));
+        get_or_zero(e, inst, value, &name, &get);
+    }
+}
+
 /// Prints `get`, which fills in a value where an entry was found; elsewhere the value is zero.
 fn get_or_zero<T: Target>(e: &mut E<'_, T>, inst: InstId, value: ValueId, entry: &str, get: &str) {
     if e.body.ty(value).is_int() {

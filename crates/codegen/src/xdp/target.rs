@@ -455,16 +455,19 @@ impl Target for Xdp<'_> {
         buf.is_some() || *front > 0 && *shape != XdpMapShape::TernaryList
     }
 
+    fn find_bits(e: &mut E<'_, Self>, table: TableId, key: ValueId, bits: ValueId, name: &str) {
+        let (whole, bits) = (e.program.size_of(e.program.tables[table].key) * 8, e.text(bits));
+        let bits = format!("({bits}) < {whole} ? {bits} : {whole}");
+        find_prefix(e, table, key, &bits, name);
+    }
+
     fn find(e: &mut E<'_, Self>, table: TableId, key: ValueId, name: &str) {
         let map = e.dialect.target.maps[&table].map.clone();
         let ty = Self::entry_type(e, table);
         match e.dialect.target.maps[&table].shape {
             XdpMapShape::Lpm => {
-                let query = e.names.fresh(&format!("{map}_query"));
                 let bits = e.program.size_of(e.program.tables[table].key) * 8;
-                let key = e.text(key);
-                e.line(&format!("struct nf_lpm_{map} {query} NF_LOCAL = {{ {bits}, {key} }};"));
-                e.line(&format!("{ty} *{name} = bpf_map_lookup_elem(&{map}, &{query});"));
+                find_prefix(e, table, key, &bits.to_string(), name);
             }
             XdpMapShape::TernaryList => {
                 let (rule, at) = (e.names.fresh("rule"), e.names.fresh("at"));
@@ -598,4 +601,14 @@ impl Target for Xdp<'_> {
             }
         }
     }
+}
+
+/// Prints the declaration of a pointer to the entry of the longest prefix of `key` that has at most
+/// so many bits.
+fn find_prefix(e: &mut E<'_, Xdp>, table: TableId, key: ValueId, bits: &str, name: &str) {
+    let map = e.dialect.target.maps[&table].map.clone();
+    let (ty, query) = (Xdp::entry_type(e, table), e.names.fresh(&format!("{map}_query")));
+    let key = e.text(key);
+    e.line(&format!("struct nf_lpm_{map} {query} NF_LOCAL = {{ {bits}, {key} }};"));
+    e.line(&format!("{ty} *{name} = bpf_map_lookup_elem(&{map}, &{query});"));
 }

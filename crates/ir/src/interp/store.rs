@@ -111,6 +111,12 @@ impl Store {
         }
     }
 
+    /// The entry of the longest prefix of `key` that has at most so many bits.
+    pub fn find_prefix(&mut self, key: &[u8], most: u32) -> Option<&mut Slot> {
+        let longest_first = self.prefixes.range_mut(..=most).rev();
+        longest_first.map(|(bits, map)| map.get_mut(&prefix(key, *bits))).find_map(|slot| slot)
+    }
+
     /// The entry that matches `key`, as a handler looks it up. Entries of arrays come into being
     /// here.
     pub fn find(&mut self, key: &[u8]) -> Option<&mut Slot> {
@@ -127,11 +133,7 @@ impl Store {
                 let fresh = self.new_slot();
                 Some(self.exact.entry(key.to_vec()).or_insert(fresh))
             }
-            TableKind::Lpm => self
-                .prefixes
-                .iter_mut()
-                .rev()
-                .find_map(|(bits, map)| map.get_mut(&prefix(key, *bits))),
+            TableKind::Lpm => self.find_prefix(key, u32::MAX),
             TableKind::Ternary => {
                 // `max_by_key` gives the last of equals; the first one set must win.
                 let best = self

@@ -37,6 +37,8 @@ pub enum Must {
     Removable,
     /// Not an operand: a hash table, whose entries come and go by handlers alone.
     Hash,
+    /// Not an operand: a table of prefixes.
+    Lpm,
     /// Not an operand: text with a place for each operand; what the parser calls it.
     Format(&'static str),
     /// Not an operand: a path of constant indices in range to an integer that is no bit-field.

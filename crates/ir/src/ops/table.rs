@@ -205,6 +205,13 @@ ops! {
             key: ValueId = KEY,
         } "contains {table}[{key}]" as "hit", Types(&[U1]), READS_ENTRY, Entry;
 
+        /// As `lookup`, but prefixes of more than `bits` bits do not count: `(hit: u1, value)`.
+        LookupBits {
+            table: TableId = Must::Lpm,
+            key: ValueId = KEY,
+            bits: ValueId = Have("the number of bits", Ty::U32),
+        } "lookup_bits {table}[{key}], {bits}" as "hit", Types(&[U1, Entry]), READS_ENTRY, Entry;
+
         /// Inserts or overwrites: `ok: u1`, 0 if the table refused (full, or array index out of
         /// range).
         Update {

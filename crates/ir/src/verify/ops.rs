@@ -142,6 +142,9 @@ impl BodyCheck<'_, '_, '_> {
                 require(hash, || {
                     format!("`{}` is for hash tables, unlike `{}`", op.row().word(), table.name)
                 })?;
+                require(must != Must::Lpm || table.kind == TableKind::Lpm, || {
+                    format!("`{}` is for lpm tables, unlike `{}`", op.row().word(), table.name)
+                })?;
                 require(must != Must::Removable || table.kind != TableKind::Array, || {
                     format!(
                         "entries of array table `{}` always exist and cannot be deleted",
@@ -190,6 +193,7 @@ impl BodyCheck<'_, '_, '_> {
             | Must::Named(_)
             | Must::Removable
             | Must::Hash
+            | Must::Lpm
             | Must::Format(_)
             | Must::Whole => Ok(()),
             Must::Packet => self.packet(value),

@@ -52,16 +52,23 @@ impl<'a> Engine<'a, '_> {
 
     pub(super) fn table_op(&mut self, inst: &Inst) {
         match &inst.op {
-            Op::Lookup { table, key } => {
-                let signals = self.tables[table.as_u32() as usize].signals.clone();
-                let key = self.low.bytes_of(*key);
+            Op::Lookup { table, key } | Op::LookupBits { table, key, .. } => {
+                let form = &self.tables[table.as_u32() as usize];
+                let (signals, whole) = (form.signals.clone(), form.key_bits);
+                let mut fields = vec![("key", self.low.bytes_of(*key))];
+                if let Op::LookupBits { bits, .. } = &inst.op {
+                    // The table is told how many bits at the key's end do not count.
+                    let bits = self.low.operand(*bits);
+                    let (key, none) = (number(32, whole.into()), number(32, 0));
+                    fields.push(("index", format!("{bits} < {key} ? {key} - {bits} : {none}")));
+                }
                 let ty = self.low.ty(inst.results[1]);
                 let value = self.low.of_bytes(ty, &format!("{signals}_r_value"));
                 let results = vec![
                     (self.low.name(inst.results[0]), 1, format!("{signals}_ok")),
                     (self.low.name(inst.results[1]), self.bits.width(ty), value),
                 ];
-                self.table(*table, op::FIND, None, vec![("key", key)], results);
+                self.table(*table, op::FIND, None, fields, results);
             }
             Op::Contains { table, key } | Op::Delete { table, key } => {
                 let signals = self.tables[table.as_u32() as usize].signals.clone();
@@ -260,7 +267,11 @@ impl<'a> Engine<'a, '_> {
                     Vec::new(),
                 );
             }
-            _ => {}
+            other => self.refuse(
+                inst.span,
+                &format!("an engine asks no table so: `{}`", other.row().word()),
+                "ask for an entry by its key",
+            ),
         }
     }
 

@@ -43,6 +43,13 @@ impl<T: Tracer + ?Sized> Exec<'_, '_, T> {
                 self.access(*table, &key, value.is_some(), false);
                 self.set_read(frame, results, value.as_deref());
             }
+            Op::LookupBits { table, key, bits } => {
+                let (key, bits) = (self.bytes(frame, *key), frame.int(*bits) as u32);
+                let found = self.state.table(*table).find_prefix(&key, bits);
+                let value = found.map(|slot| slot.value.clone());
+                self.access(*table, &key, value.is_some(), false);
+                self.set_read(frame, results, value.as_deref());
+            }
             Op::Contains { table, key } => {
                 let key = self.bytes(frame, *key);
                 let hit = self.state.table(*table).find(&key).is_some();

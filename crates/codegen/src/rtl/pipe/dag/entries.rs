@@ -254,7 +254,10 @@ impl<'a> Walk<'a, '_, '_> {
                 let (ok, when) = self.room(*table, key, &hit, way);
                 self.change((*table, key), when, ok, Some(format!("{{{}}}", pieces.join(", "))));
             }
-            _ => {}
+            op => {
+                let word = op.row().word();
+                return self.no(&format!("`{word}` asks a table otherwise than a pipe can"));
+            }
         }
         Ok(())
     }
