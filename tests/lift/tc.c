@@ -202,4 +202,22 @@ SEC("tc/refused") int copied(struct __sk_buff *skb)
 }
 SEC("cgroup_skb/ingress") int other(struct __sk_buff *skb) { return 1; }
 
+/* Cut to what a byte says, or grown by zeros; too short and too long is refused. */
+SEC("tc/ingress") int resize(struct __sk_buff *skb)
+{
+    __u8 byte, last;
+    if (bpf_skb_load_bytes(skb, 29, &byte, 1) < 0)
+        return TC_ACT_SHOT;
+    __u32 length = byte & 1 ? skb->len + (byte & 31) : byte & 127;
+    if (bpf_skb_change_tail(skb, length, 0) < 0)
+        return TC_ACT_SHOT;
+    if (bpf_skb_load_bytes(skb, length - 1, &last, 1) < 0)
+        count(1, 1);
+    else
+        count(2, last);
+    if (bpf_skb_change_tail(skb, 20000, 0) < 0)
+        count(3, skb->len);
+    return TC_ACT_OK;
+}
+
 char _license[] SEC("license") = "GPL";

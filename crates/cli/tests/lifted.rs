@@ -62,7 +62,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
     let place = Place::new();
     let objects = [
         "counters", "tunnel", "calls", "loops", "loader", "apart", "before", "older", "slots",
-        "sizes", "numbered", "idioms", "prints",
+        "sizes", "numbered", "idioms", "prints", "within",
     ];
     objects.into_iter().for_each(|name| object(&place, name));
     let plain = as_before_clang_9(std::fs::read(place.path().join("older.o")).unwrap());
@@ -81,6 +81,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("sizes.o:sizes", 0),
         ("sizes.o:few", 0),
         ("prints.o:prints", 0),
+        ("within.o:within", 0),
         ("idioms.o:casts", 0),
         ("idioms.o:segments", 0),
         ("idioms.o:wraps", 0),
@@ -136,6 +137,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("tc.o:masquerade", 1),
         ("tc.o:mark", 1),
         ("tc.o:options", 0),
+        ("tc.o:resize", 1),
         ("tc.o:classic", 1),
         ("tc.o:tunnel_in", 0),
         ("tc.o:tunnel_out", 0),

@@ -244,6 +244,10 @@ impl Lifter<'_> {
                 let (x, y) = (Num::known(p.off as u64), Num::known(q.off as u64));
                 Ok(self.compare(op, true, x, y, 64))
             }
+            // One address, whatever it is.
+            (Abs::Context(_), Abs::Context(_)) if a == b => {
+                Ok(self.compare(op, false, Num::known(0), Num::known(0), 64))
+            }
             _ => refuse(format!("compares {} with {}", a.kind(), b.kind())),
         }
     }

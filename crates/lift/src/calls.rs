@@ -123,6 +123,7 @@ impl Lifter<'_> {
             n::CLONE_REDIRECT => self.clone_redirect(state, args)?,
             n::ADJUST_HEAD => return self.adjust_head(state, args[1]),
             n::ADJUST_TAIL => return self.adjust_tail(state, args[1]),
+            n::SKB_CHANGE_TAIL => return self.change_tail(state, args),
             n::ADJUST_META => Abs::Num(self.adjust_meta(state, args[1])?),
             _ => return refuse(format!("calls {name}, which has no meaning here")),
         };
@@ -377,7 +378,7 @@ impl Lifter<'_> {
         }
     }
 
-    fn may_fail(
+    pub fn may_fail(
         &mut self,
         state: &mut State,
         fits: Cond,

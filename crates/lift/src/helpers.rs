@@ -27,6 +27,7 @@ pub mod number {
     pub const PERF_EVENT_OUTPUT: i32 = 25;
     pub const SKB_LOAD_BYTES: i32 = 26;
     pub const CSUM_DIFF: i32 = 28;
+    pub const SKB_CHANGE_TAIL: i32 = 38;
     pub const SKB_PULL_DATA: i32 = 39;
     pub const CSUM_UPDATE: i32 = 40;
     pub const ADJUST_HEAD: i32 = 44;
@@ -71,7 +72,7 @@ pub fn reads(helper: i32) -> u16 {
         n::PUSH_ELEM => 3,
         n::ADJUST_HEAD | n::ADJUST_META | n::ADJUST_TAIL => 2,
         n::SKB_PULL_DATA | n::CSUM_UPDATE => 2,
-        n::CLONE_REDIRECT => 3,
+        n::CLONE_REDIRECT | n::SKB_CHANGE_TAIL => 3,
         n::SKB_ADJUST_ROOM => 4,
         n::RINGBUF_RESERVE
         | n::REDIRECT_MAP

@@ -35,6 +35,8 @@ const IPV4: u64 = 0x0008;
 const IPV6_TYPE: u64 = 0xdd86;
 /// Bytes of an Ethernet header, behind which the network header begins.
 const ETHERNET: i64 = 14;
+/// Bytes of a socket buffer at most, for `bpf_skb_change_tail` (`SKB_MAX_ALLOC`).
+const LONGEST: u64 = 4 * 4096 - 320;
 /// `BPF_HDR_START_NET`.
 const START_NET: u64 = 1;
 
@@ -174,6 +176,23 @@ impl Lifter<'_> {
             }
         };
         Ok(Abs::Num(self.select(cond, Num::known(0), Num::known(ENOMEM))))
+    }
+
+    /// `bpf_skb_change_tail`: another length, with zeros at the end of a longer packet.
+    pub fn change_tail(&mut self, state: &mut State, args: [Abs; 5]) -> Result<Option<Fork>, Halt> {
+        if self.num(args[2])? != Num::known(0) {
+            return refuse("bpf_skb_change_tail with flags");
+        }
+        if state.front.bytes > ETHERNET {
+            return refuse("bpf_skb_change_tail behind headers that were put in front");
+        }
+        let new = self.cut(args[1], 4)?;
+        let short = self.compare(CmpOp::Ge, false, new, Num::known(ETHERNET as u64), 64);
+        let long = self.compare(CmpOp::Le, false, new, Num::known(LONGEST), 64);
+        let fits = self.both(short, long);
+        let len = self.packet_len(state);
+        let by = self.binary(BinOp::Sub, new, len, 64);
+        self.may_fail(state, fits, First::Resize(by))
     }
 
     /// `bpf_skb_adjust_room` behind the Ethernet header: tunnels in and out.

@@ -260,9 +260,17 @@ impl State {
         self.varying.clear();
     }
 
-    /// As a program begins that another one called by a tail call.
+    /// As a program begins that another one called by a tail call. In a function it takes the
+    /// function's place, and returns to whom that would have.
     pub fn called(&self) -> State {
-        let State { regs, frames, .. } = State::start();
+        let State { mut regs, mut frames, .. } = State::start();
+        if let [callers @ .., own] = &self.frames[..]
+            && !callers.is_empty()
+        {
+            regs[10] = Abs::Stack { frame: callers.len(), place: Place::at(0) };
+            frames = callers.to_vec();
+            frames.push(Frame { memory: Memory::default(), ..own.clone() });
+        }
         State { regs, frames, tail_calls: self.tail_calls + 1, ..self.clone() }
     }
 

@@ -20,9 +20,6 @@ impl Lifter<'_> {
         let Abs::Map(map) = self.read(state.regs[2])? else {
             return refuse("bpf_tail_call without a map");
         };
-        if state.frames.len() > 1 {
-            return refuse("calls bpf_tail_call in a function");
-        }
         let none = BTreeMap::new();
         let known = self.slots.get(&map);
         let Some(slots) = known.or(self.empty.contains(&map).then_some(&none)) else {
@@ -43,6 +40,9 @@ impl Lifter<'_> {
                 Cond::Known(true) => {
                     *state = state.called();
                     return Ok(Some(*entry));
+                }
+                Cond::Value(_) if state.frames.len() > 1 => {
+                    return refuse("calls bpf_tail_call in a function, with a slot that varies");
                 }
                 Cond::Value(cond) => cond,
             };
