@@ -126,8 +126,8 @@ void __nf_enqueue(void);
  *   hash     exact match; a full table refuses new keys
  *   lru      exact match; a full table evicts the least recently used entry
  *   array    uint32_t index below the capacity; all entries exist, zero at first
- *   lpm      longest prefix match; filled by the control plane only
- *   ternary  value and mask with priorities; filled by the control plane only
+ *   lpm      longest prefix match; filled by the control plane, handlers change what they find
+ *   ternary  value and mask with priorities; filled and changed as lpm
  * Keys and values are passed by value: an integer, a struct, or an array inside a struct. */
 #define NF_TABLE(kind, name, key_type, value_type, entries)                                        \
     struct {                                                                                       \

@@ -77,4 +77,36 @@ SEC("xdp") int bits(struct xdp_md *ctx)
     return rule ? XDP_TX : XDP_PASS;
 }
 
+struct rule {
+    __u64 packets;
+    __u32 last, sizes[2];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LPM_TRIE);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __uint(max_entries, 64);
+    __type(key, __u64);
+    __type(value, struct rule);
+} counted SEC(".maps");
+
+/* Numbers of a rule that packets change. */
+SEC("xdp") int rules_count(struct xdp_md *ctx)
+{
+    void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+    struct {
+        __u32 bits, address;
+    } key = {32};
+    if (data + 34 > end)
+        return XDP_PASS;
+    __builtin_memcpy(&key.address, data + 26, 4);
+    struct rule *rule = bpf_map_lookup_elem(&counted, &key);
+    if (!rule)
+        return XDP_PASS;
+    __sync_fetch_and_add(&rule->packets, 1);
+    rule->sizes[rule->last & 1] += end - data;
+    rule->last = ((__u8 *)data)[29];
+    return rule->sizes[0] & 1 ? XDP_DROP : XDP_TX;
+}
+
 char _license[] SEC("license") = "GPL";

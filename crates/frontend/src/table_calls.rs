@@ -192,10 +192,9 @@ impl<'a> FnLower<'_, 'a, '_> {
                 .help("declare it with NF_BUF_TABLE(kind, name, key, value, capacity, bytes)");
             return Err(self.report(diagnostic));
         }
-        let writes = matches!(name, "nf_update" | "nf_delete") || name.starts_with("__nf_commute");
         let (note, help) = match kind {
-            TableKind::Lpm | TableKind::Ternary if writes => (
-                "such tables are filled by the control plane only",
+            TableKind::Lpm | TableKind::Ternary if name == "nf_delete" => (
+                "such tables are filled and emptied by the control plane only",
                 "use a hash table for what packets write",
             ),
             kind if name == "nf_lookup_bits" && kind != TableKind::Lpm => {

@@ -60,6 +60,11 @@ impl TableKind {
         }
     }
 
+    /// True if only the control plane inserts and deletes; handlers change what they find.
+    pub fn is_filled_from_outside(self) -> bool {
+        matches!(self, TableKind::Lpm | TableKind::Ternary)
+    }
+
     /// True if handlers may insert and delete keys (`lpm` and `ternary` are filled by the control
     /// plane; the entries of an `array` always exist).
     pub fn takes_inserts(self) -> bool {

@@ -329,6 +329,7 @@ impl Lifter<'_> {
             }
             return Ok(());
         }
+        self.found_whole(&found)?;
         let leaves = self.leaves(found.map, &node, place, bytes)?;
         self.flush_map(state, found.map, Some(id))?;
         let mut agg = self.current(state, id)?;
@@ -384,6 +385,7 @@ impl Lifter<'_> {
         if !whole || !found.is_there() {
             return Ok(false);
         }
+        self.found_whole(&found)?;
         self.flush_map(state, found.map, None)?;
         let known = self.table(found.map)?;
         let path = self.path(leaf, None);
@@ -392,6 +394,17 @@ impl Lifter<'_> {
         self.build().push0(Op::Commute { op: CommuteOp::Add, table, key, path, amount });
         forget(state, found.map);
         Ok(true)
+    }
+
+    /// Refuses to change an entry of an LPM trie that was found by less than a whole address.
+    fn found_whole(&self, found: &Lookup) -> Result<(), Halt> {
+        let table = self.tables.get(&found.map).map(|known| known.table);
+        let op = table.map(|table| self.look_up(table, found.key, found.bits));
+        if !matches!(op, Some(Op::LookupBits { .. })) {
+            return Ok(());
+        }
+        let name = self.map_name(found.map);
+        refuse(format!("changes an entry of map `{name}` that less than a whole address found"))
     }
 
     /// Writes an entry back if it was changed.

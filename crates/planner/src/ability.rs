@@ -83,6 +83,10 @@ fn keys(
             let (name, place) = (&program.tables[table].name, place(program, body, site.inst));
             return Err(format!("all entries of `{name}` are looked at ({place})"));
         }
+        if program.tables[table].kind.is_filled_from_outside() {
+            let (name, place) = (&program.tables[table].name, place(program, body, site.inst));
+            return Err(format!("keys that differ may find one entry of `{name}` ({place})"));
+        }
         let key = site.operands.first().cloned().unwrap_or(Shape::Other);
         let array = program.tables[table].kind == TableKind::Array;
         let mut parts = BTreeSet::new();

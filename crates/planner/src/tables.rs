@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nicforge_ir::{CommuteOp, HandlerId, Op, Program, TableId};
 
-/// Tables that handlers write other than by one commutative op, or read as well, per program.
+/// Tables that handlers write other than by one commutative op, or read as well, per program; and
+/// all that they change of what is filled from outside, of which no replica makes a part of its own.
 pub fn mutable(program: &Program) -> BTreeSet<TableId> {
     let mut set = BTreeSet::new();
     for_each_op(program, |op| {
@@ -22,6 +23,8 @@ pub fn mutable(program: &Program) -> BTreeSet<TableId> {
         read.extend(effects.table_read);
     });
     set.extend(added.intersection(&read));
+    let outside = |table: &&TableId| program.tables[**table].kind.is_filled_from_outside();
+    set.extend(added.iter().filter(outside));
     // Only of one operation are parts combined.
     let mut ops: BTreeMap<TableId, Vec<CommuteOp>> = BTreeMap::new();
     for_each_op(program, |op| {
@@ -83,10 +86,10 @@ mod tests {
 
     #[test]
     fn parts_of_two_operations_are_not_combined() {
-        let program = |second: &str| {
+        let program = |kind: &str, second: &str| {
             let text = format!(
                 "program ops ports 1
-table counts: hash[u32 -> u32] capacity 64
+table counts: {kind}[u32 -> u32] capacity 64
 reason \"done\"
 event net_recv(pkt: packet) in
 handler net_recv on net_recv(%pkt: packet) {{
@@ -100,6 +103,8 @@ handler net_recv on net_recv(%pkt: packet) {{
             );
             mutable(&parse(&text).unwrap()).len()
         };
-        assert_eq!((program("add"), program("max")), (0, 1));
+        assert_eq!((program("hash", "add"), program("hash", "max")), (0, 1));
+        // Every replica would begin with what the control plane put there.
+        assert_eq!((program("lpm", "add"), program("ternary", "add")), (1, 1));
     }
 }

@@ -124,7 +124,7 @@ impl Table {
     /// The entry under a key, a new one of zeros if there was none; none if a full table refuses
     /// it.
     pub fn make(&mut self, key: &[u8]) -> Option<&mut Slot> {
-        if self.kind == Kind::Array {
+        if matches!(self.kind, Kind::Array | Kind::Lpm | Kind::Ternary) {
             return self.find(key);
         }
         self.clock += 1;

@@ -194,14 +194,16 @@ impl Gen {
         match self.r.below(10) {
             0..3 => self.look_up(&name, &key, &table),
             3 => self.truth(&format!("nf_contains({name}, {key})")),
-            _ if fixed => self.look_up(&name, &key, &table),
+            6 if fixed => self.look_up(&name, &key, &table),
             4..7 => {
                 let value = self.value(&table.value);
                 let value = super::expr::paren(&value);
                 self.truth(&format!("nf_update({name}, {key}, {value})"));
             }
             _ if table.kind == "hash" && self.r.percent(12) => self.least(&name, &table),
-            7 if table.kind != "array" => self.truth(&format!("nf_delete({name}, {key})")),
+            7 if table.kind != "array" && !fixed => {
+                self.truth(&format!("nf_delete({name}, {key})"))
+            }
             _ => {
                 let Some(member) = self.counter(&table) else { return };
                 let (op, amount) =

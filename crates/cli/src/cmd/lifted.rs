@@ -472,7 +472,9 @@ type Contents = Vec<(Vec<u8>, Vec<u8>)>;
 
 fn contents(interp: &Interp, table: TableId) -> Result<Contents, Failure> {
     let found = interp.dump(table).map_err(|e| Failure::user(e.to_string()))?;
-    Ok(found.into_iter().map(|entry| (entry.key, entry.value)).collect())
+    let mut found: Contents = found.into_iter().map(|entry| (key(&entry), entry.value)).collect();
+    found.sort();
+    Ok(found)
 }
 
 /// Leaves out of a list entries that only one of two runs has, and bytes that they have otherwise.

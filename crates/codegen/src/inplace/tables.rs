@@ -206,12 +206,13 @@ pub fn update<T: Target>(
     let ok = e.body.insts[inst].results[0];
     let ok_used = e.is_used(ok);
     let kind = e.program.tables[table].kind;
-    if kind == TableKind::Array {
+    if !kind.takes_inserts() {
         pointer(e, table, key);
     }
     let known = e.state.entry(table, key).cloned();
     let insert = |e: &mut E<'_, T>, indent: &str| match kind {
         TableKind::Array => T::refuse(e, table),
+        TableKind::Lpm | TableKind::Ternary => "false".to_string(),
         _ => T::insert(e, table, key, value, indent),
     };
     match known {
@@ -239,7 +240,7 @@ pub fn update<T: Target>(
                 e.line("}");
             }
             e.state.contents_changed(table);
-            if entry.known == Some(true) || kind == TableKind::Array {
+            if entry.known == Some(true) || !kind.takes_inserts() {
                 if let Some(now) = entry_mut(e, &entry.name) {
                     now.content = (entry.known == Some(true)).then_some(value);
                 }
@@ -385,7 +386,7 @@ pub fn commute<T: Target>(
     } else {
         e.line(&format!("if ({name})"));
         e.line(&format!("    {change}"));
-        if !takes_inserts {
+        if e.program.tables[table].kind == TableKind::Array {
             let refuse = T::refuse(e, table);
             e.line("else");
             e.line(&format!("    (void)({refuse});"));

@@ -5,10 +5,9 @@ NF_TABLE(array, stats, uint32_t, uint32_t, 16);
 
 void net_recv(nf_pkt pkt)
 {
-    nf_update(&routes, (nf_be32)0, 1u);
+    nf_delete(&routes, (nf_be32)0);
     nf_delete(&stats, 1u);
     uint32_t value;
     nf_lookup_bits(&stats, 1u, 8, &value);
-    nf_add_value(&routes, (nf_be32)0, 1);
     nf_drop(pkt);
 }

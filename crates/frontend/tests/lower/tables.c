@@ -31,6 +31,7 @@ void net_recv(nf_pkt pkt)
     if (!nf_lookup(&ports, flow.protocol, &port) || nf_contains(&ports, 7))
         nf_update(&ports, flow.protocol, port + 1 & 0xff);
     nf_lookup(&routes, flow.src, &hop);
+    nf_add_value(&routes, flow.dst, 1);
     nf_lookup_bits(&routes, flow.dst, port & 31, &hop);
     nf_add(&stats, flow, packets, 1);
     nf_max(&stats, flow, sizes[2], nf_len(pkt));

@@ -153,7 +153,7 @@ impl Store {
         if self.find(key).is_some() {
             return Inserted::Done { evicted: None };
         }
-        if self.kind == TableKind::Array {
+        if matches!(self.kind, TableKind::Array | TableKind::Lpm | TableKind::Ternary) {
             return Inserted::Full;
         }
         let mut evicted = None;

@@ -459,6 +459,32 @@ fn lpm_takes_the_longest_prefix() {
 }
 
 #[test]
+fn handlers_change_what_they_find_in_an_lpm_table() {
+    let body = "%ok: u1, %k: u32 = extract %pkt %n: u16 = 5 %bits: u32 = 20
+        %u: u1 = update routes[%k], %n commute add routes[%k], %n
+        %h: u1, %v: u16 = lookup_bits routes[%k], %bits log \"{} {} {}\"(%u, %h, %v)
+        drop %pkt, \"no\" return";
+    let program = program(body);
+    let mut interp = Interp::new(&program);
+    let routes = program.table_named("routes").unwrap();
+    for (key, bits, value) in [([10, 0, 0, 0], 8, 1u16), ([10, 1, 2, 0], 24, 2)] {
+        let (key, value) = (key.to_vec(), value.to_le_bytes().to_vec());
+        let entry = Entry { key, matching: Match::Prefix(bits), value, buf: None };
+        interp.set(routes, &entry).unwrap();
+    }
+    let mut seen = |key: [u8; 4]| match &interp.run(&net(&key)).unwrap()[0] {
+        Output::Log { text } => text.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(seen([10, 1, 2, 3]), "1 1 1", "the longest was changed, of 20 bits is another");
+    assert_eq!(seen([10, 9, 9, 9]), "1 1 10");
+    assert_eq!(seen([11, 0, 0, 0]), "0 0 0", "nothing comes into being");
+    let values = interp.dump(routes).unwrap().into_iter().map(|entry| entry.value);
+    assert_eq!(values.collect::<Vec<_>>(), [[10, 0], [10, 0]]);
+    assert_eq!(interp.counters().refused[routes], 0);
+}
+
+#[test]
 fn ternary_takes_the_highest_priority_then_the_first() {
     let body =
         "%ok: u1, %k: u16 = extract %pkt %h: u1, %v: u16 = lookup rules[%k] log \"{} {}\"(%h, %v)

@@ -213,7 +213,7 @@ ops! {
         } "lookup_bits {table}[{key}], {bits}" as "hit", Types(&[U1, Entry]), READS_ENTRY, Entry;
 
         /// Inserts or overwrites: `ok: u1`, 0 if the table refused (full, or array index out of
-        /// range).
+        /// range). In lpm and ternary tables, overwrites what `lookup` finds: 0 if that is nothing.
         Update {
             table: TableId,
             key: ValueId = KEY,
@@ -234,7 +234,8 @@ ops! {
         } "least {table}{path}" as "found", Types(&[U1, Key, Entry]), READS_ENTRY, Scan;
 
         /// Commutative read-modify-write of the integer at `path` (constant indices only) of the
-        /// entry's value.
+        /// entry's value. An entry that is not there begins with zeros; in lpm and ternary tables
+        /// nothing is done then.
         Commute {
             op: CommuteOp,
             table: TableId,

@@ -135,8 +135,8 @@ impl BodyCheck<'_, '_, '_> {
                 require(strings, || {
                     format!("the entries of table `{}` have no byte strings", table.name)
                 })?;
-                if op.class() == Class::Entry && op.effects().table_write.is_some() {
-                    written_by_handlers(table)?;
+                if matches!(op, Op::Delete { .. }) {
+                    deleted_by_handlers(table)?;
                 }
                 let hash = must != Must::Hash || table.kind == TableKind::Hash;
                 require(hash, || {
@@ -420,12 +420,12 @@ impl BodyCheck<'_, '_, '_> {
     }
 }
 
-/// `lpm` and `ternary` tables are filled from outside.
-fn written_by_handlers(table: &Table) -> Check {
+/// `lpm` and `ternary` tables are filled from outside; handlers change the entries that they find.
+fn deleted_by_handlers(table: &Table) -> Check {
     let fits = !matches!(table.kind, TableKind::Lpm | TableKind::Ternary);
     require(fits, || {
         format!(
-            "table `{}` is of kind {}, which only the control plane writes",
+            "table `{}` is of kind {}, which only the control plane fills and empties",
             table.name,
             table.kind.name()
         )

@@ -150,11 +150,13 @@ fn table_ops_fit_the_kind() {
         ),
         ("%k: u32 = 1 %h: u1 = update conns[%k], %k", "the value must be conn, not u32"),
         (
-            "%k: u32 = 1 %h: u1 = update routes[%k], %k",
-            "table `routes` is of kind lpm, which only the control plane",
+            "%k: u32 = 1 %h: u1 = delete routes[%k]",
+            "table `routes` is of kind lpm, which only the control plane fills and empties",
         ),
-        ("%k: u32 = 1 %h: u1 = delete routes[%k]", "table `routes` is of kind lpm"),
-        ("%k: u32 = 1 commute add routes[%k], %k", "table `routes` is of kind lpm"),
+        (
+            "%k: u32 = 1 %h: u1, %v: conn = lookup_bits conns[%k], %k",
+            "`lookup_bits` is for lpm tables, unlike `conns`",
+        ),
         ("%k: u32 = 1 %h: u1 = delete slots[%k]", "always exist and cannot be deleted"),
         (
             "%k: u32 = 1 %v: u8 = 1 commute add conns[%k].small, %v",

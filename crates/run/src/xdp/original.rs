@@ -174,7 +174,11 @@ impl Original {
         let readable = array
             || matches!(
                 map.map_type(),
-                MapType::Hash | MapType::PercpuHash | MapType::LruHash | MapType::LruPercpuHash
+                MapType::Hash
+                    | MapType::PercpuHash
+                    | MapType::LruHash
+                    | MapType::LruPercpuHash
+                    | MapType::LpmTrie
             );
         if !readable {
             return Ok(None);

@@ -83,6 +83,18 @@ impl<'a> Engine<'a, '_> {
                 let bytes = self.low.bytes_of(*value);
                 let value =
                     Lower::resize(&bytes, form.value_bits, form.value_bits + form.extra_bits);
+                if form.kind.is_filled_from_outside() {
+                    let signals = &form.signals;
+                    let (ok, place) = (self.low.name(inst.results[0]), self.low.fresh("place"));
+                    let results = vec![
+                        (ok.clone(), 1, format!("{signals}_ok")),
+                        (place.clone(), 32, format!("{signals}_r_index")),
+                    ];
+                    self.table(*table, op::FIND, None, vec![("key", key)], results);
+                    let fields = vec![("value", value), ("index", mark(&place))];
+                    self.table(*table, op::WRITE, Some(mark(&ok)), fields, Vec::new());
+                    return;
+                }
                 let results =
                     vec![(self.low.name(inst.results[0]), 1, format!("{}_ok", form.signals))];
                 self.table(*table, op::UPDATE, None, vec![("key", key), ("value", value)], results);
@@ -95,7 +107,9 @@ impl<'a> Engine<'a, '_> {
     pub(super) fn commute(&mut self, inst: &Inst) {
         let Op::Commute { op: how, table, key, path, amount } = &inst.op else { return };
         let form = self.tables[table.as_u32() as usize].clone();
-        let (hit, entry, place) = self.find(*table, op::ENSURE, *key);
+        let outside = self.program.tables[*table].kind.is_filled_from_outside();
+        let ensure = if outside { op::FIND } else { op::ENSURE };
+        let (hit, entry, place) = self.find(*table, ensure, *key);
         let def = self.program.tables[*table].value;
         let Some(part) = self.bits.locate(def, path, |v| self.low.constant(v)) else { return };
         let (width, signed) = (self.low.width(*amount), self.low.ty(*amount).is_signed());

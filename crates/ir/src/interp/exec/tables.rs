@@ -27,7 +27,9 @@ impl<T: Tracer + ?Sized> Exec<'_, '_, T> {
                 true
             }
             Inserted::Full => {
-                self.state.counters.refused[table] += 1;
+                // Where only the control plane inserts, nothing was refused.
+                let counts = !self.program.tables[table].kind.is_filled_from_outside();
+                self.state.counters.refused[table] += u64::from(counts);
                 false
             }
         }

@@ -161,6 +161,12 @@ impl<'a> Walk<'a, '_, '_> {
 
     pub(super) fn table_op(&mut self, id: InstId, way: &Way) -> Result<(), NoPipe> {
         let inst = &self.body.insts[id];
+        if let Some(table) = inst.op.effects().table_write
+            && self.dag.program.tables[table].kind.is_filled_from_outside()
+        {
+            let name = &self.dag.program.tables[table].name;
+            return self.no(&format!("it changes entries of `{name}`, which the host fills"));
+        }
         match &inst.op {
             Op::Lookup { table, key } => {
                 let at = table.as_u32() as usize;
