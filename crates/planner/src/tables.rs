@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nicforge_ir::{CommuteOp, HandlerId, Op, Program, TableId};
 
 /// Tables that handlers write other than by one commutative op, or read as well, per program; and
-/// all that they change of what is filled from outside, of which no replica makes a part of its own.
+/// all that they change of what is filled from outside: no replica makes a part of its own of it.
 pub fn mutable(program: &Program) -> BTreeSet<TableId> {
     let mut set = BTreeSet::new();
     for_each_op(program, |op| {
