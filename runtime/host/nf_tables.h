@@ -158,6 +158,7 @@ bool nf_remove(struct nf_table *table, const void *key, uint32_t hash);
  * least; of equal ones that whose key comes first, byte by byte. Null in an empty table. */
 void *nf_least(struct nf_table *table, uint32_t at, uint32_t size, bool is_signed,
                const void **key);
+/* LPM: the value of the longest prefix of a key that has at most so many bits, or null. */
 void *nf_prefix_find(struct nf_table *table, const void *key, uint32_t bits);
 void *nf_ternary_find(struct nf_table *table, const void *key);
 

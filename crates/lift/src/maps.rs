@@ -465,7 +465,7 @@ impl Lifter<'_> {
         self.gather(state, pointer, skipped.into(), ty, &known.key)
     }
 
-    /// How many bits of an address a look-up in an LPM trie asks for.
+    /// The number of bits of an address that a look-up in an LPM trie asks for.
     fn prefix(&mut self, state: &mut State, map: usize, pointer: Abs) -> Result<Option<Num>, Halt> {
         if self.map_kind(map) != kind::LPM_TRIE {
             return Ok(None);

@@ -39,6 +39,7 @@ impl Lifter<'_> {
         (0..bytes as i64 / 8).map(|word| self.load(state, at, 8 * word, 8)).collect()
     }
 
+    /// A line for the developer, from a format and its arguments.
     pub fn log(
         &mut self,
         state: &mut State,

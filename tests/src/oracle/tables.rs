@@ -76,12 +76,12 @@ impl Table {
         (index as usize) < self.capacity
     }
 
-    /// What a look-up finds.
+    /// The entry that a look-up finds.
     pub fn find(&mut self, key: &[u8]) -> Option<&mut Slot> {
         self.find_bits(key, u32::MAX)
     }
 
-    /// What a look-up finds if prefixes of more than so many bits do not count.
+    /// The entry that a look-up finds if prefixes of more than so many bits do not count.
     pub fn find_bits(&mut self, key: &[u8], bits: u32) -> Option<&mut Slot> {
         let fits =
             |row: &Row| key.iter().zip(&row.mask).zip(&row.key).all(|((k, m), r)| k & m == *r);

@@ -477,8 +477,8 @@ fn contents(interp: &Interp, table: TableId) -> Result<Contents, Failure> {
     Ok(found)
 }
 
-/// Leaves out of a list entries that only one of two runs has, and bytes that they have otherwise.
-/// Where keys depend on the time, too, a third run has keys that neither has.
+/// Leaves out of a list entries that only one of two runs has, and bytes that they have otherwise;
+/// where their keys differ, as those that times are, also entries that neither has.
 fn blank(list: &mut Contents, one: &Contents, other: &Contents) {
     let find = |all: &Contents, key: &[u8]| {
         all.iter().find(|(own, _)| own == key).map(|(_, value)| value.clone())

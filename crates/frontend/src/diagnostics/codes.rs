@@ -63,7 +63,7 @@ codes! {
     TABLE_CAPACITY "NF0061" "table capacity";
     TABLE_KEY "NF0062" "key of the wrong type";
     TABLE_VALUE "NF0063" "value of the wrong type";
-    TABLE_READ_ONLY "NF0064" "table of a kind handlers do not write";
+    TABLE_READ_ONLY "NF0064" "table of a kind that does not take the operation";
     TABLE_EXPECTED "NF0065" "argument that is not the address of a table";
     TABLE_BUF "NF0066" "byte string of a table that has none";
     TABLE_MEMBER "NF0067" "commutative update of something other than an integer member";

@@ -153,7 +153,7 @@ impl Store {
         if self.find(key).is_some() {
             return Inserted::Done { evicted: None };
         }
-        if matches!(self.kind, TableKind::Array | TableKind::Lpm | TableKind::Ternary) {
+        if !self.kind.takes_inserts() {
             return Inserted::Full;
         }
         let mut evicted = None;

@@ -422,8 +422,7 @@ impl BodyCheck<'_, '_, '_> {
 
 /// `lpm` and `ternary` tables are filled from outside; handlers change the entries that they find.
 fn deleted_by_handlers(table: &Table) -> Check {
-    let fits = !matches!(table.kind, TableKind::Lpm | TableKind::Ternary);
-    require(fits, || {
+    require(!table.kind.is_filled_from_outside(), || {
         format!(
             "table `{}` is of kind {}, which only the control plane fills and empties",
             table.name,

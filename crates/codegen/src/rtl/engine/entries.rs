@@ -107,8 +107,7 @@ impl<'a> Engine<'a, '_> {
     pub(super) fn commute(&mut self, inst: &Inst) {
         let Op::Commute { op: how, table, key, path, amount } = &inst.op else { return };
         let form = self.tables[table.as_u32() as usize].clone();
-        let outside = self.program.tables[*table].kind.is_filled_from_outside();
-        let ensure = if outside { op::FIND } else { op::ENSURE };
+        let ensure = if form.kind.is_filled_from_outside() { op::FIND } else { op::ENSURE };
         let (hit, entry, place) = self.find(*table, ensure, *key);
         let def = self.program.tables[*table].value;
         let Some(part) = self.bits.locate(def, path, |v| self.low.constant(v)) else { return };
