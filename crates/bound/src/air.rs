@@ -14,10 +14,14 @@
 //!
 //! Cost: linear in the program; unrolling comes later.
 
+mod entries;
 mod events;
+pub mod exact;
+mod mixed;
 mod packet;
 mod value;
 
+pub use mixed::crc_tables;
 pub use packet::PORT;
 
 use std::collections::HashMap;
@@ -68,17 +72,7 @@ pub fn graph(
     handler: HandlerId,
     cost: &dyn Fn(HandlerId, InstId) -> Cost,
 ) -> Result<Lowered, Refused> {
-    let mut front = Front::new(program, handler, cost);
-    let entry = front.enter(handler);
-    front.out.entry = entry;
-    front.begin(handler);
-    while let Some((handler, at)) = front.queue.pop() {
-        front.chain(handler, &mut Vec::new())?;
-        (front.handler, front.at) = (handler, at);
-        let body = &program.handlers[handler].body;
-        front.region(body.entry(), None)?;
-    }
-    front.finish()
+    Front::new(program, handler, cost).run(handler)
 }
 
 /// A loop being translated.
@@ -114,6 +108,10 @@ struct Front<'p> {
     temp: Slot,
     now: Slot,
     port: Slot,
+    /// Address of packet byte 0.
+    packet: u64,
+    /// Ops have all of their meaning.
+    exact: Option<exact::Exact<'p>>,
 }
 
 impl<'p> Front<'p> {
@@ -139,15 +137,7 @@ impl<'p> Front<'p> {
             contents: Contents::Packet,
         };
         out.regions.push(packet);
-        for (index, array) in program.consts.values().enumerate() {
-            let base = ARRAYS + index as u64 * ARRAYS_EACH;
-            let region = out.regions.len() as u32;
-            let bytes = array.bytes.iter().enumerate();
-            out.given.extend(bytes.map(|(at, byte)| (region, base + at as u64, *byte)));
-            let name = array.name.clone();
-            out.regions.push(Region { name, base, size: ARRAYS_EACH, contents: Contents::Table });
-        }
-        Front {
+        let mut front = Front {
             program,
             shapes: Shapes::new(program),
             cost,
@@ -167,7 +157,43 @@ impl<'p> Front<'p> {
             temp,
             now,
             port,
+            packet: PACKET,
+            exact: None,
+        };
+        front.arrays();
+        front
+    }
+
+    /// Memory of constant arrays.
+    fn arrays(&mut self) {
+        for (index, array) in self.program.consts.values().enumerate() {
+            let base = ARRAYS + index as u64 * ARRAYS_EACH;
+            let region = self.out.regions.len() as u32;
+            let bytes = array.bytes.iter().enumerate();
+            self.out.given.extend(bytes.map(|(at, byte)| (region, base + at as u64, *byte)));
+            let (name, contents) = (array.name.clone(), Contents::Table);
+            self.out.regions.push(Region { name, base, size: ARRAYS_EACH, contents });
         }
+    }
+
+    /// Translates a handler and those it sends internal events to.
+    fn run(mut self, handler: HandlerId) -> Result<Lowered, Refused> {
+        let entry = self.enter(handler);
+        self.out.entry = entry;
+        self.begin(handler);
+        let mut arrived = false;
+        while let Some((handler, at)) = self.queue.pop() {
+            self.chain(handler, &mut Vec::new())?;
+            (self.handler, self.at) = (handler, at);
+            let body = self.body();
+            if !std::mem::replace(&mut arrived, true)
+                && let Some(first) = body.blocks[body.entry()].insts.first()
+            {
+                self.arrive(*first);
+            }
+            self.region(body.entry(), None)?;
+        }
+        self.finish()
     }
 
     fn body(&self) -> &'p Body {
@@ -336,11 +362,13 @@ impl<'p> Front<'p> {
                 Op::Return(_) => {
                     self.charged(id, Vec::new());
                     self.leave(id);
+                    self.returns(id);
                 }
                 Op::Generate { event, args } => {
                     let mut effects = Vec::new();
-                    if let Some(receiver) = self.internal(*event) {
-                        effects = self.send(receiver, args);
+                    match self.internal(*event) {
+                        Some(receiver) => effects = self.send(receiver, args),
+                        None => self.exact_event(id, *event, args),
                     }
                     self.charged(id, effects);
                 }

@@ -146,6 +146,9 @@ fn forward(effect: &Effect, graph: &Graph, known: &mut Known) {
         | Effect::Access { .. }
         | Effect::Delay(_)
         | Effect::Call { .. }
+        | Effect::Presume(_)
+        | Effect::Forget(_)
+        | Effect::Open(_)
         | Effect::Returns(..) => {}
     }
 }
@@ -237,6 +240,9 @@ pub fn live(graph: &Graph) -> Vec<Cells> {
                 | Effect::Access { .. }
                 | Effect::Delay(_)
                 | Effect::Call { .. }
+                | Effect::Presume(_)
+                | Effect::Forget(_)
+                | Effect::Open(_)
                 | Effect::Returns(..) => {}
             }
             forward(effect, graph, &mut known);

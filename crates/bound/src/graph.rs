@@ -160,6 +160,13 @@ pub enum Effect {
     /// A call returns to this address. Where memory may have been overwritten that is taken for
     /// granted, and noted.
     Returns(Expr, u64),
+    /// Only what fulfils this bit goes on; only in graphs that are walked path by path.
+    Presume(Expr),
+    /// How the slot's value comes about is forgotten, here and where it is computed again: it is
+    /// mixed so well that no solver sees through it; only there, too.
+    Forget(Slot),
+    /// What comes next is not followed, and why; only there, too.
+    Open(String),
 }
 
 /// Costs of an instruction.

@@ -46,7 +46,12 @@ fn reads(effect: &Effect, f: &mut dyn FnMut(Slot)) {
         Effect::Set(_, value) => value.slots(f),
         Effect::Load { address, .. } | Effect::Access { address, .. } => address.slots(f),
         Effect::Call { slots, .. } => slots[1..].iter().for_each(|slot| f(*slot)),
-        Effect::Fill(value) | Effect::Delay(value) | Effect::Returns(value, _) => value.slots(f),
+        Effect::Fill(value)
+        | Effect::Delay(value)
+        | Effect::Presume(value)
+        | Effect::Returns(value, _) => value.slots(f),
+        Effect::Forget(slot) => f(*slot),
+        Effect::Open(_) => {}
         Effect::Store { address, value, .. } => {
             address.slots(f);
             value.slots(f);

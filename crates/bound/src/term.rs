@@ -252,6 +252,20 @@ impl Terms {
         self.variable(Var::Fresh(self.fresh), Self::unknown(bits))
     }
 
+    /// A value that nothing is known about in place of a term, from here on wherever it would be
+    /// built again. More may seem possible then than is, never less.
+    pub fn opaque(&mut self, term: Term) -> Term {
+        match self.node(term) {
+            Node::Const(_) | Node::Var(_) => term,
+            node => {
+                let bits = self.bits(term);
+                let value = self.fresh(bits);
+                self.known.insert((node, bits), value);
+                value
+            }
+        }
+    }
+
     /// A value that differs by the edge into `node`; `low..=high` holds for all of them.
     pub fn phi(&mut self, node: u32, index: u32, bits: u8, (low, high): (u64, u64)) -> Term {
         self.intern(Node::Phi { node, index }, Facts { low, high, ..Self::unknown(bits) })

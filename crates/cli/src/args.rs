@@ -354,10 +354,13 @@ pub struct Proof {
     /// Exit status: 0 proved, 1 they differ, 5 neither
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pcap", "tables", "plan", "candidate", "sim", "exec"])]
     pub against: Option<PathBuf>,
-    /// Of an XDP object: prove that what Nicforge makes of it for xdp gives the same for every
-    /// packet, as --against does
+    /// Prove that what Nicforge makes for xdp gives the same for every packet as the program, which
+    /// may be an XDP object, as --against does
     #[arg(long, conflicts_with_all = ["against", "pcap", "tables", "plan", "candidate", "sim", "exec"])]
     pub prove: bool,
+    /// With --prove: this object in place of the one that would be built
+    #[arg(long, value_name = "FILE", requires = "prove")]
+    pub object: Option<PathBuf>,
     /// With --against and --prove: do not care what this map holds, which one version alone has; may
     /// be given several times
     #[arg(long, value_name = "MAP")]

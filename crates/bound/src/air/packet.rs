@@ -4,7 +4,7 @@ use nicforge_ir::verify::MAX_FRAME;
 use nicforge_ir::{InstId, Op, TableId, TableKind, Type, ValueId, Words};
 
 use super::value::fit;
-use super::{ARRAYS, ARRAYS_EACH, Front, PACKET, Refused};
+use super::{ARRAYS, ARRAYS_EACH, Front, Refused};
 use crate::graph::{Effect, Expr};
 use crate::term::Op as TermOp;
 
@@ -22,6 +22,9 @@ impl Front<'_> {
     /// Translates an op without regions.
     pub fn op(&mut self, id: InstId) -> Result<(), Refused> {
         self.small(id)?;
+        if self.exact_op(id) {
+            return Ok(());
+        }
         let body = self.body();
         let inst = &body.insts[id];
         let result = |n: usize| inst.results[n];
@@ -169,6 +172,10 @@ impl Front<'_> {
 
     /// The op's results are unknown.
     fn anything(&mut self, id: InstId, what: &'static str) -> Result<(), Refused> {
+        if self.exact.is_some() {
+            self.open(id, what);
+            return Ok(());
+        }
         self.note(id, what);
         let mut effects = Vec::new();
         for value in &self.body().insts[id].results {
@@ -192,7 +199,7 @@ impl Front<'_> {
     }
 
     /// Reads a value from memory.
-    fn read(&mut self, value: ValueId, address: Expr) -> Vec<Effect> {
+    pub(super) fn read(&mut self, value: ValueId, address: Expr) -> Vec<Effect> {
         let ty = self.body().ty(value);
         let size = self.shapes.size(ty);
         let at = |by: usize| Expr::add(address.clone(), word(by as u64));
@@ -230,7 +237,7 @@ impl Front<'_> {
         match self.body().def_op(len) {
             Some(Op::Int(bytes)) if *bytes <= MOST_CLEARED => {
                 for at in 0..*bytes {
-                    let to = Expr::add(Expr::zext(end.clone(), 64), word(PACKET + at));
+                    let to = Expr::add(Expr::zext(end.clone(), 64), word(self.packet + at));
                     yes.push(Effect::Store { address: to, bytes: 1, value: Expr::Const(8, 0) });
                 }
             }
@@ -269,7 +276,7 @@ impl Front<'_> {
         };
         let behind = Expr::add(Expr::add(wide(cursor.clone()), offset.clone()), bytes);
         let short = Expr::binary(TermOp::Ult, wide(end), behind.clone());
-        let address = Expr::add(word(PACKET), Expr::add(wide(cursor), offset));
+        let address = Expr::add(word(self.packet), Expr::add(wide(cursor), offset));
         let moved = Expr::extract(behind, 0, 32);
         let mut yes = Vec::new();
         match &inst.op {

@@ -38,7 +38,7 @@ impl Front<'_> {
     }
 
     /// The number a value is, if it is a constant of the program.
-    fn constant(&self, value: ValueId) -> Option<u64> {
+    pub fn constant(&self, value: ValueId) -> Option<u64> {
         match self.body().def_op(value) {
             Some(Op::Int(raw)) => Some(*raw),
             _ => None,
@@ -298,7 +298,7 @@ impl Front<'_> {
 }
 
 /// A part of bytes: one integer, or the bytes of an aggregate.
-fn read(bytes: &[Expr], part: Part) -> Vec<Expr> {
+pub fn read(bytes: &[Expr], part: Part) -> Vec<Expr> {
     let first = part.at as usize / 8;
     let Some(bits) = part.ty.bits() else {
         return bytes[first..first + part.bits as usize / 8].to_vec();
@@ -316,7 +316,7 @@ fn read(bytes: &[Expr], part: Part) -> Vec<Expr> {
     }]
 }
 
-fn write(bytes: &mut [Expr], part: Part, new: &[Expr]) {
+pub fn write(bytes: &mut [Expr], part: Part, new: &[Expr]) {
     let first = part.at as usize / 8;
     let Some(bits) = part.ty.bits() else {
         bytes[first..first + new.len()].clone_from_slice(new);

@@ -28,7 +28,8 @@ const LONG: &str = "a message of more than 4096 bytes";
 /// `-EFAULT`, which copies beyond 64 KiB give.
 const BAD_ADDRESS: u64 = -14i64 as u64;
 
-/// `XDP_REDIRECT`.
+/// `XDP_TX` and `XDP_REDIRECT`.
+pub const TX: u64 = 3;
 pub const REDIRECT: u64 = 4;
 
 impl Prover<'_> {
@@ -217,12 +218,21 @@ impl Prover<'_> {
         let by = self.arg(&mut state, 2);
         let by = self.terms.extract(by, 0, 32);
         if helper == 65 {
-            // How much is added or cut has to be known, for what is added is zero.
-            let wide = self.terms.value(by).or_else(|| state.path.fixed.get(&by).copied());
-            if wide.is_none() {
-                let ways = self.split(state, by, "by how much the packet's end moves");
-                return Err(ways.into_iter().map(|(_, state)| state).collect());
-            }
+            // How much is added has to be known, for that is zero.
+            let one = self.terms.constant(32, 1);
+            let cuts = self.terms.binary(Op::Slt, by, one);
+            state = match self.branch(state, cuts) {
+                [Some(cuts), None] => cuts,
+                [None, Some(adds)] => {
+                    let known = |state: &State| state.path.fixed.contains_key(&by);
+                    if self.terms.value(by).is_none() && !known(&adds) {
+                        let ways = self.split(adds, by, "by how much the packet grows");
+                        return Err(ways.into_iter().map(|(_, state)| state).collect());
+                    }
+                    adds
+                }
+                ways => return Err(ways.into_iter().flatten().collect()),
+            };
         }
         let ends = [XDP.data, XDP.data_end, XDP.data_meta];
         let [data, end, meta] = ends.map(|member| self.end_of_packet(&mut state, member));
@@ -268,14 +278,16 @@ impl Prover<'_> {
         let Some(state) = yes else { return Ok(done) };
         let by = state.path.fixed.get(&by).copied().or_else(|| self.terms.value(by));
         done.extend(self.forked(state, helper, vec![data, end, meta, new], |me, mut state, ok| {
+            if !ok && me.pair.reference.is_some() {
+                // αIR knows no kernel that refuses: such frames are left out.
+                return Vec::new();
+            }
             if !ok {
                 return vec![me.returns_number(state, FAILED)];
             }
             if helper == 65 {
-                for byte in 0..by.map_or(0, |by| u64::from(by as u32).min(END)) {
-                    if (by.unwrap_or(0) as u32 as i32) < 0 {
-                        break;
-                    }
+                let more = by.map_or(0, |by| by as u32 as i32).max(0);
+                for byte in 0..(more as u64).min(END) {
                     let at = me.terms.zext(end, 64);
                     let at = me.beyond(at, byte);
                     let zero = me.terms.constant(8, 0);

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::air::exact::ARRIVAL;
 use crate::ebpf::XDP;
 use crate::term::{Mem, Term};
 
 use super::Prover;
-use super::calls::REDIRECT;
-use super::state::{End, Message, State};
+use super::calls::{REDIRECT, TX};
+use super::state::{End, Message, State, Target};
 
 /// Conditions under which the results of two paths differ; or why that cannot be said.
 pub type Differences = Result<Vec<Term>, String>;
@@ -15,9 +16,10 @@ pub type Differences = Result<Vec<Term>, String>;
 impl Prover<'_> {
     /// Where the ends of two paths differ.
     pub fn differences(&mut self, old: &mut State, new: &mut State) -> Differences {
+        let [one, other] = self.pair.sides();
         let (a, b) = match (old.end.clone(), new.end.clone()) {
-            (Some(End::Stuck(reason)), _) => return Err(format!("old: {reason}")),
-            (_, Some(End::Stuck(reason))) => return Err(format!("new: {reason}")),
+            (Some(End::Stuck(reason)), _) => return Err(format!("{one}: {reason}")),
+            (_, Some(End::Stuck(reason))) => return Err(format!("{other}: {reason}")),
             (Some(a), Some(b)) => (a, b),
             _ => return Err("a path without an end".to_string()),
         };
@@ -26,6 +28,8 @@ impl Prover<'_> {
         match (a, b) {
             (End::Verdict(a), End::Verdict(b)) => {
                 let (a, b) = (self.verdict(a), self.verdict(b));
+                let arrival = self.pair.reference.is_some().then(|| self.cells(old, ARRIVAL, 4));
+                let (a, b) = (self.by_port(a, old, arrival), self.by_port(b, new, arrival));
                 self.unequal(a, b, &mut list);
                 // Aborted and dropped packets go nowhere.
                 let gone = self.terms.constant(32, 2);
@@ -69,6 +73,16 @@ impl Prover<'_> {
         let gone = self.terms.or(low, high);
         let drop = self.terms.constant(32, 1);
         self.terms.ite(gone, drop, verdict)
+    }
+
+    /// Against αIR, packets that go back leave by the port of arrival, as others by theirs.
+    fn by_port(&mut self, verdict: Term, state: &mut State, arrival: Option<Term>) -> Term {
+        let (Some(reference), Some(port)) = (&self.pair.reference, arrival) else { return verdict };
+        if self.terms.value(verdict) != Some(TX) {
+            return verdict;
+        }
+        state.target = Some(Target { map: reference.kernel.ports, words: vec![port] });
+        self.terms.constant(32, REDIRECT)
     }
 
     fn unequal(&mut self, a: Term, b: Term, list: &mut Vec<Term>) {

@@ -80,7 +80,8 @@ impl Prover<'_> {
         }
         let Some(at) = address.checked_sub(VALUES) else { return };
         let map = (at / VALUES_EACH) as usize;
-        let Some(shape) = self.maps.get(map) else { return };
+        // Constants are what they are, also where a path leaves open which byte is read.
+        let Some(shape) = self.maps.get(map).filter(|shape| !shape.constant) else { return };
         let (at, each) = (at % VALUES_EACH, stride(shape));
         let (name, offset) = match shape.kind {
             None => ((map, vec![0; 4]), at),

@@ -3,8 +3,9 @@
 use nicforge_isa::ebpf::LDDW;
 use nicforge_isa::object::{Map, PSEUDO_MAP, PSEUDO_VALUE, map_type_name};
 
+use super::reference::Reference;
 use super::side::Side;
-use super::world::Ended;
+use super::world::{Ended, World};
 
 /// Two programs that name the same maps.
 #[derive(Clone, Debug)]
@@ -18,11 +19,57 @@ pub struct Pair {
     /// The new one was made of the old one's lifted program, in which all verdicts that drop a
     /// packet are one, and messages go another way: they are not compared then.
     pub lifted: bool,
+    /// An αIR program that stands in the old one's place.
+    pub reference: Option<Reference>,
     pub old: Side,
     pub new: Side,
 }
 
 impl Pair {
+    /// An αIR program and an object that was made of it: what tables hold is compared.
+    pub fn made_of(reference: Reference, new: Side) -> Pair {
+        let mut compared = vec![false; new.maps.len()];
+        reference.kernel.tables.values().for_each(|table| compared[table.map] = true);
+        Pair {
+            maps: new.maps.clone(),
+            compared,
+            alone: Default::default(),
+            lifted: true,
+            reference: Some(reference),
+            old: new.clone(),
+            new,
+        }
+    }
+
+    /// What the two are called.
+    pub fn sides(&self) -> [&'static str; 2] {
+        if self.reference.is_some() { ["program", "object"] } else { ["old", "new"] }
+    }
+
+    /// Runs the old program in a world; `None` if it gives something else where memory is
+    /// elsewhere.
+    ///
+    /// # Errors
+    /// What the interpreter cannot do.
+    pub fn run_old(&self, world: &World) -> Result<Option<Ended>, String> {
+        match &self.reference {
+            Some(reference) => reference.run(world).map(Some),
+            None => world.run_anywhere(&self.old).map_err(|fault| fault.to_string()),
+        }
+    }
+
+    /// Runs the new program in a world; as [`Pair::run_old`].
+    ///
+    /// # Errors
+    /// What the interpreter cannot do.
+    pub fn run_new(&self, world: &World) -> Result<Option<Ended>, String> {
+        let ended = world.run_anywhere(&self.new).map_err(|fault| fault.to_string())?;
+        Ok(match &self.reference {
+            Some(reference) => ended.map(|ended| reference.as_told(&ended, world)),
+            None => ended,
+        })
+    }
+
     /// The first difference of two results, in words: of the old one and of the new one.
     pub fn difference(&self, old: &Ended, new: &Ended) -> Option<(String, String)> {
         let seen = |ended: &Ended| {
@@ -95,7 +142,7 @@ pub fn link(old: Side, new: Side) -> Result<Pair, String> {
     new.tails = new.tails.into_iter().map(|(map, slots)| (place[map], slots)).collect();
     let (mut old, mut new) = (old, new);
     (old.maps, new.maps) = (maps.clone(), maps.clone());
-    Ok(Pair { maps, compared, alone, lifted: false, old, new })
+    Ok(Pair { maps, compared, alone, lifted: false, reference: None, old, new })
 }
 
 /// The maps that a program names.

@@ -33,11 +33,13 @@ mod maps;
 mod memory;
 mod path;
 mod paths;
+mod reference;
 mod side;
 mod state;
 mod walk;
 mod world;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -46,6 +48,7 @@ use std::time::{Duration, Instant};
 
 use nicforge_isa::object::Map;
 
+use crate::air::exact;
 use crate::ebpf::{self, Layout, XDP};
 use crate::graph::{Graph, Region};
 use crate::sat::BitBlaster;
@@ -57,6 +60,7 @@ use walk::Walker;
 pub use coverage::{Coverage, coverage};
 pub use link::{Pair, dropped, link};
 pub use paths::worlds;
+pub use reference::Reference;
 pub use side::Side;
 pub use world::{Ended, World, entry_name, hex, verdict_name};
 
@@ -64,8 +68,10 @@ pub use world::{Ended, World, entry_name, hex, verdict_name};
 const STACK_BYTES: usize = 1 << 30;
 /// Most values of an address or argument that are followed one by one.
 const MOST_VALUES: usize = 64;
+/// So many hard questions there is time for.
+const QUESTIONS: u32 = 8;
 /// Packets that are run for an open pair.
-const VARIANTS: u64 = 4;
+const VARIANTS: u64 = 8;
 /// Most reasons for open pairs that are kept.
 const MOST_REASONS: usize = 20;
 
@@ -119,6 +125,9 @@ struct Prover<'a> {
     pair: &'a Pair,
     regions: Vec<Region>,
     stop: Arc<AtomicBool>,
+    /// When the solver gives up its question, and how long it may think about one.
+    until: Rc<Cell<Option<Instant>>>,
+    patience: Duration,
     queries: u64,
 }
 
@@ -126,9 +135,14 @@ impl<'a> Prover<'a> {
     /// Before the first step of `old`.
     fn new(pair: &'a Pair, old: &Graph, options: &Options, stop: Arc<AtomicBool>) -> Prover<'a> {
         let flag = Arc::clone(&stop);
+        let until = Rc::new(Cell::new(None));
+        let end: Rc<Cell<Option<Instant>>> = Rc::clone(&until);
+        let late = move || end.get().is_some_and(|end| Instant::now() >= end);
         let mut prover = Prover {
             terms: Terms::new(options.sizes.0, options.sizes.1),
-            solver: BitBlaster::new(Rc::new(move || flag.load(Ordering::Relaxed))),
+            solver: BitBlaster::new(Rc::new(move || flag.load(Ordering::Relaxed) || late())),
+            until,
+            patience: options.time / QUESTIONS,
             maps: &pair.maps,
             pair,
             regions: old.regions.clone(),
@@ -160,7 +174,14 @@ pub fn compare(pair: &Pair, options: &Options, user: &Arc<AtomicBool>) -> Result
     let graph = |side: &Side| {
         ebpf::open(&side.program, &pair.maps, &side.tails).map_err(|error| error.to_string())
     };
-    let graphs = (graph(&pair.old)?, graph(&pair.new)?);
+    let new = graph(&pair.new)?;
+    let old = match &pair.reference {
+        None => graph(&pair.old)?,
+        Some(Reference { program, handler, kernel }) => {
+            exact::graph(program, *handler, kernel, &new).map_err(|error| error.to_string())?
+        }
+    };
+    let graphs = (old, new);
     in_time(options.time, user, |stop| run(pair, graphs, options, stop))
 }
 
@@ -208,6 +229,7 @@ fn run(
     let mut first = Walker::new(&pair.old, &old, start);
     while let Some(mut before) = first.next(&mut prover) {
         let mut second = Walker::new(&pair.new, &new, before.handed(&other));
+        let pairs = report.pairs;
         while let Some(mut after) = second.next(&mut prover) {
             report.pairs += 1;
             prover.pair(pair, &mut before, &mut after, &mut report);
@@ -217,6 +239,13 @@ fn run(
         }
         if report.example.is_some() {
             break;
+        }
+        if report.pairs == pairs && pair.reference.is_some() && !prover.over() {
+            // All ways of the object were left out, so nothing was compared.
+            report.pairs += 1;
+            let [one, other] = pair.sides();
+            let reason = format!("{other}: no path for packets of a path of {one}");
+            *report.open.entry(reason).or_default() += 1;
         }
     }
     report.whole = !prover.over();
@@ -232,7 +261,7 @@ impl Prover<'_> {
             Err(reason) => {
                 // A packet that goes here is better than none.
                 let always = self.terms.boolean(true);
-                self.try_example(pair, new, always, report);
+                let _ = self.try_example(pair, new, always, report);
                 reason
             }
             Ok(list) => {
@@ -250,11 +279,15 @@ impl Prover<'_> {
                         return;
                     }
                     Some(None) if self.over() => "the time was over".to_string(),
-                    Some(None) => "the solver gave up".to_string(),
-                    Some(Some(_)) => {
-                        self.try_example(pair, new, any, report);
-                        "what the solver found gives the same when it runs".to_string()
+                    Some(None) => {
+                        let always = self.terms.boolean(true);
+                        let _ = self.try_example(pair, new, always, report);
+                        "the solver gave up".to_string()
                     }
+                    Some(Some(_)) => match self.try_example(pair, new, any, report) {
+                        Ok(()) => "what the solver found gives the same when it runs".to_string(),
+                        Err(reason) => format!("what the solver found does not run: {reason}"),
+                    },
                 }
             }
         };
@@ -265,25 +298,40 @@ impl Prover<'_> {
         }
     }
 
-    /// Runs both programs in a world on this path, where a condition holds.
+    /// Runs both programs in a world on this path, where a condition holds; or says why that cannot
+    /// be done.
     fn try_example(
         &mut self,
         pair: &Pair,
         state: &State,
         condition: crate::term::Term,
         report: &mut Report,
-    ) {
-        let Some(Some(model)) = self.example(&state.path, condition) else { return };
-        let first = self.world(state, &model);
+    ) -> Result<(), String> {
+        let Some(Some(model)) = self.example(&state.path, condition) else {
+            return Err("no packet goes here".to_string());
+        };
+        let mut first = self.world(state, &model);
+        if let Some(reference) = &pair.reference {
+            first = reference.alone(first);
+        }
         for variant in 0..VARIANTS {
-            let world = if variant == 0 { first.clone() } else { first.stirred(report.tested + 1) };
-            let both = (world.run_anywhere(&pair.old), world.run_anywhere(&pair.new));
-            let (Ok(Some(old)), Ok(Some(new))) = both else { return };
+            let mut world = first.clone();
+            if variant > 0 {
+                world = first.stirred(report.tested + 1);
+            }
+            if pair.reference.is_some() {
+                // The reference interpreter knows what is told, and zero.
+                world.seed = 0;
+            }
+            let moved = || "it depends on where memory is".to_string();
+            let old = pair.run_old(&world)?.ok_or_else(moved)?;
+            let new = pair.run_new(&world)?.ok_or_else(moved)?;
             if let Some(difference) = pair.difference(&old, &new) {
                 report.example = Some(Example { world, old, new, difference });
-                return;
+                return Ok(());
             }
             report.tested += 1;
         }
+        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Conditions that hold on a path, and questions to the solver about what they leave open.
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use crate::check::leaves;
 use crate::hash::{HashMap, HashSet};
@@ -85,7 +86,10 @@ impl Prover<'_> {
         self.queries += 1;
         let mut all = path.conditions.clone();
         all.push(condition);
-        match self.solver.check(&self.terms, &all) {
+        self.until.set(Instant::now().checked_add(self.patience));
+        let answer = self.solver.check(&self.terms, &all);
+        self.until.set(None);
+        match answer {
             Outcome::Unsat(_) => Possible::No,
             Outcome::Unknown => Possible::Unknown,
             Outcome::Sat => {

@@ -34,6 +34,7 @@ pub fn worlds(
         compared: vec![false; side.maps.len()],
         alone: Default::default(),
         lifted: false,
+        reference: None,
         old: side.clone(),
         new: side.clone(),
     };

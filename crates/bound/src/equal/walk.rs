@@ -121,6 +121,22 @@ impl<'a> Walker<'a> {
                         Err(again) => again,
                     };
                 }
+                Effect::Presume(condition) => {
+                    let slots = &mut state.slots;
+                    let condition =
+                        values::evaluate(&mut prover.terms, self.graph, slots, condition);
+                    state.at = (at, from + 1);
+                    let [holds, _] = prover.branch(state, condition);
+                    return holds.into_iter().collect();
+                }
+                Effect::Forget(slot) => {
+                    let value = &mut state.slots[slot.0 as usize];
+                    *value = value.map(|value| prover.terms.opaque(value));
+                }
+                Effect::Open(reason) => {
+                    let place = self.graph.describe(step.place);
+                    return vec![state.stuck(format!("{place}: {reason}"))];
+                }
                 _ => return vec![state.stuck("an effect that is not followed")],
             }
             from += 1;

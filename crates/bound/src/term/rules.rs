@@ -3,6 +3,9 @@
 
 use super::{Facts, Node, Op, Term, Terms, evaluate, ones};
 
+/// Most summands that are put in order.
+const MOST_SUMMANDS: usize = 64;
+
 impl Terms {
     pub(super) fn add(&mut self, a: Term, b: Term) -> Term {
         let bits = self.bits(a);
@@ -30,6 +33,39 @@ impl Terms {
                 (self.binary(Op::Add, x, y), self.constant(bits, c.wrapping_add(d)));
             return self.binary(Op::Add, sum, constant);
         }
+        let (a, b) = self.in_order(a, b).unwrap_or((a, b));
+        self.added(a, b)
+    }
+
+    /// A sum of more than two extended numbers, as sums of checksums are, in one order however it
+    /// was written: what stands before the last of them, and the last.
+    fn in_order(&mut self, a: Term, b: Term) -> Option<(Term, Term)> {
+        let (mut open, mut leaves) = (vec![a, b], Vec::new());
+        while let Some(term) = open.pop() {
+            match self.node(term) {
+                Node::Op(Op::Add, x, y) => open.extend([x, y]),
+                Node::Op(Op::Zext, ..) => leaves.push(term),
+                _ => return None,
+            }
+            if leaves.len() + open.len() > MOST_SUMMANDS {
+                return None;
+            }
+        }
+        if leaves.len() < 3 {
+            return None;
+        }
+        leaves.sort_unstable();
+        let last = leaves.pop()?;
+        let mut whole = leaves[0];
+        for leaf in &leaves[1..] {
+            whole = self.added(whole, *leaf);
+        }
+        Some((whole, last))
+    }
+
+    /// A sum as it is, with what is known of it.
+    fn added(&mut self, a: Term, b: Term) -> Term {
+        let bits = self.bits(a);
         let (f, g) = (self.facts(a), self.facts(b));
         // Operands without a bit in common cannot carry, and `or` shows its bits.
         let mut facts = Self::unknown(bits);
@@ -162,6 +198,52 @@ impl Terms {
                 }
             }
         }
+        if op == Op::Xor
+            && let Some(sorted) = self.sorted(a, b)
+        {
+            return sorted;
+        }
+        self.made(op, a, b)
+    }
+
+    /// A sum without carries in one order, however it was written; `None` if there is one only.
+    fn sorted(&mut self, a: Term, b: Term) -> Option<Term> {
+        let sum = |term: Term| matches!(self.node(term), Node::Op(Op::Xor, ..));
+        if !sum(a) && !sum(b) {
+            return None;
+        }
+        let (mut open, mut leaves, mut constant) = (vec![a, b], Vec::new(), 0);
+        while let Some(term) = open.pop() {
+            match self.node(term) {
+                Node::Op(Op::Xor, x, y) => open.extend([x, y]),
+                Node::Const(value) => constant ^= value,
+                _ => leaves.push(term),
+            }
+            if leaves.len() + open.len() > MOST_SUMMANDS {
+                return None;
+            }
+        }
+        leaves.sort_unstable();
+        let bits = self.bits(a);
+        let mut whole: Option<Term> = None;
+        for equal in leaves.chunk_by(|x, y| x == y).filter(|equal| equal.len() % 2 == 1) {
+            whole = Some(match whole {
+                None => equal[0],
+                Some(whole) => self.made(Op::Xor, whole, equal[0]),
+            });
+        }
+        let constant = self.constant(bits, constant);
+        Some(match whole {
+            None => constant,
+            Some(whole) if self.value(constant) == Some(0) => whole,
+            Some(whole) => self.made(Op::Xor, whole, constant),
+        })
+    }
+
+    /// A logical operation as it is, with what is known of its bits.
+    fn made(&mut self, op: Op, a: Term, b: Term) -> Term {
+        let bits = self.bits(a);
+        let (f, g) = (self.facts(a), self.facts(b));
         let mut facts = Self::unknown(bits);
         match op {
             Op::And => {

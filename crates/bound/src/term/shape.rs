@@ -35,6 +35,14 @@ impl Terms {
         self.make(Node::Op(Op::Sext, a, a), Self::unknown(bits))
     }
 
+    /// True if the low bits of one of two terms are a number of their own.
+    fn ends_in(&self, bits: u8, both: [Term; 2]) -> bool {
+        both.iter().any(|term| match self.node(*term) {
+            Node::Op(Op::Concat, _, low) => self.bits(low) == bits,
+            _ => false,
+        })
+    }
+
     /// `bits` bits of a term from bit `low` on.
     pub fn extract(&mut self, a: Term, low: u8, bits: u8) -> Term {
         let have = self.bits(a);
@@ -77,6 +85,14 @@ impl Terms {
             Node::Op(op @ (Op::Add | Op::Mul), x, y) if low == 0 => {
                 let (x, y) = (self.extract(x, 0, bits), self.extract(y, 0, bits));
                 return self.binary(op, x, y);
+            }
+            // And others on those below them, which counts where the rest is another number.
+            Node::Op(op @ (Op::Add | Op::Mul), x, y)
+                if low + bits < have && self.ends_in(low + bits, [x, y]) =>
+            {
+                let (x, y) = (self.extract(x, 0, low + bits), self.extract(y, 0, low + bits));
+                let whole = self.binary(op, x, y);
+                return self.extract(whole, low, bits);
             }
             Node::Op(Op::Shl, x, n) if self.value(n).is_some() => {
                 let n = self.value(n).unwrap_or(0).min(64) as u8;

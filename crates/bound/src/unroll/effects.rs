@@ -60,7 +60,7 @@ impl Walk<'_> {
                 let cycles = self.evaluate(state, cycles);
                 self.delay(state, cycles, node);
             }
-            Effect::Call { .. } => {
+            Effect::Call { .. } | Effect::Presume(_) | Effect::Forget(_) | Effect::Open(_) => {
                 return Err(UnrollError::Address {
                     place: self.graph.describe(place),
                     detail: "that a call left open gives is not known".to_string(),

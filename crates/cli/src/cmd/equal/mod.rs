@@ -1,6 +1,6 @@
 //! `nicforge verify OLD --against NEW`: two versions of an XDP program, proved to give the same for
-//! every packet, or told apart by one; `nicforge verify prog.o --prove`: an object, and what is made
-//! of it.
+//! every packet, or told apart by one; `nicforge verify PROGRAM --prove`: an object or a program of
+//! ours, and what is made of it.
 
 mod kernel;
 mod report;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use kernel::Checked;
 use nicforge_bound::equal::{self, Report};
-use nicforge_driver::{Failure, stop};
+use nicforge_driver::{Failure, program, stop};
 use nicforge_isa::object::Map;
 use nicforge_run::xdp::{LARGEST_TEST_FRAME, SMALLEST_FRAME};
 use report::View;
@@ -30,20 +30,34 @@ pub fn run(args: &Verify) -> Result<(), Failure> {
     if args.target != "xdp" {
         return Err(Failure::usage("programs are proved on --target xdp".to_string()));
     }
-    let (mut old, new) = match &args.proof.against {
-        Some(new) => {
-            (Version::read(&args.source, &args.source.program)?, Version::read(&args.source, new)?)
-        }
-        None => Version::made_again(&args.source)?,
-    };
-    if args.proof.prove {
-        // A lifted program runs as if alone on one processor.
-        old.side.maps.iter_mut().for_each(Map::make_plain);
+    let of_object = program::object_of(&args.source).is_some();
+    if of_object && args.proof.object.is_some() {
+        let message = "--object is for programs with nicforge.h; of two objects use --against";
+        return Err(Failure::usage(message.to_string()));
     }
+    let (old, new, pair) = match &args.proof.against {
+        Some(new) => {
+            let old = Version::read(&args.source, &args.source.program)?;
+            let new = Version::read(&args.source, new)?;
+            let pair = equal::link(old.side.clone(), new.side.clone());
+            (old, new, pair)
+        }
+        None if of_object => {
+            let (mut old, new) = Version::made_again(&args.source)?;
+            // A lifted program runs as if alone on one processor.
+            old.side.maps.iter_mut().for_each(Map::make_plain);
+            let pair = equal::link(old.side.clone(), new.side.clone());
+            let pair = pair.map(|pair| equal::Pair { lifted: true, ..pair });
+            (old, new, pair)
+        }
+        None => {
+            let (old, new, reference) =
+                Version::made_of(&args.source, args.proof.object.as_deref())?;
+            let pair = equal::Pair::made_of(reference, new.side.clone());
+            (old, new, Ok(pair))
+        }
+    };
     interrupt::stop_in_order();
-    let lifted = args.proof.prove;
-    let pair = equal::link(old.side.clone(), new.side.clone());
-    let pair = pair.map(|pair| equal::Pair { lifted, ..pair });
     let options = equal::Options {
         sizes: (SMALLEST_FRAME as u64, LARGEST_TEST_FRAME as u64),
         time: args.proof.time.unwrap_or(TIME),
@@ -56,6 +70,9 @@ pub fn run(args: &Verify) -> Result<(), Failure> {
     let mut result =
         result.unwrap_or_else(|reason| Report { open: [(reason, 1)].into(), ..Report::default() });
     let checked = match (&result.example, &pair) {
+        (Some(_), Ok(pair)) if pair.reference.is_some() => {
+            Checked::Not("the program itself does not run there".to_string())
+        }
         (Some(example), Ok(pair)) => kernel::check(example, pair, &old, &new),
         _ => Checked::Not(String::new()),
     };
@@ -75,10 +92,12 @@ pub fn run(args: &Verify) -> Result<(), Failure> {
         bound::write_pcap(file, vec![example.world.packet.clone()])?;
     }
     let maps = pair.as_ref().map_or(&[][..], |pair| &pair.maps);
-    let rates = [old.guarantee(), new.guarantee()];
+    let made = pair.as_ref().is_ok_and(|pair| pair.reference.is_some());
+    let rates = [if made { None } else { old.guarantee() }, new.guarantee()];
     let ignored = &args.proof.ignore_map;
     let view = View {
         versions: [&old, &new],
+        sides: pair.as_ref().map_or(["old", "new"], equal::Pair::sides),
         maps,
         alone: pair.as_ref().map_or_else(|_| Default::default(), |pair| alone(pair, ignored)),
         result: &result,

@@ -13,9 +13,16 @@ use super::version::{Guarantee, Version};
 /// Reasons for open pairs that are printed.
 const MOST_REASONS: usize = 5;
 
+/// What the first of them is called if it is a program of ours.
+const PROGRAM: &str = "program";
+/// Most bytes of a value that are printed with all of their zeroes.
+const SHOWN: usize = 16;
+
 /// Everything there is to say.
 pub struct View<'a> {
     pub versions: [&'a Version; 2],
+    /// What they are called.
+    pub sides: [&'static str; 2],
     pub maps: &'a [Map],
     /// Maps that the old version alone has, and the new one: nothing is there to compare them with.
     pub alone: [Vec<String>; 2],
@@ -36,7 +43,7 @@ impl View<'_> {
     pub fn text(&self) -> String {
         let mut text = String::new();
         let result = self.result;
-        for (side, version) in ["old", "new"].iter().zip(self.versions) {
+        for (side, version) in self.sides.iter().zip(self.versions) {
             let _ = writeln!(text, "{side}: {}", version.name);
         }
         let spent = format!("{:.1} s", result.seconds);
@@ -57,7 +64,7 @@ impl View<'_> {
             ),
             None => self.open(&spent, &mut text),
         };
-        for (side, names) in ["old", "new"].iter().zip(&self.alone) {
+        for (side, names) in self.sides.iter().zip(&self.alone) {
             for name in names {
                 let _ = writeln!(
                     text,
@@ -66,7 +73,11 @@ impl View<'_> {
                 );
             }
         }
-        for (side, rate) in ["old", "new"].iter().zip(&self.rates) {
+        for (side, rate) in self.sides.iter().zip(&self.rates) {
+            if *side == PROGRAM {
+                // Its rate is its object's.
+                continue;
+            }
             let _ = match rate {
                 None => writeln!(text, "{side}: no guarantee (see `nicforge bound`)"),
                 Some(rate) => writeln!(
@@ -103,7 +114,8 @@ impl View<'_> {
 
     fn example(&self, example: &Example, text: &mut String) -> std::fmt::Result {
         let (old, new) = &example.difference;
-        writeln!(text, "  old: {old}\n  new: {new}")?;
+        let [one, other] = self.sides;
+        writeln!(text, "  {one}: {old}\n  {other}: {new}")?;
         let packet = &example.world.packet;
         writeln!(text, "for the packet of {} bytes", packet.len())?;
         // Zeroes at the end say nothing.
@@ -121,6 +133,11 @@ impl View<'_> {
             writeln!(text, "if {what} gives {value}")?;
         }
         match &self.checked {
+            _ if self.sides[0] == PROGRAM => writeln!(
+                text,
+                "checked: the program ran on it in the reference interpreter, the object in one of \
+                 eBPF"
+            ),
             Checked::Not(reason) => {
                 writeln!(text, "checked: both ran on it in the interpreter; the kernel: {reason}")
             }
@@ -130,7 +147,7 @@ impl View<'_> {
 
     fn entries(&self, example: &Example) -> Vec<(String, String)> {
         let entry = |((map, key), value): (&(usize, Vec<u8>), &Vec<u8>)| {
-            (entry_name(self.maps, *map, key), hex(value))
+            (entry_name(self.maps, *map, key), shortened(value))
         };
         let own = |((map, _), _): &(&(usize, Vec<u8>), &Vec<u8>)| !self.maps[*map].constant;
         example.world.entries.iter().filter(own).map(entry).collect()
@@ -152,7 +169,7 @@ impl View<'_> {
             "only_old_has": self.alone[0], "only_new_has": self.alone[1],
             "open": open.collect::<Vec<_>>(), "seconds": result.seconds,
         });
-        for (at, side) in ["old", "new"].into_iter().enumerate() {
+        for (at, side) in self.sides.into_iter().enumerate() {
             value[side] = json!({ "program": self.versions[at].name });
             if let Some(rate) = &self.rates[at] {
                 value[side]["instructions"] = rate.instructions.into();
@@ -196,4 +213,13 @@ fn told(example: &Example) -> Vec<(String, u64)> {
         Some(((*name).to_string(), u64::from(*word)))
     });
     helpers.chain(context).collect()
+}
+
+/// Bytes as text, but for zeroes at the end of many.
+fn shortened(bytes: &[u8]) -> String {
+    let shown = bytes.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
+    match bytes.len() > SHOWN && shown < bytes.len() {
+        true => format!("{} and {} zeroes", hex(&bytes[..shown]), bytes.len() - shown),
+        false => hex(bytes),
+    }
 }

@@ -1,0 +1,424 @@
+//! What αIR's ops mean exactly, for a proof that an XDP object does the same ([`crate::equal`]).
+//!
+//! Tables are the kernel's maps: an op on an entry is the call of the kernel's helper that does
+//! it, with key and value in memory of their own. What was emitted waits in such memory, too,
+//! until the packet leaves. Ops that are not here end their path with a reason, never with a guess.
+//!
+//! Frames that the kernel would refuse are left out: with less than an Ethernet header, or with
+//! more in front than its headroom has.
+
+use std::collections::BTreeMap;
+
+use nicforge_ir::{EventId, Handler, HandlerId, InstId, Op, Program, TableId, ValueId};
+
+use super::{Front, Refused};
+use crate::ebpf::helpers::{HEAD, LEAST};
+use crate::ebpf::{CONTEXT, MAP_POINTER, PACKET, RESERVED, VALUES, VALUES_EACH, XDP};
+use crate::graph::{Cost, Effect, Expr, Graph, Slot};
+use crate::term::Op as TermOp;
+
+/// Where is what was emitted, and the port of arrival.
+const EMITTED: u64 = RESERVED + (1 << 38);
+pub const ARRIVAL: u64 = RESERVED + (1 << 35);
+/// `ingress_ifindex` of `struct xdp_md`.
+pub const INTERFACE: u64 = 12;
+/// Helpers of the kernel.
+const CLOCK: i32 = 5;
+const RANDOM: i32 = 7;
+const REDIRECT_MAP: i32 = 51;
+/// Verdicts of XDP programs.
+const DROP: u64 = 1;
+const PASS: u64 = 2;
+const TX: u64 = 3;
+const REDIRECT: u64 = 4;
+/// Most bytes of a sum that is followed.
+const MOST_SUMMED: usize = 256;
+
+/// Keys of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// The table's.
+    Same,
+    /// A `u32` index.
+    Index,
+    /// `{ u32 bits; key }`.
+    Prefix,
+}
+
+/// Where a table's entries are in the kernel.
+#[derive(Clone, Debug)]
+pub struct TableMap {
+    pub map: usize,
+    pub keys: Keys,
+    /// Bytes in front of the table's value in the map's.
+    pub front: u32,
+}
+
+/// What surrounds the program in the kernel.
+#[derive(Clone, Debug, Default)]
+pub struct Kernel {
+    /// Tables that are not here are not followed.
+    pub tables: BTreeMap<TableId, TableMap>,
+    /// The map of ports that packets leave by; port n is interface n + 1.
+    pub ports: Option<usize>,
+    /// A variable of eight bytes that nobody writes and that is zero: its map, and where in it.
+    pub zero: Option<(usize, u64)>,
+    /// The constant tables of CRC32C ([`super::crc_tables`]): their map, and where in it.
+    pub crc: Option<(usize, u64)>,
+}
+
+/// Slots of calls, and what a packet's way leaves.
+pub(super) struct Exact<'p> {
+    pub kernel: &'p Kernel,
+    /// What a helper gives, then what it is told.
+    regs: [Slot; 6],
+    /// Bytes that were emitted, 32 bits.
+    emitted: Slot,
+    /// 32 bits.
+    verdict: Slot,
+    /// What random numbers begin with, 64 bits, and how many were drawn, 32 bits.
+    seed: Slot,
+    drawn: Slot,
+}
+
+pub fn word(value: u64) -> Expr {
+    Expr::Const(64, value)
+}
+
+fn wide(value: Expr) -> Expr {
+    Expr::zext(value, 64)
+}
+
+pub fn equal(a: Expr, b: Expr) -> Expr {
+    Expr::binary(TermOp::Eq, a, b)
+}
+
+/// The block language's form of a handler, in the memory of an XDP program's graph, with calls of
+/// helpers left open as in [`crate::ebpf::open`]. Functions must have been inlined.
+///
+/// # Errors
+/// What is not handled at all, with its place.
+pub fn graph(
+    program: &Program,
+    handler: HandlerId,
+    kernel: &Kernel,
+    space: &Graph,
+) -> Result<Graph, Refused> {
+    let free = |_: HandlerId, _: InstId| Cost::default();
+    let mut front = Front::new(program, handler, &free);
+    front.inside(kernel, space);
+    Ok(front.run(handler)?.graph)
+}
+
+impl<'p> Front<'p> {
+    /// Makes a graph whose memory is that of an XDP program.
+    fn inside(&mut self, kernel: &'p Kernel, space: &Graph) {
+        // Registers are the first slots.
+        let mut out = Graph {
+            regions: space.regions.clone(),
+            given: space.given.clone(),
+            bytes: space.bytes.clone(),
+            ..Graph::default()
+        };
+        let regs = std::array::from_fn(|_| out.slot(64));
+        let [cursor, end, next, port] = std::array::from_fn(|_| out.slot(32));
+        let [emitted, verdict, drawn] = std::array::from_fn(|_| out.slot(32));
+        let [temp, now, seed] = std::array::from_fn(|_| out.slot(64));
+        let zero = Expr::Const(32, 0);
+        out.start = vec![
+            (cursor, zero.clone()),
+            (end, Expr::zext(Expr::Size(0), 32)),
+            (next, zero.clone()),
+            (emitted, zero.clone()),
+            (drawn, zero),
+            // Who says nothing drops it.
+            (verdict, Expr::Const(32, DROP)),
+        ];
+        self.out = out;
+        (self.cursor, self.end, self.next, self.port) = (cursor, end, next, port);
+        (self.temp, self.now) = (temp, now);
+        self.packet = PACKET;
+        self.arrays();
+        self.exact = Some(Exact { kernel, regs, emitted, verdict, seed, drawn });
+    }
+
+    /// What is read before the first op: the port of arrival and, if anybody asks, the time.
+    pub(super) fn arrive(&mut self, id: InstId) {
+        let Some(exact) = &self.exact else { return };
+        let (regs, zero, seed) = (exact.regs, exact.kernel.zero, exact.seed);
+        let from = Effect::Load { slot: self.port, address: word(CONTEXT + INTERFACE), bytes: 4 };
+        let number = |port: u32| Expr::Const(32, port.into());
+        let is = |port: u32| equal(Expr::Slot(self.port), number(port + 1));
+        let ports = self.program.ports.max(1);
+        let port = (1..ports)
+            .rev()
+            .fold(number(0), |other, port| Expr::ite(is(port), number(port), other));
+        let kept = Effect::Store { address: word(ARRIVAL), bytes: 4, value: Expr::Slot(self.port) };
+        let mut effects = vec![from, Effect::Set(self.port, port), kept];
+        let asks = |op: &Op| {
+            let asks = |handler: &Handler| handler.body.insts.values().any(|inst| inst.op == *op);
+            self.program.handlers.values().any(asks)
+        };
+        if asks(&Op::Now) {
+            effects.push(Effect::Call { helper: CLOCK, slots: regs });
+            effects.push(Effect::Set(self.now, Expr::Slot(regs[0])));
+        }
+        if asks(&Op::Random) {
+            let half = |high: Expr| {
+                let low = Expr::extract(Expr::Slot(regs[0]), 0, 32);
+                [
+                    Effect::Call { helper: RANDOM, slots: regs },
+                    Effect::Set(seed, Expr::concat(high, low)),
+                ]
+            };
+            effects.extend(half(Expr::Const(32, 0)));
+            effects.extend(half(Expr::extract(Expr::Slot(seed), 0, 32)));
+        }
+        if let Some((map, offset)) = zero {
+            let address = word(VALUES + map as u64 * VALUES_EACH + offset);
+            effects.push(Effect::Load { slot: self.temp, address, bytes: 8 });
+            effects.push(Effect::Presume(equal(Expr::Slot(self.temp), word(0))));
+        }
+        self.free(id, effects);
+    }
+
+    /// The handler's end.
+    pub(super) fn returns(&mut self, id: InstId) {
+        if let Some(exact) = &self.exact {
+            let verdict = Effect::Set(exact.regs[0], wide(Expr::Slot(exact.verdict)));
+            self.free(id, vec![verdict]);
+        }
+    }
+
+    /// Ends the path: what the op does is not followed.
+    pub(super) fn open(&mut self, id: InstId, what: &str) {
+        self.free(id, vec![Effect::Open(format!("{what} is not followed"))]);
+    }
+
+    /// Translates an op whose meaning is more than what `bound` looks at; false: its meaning is the
+    /// same.
+    pub(super) fn exact_op(&mut self, id: InstId) -> bool {
+        let Some(exact) = &self.exact else { return false };
+        let (emitted, verdict, crc) = (exact.emitted, exact.verdict, exact.kernel.crc);
+        let (seed, drawn) = (exact.seed, exact.drawn);
+        let inst = &self.body().insts[id];
+        let result = |n: usize| inst.results[n];
+        match &inst.op {
+            Op::Lookup { table, key } => self.look_up(id, *table, *key, None, Some(result(1))),
+            Op::LookupBits { table, key, bits } => {
+                self.look_up(id, *table, *key, Some(*bits), Some(result(1)));
+            }
+            Op::Contains { table, key } => self.look_up(id, *table, *key, None, None),
+            Op::Update { table, key, value } => {
+                let value = self.bytes(*value);
+                self.put(id, *table, *key, value);
+            }
+            Op::Delete { table, key } => self.delete(id, *table, *key),
+            Op::Commute { op, table, key, path, amount } => {
+                self.commute(id, *op, *table, *key, path, *amount);
+            }
+            Op::Emit { value, .. } => {
+                let bytes = self.bytes(*value);
+                let size = bytes.len() as u64;
+                let to = Expr::add(word(EMITTED), wide(Expr::Slot(emitted)));
+                let mut effects = self.stores(to, bytes);
+                let more = Expr::add(Expr::Slot(emitted), Expr::Const(32, size));
+                effects.push(Effect::Set(emitted, more));
+                self.free(id, effects);
+            }
+            Op::Reset { .. } => {
+                let zero = Expr::Const(32, 0);
+                let cursor = self.cursor;
+                let effects = [cursor, emitted].map(|slot| Effect::Set(slot, zero.clone()));
+                self.free(id, effects.into());
+            }
+            Op::Drop { .. } => {
+                self.free(id, vec![Effect::Set(verdict, Expr::Const(32, DROP))]);
+            }
+            Op::CsumAdd { sum, value } => {
+                let bytes = self.bytes(*value);
+                if bytes.len() > MOST_SUMMED {
+                    self.open(id, "a sum over so many bytes");
+                } else {
+                    let sum = summed(self.int(*sum), &bytes);
+                    let effects = self.set(result(0), vec![sum]);
+                    self.free(id, effects);
+                }
+            }
+            Op::Extend { len, .. } if self.constant(*len).is_none() => {
+                self.open(id, "growth by a number that is not constant");
+            }
+            Op::PktCsum { .. } => self.open(id, "a sum over the packet"),
+            Op::Hash { seed, value } => match crc {
+                None => self.open(id, "a hash that the object computes in another way"),
+                Some(table) => {
+                    let (seed, bytes) = (self.int(*seed), self.bytes(*value));
+                    let (mut effects, hash) = self.hashed(table, seed, &bytes);
+                    effects.extend(self.set(result(0), vec![hash]));
+                    self.free(id, effects);
+                }
+            },
+            Op::Random => {
+                let (mut effects, number) = self.random_at(Expr::Slot(seed), Expr::Slot(drawn));
+                effects.extend(self.set(result(0), vec![number]));
+                let more = Expr::add(Expr::Slot(drawn), Expr::Const(32, 1));
+                effects.push(Effect::Set(drawn, more));
+                self.free(id, effects);
+            }
+            Op::Log { .. } => self.open(id, "a line of a log"),
+            Op::NewPacket { .. } => self.open(id, "a new packet"),
+            Op::Least { .. } => self.open(id, "a search through a table"),
+            Op::Crypto { .. } => self.open(id, "a cipher or digest"),
+            Op::Regex { .. } => self.open(id, "a search for patterns"),
+            Op::Extern { name, .. } => self.open(id, &format!("the C function `{name}`")),
+            Op::FibLookup { .. } => self.open(id, "a look-up of routes"),
+            Op::BufAppend { .. }
+            | Op::BufLen { .. }
+            | Op::BufRead { .. }
+            | Op::BufClear { .. }
+            | Op::BufGenerate { .. } => self.open(id, "a byte string"),
+            _ => return false,
+        }
+        true
+    }
+
+    /// An event to outside.
+    pub(super) fn exact_event(&mut self, id: InstId, event: EventId, args: &[ValueId]) {
+        let Some(exact) = &self.exact else { return };
+        let (verdict, regs, ports) = (exact.verdict, exact.regs, exact.kernel.ports);
+        let name = &self.program.events[event].name;
+        match (name.as_str(), args) {
+            ("stack_recv", _) => {
+                self.finish_packet(id);
+                self.free(id, vec![Effect::Set(verdict, Expr::Const(32, PASS))]);
+            }
+            ("net_send", [_, port]) => {
+                self.finish_packet(id);
+                if let Some(Op::InPort { .. }) = self.body().def_op(*port) {
+                    self.free(id, vec![Effect::Set(verdict, Expr::Const(32, TX))]);
+                    return;
+                }
+                let Some(map) = ports else { return self.open(id, "a port") };
+                let port = self.int_as(*port, 32);
+                let args = vec![word(MAP_POINTER + map as u64), wide(port.clone()), word(0)];
+                self.call(id, REDIRECT_MAP, args);
+                let gives = Expr::Slot(regs[0]);
+                // Every port has its interface.
+                let known =
+                    Expr::binary(TermOp::Ult, port, Expr::Const(32, self.program.ports.into()));
+                let goes = equal(gives.clone(), word(REDIRECT));
+                self.free(
+                    id,
+                    vec![
+                        Effect::Presume(equal(goes, known)),
+                        Effect::Set(verdict, Expr::extract(gives, 0, 32)),
+                    ],
+                );
+            }
+            _ => self.open(id, &format!("`{name}`")),
+        }
+    }
+
+    pub(super) fn call(&mut self, id: InstId, helper: i32, args: Vec<Expr>) {
+        let Some(exact) = &self.exact else { return };
+        let regs = exact.regs;
+        let told = regs[1..].iter().zip(args).map(|(slot, arg)| Effect::Set(*slot, arg));
+        let effects = told.chain([Effect::Call { helper, slots: regs }]).collect();
+        self.free(id, effects);
+    }
+
+    /// What the last call gave.
+    pub(super) fn given(&self) -> Expr {
+        self.exact.as_ref().map_or(word(0), |exact| Expr::Slot(exact.regs[0]))
+    }
+
+    pub(super) fn stores(&self, to: Expr, bytes: Vec<Expr>) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for (index, chunk) in bytes.chunks(8).enumerate() {
+            let address = Expr::add(to.clone(), word(8 * index as u64));
+            let value = chunk.iter().cloned().reduce(|low, high| Expr::concat(high, low));
+            let bytes = chunk.len() as u8;
+            effects.extend(value.map(|value| Effect::Store { address, bytes, value }));
+        }
+        effects
+    }
+
+    /// Moves the packet's ends to what it means, and writes in front of the rest what was emitted.
+    fn finish_packet(&mut self, id: InstId) {
+        let Some(exact) = &self.exact else { return };
+        let emitted = Expr::Slot(exact.emitted);
+        let (cursor, end) = (Expr::Slot(self.cursor), Expr::Slot(self.end));
+        let number = |value: u64| Expr::Const(32, value);
+        let below = |a: Expr, b: Expr| Expr::binary(TermOp::Ult, a, b);
+        let fits = Expr::not(below(Expr::add(cursor.clone(), number(HEAD)), emitted.clone()));
+        let long = Expr::not(below(
+            Expr::add(end.clone(), emitted.clone()),
+            Expr::add(cursor.clone(), number(LEAST)),
+        ));
+        let at = self.out.slot(32);
+        let begin = self.out.slot(64);
+        let start = Expr::sub(Expr::add(word(PACKET), wide(cursor)), wide(emitted.clone()));
+        self.free(
+            id,
+            vec![
+                Effect::Presume(fits),
+                Effect::Presume(long),
+                Effect::Set(at, number(0)),
+                Effect::Set(begin, start),
+            ],
+        );
+        let header = self.reserve();
+        self.goto(header);
+        self.at = header;
+        let (more, done) = self.branch(below(Expr::Slot(at), emitted));
+        self.at = more;
+        let offset = || wide(Expr::Slot(at));
+        let load =
+            Effect::Load { slot: self.temp, address: Expr::add(word(EMITTED), offset()), bytes: 1 };
+        let store = Effect::Store {
+            address: Expr::add(Expr::Slot(begin), offset()),
+            bytes: 1,
+            value: Expr::extract(Expr::Slot(self.temp), 0, 8),
+        };
+        let next = Effect::Set(at, Expr::add(Expr::Slot(at), number(1)));
+        self.free(id, vec![load, store, next]);
+        self.goto(header);
+        self.at = done;
+        let ends = [XDP.data, XDP.data_meta].map(|member| Effect::Store {
+            address: word(CONTEXT + member),
+            bytes: 4,
+            value: Expr::extract(Expr::Slot(begin), 0, 32),
+        });
+        self.free(id, ends.into());
+        let whole = equal(end.clone(), Expr::zext(Expr::Size(0), 32));
+        let moved = Effect::Store {
+            address: word(CONTEXT + XDP.data_end),
+            bytes: 4,
+            value: Expr::add(Expr::Const(32, PACKET), end),
+        };
+        self.either(id, whole, Vec::new(), vec![moved]);
+    }
+}
+
+/// A ones-complement sum with bytes added, as 16-bit words in network order (RFC 1071): folded to
+/// 16 bits.
+fn summed(sum: Expr, bytes: &[Expr]) -> Expr {
+    let mut total = word(0);
+    for chunk in bytes.chunks(4) {
+        let joined = chunk.iter().cloned().reduce(|low, high| Expr::concat(high, low));
+        total = joined.map_or(total.clone(), |part| Expr::add(total, wide(part)));
+    }
+    let folded = Expr::extract(fold(total), 0, 16);
+    let (low, high) = (Expr::extract(folded.clone(), 0, 8), Expr::extract(folded, 8, 8));
+    let swapped = Expr::concat(low, high);
+    Expr::extract(fold(Expr::add(wide(sum), wide(swapped))), 0, 32)
+}
+
+/// Carries of a sum of 64 bits added to its low 16 bits.
+fn fold(sum: Expr) -> Expr {
+    let half = |sum: Expr, bits: u8| {
+        let low = wide(Expr::extract(sum.clone(), 0, bits));
+        Expr::add(low, wide(Expr::extract(sum, bits, 64 - bits)))
+    };
+    [32, 16, 16, 16].into_iter().fold(sum, half)
+}
