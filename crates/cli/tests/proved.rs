@@ -73,6 +73,8 @@ fn what_is_not_followed_is_never_proved() {
     assert_eq!(ran.code(), 5, "{ran:?}");
     let texts = ["not proved: 6 of 7 pairs", "program: mirror.c:50: `net_copy` is not followed"];
     texts.iter().for_each(|text| assert!(ran.out.contains(text), "{text}: {ran:?}"));
+    let divided = at_root("tests/programs/stages/chain.c");
+    place.run(&["verify", &divided, "--prove"]).fails(5, &["queue `answer` divides the program"]);
     // Which of many constants is read stays open; what they are does not.
     let ran = place.run(&["verify", &example("regex_filter"), "--prove", "--time", "2"]);
     assert_eq!(ran.code(), 5, "{ran:?}");

@@ -17,8 +17,9 @@ use crate::ebpf::{CONTEXT, MAP_POINTER, PACKET, RESERVED, VALUES, VALUES_EACH, X
 use crate::graph::{Cost, Effect, Expr, Graph, Slot};
 use crate::term::Op as TermOp;
 
-/// Where is what was emitted, and the port of arrival.
+/// Address of what was emitted.
 const EMITTED: u64 = RESERVED + (1 << 38);
+/// Address of the port of arrival, 32 bits.
 pub const ARRIVAL: u64 = RESERVED + (1 << 35);
 /// `ingress_ifindex` of `struct xdp_md`.
 pub const INTERFACE: u64 = 12;
@@ -81,6 +82,7 @@ pub(super) struct Exact<'p> {
     drawn: Slot,
 }
 
+/// A constant of 64 bits.
 pub fn word(value: u64) -> Expr {
     Expr::Const(64, value)
 }
@@ -89,6 +91,7 @@ fn wide(value: Expr) -> Expr {
     Expr::zext(value, 64)
 }
 
+/// Whether two values of one width are equal: one bit.
 pub fn equal(a: Expr, b: Expr) -> Expr {
     Expr::binary(TermOp::Eq, a, b)
 }

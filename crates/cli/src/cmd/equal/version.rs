@@ -15,7 +15,7 @@ use nicforge_bound::search::By;
 use nicforge_codegen::artifact::{XdpArtifact, XdpMapShape, XdpProgram};
 use nicforge_driver::options::Source;
 use nicforge_driver::{Failure, Runtime, program, targets};
-use nicforge_ir::Program;
+use nicforge_ir::{Direction, Event, EventId, Program};
 use nicforge_isa::object::{self, Map};
 use nicforge_lift::Chain;
 use nicforge_passes::PassManager;
@@ -99,9 +99,21 @@ impl Version {
         let runtime = Runtime::unpack()?;
         let loaded = program::load(&source.on(&targets::find("xdp")?), &runtime)?;
         out::notes(&loaded.warnings);
-        let built = program::build_live(&loaded, &runtime)?;
         let path = &loaded.path;
         let fail = |reason: &str| Failure::user(format!("{}: {reason}", path.display()));
+        let lowered = program::lower(&loaded.program)?;
+        // Queues to handlers that could not be joined with those in front of them.
+        let divides = |(id, event): &(EventId, &Event)| {
+            event.direction == Direction::Internal && lowered.handler_of(*id).is_some()
+        };
+        if let Some((_, queue)) = lowered.events.iter().find(divides) {
+            return Err(Failure::open(format!(
+                "{}: not proved: queue `{}` divides the program, and --prove follows one handler",
+                path.display(),
+                queue.name
+            )));
+        }
+        let built = program::build_live(&loaded, &runtime)?;
         let received = built.program.event_named("net_recv");
         let of_packets = |program: &&XdpProgram| Some(program.event) == received;
         let entry = built.artifact.programs.iter().find(of_packets);
