@@ -73,6 +73,15 @@ fn what_is_not_followed_is_never_proved() {
     assert_eq!(ran.code(), 5, "{ran:?}");
     let texts = ["not proved: 6 of 7 pairs", "program: mirror.c:50: `net_copy` is not followed"];
     texts.iter().for_each(|text| assert!(ran.out.contains(text), "{text}: {ran:?}"));
+    // More zeroes than are written one by one.
+    place.file(
+        "grows.c",
+        "#include <nicforge.h>\nvoid net_recv(nf_pkt pkt) { if (!nf_extend(pkt, 600)) { nf_drop(pkt, \
+         \"long\"); return; } nf_pass(pkt); }\n",
+    );
+    let ran = place.run(&["verify", "grows.c", "--prove", "--time", TIME]);
+    assert_eq!(ran.code(), 5, "{ran:?}");
+    assert!(ran.out.contains("program: grows.c:2: growth by many bytes"), "{ran:?}");
     let divided = at_root("tests/programs/stages/chain.c");
     place.run(&["verify", &divided, "--prove"]).fails(5, &["queue `answer` divides the program"]);
     // Which of many constants is read stays open; what they are does not.

@@ -3,13 +3,15 @@
 use nicforge_ir::interp::Part;
 use nicforge_ir::{CommuteOp, InstId, Proj, TableId, Type, ValueId};
 
-use super::exact::{Keys, TableMap, equal, word};
+use super::exact::{Keys, TableMap, equal};
+use super::packet::{stores, word};
+use super::value::split;
 use super::{Front, value};
 use crate::ebpf::{MAP_POINTER, RESERVED};
 use crate::graph::{BlockId, Effect, Expr, Slot};
 use crate::term::Op as TermOp;
 
-/// Where keys and values of calls are.
+/// Addresses of keys and values of calls.
 const KEY: u64 = RESERVED + (1 << 36);
 const VALUE: u64 = RESERVED + (1 << 37);
 /// Helpers of the kernel.
@@ -34,16 +36,16 @@ impl Front<'_> {
             Keys::Prefix => {
                 let key = self.bytes(key);
                 let bits = Expr::Const(32, 8 * key.len() as u64);
-                (split(&bits).into_iter().chain(key).collect(), Expr::Const(1, 1))
+                (split(&bits, 32, 4).into_iter().chain(key).collect(), Expr::Const(1, 1))
             }
             Keys::Index => {
                 let index = self.int_as(key, 64);
                 let entries = word(self.program.tables[table].capacity.into());
                 let there = Expr::binary(TermOp::Ult, index.clone(), entries);
-                (split(&Expr::extract(index, 0, 32)), there)
+                (split(&index, 64, 4), there)
             }
         };
-        let effects = self.stores(word(KEY), bytes);
+        let effects = stores(word(KEY), &bytes);
         self.free(id, effects);
         there
     }
@@ -63,8 +65,8 @@ impl Front<'_> {
         };
         let there = self.key(id, map.keys, table, key);
         if let Some(bits) = bits {
-            let bits = split(&self.int_as(bits, 32));
-            let effects = self.stores(word(KEY), bits);
+            let bits = split(&self.int_as(bits, 32), 32, 4);
+            let effects = stores(word(KEY), &bits);
             self.free(id, effects);
         }
         let (inside, missing) = self.branch(there);
@@ -95,6 +97,7 @@ impl Front<'_> {
         self.free(id, effects);
     }
 
+    /// Looks an entry up: whether it is there and, if asked for, its value.
     pub(super) fn look_up(
         &mut self,
         id: InstId,
@@ -134,7 +137,7 @@ impl Front<'_> {
         if self.program.tables[table].kind.is_filled_from_outside() {
             let Some((map, missing)) = self.find(id, table, key, None) else { return };
             let to = Expr::add(self.given(), word(map.front.into()));
-            let mut yes = self.stores(to, value);
+            let mut yes = stores(to, &value);
             yes.extend(self.set(ok, vec![Expr::Const(1, 1)]));
             return self.ends(id, missing, yes, no);
         }
@@ -153,11 +156,13 @@ impl Front<'_> {
     /// Calls the kernel to make or overwrite the entry of the key that was put.
     fn insert(&mut self, id: InstId, map: &TableMap, pointer: Expr, value: Vec<Expr>) {
         let front = (0..map.front).map(|_| Expr::Const(8, 0));
-        let effects = self.stores(word(VALUE), front.chain(value).collect());
+        let bytes: Vec<Expr> = front.chain(value).collect();
+        let effects = stores(word(VALUE), &bytes);
         self.free(id, effects);
         self.call(id, UPDATE, vec![pointer, word(KEY), word(VALUE), word(0)]);
     }
 
+    /// Deletes an entry.
     pub(super) fn delete(&mut self, id: InstId, table: TableId, key: ValueId) {
         let existed = self.body().insts[id].results[0];
         let Some((map, pointer)) = self.map_of(table).filter(|(map, _)| map.keys == Keys::Same)
@@ -172,6 +177,7 @@ impl Front<'_> {
         self.free(id, effects);
     }
 
+    /// Changes a number in an entry; makes the entry from zeroes where programs may.
     pub(super) fn commute(
         &mut self,
         id: InstId,
@@ -246,9 +252,4 @@ fn changed(op: CommuteOp, ty: Type, bytes: &mut [Expr], part: Part, amount: &Exp
         let new = Front::chosen(op, ty, old, amount.clone());
         value::write(bytes, part, &[new]);
     }
-}
-
-/// The four bytes of a word.
-fn split(word: &Expr) -> Vec<Expr> {
-    (0..4).map(|at| Expr::extract(word.clone(), 8 * at, 8)).collect()
 }

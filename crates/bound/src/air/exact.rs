@@ -1,4 +1,4 @@
-//! What αIR's ops mean exactly, for a proof that an XDP object does the same ([`crate::equal`]).
+//! Exact meaning of αIR's ops, for a proof that an XDP object does the same ([`crate::equal`]).
 //!
 //! Tables are the kernel's maps: an op on an entry is the call of the kernel's helper that does
 //! it, with key and value in memory of their own. What was emitted waits in such memory, too,
@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use nicforge_ir::{EventId, Handler, HandlerId, InstId, Op, Program, TableId, ValueId};
 
+use super::packet::{MOST_CLEARED, joined, stores, word};
 use super::{Front, Refused};
 use crate::ebpf::helpers::{HEAD, LEAST};
 use crate::ebpf::{CONTEXT, MAP_POINTER, PACKET, RESERVED, VALUES, VALUES_EACH, XDP};
@@ -23,15 +24,15 @@ const EMITTED: u64 = RESERVED + (1 << 38);
 pub const ARRIVAL: u64 = RESERVED + (1 << 35);
 /// `ingress_ifindex` of `struct xdp_md`.
 pub const INTERFACE: u64 = 12;
-/// Helpers of the kernel.
-const CLOCK: i32 = 5;
-const RANDOM: i32 = 7;
+/// `bpf_ktime_get_ns`, `bpf_get_prandom_u32` and `bpf_redirect_map`.
+pub const CLOCK: i32 = 5;
+pub const RANDOM: i32 = 7;
 const REDIRECT_MAP: i32 = 51;
 /// Verdicts of XDP programs.
 const DROP: u64 = 1;
 const PASS: u64 = 2;
-const TX: u64 = 3;
-const REDIRECT: u64 = 4;
+pub const TX: u64 = 3;
+pub const REDIRECT: u64 = 4;
 /// Most bytes of a sum that is followed.
 const MOST_SUMMED: usize = 256;
 
@@ -46,7 +47,7 @@ pub enum Keys {
     Prefix,
 }
 
-/// Where a table's entries are in the kernel.
+/// A table's map in the kernel.
 #[derive(Clone, Debug)]
 pub struct TableMap {
     pub map: usize,
@@ -55,7 +56,7 @@ pub struct TableMap {
     pub front: u32,
 }
 
-/// What surrounds the program in the kernel.
+/// Surroundings of the program in the kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Kernel {
     /// Tables that are not here are not followed.
@@ -71,20 +72,15 @@ pub struct Kernel {
 /// Slots of calls, and what a packet's way leaves.
 pub(super) struct Exact<'p> {
     pub kernel: &'p Kernel,
-    /// What a helper gives, then what it is told.
+    /// Registers of calls: what a helper gives, then what it is told.
     regs: [Slot; 6],
     /// Bytes that were emitted, 32 bits.
     emitted: Slot,
-    /// 32 bits.
+    /// Verdict of the XDP program, 32 bits.
     verdict: Slot,
     /// What random numbers begin with, 64 bits, and how many were drawn, 32 bits.
     seed: Slot,
     drawn: Slot,
-}
-
-/// A constant of 64 bits.
-pub fn word(value: u64) -> Expr {
-    Expr::Const(64, value)
 }
 
 fn wide(value: Expr) -> Expr {
@@ -224,7 +220,7 @@ impl<'p> Front<'p> {
                 let bytes = self.bytes(*value);
                 let size = bytes.len() as u64;
                 let to = Expr::add(word(EMITTED), wide(Expr::Slot(emitted)));
-                let mut effects = self.stores(to, bytes);
+                let mut effects = stores(to, &bytes);
                 let more = Expr::add(Expr::Slot(emitted), Expr::Const(32, size));
                 effects.push(Effect::Set(emitted, more));
                 self.free(id, effects);
@@ -248,8 +244,10 @@ impl<'p> Front<'p> {
                     self.free(id, effects);
                 }
             }
-            Op::Extend { len, .. } if self.constant(*len).is_none() => {
-                self.open(id, "growth by a number that is not constant");
+            Op::Extend { len, .. }
+                if self.constant(*len).is_none_or(|bytes| bytes > MOST_CLEARED) =>
+            {
+                self.open(id, "growth by many bytes, or by a number that is not constant,");
             }
             Op::PktCsum { .. } => self.open(id, "a sum over the packet"),
             Op::Hash { seed, value } => match crc {
@@ -322,6 +320,7 @@ impl<'p> Front<'p> {
         }
     }
 
+    /// Calls a helper.
     pub(super) fn call(&mut self, id: InstId, helper: i32, args: Vec<Expr>) {
         let Some(exact) = &self.exact else { return };
         let regs = exact.regs;
@@ -333,17 +332,6 @@ impl<'p> Front<'p> {
     /// What the last call gave.
     pub(super) fn given(&self) -> Expr {
         self.exact.as_ref().map_or(word(0), |exact| Expr::Slot(exact.regs[0]))
-    }
-
-    pub(super) fn stores(&self, to: Expr, bytes: Vec<Expr>) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        for (index, chunk) in bytes.chunks(8).enumerate() {
-            let address = Expr::add(to.clone(), word(8 * index as u64));
-            let value = chunk.iter().cloned().reduce(|low, high| Expr::concat(high, low));
-            let bytes = chunk.len() as u8;
-            effects.extend(value.map(|value| Effect::Store { address, bytes, value }));
-        }
-        effects
     }
 
     /// Moves the packet's ends to what it means, and writes in front of the rest what was emitted.
@@ -408,8 +396,7 @@ impl<'p> Front<'p> {
 fn summed(sum: Expr, bytes: &[Expr]) -> Expr {
     let mut total = word(0);
     for chunk in bytes.chunks(4) {
-        let joined = chunk.iter().cloned().reduce(|low, high| Expr::concat(high, low));
-        total = joined.map_or(total.clone(), |part| Expr::add(total, wide(part)));
+        total = Expr::add(total, wide(joined(chunk)));
     }
     let folded = Expr::extract(fold(total), 0, 16);
     let (low, high) = (Expr::extract(folded.clone(), 0, 8), Expr::extract(folded, 8, 8));

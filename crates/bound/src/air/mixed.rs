@@ -4,7 +4,7 @@
 use nicforge_ir::io::CRC32C;
 
 use super::Front;
-use super::exact::word;
+use super::packet::{joined, word};
 use crate::ebpf::{VALUES, VALUES_EACH};
 use crate::graph::{Effect, Expr};
 use crate::term::Op as TermOp;
@@ -92,10 +92,6 @@ impl Front<'_> {
     ) -> (Vec<Effect>, Expr) {
         let mut effects = Vec::new();
         let effects_of = &mut effects;
-        let joined = |bytes: &[Expr]| {
-            let word = bytes.iter().cloned().reduce(|low, high| Expr::concat(high, low));
-            word.unwrap_or(Expr::Const(8, 0))
-        };
         let mut crc = self.crc_word(effects_of, table, 0, Expr::not(seed.clone()));
         let mut rest = bytes;
         while let Some((eight, more)) = rest.split_first_chunk::<8>() {

@@ -12,10 +12,27 @@ use crate::term::Op as TermOp;
 pub const PORT: &str = "the port of arrival";
 
 /// Bytes that an `extend` clears one by one at most.
-const MOST_CLEARED: u64 = 512;
+pub(super) const MOST_CLEARED: u64 = 512;
 
-fn word(value: u64) -> Expr {
+/// A constant of 64 bits.
+pub(super) fn word(value: u64) -> Expr {
     Expr::Const(64, value)
+}
+
+/// Bytes as a number, the first of them lowest; zero if there are none.
+pub(super) fn joined(bytes: &[Expr]) -> Expr {
+    let whole = bytes.iter().cloned().reduce(|low, high| Expr::concat(high, low));
+    whole.unwrap_or(Expr::Const(8, 0))
+}
+
+/// Stores of bytes from an address on, in words.
+pub(super) fn stores(to: Expr, bytes: &[Expr]) -> Vec<Effect> {
+    let store = |(index, chunk): (usize, &[Expr])| Effect::Store {
+        address: Expr::add(to.clone(), word(8 * index as u64)),
+        bytes: chunk.len() as u8,
+        value: joined(chunk),
+    };
+    bytes.chunks(8).enumerate().map(store).collect()
 }
 
 impl Front<'_> {
@@ -286,12 +303,8 @@ impl Front<'_> {
             }
             Op::Load { .. } => yes = self.read(inst.results[1], address),
             Op::Store { value, .. } => {
-                for (index, chunk) in self.bytes(*value).chunks(8).enumerate() {
-                    let bytes = chunk.len() as u8;
-                    let value = chunk.iter().cloned().reduce(|low, high| Expr::concat(high, low));
-                    let address = Expr::add(address.clone(), word(8 * index as u64));
-                    yes.extend(value.map(|value| Effect::Store { address, bytes, value }));
-                }
+                let bytes = self.bytes(*value);
+                yes = stores(address, &bytes);
             }
             Op::Skip { .. } => yes.push(Effect::Set(self.cursor, moved)),
             _ => yes.push(Effect::Set(self.end, moved)),

@@ -20,7 +20,7 @@ pub fn fit(value: Expr, from: u8, to: u8) -> Expr {
 }
 
 /// The bytes of an expression of `bits` bits, lowest first.
-fn split(value: &Expr, bits: u8, bytes: usize) -> Vec<Expr> {
+pub fn split(value: &Expr, bits: u8, bytes: usize) -> Vec<Expr> {
     let whole = fit(value.clone(), bits, 8 * bytes as u8);
     (0..bytes).map(|at| Expr::extract(whole.clone(), 8 * at as u8, 8)).collect()
 }

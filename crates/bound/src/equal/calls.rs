@@ -3,6 +3,7 @@
 
 use nicforge_isa::ebpf::helper_name;
 
+use crate::air::exact::REDIRECT;
 use crate::ebpf::helpers::{END, FAILED, HEAD, LEAST, META};
 use crate::ebpf::{MAP_POINTER, PACKET, RESERVED, RESERVED_EACH, XDP};
 use crate::graph::Slot;
@@ -27,10 +28,6 @@ const LONG: &str = "a message of more than 4096 bytes";
 
 /// `-EFAULT`, which copies beyond 64 KiB give.
 const BAD_ADDRESS: u64 = -14i64 as u64;
-
-/// `XDP_TX` and `XDP_REDIRECT`.
-pub const TX: u64 = 3;
-pub const REDIRECT: u64 = 4;
 
 impl Prover<'_> {
     pub fn arg(&mut self, state: &mut State, n: u32) -> Term {

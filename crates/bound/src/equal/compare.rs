@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::air::exact::ARRIVAL;
+use crate::air::exact::{ARRIVAL, REDIRECT, TX};
 use crate::ebpf::XDP;
 use crate::term::{Mem, Term};
 
 use super::Prover;
-use super::calls::{REDIRECT, TX};
 use super::state::{End, Message, State, Target};
 
 /// Conditions under which the results of two paths differ; or why that cannot be said.

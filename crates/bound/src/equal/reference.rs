@@ -13,12 +13,9 @@ use nicforge_ir::{
 
 use super::maps::ROOM;
 use super::world::{Ended, World};
-use crate::air::exact::{INTERFACE, Kernel, Keys};
+use crate::air::exact::{CLOCK, INTERFACE, Kernel, Keys, RANDOM};
 use crate::ebpf::helpers::{HEAD, LEAST};
 
-/// `bpf_ktime_get_ns` and `bpf_get_prandom_u32`.
-const CLOCK: i32 = 5;
-const RANDOM: i32 = 7;
 /// More insertions than a packet makes.
 const REFUSED: usize = 1000;
 

@@ -185,8 +185,8 @@ impl View<'_> {
                 told(example).into_iter().map(|(what, gives)| json!({ "of": what, "is": gives }));
             value["example"] = json!({
                 "packet": hex(&example.world.packet), "entries": entries.collect::<Vec<_>>(),
-                "answers": answers.collect::<Vec<_>>(), "old": example.difference.0,
-                "new": example.difference.1,
+                "answers": answers.collect::<Vec<_>>(), self.sides[0]: example.difference.0,
+                self.sides[1]: example.difference.1,
                 "checked": match self.checked {
                     Checked::Not(_) => "interpreter",
                     _ => "kernel",
