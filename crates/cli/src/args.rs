@@ -61,6 +61,8 @@ pub enum Command {
     Metrics(Metrics),
     /// Replace a program that runs on interfaces, keeping its tables
     Reload(Reload),
+    /// End a program that outlives its run (`run --pin`)
+    Detach(Detach),
     /// Make a commented program to start from
     New(New),
     /// List the targets there are, or show one's specification
@@ -289,6 +291,11 @@ pub struct Run {
     /// Replace the program whenever its source changes, keeping its tables
     #[arg(long, requires = "dev")]
     pub watch: bool,
+    /// Let the program outlive this command, pinned as /sys/fs/bpf/nicforge/NAME (default: the
+    /// program's name; or a path in another BPF file system): the next run with --pin takes it over
+    /// with tables and counters, `nicforge detach` ends it
+    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, requires = "dev", value_parser = pin)]
+    pub pin: Option<Option<String>>,
     /// Print the program's counters as Prometheus text at the end
     #[arg(long)]
     pub metrics: bool,

@@ -2,6 +2,8 @@
 //! traffic, and what is left when a run ends, however it ends.
 
 mod common;
+#[path = "running/pinned.rs"]
+mod pinned;
 
 use common::{Background, Place, Ran, can_load, capture, counter, example, finish, frame, within};
 use nicforge_run::live::Sender;

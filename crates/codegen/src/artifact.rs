@@ -1,6 +1,7 @@
 //! What a code generator hands to `run`: the text, and the names the text uses.
 
 use nicforge_ir::{CommuteOp, EventId, HandlerId, ReasonId, TableId};
+use serde::{Deserialize, Serialize};
 
 /// C for the Linux kernel's XDP hook, with everything needed to load, feed and read it.
 ///
@@ -166,7 +167,7 @@ pub enum XdpCursor {
 }
 
 /// An `nf_log`: each `{}` of its text takes the next argument.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogFormat {
     pub text: String,
     /// For each argument whether it is signed; such are sign-extended to 64 bits in the record.
@@ -209,7 +210,7 @@ pub struct XdpTable {
 }
 
 /// Place of a byte string in a map value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XdpBuf {
     /// Most bytes it may hold.
     pub capacity: u32,
@@ -222,7 +223,7 @@ pub struct XdpBuf {
 }
 
 /// Layout of map keys and values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum XdpMapShape {
     /// BPF hash or LRU hash: key and value as in αIR.
     Exact,

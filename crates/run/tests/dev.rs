@@ -53,7 +53,7 @@ fn counts_by_the_second_and_detaches_at_the_end() {
         })
         .unwrap();
     assert_eq!(seconds, [11, 0], "packets of each second, not of all");
-    assert_eq!((totals.packets, totals.host, totals.drops[0].1), (11, 5, 6));
+    assert_eq!((totals.packets, totals.host.packets, totals.drops[0].1), (11, 5, 6));
     assert!(totals.busy_ns > 0 && totals.seconds >= 2.0 && totals.seconds < 10.0, "{totals:?}");
     assert!(
         hosts.iter().all(|output| matches!(output, Output::HostPacket { .. })) && hosts.len() == 5

@@ -93,6 +93,24 @@ pub struct Reload {
 }
 
 #[derive(ClapArgs)]
+pub struct Detach {
+    /// As `run --pin` was told, or the path of its folder; may be left out if one only is pinned
+    #[arg(value_parser = pin)]
+    pub name: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A name that can be one of a BPF file system's, or a path.
+pub fn pin(text: &str) -> Result<String, String> {
+    if text.is_empty() || (text.contains('.') && !text.contains('/')) {
+        return Err("a name in a BPF file system is not empty and has no dot".to_string());
+    }
+    Ok(text.to_string())
+}
+
+#[derive(ClapArgs)]
 pub struct New {
     /// Name of the program; makes a folder of that name
     pub name: String,

@@ -17,7 +17,7 @@ const MOST_USED: &[&str] = &["new", "check", "run", "verify", "plan", "report"];
 const JOBS: &[(&str, &[&str])] = &[
     ("Write and look inside", &["build", "trace", "explain-error", "targets"]),
     ("Plan and predict", &["sim", "bound", "explain", "sweep", "validate"]),
-    ("While it runs", &["table", "metrics", "reload"]),
+    ("While it runs", &["table", "metrics", "reload", "detach"]),
     ("Hosts, sPIN, boards", &["balance", "spin", "kit"]),
     ("This machine", &["doctor", "completions", "man"]),
 ];

@@ -7,6 +7,7 @@ mod below;
 mod bound;
 pub mod build;
 mod check;
+mod detach;
 mod doctor;
 mod equal;
 mod explain;
@@ -83,6 +84,7 @@ pub fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Table(args) => table::run(args),
         Command::Metrics(args) => metrics::run(args),
         Command::Reload(args) => reload::run(args),
+        Command::Detach(args) => detach::run(args),
         Command::New(args) => new::run(args),
         Command::Targets(args) => targets::run(args),
         Command::Plan(args) => plan::run(args),

@@ -1,12 +1,13 @@
 //! A program on real interfaces, until its time is up or somebody stops it, and its replacement by
 //! a changed one meanwhile.
 
+pub mod pins;
 mod received;
 mod reload;
 mod stats;
 
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -14,17 +15,19 @@ use nicforge_codegen::XdpArtifact;
 use nicforge_ir::timers::Timers;
 use nicforge_ir::{Input, Op, Output, Program};
 
+use pins::{Kept, Pins};
 use received::Received;
 pub use reload::{Replacement, TableChange};
+use reload::{grace_period, swap};
 use stats::Counting;
-pub use stats::DevStats;
+pub use stats::{DevStats, HostCounts};
 
 use crate::attach::HostSocket;
 use crate::compile::Mode;
 use crate::live::Sender;
 use crate::xdp::attach::{index_of, set_port};
 use crate::xdp::compile_bpf;
-use crate::xdp::{Attached, LoadOptions, Loaded, RunStats, XdpError};
+use crate::xdp::{Attached, Loaded, RunStats, XdpError};
 
 /// How often the control socket and the stop flag are looked at.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -33,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A program attached to interfaces of the calling thread's network namespace. Dropping it
-/// detaches.
+/// detaches, unless it is pinned.
 pub struct DevSession {
     // In this order they are let go: detached before it is unloaded.
     attached: Vec<Attached>,
@@ -50,6 +53,8 @@ pub struct DevSession {
     /// On [`DevSession::clock`].
     timers: Timers,
     began: Instant,
+    /// Where it is pinned, if it is.
+    pins: Option<Pins>,
     /// None where the process may not count runs.
     _stats: Option<RunStats>,
 }
@@ -83,37 +88,51 @@ pub struct DevOptions<'a> {
 
 /// A program that is loaded for interfaces but not attached yet: the moment to fill its tables.
 pub struct DevPrepared {
-    loaded: Loaded,
-    program: Program,
+    /// All tables are new, unless it takes a pinned program's place.
+    new: Replacement,
     interfaces: Vec<(u32, String)>,
+    pins: Option<Pins>,
+    kept: Option<Kept>,
 }
 
 impl DevPrepared {
-    /// The program.
-    pub fn loaded(&self) -> &Loaded {
-        &self.loaded
+    /// The program, and whose tables it takes over.
+    pub fn replacement(&self) -> &Replacement {
+        &self.new
+    }
+
+    /// True if it takes the place of a pinned program.
+    pub fn takes_over(&self) -> bool {
+        self.kept.is_some()
     }
 
     /// Attaches to every interface, or to none.
     ///
     /// # Errors
-    /// [`XdpError::Busy`], [`XdpError::NoNative`] by interface.
+    /// [`XdpError::Busy`], [`XdpError::NoNative`] by interface; those of pinning.
     pub fn attach(self) -> Result<DevSession, XdpError> {
-        let DevPrepared { loaded, program, interfaces } = self;
+        let DevPrepared { new, interfaces, pins, kept } = self;
+        let Replacement { loaded, program, .. } = new;
         // Counting takes CAP_SYS_ADMIN, running does not.
         let stats = match RunStats::enable() {
             Err(XdpError::Privilege { .. }) => None,
             stats => Some(stats?),
         };
-        let names = || interfaces.iter().map(|(_, name)| name.clone()).collect();
-        let received = stats.is_none().then(|| Received::start(names()));
-        let counting = Counting::start(&loaded, received)?;
         let sender = sender_of(&program)?;
         loaded.start_process(&interfaces)?;
-        let attach = |(ifindex, name): &(u32, String)| loaded.attach(*ifindex, name);
-        let attached = interfaces.iter().map(attach).collect::<Result<Vec<_>, _>>()?;
+        let before = kept.as_ref().zip(pins.as_ref());
+        let attached = attach(&loaded, &interfaces, before)?;
+        let (mut earlier, mut unread) = (DevStats::default(), Vec::new());
+        if let Some((kept, pins)) = before {
+            grace_period();
+            earlier = pins.counts(kept);
+            unread = pins.unread(kept)?;
+        }
+        let names = || interfaces.iter().map(|(_, name)| name.clone()).collect();
+        let received = stats.is_none().then(|| Received::start(names(), earlier.packets));
+        let counting = Counting::start(&loaded, received, earlier)?;
         let (pending, gone) = (Vec::new(), Vec::new());
-        Ok(DevSession {
+        let mut session = DevSession {
             timers: Timers::armed(&program, 0),
             began: Instant::now(),
             attached,
@@ -124,9 +143,45 @@ impl DevPrepared {
             sender,
             pending,
             gone,
+            pins,
             _stats: stats,
-        })
+        };
+        session.take(unread);
+        let pinned = session.pin();
+        if pinned.is_err()
+            && kept.is_none()
+            && let Some(pins) = session.pins.take()
+        {
+            pins.remove();
+        }
+        pinned.map(|()| session)
     }
+}
+
+/// Attaches a program to all interfaces, or to none; where a pinned one is attached, it takes its
+/// place.
+fn attach(
+    loaded: &Loaded,
+    interfaces: &[(u32, String)],
+    kept: Option<(&Kept, &Pins)>,
+) -> Result<Vec<Attached>, XdpError> {
+    let (mut attached, mut there) = (Vec::new(), Vec::new());
+    for (port, (ifindex, name)) in interfaces.iter().enumerate() {
+        let known = kept.and_then(|(_, pins)| pins.link(port, *ifindex));
+        there.push(known.is_some());
+        attached.push(match known {
+            Some(known) => known,
+            None => loaded.attach(*ifindex, name).map_err(pins::named)?,
+        });
+    }
+    if let Some((kept, _)) = kept {
+        let known = attached.iter().zip(interfaces).zip(there);
+        let list: Vec<(&Attached, &str)> = known
+            .filter_map(|((attached, (_, name)), there)| there.then_some((attached, name.as_str())))
+            .collect();
+        swap(&list, kept.handler().as_fd(), loaded.handler_fd("net_recv")?)?;
+    }
+    Ok(attached)
 }
 
 /// The sender of the copies of packets, byte strings and new packets of a program, if it sends any.
@@ -140,25 +195,29 @@ fn sender_of(program: &Program) -> Result<Option<Sender>, XdpError> {
 
 impl DevSession {
     /// Loads what [`compile_bpf`] made in mode [`Mode::Live`]. `interfaces` are the program's ports
-    /// in order.
+    /// in order. With `pins` it takes the place of the program that is pinned there, if one is, and
+    /// is pinned itself once it is attached: programs of one stage without handlers in the process.
     ///
     /// # Errors
-    /// [`XdpError::Ports`] unless every port has an interface, [`XdpError::NoInterface`], and those
-    /// of loading.
+    /// [`XdpError::Ports`] unless every port has an interface, [`XdpError::NoInterface`],
+    /// [`XdpError::PinnedElsewhere`], and those of loading.
     pub fn prepare(
         program: &Program,
         artifact: &XdpArtifact,
         object: &[u8],
         interfaces: &[String],
+        pins: Option<Pins>,
     ) -> Result<DevPrepared, XdpError> {
         check_ports(program, interfaces)?;
         let ifindex: Vec<u32> =
             interfaces.iter().map(|name| index_of(name)).collect::<Result<_, _>>()?;
-        let options = LoadOptions { mode: Mode::Live, ifindex: ifindex.clone() };
-        let loaded = Loaded::load(program, artifact, object, &options)?;
-        give_ports(&loaded, &ifindex)?;
+        let kept = pins.as_ref().map(|pins| pins.kept(interfaces)).transpose()?.flatten();
+        let new = match &kept {
+            Some(kept) => kept.old().prepare(program, artifact, object, ifindex.clone())?,
+            None => Replacement::fresh(program, artifact, object, ifindex.clone())?,
+        };
         let interfaces = ifindex.into_iter().zip(interfaces.iter().cloned()).collect();
-        Ok(DevPrepared { loaded, program: program.clone(), interfaces })
+        Ok(DevPrepared { new, interfaces, pins, kept })
     }
 
     /// Compiles, prepares and attaches at once, for programs whose tables start empty.
@@ -170,7 +229,7 @@ impl DevSession {
     ) -> Result<DevSession, XdpError> {
         check_ports(program, interfaces)?;
         let object = compile_bpf(&program.name, &artifact.source, Mode::Live, includes)?;
-        DevSession::prepare(program, artifact, &object, interfaces)?.attach()
+        DevSession::prepare(program, artifact, &object, interfaces, None)?.attach()
     }
 
     /// The program.
@@ -188,7 +247,13 @@ impl DevSession {
     /// Takes what came for the host side out of its ring, so that the ring does not overflow while
     /// the caller is busy elsewhere; [`run`](DevSession::run) hands it on.
     pub fn drain(&mut self) -> Result<(), XdpError> {
-        for output in self.loaded.drain_host()? {
+        let outputs = self.loaded.drain_host()?;
+        self.take(outputs);
+        Ok(())
+    }
+
+    fn take(&mut self, outputs: Vec<Output>) {
+        for output in outputs {
             match (output, &self.sender) {
                 (Output::Send { port, frame }, Some(sender)) => {
                     if self.send_copy(sender, port as usize, &frame) {
@@ -198,12 +263,24 @@ impl DevSession {
                     }
                 }
                 (output, _) => {
-                    self.counting.host += 1;
+                    self.counting.host.add(&output);
                     self.pending.push(output);
                 }
             }
         }
-        Ok(())
+    }
+
+    /// Pins the program that is attached now, if it is to outlive the process.
+    fn pin(&mut self) -> Result<(), XdpError> {
+        let Some(pins) = &mut self.pins else { return Ok(()) };
+        let names: Vec<String> = self.interfaces.iter().map(|(_, name)| name.clone()).collect();
+        let earlier = self.counting.earlier();
+        pins.commit(&self.program, &self.loaded, &mut self.attached, &names, earlier)
+    }
+
+    /// Where the program is pinned, if it is.
+    pub fn pinned(&self) -> Option<&Path> {
+        self.pins.as_ref().map(Pins::folder)
     }
 
     /// Sends a copy of a packet, which the kernel's program cannot: whether it went.
@@ -216,7 +293,7 @@ impl DevSession {
     /// so that no packet is missing that came before the wait began.
     pub fn run(&mut self, options: &mut DevOptions) -> Result<DevStats, XdpError> {
         let started = Instant::now();
-        let mut last = DevStats::default();
+        let mut last = self.counting.earlier().clone();
         let (mut reported, mut looked) = (started, started);
         loop {
             if looked.elapsed() >= LOOK {
@@ -232,6 +309,9 @@ impl DevSession {
             let second_over = reported.elapsed() >= Duration::from_secs(1);
             if ended || second_over {
                 let now = self.stats()?;
+                if let Some(pins) = &mut self.pins {
+                    pins.save(&now)?;
+                }
                 if second_over {
                     reported = Instant::now();
                     (options.every_second)(&self.loaded, &now.since(&last));
@@ -285,6 +365,9 @@ impl DevSession {
                 Err(error) => return Err(error),
             };
             self.attached[port] = attached;
+            if let Some(pins) = &self.pins {
+                pins.pin_link(port, &mut self.attached[port])?;
+            }
             self.interfaces[port].0 = index;
             let ifindex: Vec<u32> = self.interfaces.iter().map(|(index, _)| *index).collect();
             self.gone.retain(|gone| *gone != port);

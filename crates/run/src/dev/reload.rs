@@ -1,4 +1,4 @@
-//! Replacing a running program.
+//! Replacing a running program, be it this process's or one that an earlier process left pinned.
 //!
 //! The new program is loaded beside the old one, with the old one's maps in place of its own
 //! wherever a table stayed the same: both then work on the same entries, nothing is copied and
@@ -14,7 +14,7 @@
 //! The old program is let go after a grace period of the kernel, when no CPU runs it any more, so
 //! that its counters and what it still wrote for the host side are complete.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use nicforge_codegen::{XdpArtifact, XdpTable};
 use nicforge_ir::timers::Timers;
@@ -22,7 +22,7 @@ use nicforge_ir::{Program, Table, TableBackend, TableId, Type};
 
 use super::{DevSession, check_ports, give_ports, sender_of};
 use crate::compile::Mode;
-use crate::xdp::{LoadOptions, Loaded, XdpError};
+use crate::xdp::{Attached, LoadOptions, Loaded, Tables, XdpError};
 
 /// Fates of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +41,21 @@ pub enum TableChange {
 
 /// A program that is ready to take a running one's place: the moment to fill its new tables.
 pub struct Replacement {
-    loaded: Loaded,
-    program: Program,
+    pub(super) loaded: Loaded,
+    pub(super) program: Program,
     changes: Vec<(String, TableChange)>,
+}
+
+/// Finds a map by its name.
+type FindMap<'a> = Box<dyn Fn(&str) -> Option<OwnedFd> + 'a>;
+
+/// A program whose tables another one takes over.
+pub(super) struct Old<'a> {
+    pub(super) program: &'a Program,
+    pub(super) tables: &'a [XdpTable],
+    /// An own descriptor of one of its maps.
+    pub(super) map: FindMap<'a>,
+    pub(super) backend: Tables,
 }
 
 impl Replacement {
@@ -55,6 +67,21 @@ impl Replacement {
     /// Each table by name and what becomes of it.
     pub fn changes(&self) -> &[(String, TableChange)] {
         &self.changes
+    }
+
+    /// A program that takes nobody's place: all its tables are new.
+    pub(super) fn fresh(
+        program: &Program,
+        artifact: &XdpArtifact,
+        object: &[u8],
+        ifindex: Vec<u32>,
+    ) -> Result<Replacement, XdpError> {
+        let options = LoadOptions { mode: Mode::Live, ifindex: ifindex.clone() };
+        let loaded = Loaded::load(program, artifact, object, &options)?;
+        give_ports(&loaded, &ifindex)?;
+        let name = |table: &Table| (table.name.clone(), TableChange::New);
+        let changes = program.tables.values().map(name).collect();
+        Ok(Replacement { loaded, program: program.clone(), changes })
     }
 
     /// True if a table starts empty.
@@ -88,18 +115,61 @@ impl DevSession {
             return Err(XdpError::Gone(name.to_string()));
         }
         let ifindex: Vec<u32> = self.interfaces.iter().map(|(index, _)| *index).collect();
+        let old = Old {
+            program: &self.program,
+            tables: &self.loaded.artifact().tables,
+            map: Box::new(|name| self.loaded.map_fd(name)),
+            backend: self.loaded.tables(),
+        };
+        old.prepare(program, artifact, object, ifindex)
+    }
+
+    /// Puts the replacement in the running program's place, on every interface or on none.
+    pub fn replace(&mut self, replacement: Replacement) -> Result<(), XdpError> {
+        if self.sender.is_none() {
+            self.sender = sender_of(&replacement.program)?;
+        }
+        // Those whose interface is gone get the new one when it is back.
+        let there = |port: &usize| !self.gone.contains(port) && !self.attached[*port].is_gone();
+        let list: Vec<(&Attached, &str)> = (0..self.attached.len())
+            .filter(there)
+            .map(|port| (&self.attached[port], self.interfaces[port].1.as_str()))
+            .collect();
+        let (old, new) =
+            (self.loaded.handler_fd("net_recv")?, replacement.loaded.handler_fd("net_recv")?);
+        swap(&list, old, new)?;
+        grace_period();
+        self.drain()?;
+        let total = self.stats()?;
+        self.counting.retire(total);
+        self.loaded = replacement.loaded;
+        self.program = replacement.program;
+        self.timers = Timers::armed(&self.program, self.clock());
+        self.pin()
+    }
+}
+
+impl Old<'_> {
+    /// Loads a program that is to take this one's place on ports with these interfaces.
+    pub(super) fn prepare(
+        &self,
+        program: &Program,
+        artifact: &XdpArtifact,
+        object: &[u8],
+        ifindex: Vec<u32>,
+    ) -> Result<Replacement, XdpError> {
         let mut reused: Vec<(String, OwnedFd)> = Vec::new();
         let mut changes = Vec::new();
         let mut copied = Vec::new();
         for new in &artifact.tables {
             let name = program.tables[new.table].name.clone();
-            let change = match self.old_table(&name) {
+            let change = match self.table(&name) {
                 None => TableChange::New,
-                Some(old) if !same_entries((&self.program, old.table), (program, new.table)) => {
+                Some(old) if !same_entries((self.program, old.table), (program, new.table)) => {
                     TableChange::Changed
                 }
-                Some(old) if same_map((&self.program, old), (program, new)) => {
-                    let map = self.loaded.map_fd(&old.map);
+                Some(old) if same_map((self.program, old), (program, new)) => {
+                    let map = (self.map)(&old.map);
                     let map = map
                         .ok_or_else(|| XdpError::Contract(format!("map `{}` is gone", old.map)))?;
                     reused.push((new.map.clone(), map));
@@ -112,7 +182,7 @@ impl DevSession {
             };
             changes.push((name, change));
         }
-        for old in &self.loaded.artifact().tables {
+        for old in self.tables {
             let name = &self.program.tables[old.table].name;
             if !changes.iter().any(|(known, _)| known == name) {
                 changes.push((name.clone(), TableChange::Removed));
@@ -127,56 +197,42 @@ impl DevSession {
         Ok(Replacement { loaded, program: program.clone(), changes })
     }
 
-    /// Puts the replacement in the running program's place, on every interface or on none.
-    pub fn replace(&mut self, replacement: Replacement) -> Result<(), XdpError> {
-        if self.sender.is_none() {
-            self.sender = sender_of(&replacement.program)?;
-        }
-        let (old, new) =
-            (self.loaded.handler_fd("net_recv")?, replacement.loaded.handler_fd("net_recv")?);
-        for (done, (attached, (_, name))) in self.attached.iter().zip(&self.interfaces).enumerate()
-        {
-            if self.gone.contains(&done) || attached.is_gone() {
-                // It gets the new one when it is back.
-                continue;
-            }
-            if let Err(error) = attached.update(new, name) {
-                for before in &self.attached[..done] {
-                    // It was attached there a moment ago, so the kernel takes it; if not, the new
-                    // one stays.
-                    let _ = before.update(old, name);
-                }
-                return Err(error);
-            }
-        }
-        grace_period();
-        self.drain()?;
-        let total = self.stats()?;
-        self.counting.retire(total);
-        self.loaded = replacement.loaded;
-        self.program = replacement.program;
-        self.timers = Timers::armed(&self.program, self.clock());
-        Ok(())
-    }
-
-    fn old_table(&self, name: &str) -> Option<&XdpTable> {
-        let tables = &self.loaded.artifact().tables;
-        tables.iter().find(|table| self.program.tables[table.table].name == name)
+    fn table(&self, name: &str) -> Option<&XdpTable> {
+        self.tables.iter().find(|table| self.program.tables[table.table].name == name)
     }
 
     fn copy(&self, to: &Loaded, from: TableId, table: TableId) -> Result<usize, XdpError> {
         let what = || format!("keep the entries of table `{}`", self.program.tables[from].name);
         let fail = |error| XdpError::Kernel { what: what(), source: std::io::Error::other(error) };
-        let entries = self.loaded.tables().dump(from).map_err(fail)?;
+        let entries = self.backend.dump(from).map_err(fail)?;
         let mut target = to.tables();
         entries.iter().try_for_each(|entry| target.set(table, entry)).map_err(fail)?;
         Ok(entries.len())
     }
 }
 
+/// Puts a program in another's place wherever that is attached, by interface, or nowhere.
+pub(super) fn swap(
+    attached: &[(&Attached, &str)],
+    old: BorrowedFd,
+    new: BorrowedFd,
+) -> Result<(), XdpError> {
+    for (done, (here, name)) in attached.iter().enumerate() {
+        if let Err(error) = here.update(new, name) {
+            for (before, name) in &attached[..done] {
+                // It was attached there a moment ago, so the kernel takes it; if not, the new one
+                // stays.
+                let _ = before.update(old, name);
+            }
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
 /// Waits until no CPU runs a program that was replaced before the call: the kernel's membarrier
 /// waits for an RCU grace period, which ends no earlier than every program that was running.
-fn grace_period() {
+pub(super) fn grace_period() {
     const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
     // SAFETY: no pointers.
     let status = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };

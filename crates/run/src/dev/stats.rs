@@ -2,24 +2,29 @@
 
 use std::time::Instant;
 
+use nicforge_ir::Output;
+use serde::{Deserialize, Serialize};
+
 use super::received::Received;
 use crate::xdp::{Loaded, RunCount, XdpError};
 
-/// Statistics of one second, or of the whole run.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// Statistics of one second, of the whole run, or of all runs of a program that is pinned.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DevStats {
     /// The time it is about.
     pub seconds: f64,
     /// Packets the program saw.
     pub packets: u64,
-    /// Nanoseconds it spent on them, the kernel's counting included.
+    /// Packets of them whose time was measured.
+    pub timed: u64,
+    /// Nanoseconds it spent on those, the kernel's counting included.
     pub busy_ns: u64,
     /// Packets it dropped, by reason (the runtime's own reasons too).
     pub drops: Vec<(String, u64)>,
     /// Inserts that full tables refused, by table.
     pub refused: Vec<(String, u64)>,
-    /// Records for the host side: packets, messages, DMA writes, logs.
-    pub host: u64,
+    /// What came for the host side.
+    pub host: HostCounts,
     /// Copies of packets and byte strings that the process sent.
     pub copies: u64,
     /// Those that it could not: their port is not there, or its interface does not take them, as
@@ -27,10 +32,56 @@ pub struct DevStats {
     pub copies_lost: u64,
 }
 
+/// Numbers of outputs for the host side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostCounts {
+    pub packets: u64,
+    pub messages: u64,
+    pub dma_writes: u64,
+    pub logs: u64,
+}
+
+impl HostCounts {
+    /// Adds one output; others than those for the host side do not count.
+    pub(super) fn add(&mut self, output: &Output) {
+        match output {
+            Output::HostPacket { .. } => self.packets += 1,
+            Output::HostMessage { .. } => self.messages += 1,
+            Output::DmaWrite { .. } => self.dma_writes += 1,
+            Output::Log { .. } => self.logs += 1,
+            Output::Send { .. } | Output::Stack { .. } | Output::Drop { .. } => {}
+        }
+    }
+
+    fn since(&self, before: &HostCounts) -> HostCounts {
+        HostCounts {
+            packets: self.packets - before.packets,
+            messages: self.messages - before.messages,
+            dma_writes: self.dma_writes - before.dma_writes,
+            logs: self.logs - before.logs,
+        }
+    }
+}
+
 impl DevStats {
+    /// Nanoseconds per packet, where that was measured.
+    pub fn ns_per_packet(&self) -> Option<f64> {
+        (self.timed > 0).then(|| self.busy_ns as f64 / self.timed as f64)
+    }
+
     /// Packets per second.
     pub fn packets_per_second(&self) -> f64 {
         if self.seconds > 0.0 { self.packets as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// Adds drops of a reason.
+    pub(super) fn add_drops(&mut self, reason: &str, more: u64) {
+        add(&mut self.drops, reason, more);
+    }
+
+    /// Adds inserts that a table refused.
+    pub(super) fn add_refused(&mut self, table: &str, more: u64) {
+        add(&mut self.refused, table, more);
     }
 
     /// Counts since `before`; both count from the same start.
@@ -43,42 +94,52 @@ impl DevStats {
         DevStats {
             seconds: self.seconds - before.seconds,
             packets: self.packets - before.packets,
+            timed: self.timed - before.timed,
             busy_ns: self.busy_ns - before.busy_ns,
             drops: less(&self.drops, &before.drops),
             refused: less(&self.refused, &before.refused),
-            host: self.host - before.host,
+            host: self.host.since(&before.host),
             copies: self.copies - before.copies,
             copies_lost: self.copies_lost - before.copies_lost,
         }
     }
 }
 
-/// Counts of a session: of its program, and of those it had before a reload.
+/// Counts of a session: of its program, and of those that it took the place of.
 pub(super) struct Counting {
     started: Instant,
+    /// Seconds before that, of a program that was pinned.
+    before: f64,
     /// Of programs that were replaced.
     earlier: DevStats,
     /// Runs of the present program that are not the session's.
     first: RunCount,
     /// Where runs of programs are not counted.
     received: Option<Received>,
-    pub(super) host: u64,
+    pub(super) host: HostCounts,
     pub(super) copies: u64,
     pub(super) copies_lost: u64,
 }
 
 impl Counting {
-    /// `received` counts packets where the kernel does not count runs.
-    pub(super) fn start(loaded: &Loaded, received: Option<Received>) -> Result<Counting, XdpError> {
+    /// `received` counts packets where the kernel does not count runs; `earlier` is what was
+    /// counted before.
+    pub(super) fn start(
+        loaded: &Loaded,
+        received: Option<Received>,
+        earlier: DevStats,
+    ) -> Result<Counting, XdpError> {
         let first = loaded.run_count()?;
+        let (host, copies, copies_lost) = (earlier.host, earlier.copies, earlier.copies_lost);
         Ok(Counting {
             started: Instant::now(),
-            earlier: DevStats::default(),
+            before: earlier.seconds,
+            earlier,
             first,
             received,
-            host: 0,
-            copies: 0,
-            copies_lost: 0,
+            host,
+            copies,
+            copies_lost,
         })
     }
 
@@ -86,21 +147,27 @@ impl Counting {
     pub(super) fn now(&self, loaded: &Loaded, tables: &[String]) -> Result<DevStats, XdpError> {
         let count = loaded.run_count()?;
         let mut now = self.earlier.clone();
-        now.seconds = self.started.elapsed().as_secs_f64();
+        now.seconds = self.before + self.started.elapsed().as_secs_f64();
         match &self.received {
             Some(received) => now.packets = received.packets(),
             None => now.packets += count.runs - self.first.runs,
         }
+        now.timed += count.runs - self.first.runs;
         now.busy_ns += count.ns - self.first.ns;
         now.host = self.host;
         (now.copies, now.copies_lost) = (self.copies, self.copies_lost);
         for (_, text, n) in loaded.drops() {
-            add(&mut now.drops, &text, n);
+            now.add_drops(&text, n);
         }
         for (id, n) in loaded.refused() {
-            add(&mut now.refused, tables.get(id.as_u32() as usize).map_or("?", String::as_str), n);
+            now.add_refused(tables.get(id.as_u32() as usize).map_or("?", String::as_str), n);
         }
         Ok(now)
+    }
+
+    /// What was counted of programs that were replaced.
+    pub(super) fn earlier(&self) -> &DevStats {
+        &self.earlier
     }
 
     /// The program of `total` is no more; another one starts at zero.

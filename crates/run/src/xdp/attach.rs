@@ -1,24 +1,28 @@
 //! Attaching a program to an interface, natively, by a BPF link: the kernel detaches it some time
 //! after the link's last descriptor is closed, so also when this process dies. Who lets go of it
-//! here has it detached at once.
+//! here has it detached at once, unless it is pinned.
 
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
 
 use libbpf_rs::libbpf_sys;
 
 use super::device::mtu_of;
 use super::error::XdpError;
 use super::object::program_info;
+use super::pinned::{open_pin, pin};
 
 /// Ports a generated program can have: the length of `nf_config.ifindex`.
 pub const MAX_PORTS: usize = 16;
 
 /// An attached program; when dropped, it is detached: the interface has no program from then on.
+/// One that is pinned stays.
 #[derive(Debug)]
 pub struct Attached {
     link: OwnedFd,
+    pinned: bool,
 }
 
 impl Attached {
@@ -40,19 +44,49 @@ impl Attached {
 impl Attached {
     /// True if the interface is gone: the kernel then lets the link be, and forgets its number.
     pub(crate) fn is_gone(&self) -> bool {
+        self.info().is_some_and(|(ifindex, _)| ifindex == 0)
+    }
+
+    /// Index of the interface, 0 if it is gone or the program was detached, and id of the program.
+    pub(crate) fn info(&self) -> Option<(u32, u32)> {
         // SAFETY: all-zero is a valid value; the kernel fills in at most the length given.
         unsafe {
             let mut info: libbpf_sys::bpf_link_info = std::mem::zeroed();
             let mut size = size_of_val(&info) as u32;
             let (fd, to) = (self.link.as_raw_fd(), (&raw mut info).cast());
             let status = libbpf_sys::bpf_obj_get_info_by_fd(fd, to, &mut size);
-            status == 0 && info.__bindgen_anon_1.xdp.ifindex == 0
+            (status == 0).then_some((info.__bindgen_anon_1.xdp.ifindex, info.prog_id))
         }
+    }
+
+    /// Pins it: from now on it outlives this process.
+    pub(crate) fn pin(&mut self, path: &Path) -> Result<(), XdpError> {
+        pin(self.link.as_fd(), path)?;
+        self.pinned = true;
+        Ok(())
+    }
+
+    /// True if it outlives this process.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pinned
+    }
+
+    /// The attached program that is pinned at `path`.
+    pub(crate) fn pinned(path: &Path) -> Result<Attached, XdpError> {
+        Ok(Attached { link: open_pin(path)?, pinned: true })
+    }
+
+    /// Detaches it now, pinned or not.
+    pub(crate) fn detach(mut self) {
+        self.pinned = false;
     }
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
+        if self.pinned {
+            return;
+        }
         // SAFETY: a descriptor that lives through the call. If the interface is gone, so is the
         // program; nothing else can fail.
         unsafe { libbpf_sys::bpf_link_detach(self.link.as_raw_fd()) };
@@ -67,7 +101,8 @@ impl Drop for Attached {
 /// cannot.
 pub fn attach(fd: BorrowedFd, ifindex: u32, interface: &str) -> Result<Attached, XdpError> {
     if let Some((id, name)) = attached(ifindex)? {
-        return Err(XdpError::Busy { interface: interface.to_string(), id, name });
+        let interface = interface.to_string();
+        return Err(XdpError::Busy { interface, id, name, pinned: None });
     }
     // SAFETY: all-zero is the defined initial state of the options.
     let mut opts: libbpf_sys::bpf_link_create_opts = unsafe { std::mem::zeroed() };
@@ -79,7 +114,7 @@ pub fn attach(fd: BorrowedFd, ifindex: u32, interface: &str) -> Result<Attached,
     };
     if link >= 0 {
         // SAFETY: a new descriptor, owned from here on.
-        return Ok(Attached { link: unsafe { OwnedFd::from_raw_fd(link) } });
+        return Ok(Attached { link: unsafe { OwnedFd::from_raw_fd(link) }, pinned: false });
     }
     let source = io::Error::from_raw_os_error(-link);
     let (mtu, largest) = (mtu_of(interface).unwrap_or(0), largest_mtu());
@@ -93,7 +128,7 @@ pub fn attach(fd: BorrowedFd, ifindex: u32, interface: &str) -> Result<Attached,
         }
         Some(libc::EOPNOTSUPP) => XdpError::NoNative { interface, source },
         Some(libc::EBUSY | libc::EEXIST) => {
-            XdpError::Busy { interface, id: 0, name: String::new() }
+            XdpError::Busy { interface, id: 0, name: String::new(), pinned: None }
         }
         Some(libc::EINVAL | libc::EMSGSIZE) => XdpError::NoNative { interface, source },
         _ => XdpError::kernel(format!("attach to interface `{interface}`"), source),

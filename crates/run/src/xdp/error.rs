@@ -36,10 +36,38 @@ pub enum XdpError {
     #[error("libbpf does not take the object: {0}")]
     Object(String),
     #[error(
-        "interface `{interface}` already runs XDP program {id}{name}; remove it with `ip link set dev {interface} xdp \
-         off`, or stop the process that attached it (`bpftool link list`)"
+        "interface `{interface}` already runs XDP program {id}{name}; {remedy}",
+        remedy = match pinned {
+            Some(pinned) => format!(
+                "it is pinned: `nicforge detach {pinned}` ends it, `run --pin={pinned}` takes its place"
+            ),
+            None => format!(
+                "remove it with `ip link set dev {interface} xdp off`, or stop the process that attached it (`bpftool link \
+                 list`)"
+            ),
+        }
     )]
-    Busy { interface: String, id: u32, name: String },
+    Busy { interface: String, id: u32, name: String, pinned: Option<String> },
+    #[error(
+        "nothing is pinned at `{}`; pinned: {}", folder.display(), if known.is_empty() { "nothing" } else { known }
+    )]
+    NotPinned { folder: PathBuf, known: String },
+    #[error("a `nicforge run` works with what is pinned at `{}`: end it first", .0.display())]
+    PinsUsed(PathBuf),
+    #[error(
+        "what is pinned at `{folder}` runs on {on}: give the same interfaces, another name (`--pin=NAME`), or end it with \
+         `nicforge detach {folder}`", folder = folder.display()
+    )]
+    PinnedElsewhere { folder: PathBuf, on: String },
+    #[error(
+        "what is pinned at `{folder}` is of another version of Nicforge: end it with `nicforge detach {folder}`, and \
+         start again", folder = .0.display()
+    )]
+    PinnedForeign(PathBuf),
+    #[error(
+        "`{}` is in no BPF file system, where alone programs can be pinned: `mount -t bpf bpf /sys/fs/bpf`", .0.display()
+    )]
+    NoBpffs(PathBuf),
     #[error("there is no network interface `{0}`; `ip link` lists them")]
     NoInterface(String),
     #[error(
@@ -95,6 +123,8 @@ impl XdpError {
             | XdpError::NoNative { .. }
             | XdpError::LargeFrames { .. }
             | XdpError::Gone(_)
+            | XdpError::PinsUsed(_)
+            | XdpError::NoBpffs(_)
             | XdpError::Kernel { .. } => Fault::Environment,
             XdpError::Compile(error) => error.fault(),
             XdpError::Process(error) => error.fault(),

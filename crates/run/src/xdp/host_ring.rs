@@ -6,12 +6,20 @@ use nicforge_codegen::abi::record::{DMA_WRITE, HOST_MSG, HOST_RECV, LOG, NET_COP
 use nicforge_ir::Output;
 
 use super::error::XdpError;
+use crate::ring::Ring;
 
 /// `{ u32 kind; u32 length; u64 addr; }`
 const HEAD: usize = 16;
 
+/// Everything new in the ring, oldest first.
+pub(crate) fn drain(ring: &mut Ring, formats: &[LogFormat]) -> Result<Vec<Output>, XdpError> {
+    let mut outputs = Vec::new();
+    ring.drain(|record| outputs.push(decode(record, formats)));
+    outputs.into_iter().collect()
+}
+
 /// The output event a record stands for. `formats` are the artifact's `nf_log` formats.
-pub(super) fn decode(record: &[u8], formats: &[LogFormat]) -> Result<Output, XdpError> {
+fn decode(record: &[u8], formats: &[LogFormat]) -> Result<Output, XdpError> {
     let problem = || {
         XdpError::Contract(format!(
             "a record of {} bytes in `nf_host` makes no sense",

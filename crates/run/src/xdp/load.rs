@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 use libbpf_rs::btf::Btf;
-use libbpf_rs::{AsRawLibbpf, MapCore, OpenObject};
+use libbpf_rs::{AsRawLibbpf, MapCore, MapHandle, OpenObject};
 use nicforge_codegen::XdpArtifact;
 use nicforge_ir::Program;
 
@@ -128,7 +128,11 @@ impl Loaded {
         let threads = process.as_ref().map_or(0, |process| process.shared.parts.len());
         let rings = process::rings(&object, threads)?;
         let inside = process.as_ref().map(|process| Arc::clone(&process.shared));
-        let tables = Tables::new(program, artifact, &object, inside)?;
+        let named = |name: &str| object.maps().find(|map| map.name() == name);
+        let tables = Tables::new(program, &artifact.tables, &|name| {
+            named(name).and_then(|map| MapHandle::try_from(&map).ok())
+        })?;
+        let tables = tables.and_of(inside, artifact);
         Ok(Loaded {
             process,
             rings,

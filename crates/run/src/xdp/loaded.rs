@@ -154,6 +154,17 @@ impl Loaded {
             .collect()
     }
 
+    /// Where drops by reason and refusals by table are counted in the global data.
+    pub(crate) fn counter_places(&self) -> (Option<Place>, Option<Place>) {
+        (self.places.drops, self.places.refused)
+    }
+
+    /// An own descriptor of the map of the global data that the program writes.
+    pub(crate) fn globals_fd(&self) -> Option<OwnedFd> {
+        let map = self.object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"))?;
+        map.as_fd().try_clone_to_owned().ok()
+    }
+
     /// Number of events whose time and seed were kept so far (mode [`Mode::Record`]).
     pub fn recorded(&self) -> u64 {
         self.counters(self.places.recorded, 1)[0]
@@ -238,13 +249,13 @@ impl Loaded {
         let mut ring = self.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut outputs = Vec::new();
         if let Some(ring) = ring.as_mut() {
-            ring.drain(|record| outputs.push(host_ring::decode(record, &self.artifact.logs)));
+            outputs = host_ring::drain(ring, &self.artifact.logs)?;
         }
         if let Some(process) = &self.process {
             process.shared.news.clear();
-            outputs.extend(process.shared.take_outputs()?.into_iter().map(Ok));
+            outputs.extend(process.shared.take_outputs()?);
         }
-        outputs.into_iter().collect()
+        Ok(outputs)
     }
 
     /// The descriptor that becomes readable when [`Loaded::drain_host`] would find something.

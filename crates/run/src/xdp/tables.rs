@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use libbpf_rs::{MapCore, Object, libbpf_sys};
+use libbpf_rs::{MapCore, MapHandle, libbpf_sys};
 use nicforge_codegen::{XdpArtifact, XdpBuf, XdpMapShape, XdpTable};
 use nicforge_ir::{Entry, Match, Program, TableBackend, TableError, TableId, Type};
 
@@ -52,20 +52,25 @@ struct TableMap {
 type Result<T> = std::result::Result<T, TableError>;
 
 impl Tables {
-    pub(super) fn new(
+    /// Tables of a program in the kernel's maps, which `map` finds by their names.
+    pub(crate) fn new(
         program: &Program,
-        artifact: &XdpArtifact,
-        object: &Object,
-        process: Option<Arc<Shared>>,
+        tables: &[XdpTable],
+        map: &dyn Fn(&str) -> Option<MapHandle>,
     ) -> std::result::Result<Tables, XdpError> {
         let maps: std::result::Result<Vec<TableMap>, XdpError> =
-            artifact.tables.iter().map(|table| TableMap::new(program, table, object)).collect();
-        let process = process.zip(artifact.process.as_ref()).map(|(shared, process)| Inside {
+            tables.iter().map(|table| TableMap::new(program, table, map)).collect();
+        Ok(Tables { maps: maps?.into(), process: None })
+    }
+
+    /// The same with those of handlers that run in this process.
+    pub(super) fn and_of(mut self, process: Option<Arc<Shared>>, artifact: &XdpArtifact) -> Tables {
+        self.process = process.zip(artifact.process.as_ref()).map(|(shared, process)| Inside {
             shared,
             own: process.tables.clone().into(),
             copied: process.copied.clone().into(),
         });
-        Ok(Tables { maps: maps?.into(), process })
+        self
     }
 
     /// The process, if the table lives there.
@@ -174,14 +179,12 @@ impl TableMap {
     fn new(
         program: &Program,
         table: &XdpTable,
-        object: &Object,
+        map: &dyn Fn(&str) -> Option<MapHandle>,
     ) -> std::result::Result<TableMap, XdpError> {
         let def = &program.tables[table.table];
         let contract = |what: String| XdpError::Contract(format!("table `{}`: {what}", def.name));
-        let map = object
-            .maps()
-            .find(|map| map.name() == table.map.as_str())
-            .ok_or_else(|| contract(format!("there is no map `{}`", table.map)))?;
+        let map =
+            map(&table.map).ok_or_else(|| contract(format!("there is no map `{}`", table.map)))?;
         let (key, value) = (program.layout(def.key), program.layout(def.value));
         let key_at = 8u32.next_multiple_of(key.align);
         let mask_at = (key_at + key.size).next_multiple_of(key.align);

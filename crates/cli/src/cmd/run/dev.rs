@@ -12,6 +12,7 @@ use nicforge_driver::stop::{STOP, stopped};
 use nicforge_driver::{Failure, Runtime, color, events, pipelines};
 use nicforge_ir::{Op, Output, Program};
 use nicforge_run::attach::HostSocket;
+use nicforge_run::dev::pins::Pins;
 use nicforge_run::dev::{DevOptions, DevSession, DevStats, InterfaceChange};
 use nicforge_run::privilege;
 use nicforge_run::socket::Server;
@@ -20,11 +21,12 @@ use nicforge_run::xdp::attach::index_of;
 use nicforge_run::xdp::device::takes_vlan_tags;
 use nicforge_target::Target;
 
-use super::reload::{self, Controlled};
+use super::reload::{self, Controlled, changes, fill};
 use super::summary::Summary;
 use super::watch::Watch;
 use crate::args::Run;
-use crate::text;
+use crate::cmd::reload::tables as tables_text;
+use crate::{out, text};
 
 /// State that changes while a program runs on interfaces.
 pub struct State {
@@ -33,24 +35,25 @@ pub struct State {
     pub target: Target,
     /// Where it is from.
     pub path: PathBuf,
-    /// What came for the host side.
-    pub host: Summary,
     interfaces: String,
 }
 
 impl State {
     /// Counts of the run.
     pub fn summary(&self, session: &DevSession, stats: &DevStats) -> Result<Summary, Failure> {
-        let mut summary = self.host.clone();
-        summary.setting = self.interfaces.clone();
+        let mut summary = Summary::new(&self.target.name, self.interfaces.clone(), &self.program);
         summary.packets_in = stats.packets;
+        summary.host_packets = stats.host.packets;
+        summary.host_messages = stats.host.messages;
+        summary.dma_writes = stats.host.dma_writes;
+        summary.logs = stats.host.logs;
         let used =
             |list: &[(String, u64)]| list.iter().filter(|item| item.1 > 0).cloned().collect();
         summary.drops = used(&stats.drops);
         summary.refused = used(&stats.refused);
         let dropped: u64 = stats.drops.iter().map(|drop| drop.1).sum();
         summary.forwarded = Some(stats.packets.saturating_sub(dropped + summary.host_packets));
-        summary.busy = (stats.packets > 0).then(|| stats.busy_ns as f64 / stats.packets as f64);
+        summary.busy = stats.ns_per_packet();
         summary.copies = (stats.copies, stats.copies_lost);
         summary.to_host = session.loaded().process_events();
         summary.read_tables(&self.program, &session.loaded().tables())?;
@@ -74,13 +77,20 @@ pub fn run(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Re
     color::set(false);
     hidden_tags(source, &args.dev);
     let mut server = Server::start(&source.name).map_err(|e| Failure::of(e.fault(), e))?;
-    errln!("{} runs on {}; Ctrl-C ends", source.name, args.dev.join(", "));
+    let ends = match session.pinned() {
+        Some(folder) => format!(
+            "Ctrl-C ends this command, `nicforge detach {}` the program, pinned at {}",
+            pin_name(args, source),
+            folder.display()
+        ),
+        None => "Ctrl-C ends".to_string(),
+    };
+    errln!("{} runs on {}; {ends}", source.name, args.dev.join(", "));
     let mut watch = args.watch.then(|| Watch::new(&loaded.path, source));
     let state = RefCell::new(State {
         program: source.clone(),
         target: target.clone(),
         path: loaded.path.clone(),
-        host: Summary::new(&target.name, String::new(), source),
         interfaces: args.dev.join(", "),
     });
     let quiet = args.json || args.metrics;
@@ -102,10 +112,8 @@ pub fn run(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Re
             server.poll(&mut Controlled::new(state, session, &args.inputs));
         },
         host: &mut |output: &Output| {
-            let state = &mut *state.borrow_mut();
-            state.host.count(&state.program, output);
             if args.events {
-                outln!("{}", describe(&state.program, output));
+                outln!("{}", describe(&state.borrow().program, output));
             }
         },
         wait_interface: args.wait_interface,
@@ -127,12 +135,21 @@ pub fn run(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Re
     summary.seconds = Some(stats.seconds);
     summary.attached = attach.map(|socket| socket.counts());
     summary.show(&state.program, args.json, args.metrics);
+    if session.pinned().is_some() {
+        errln!("{} stays on {}", state.program.name, args.dev.join(", "));
+    }
     match session.gone() {
         Some(name) if !args.wait_interface => Err(Failure::gone(format!(
             "interface `{name}` is gone, so the run ended; with --wait-interface it waits for it to come back"
         ))),
         _ => Ok(()),
     }
+}
+
+/// The name that the program is pinned by.
+fn pin_name(args: &Run, program: &Program) -> String {
+    let name = args.pin.clone().flatten();
+    name.unwrap_or_else(|| program.name.replace(['.', '/'], "_"))
 }
 
 /// Warns of interfaces that hide VLAN tags from a program that looks for them.
@@ -196,6 +213,9 @@ fn start(
 ) -> Result<DevSession, Failure> {
     let source = &*loaded.program;
     let entries = events::tables(&args.inputs, source, &loaded.path)?;
+    let fail = |e: XdpError| program::kernel_failure(source, e);
+    let pins = args.pin.as_ref().map(|_| Pins::open(&pin_name(args, source)));
+    let pins = pins.transpose().map_err(fail)?;
     let built = match pipelines::xdp(&args.planned, &loaded.program, target)? {
         Some(job) => {
             let artifact = pipelines::xdp_artifact(&job, target, LineStyle::Directives)?;
@@ -204,16 +224,20 @@ fn start(
         None => program::build_live(loaded, &runtime)?,
     };
     drop(runtime);
-    let fail = |e: XdpError| program::kernel_failure(source, e);
-    let prepared = DevSession::prepare(&built.program, &built.artifact, &built.object, &args.dev)
-        .map_err(fail)?;
-    events::fill(&mut prepared.loaded().tables(), &entries)?;
+    let prepared =
+        DevSession::prepare(&built.program, &built.artifact, &built.object, &args.dev, pins)
+            .map_err(fail)?;
+    fill(prepared.replacement(), &entries)?;
+    if prepared.takes_over() {
+        errln!("takes the place of the program that was pinned");
+        out::notes(&tables_text(&changes(prepared.replacement())));
+    }
     prepared.attach().map_err(fail)
 }
 
 fn second(stats: &DevStats) {
     let drops: u64 = stats.drops.iter().map(|drop| drop.1).sum();
-    let ns = if stats.packets > 0 { stats.busy_ns as f64 / stats.packets as f64 } else { 0.0 };
+    let ns = stats.ns_per_packet().unwrap_or_default();
     outln!(
         "{:>9}packets/s  {ns:>6.0} ns/packet  {drops:>8} dropped",
         text::si(stats.packets_per_second())

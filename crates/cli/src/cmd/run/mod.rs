@@ -39,6 +39,11 @@ pub fn run(mut args: Run) -> Result<(), Failure> {
     if args.trace.is_some() && !chosen.as_ref().is_some_and(|on| on.backend.is_hardware()) {
         return Err(Failure::usage("--trace needs a target that is simulated as hardware: u280"));
     }
+    let in_kernel_here =
+        |on: &Chosen| !on.backend.is_hardware() && on.backend.pipelined().is_none();
+    if args.pin.is_some() && !chosen.as_ref().is_some_and(in_kernel_here) {
+        return Err(Failure::usage("--pin needs a target whose programs the kernel runs: xdp"));
+    }
     let Some(Chosen { target, backend }) = chosen else {
         if args.tune.is_some() {
             return Err(Failure::usage(
@@ -88,6 +93,12 @@ fn in_kernel(
     if args.watch && staged {
         return Err(Failure::usage(
             "--watch replaces a program of one stage; leave out --plan and --candidate, and handlers on the host",
+        ));
+    }
+    if args.pin.is_some() && staged {
+        return Err(Failure::usage(
+            "--pin lets a program of one stage outlive its run; leave out --plan and --candidate, and handlers on the \
+             host",
         ));
     }
     match args.dev.is_empty() {

@@ -7,8 +7,8 @@ use nicforge_driver::options::{Inputs, Source};
 use nicforge_driver::program::{self, Built, Loaded, build_live};
 use nicforge_driver::stop::STOP;
 use nicforge_driver::{Failure, Runtime, events};
-use nicforge_ir::{Program, TableBackend};
-use nicforge_run::dev::{DevSession, TableChange};
+use nicforge_ir::{Entry, Program, TableBackend, TableId};
+use nicforge_run::dev::{DevSession, Replacement, TableChange};
 use nicforge_run::socket::{ControlTarget, Request};
 use nicforge_run::xdp::Tables;
 use serde_json::{Value, json};
@@ -103,14 +103,24 @@ fn replace(
     let replacement = session
         .prepare_replacement(&built.program, &built.artifact, &built.object)
         .map_err(fail)?;
-    let fresh: Vec<_> =
-        entries.into_iter().filter(|(table, _)| replacement.starts_empty(*table)).collect();
-    events::fill(&mut replacement.loaded().tables(), &fresh)?;
-    let changes: Vec<Value> = replacement.changes().iter().map(change).collect();
+    fill(&replacement, &entries)?;
+    let mut answer = changes(&replacement);
     session.replace(replacement).map_err(fail)?;
     state.path = loaded.path;
     state.program = loaded.program.into_inner();
-    Ok(json!({ "program": state.program.name, "tables": changes }))
+    answer["program"] = json!(state.program.name);
+    Ok(answer)
+}
+
+/// Fills the tables that start empty.
+pub fn fill(new: &Replacement, entries: &[(TableId, Entry)]) -> Result<(), Failure> {
+    let starts = entries.iter().filter(|(table, _)| new.starts_empty(*table));
+    events::fill(&mut new.loaded().tables(), &starts.cloned().collect::<Vec<_>>())
+}
+
+/// What becomes of each table.
+pub fn changes(new: &Replacement) -> Value {
+    json!({ "tables": new.changes().iter().map(change).collect::<Vec<Value>>() })
 }
 
 /// Compiles on a thread of its own, while this one keeps the ring to the host side from

@@ -1,0 +1,542 @@
+//! Programs that outlive the process that attached them. What that takes has names in a folder of a
+//! BPF file system, and all of it is left to whoever starts the program next:
+//!
+//! ```text
+//! /sys/fs/bpf/nicforge/fw/
+//!   state         an array of one value, JSON: what the next process must know
+//!   link0 link1   attachment of each port
+//!   3/program     handler of net_recv, of the third program since the first start
+//!   3/globals     its counters
+//!   3/maps/NAME   its tables, and the ring of what is for the host side
+//! ```
+//!
+//! The state is written last and replaced by a rename, so a process that dies meanwhile leaves the
+//! one before, or none: then the folder is as good as empty.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
+use nicforge_codegen::{LogFormat, XdpBuf, XdpMapShape, XdpTable};
+use nicforge_ir::text::{self, PrintOptions};
+use nicforge_ir::{Output, Program};
+use serde::{Deserialize, Serialize};
+
+use super::received::{Count, between};
+use super::stats::DevStats;
+use super::{received, reload::Old};
+use crate::ring::Ring;
+use crate::xdp::{Attached, Loaded, Place, Tables, XdpError, drain_ring, pin};
+
+/// Where BPF file systems are mounted.
+const BPFFS: &str = "/sys/fs/bpf";
+
+/// The form of [`State`]; another one is not read.
+const FORM: u32 = 1;
+
+/// What a process leaves to the next.
+#[derive(Serialize, Deserialize)]
+struct State {
+    form: u32,
+    generation: u64,
+    /// Of the ports, by name.
+    interfaces: Vec<String>,
+    /// αIR of the program, which says what the tables' bytes mean.
+    program: String,
+    tables: Vec<PinnedTable>,
+    /// Counters in the global data: their place, and a name for each.
+    drops: (Option<Place>, Vec<String>),
+    refused: (Option<Place>, Vec<String>),
+    logs: Vec<LogFormat>,
+    /// Counts of programs before this one.
+    earlier: DevStats,
+    /// Counts of all, when they were last written, and what the interfaces had received then.
+    counts: DevStats,
+    received: Vec<Option<Count>>,
+    /// When that was, in seconds since the machine started.
+    written: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PinnedTable {
+    name: String,
+    map: String,
+    shape: XdpMapShape,
+    front: u32,
+    buf: Option<XdpBuf>,
+}
+
+/// A folder of pins that this process alone works with.
+pub struct Pins {
+    folder: PathBuf,
+    /// Held while this lives.
+    _lock: File,
+    /// Absent until something is pinned.
+    written: Option<(State, MapHandle)>,
+}
+
+/// A pinned program, ready to be replaced.
+pub(super) struct Kept {
+    program: Program,
+    tables: Vec<XdpTable>,
+    maps: Vec<(String, MapHandle)>,
+    backend: Tables,
+    globals: Option<MapHandle>,
+    handler: OwnedFd,
+}
+
+/// What was pinned and is no more.
+#[derive(Clone, Debug)]
+pub struct Detached {
+    pub folder: PathBuf,
+    /// Interfaces that it ran on; none if its start had not ended.
+    pub interfaces: Vec<String>,
+    pub tables: Vec<String>,
+}
+
+/// The folder of a name. What has a slash is a path already, in any BPF file system.
+pub fn folder(name: &str) -> PathBuf {
+    if name.contains('/') { name.into() } else { Path::new(BPFFS).join("nicforge").join(name) }
+}
+
+/// Names of what is pinned in the usual place.
+pub fn names() -> Vec<String> {
+    let list = fs::read_dir(Path::new(BPFFS).join("nicforge"));
+    let mut names: Vec<String> = list
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Names the pins of a program that is in the way, if it has some in the usual place.
+pub(super) fn named(error: XdpError) -> XdpError {
+    let XdpError::Busy { interface, id, name, .. } = error else { return error };
+    let attached = |path: PathBuf| Attached::pinned(&path).ok()?.info();
+    let pinned = names()
+        .into_iter()
+        .find(|name| links(&folder(name)).filter_map(attached).any(|(_, of)| of == id));
+    XdpError::Busy { interface, id, name, pinned }
+}
+
+/// Detaches a pinned program and gives its tables up.
+///
+/// # Errors
+/// [`XdpError::NotPinned`] if there is none, [`XdpError::PinsUsed`] while a process works with it.
+pub fn detach(name: &str) -> Result<Detached, XdpError> {
+    let folder = folder(name);
+    if !folder.is_dir() {
+        return Err(XdpError::NotPinned { folder, known: names().join(", ") });
+    }
+    let lock = lock(&folder)?;
+    let known = read_state(&folder).ok().flatten().map(|(state, _)| state);
+    let (interfaces, tables) = known.map_or_else(Default::default, |state| {
+        (state.interfaces, state.tables.into_iter().map(|table| table.name).collect())
+    });
+    clear(&folder)?;
+    drop(lock);
+    Ok(Detached { folder, interfaces, tables })
+}
+
+impl Pins {
+    /// Takes the folder, made if need be, for this process.
+    ///
+    /// # Errors
+    /// [`XdpError::PinsUsed`] if another process works with it, [`XdpError::Kernel`] if it is in no
+    /// BPF file system.
+    pub fn open(name: &str) -> Result<Pins, XdpError> {
+        let folder = folder(name);
+        if folder.starts_with(BPFFS) {
+            mount()?;
+        }
+        fs::create_dir_all(&folder).map_err(doing("make the folder", &folder))?;
+        if !is_bpffs(&folder) {
+            // Only if it is empty, so made above or as good as that.
+            let _ = fs::remove_dir(&folder);
+            return Err(XdpError::NoBpffs(folder));
+        }
+        let lock = lock(&folder)?;
+        let written = read_state(&folder)?;
+        if written.is_none() {
+            clear_but_folder(&folder)?;
+        }
+        Ok(Pins { folder, _lock: lock, written })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The program that is pinned, if one is.
+    ///
+    /// # Errors
+    /// [`XdpError::PinnedElsewhere`] if its interfaces are others.
+    pub(super) fn kept(&self, interfaces: &[String]) -> Result<Option<Kept>, XdpError> {
+        let Some((state, _)) = &self.written else { return Ok(None) };
+        if state.interfaces != interfaces {
+            let (folder, on) = (self.folder.clone(), state.interfaces.join(", "));
+            return Err(XdpError::PinnedElsewhere { folder, on });
+        }
+        let program = text::parse(&state.program).map_err(|_| self.foreign())?;
+        let table = |pinned: &PinnedTable| {
+            let (table, _) = program.tables.iter().find(|(_, t)| t.name == pinned.name)?;
+            let PinnedTable { map, shape, front, buf, .. } = pinned;
+            Some(XdpTable { table, map: map.clone(), shape: *shape, front: *front, buf: *buf })
+        };
+        let tables: Option<Vec<XdpTable>> = state.tables.iter().map(table).collect();
+        let tables = tables.ok_or_else(|| self.foreign())?;
+        let generation = self.generation(state.generation);
+        let maps: Vec<(String, MapHandle)> = fs::read_dir(generation.join("maps"))
+            .map_err(doing("read the folder", &generation))?
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                let map = MapHandle::from_pinned_path(entry.path()).ok()?;
+                Some((entry.file_name().into_string().ok()?, map))
+            })
+            .collect();
+        let backend = Tables::new(&program, &tables, &|name| find(&maps, name))?;
+        Ok(Some(Kept {
+            backend,
+            globals: MapHandle::from_pinned_path(generation.join("globals")).ok(),
+            handler: crate::xdp::open_pin(&generation.join("program"))?,
+            program,
+            tables,
+            maps,
+        }))
+    }
+
+    /// The attachment of a port to an interface, if it is pinned and still there.
+    pub(super) fn link(&self, port: usize, ifindex: u32) -> Option<Attached> {
+        let path = self.link_path(port);
+        let attached = Attached::pinned(&path).ok()?;
+        if attached.info().is_some_and(|(known, _)| known == ifindex) {
+            return Some(attached);
+        }
+        // The interface is another one of that name, or somebody detached it.
+        attached.detach();
+        let _ = fs::remove_file(&path);
+        None
+    }
+
+    /// Gives up what is pinned, after a start that failed.
+    pub(super) fn remove(self) {
+        // Whoever looks next finds no state and does it again.
+        let _ = clear(&self.folder);
+    }
+
+    /// Everything counted so far of what is pinned. Its program runs no more.
+    pub(super) fn counts(&self, kept: &Kept) -> DevStats {
+        let Some((state, _)) = &self.written else { return DevStats::default() };
+        let mut counts = state.counts.clone();
+        counts.seconds += uptime() - state.written;
+        counts.packets += between(&state.received, &received::now(&state.interfaces));
+        (counts.drops, counts.refused) =
+            (state.earlier.drops.clone(), state.earlier.refused.clone());
+        let globals = kept
+            .globals
+            .as_ref()
+            .and_then(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten());
+        let counters = |(place, names): &(Option<Place>, Vec<String>)| {
+            let cell = |at: usize| {
+                let at = place.as_ref()?.offset + 8 * at;
+                let bytes = globals.as_ref()?.get(at..at + 8)?;
+                Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+            };
+            let names = names.iter().enumerate();
+            names.map(|(at, name)| (name.clone(), cell(at).unwrap_or(0))).collect::<Vec<_>>()
+        };
+        counters(&state.drops).iter().for_each(|(reason, n)| counts.add_drops(reason, *n));
+        counters(&state.refused).iter().for_each(|(table, n)| counts.add_refused(table, *n));
+        counts
+    }
+
+    /// What came for the host side and nobody read, oldest first.
+    pub(super) fn unread(&self, kept: &Kept) -> Result<Vec<Output>, XdpError> {
+        let ring = kept.maps.iter().find(|(name, _)| name == "nf_host");
+        let Some(((_, ring), (state, _))) = ring.zip(self.written.as_ref()) else {
+            return Ok(Vec::new());
+        };
+        let mut ring = Ring::map(ring.as_fd(), ring.max_entries() as usize)
+            .map_err(|error| XdpError::kernel("map the ring buffer `nf_host`", error))?;
+        drain_ring(&mut ring, &state.logs)
+    }
+
+    /// Pins a program that is attached now, and forgets the one before.
+    pub(super) fn commit(
+        &mut self,
+        program: &Program,
+        loaded: &Loaded,
+        attached: &mut [Attached],
+        interfaces: &[String],
+        earlier: &DevStats,
+    ) -> Result<(), XdpError> {
+        let before = self.written.as_ref().map(|(state, _)| state.generation);
+        let number = before.map_or(1, |number| number + 1);
+        let generation = self.generation(number);
+        // A start that was cut short may have left it.
+        remove_all(&generation)?;
+        let maps = generation.join("maps");
+        fs::create_dir_all(&maps).map_err(doing("make the folder", &maps))?;
+        let artifact = loaded.artifact();
+        let names = artifact.tables.iter().map(|table| table.map.as_str());
+        for name in names.chain(["nf_host"]) {
+            if let Some(map) = loaded.map_fd(name) {
+                pin(map.as_fd(), &maps.join(name))?;
+            }
+        }
+        if let Some(globals) = loaded.globals_fd() {
+            pin(globals.as_fd(), &generation.join("globals"))?;
+        }
+        pin(loaded.handler_fd("net_recv")?, &generation.join("program"))?;
+        for (port, attached) in attached.iter_mut().enumerate() {
+            self.pin_link(port, attached)?;
+        }
+        let name = |table: &XdpTable| program.tables[table.table].name.clone();
+        let table = |table: &XdpTable| PinnedTable {
+            name: name(table),
+            map: table.map.clone(),
+            shape: table.shape,
+            front: table.front,
+            buf: table.buf,
+        };
+        let (drops, refused) = loaded.counter_places();
+        let state = State {
+            form: FORM,
+            generation: number,
+            interfaces: interfaces.to_vec(),
+            program: text::print(program, PrintOptions::default()),
+            tables: artifact.tables.iter().map(table).collect(),
+            drops: (drops, artifact.reasons.iter().map(|(_, text)| text.clone()).collect()),
+            refused: (refused, program.tables.values().map(|table| table.name.clone()).collect()),
+            logs: artifact.logs.clone(),
+            earlier: earlier.clone(),
+            counts: earlier.clone(),
+            received: received::now(interfaces),
+            written: uptime(),
+        };
+        let map = self.write_state(&state)?;
+        self.written = Some((state, map));
+        before.map_or(Ok(()), |before| remove_all(&self.generation(before)))
+    }
+
+    /// Pins the attachment of a port, unless it is.
+    pub(super) fn pin_link(&self, port: usize, attached: &mut Attached) -> Result<(), XdpError> {
+        if attached.is_pinned() {
+            return Ok(());
+        }
+        let path = self.link_path(port);
+        let _ = fs::remove_file(&path);
+        attached.pin(&path)
+    }
+
+    /// Notes what was counted so far.
+    pub(super) fn save(&mut self, counts: &DevStats) -> Result<(), XdpError> {
+        let Some((state, map)) = &mut self.written else { return Ok(()) };
+        state.counts = counts.clone();
+        state.received = received::now(&state.interfaces);
+        state.written = uptime();
+        put(map, state)
+    }
+
+    /// Writes the state beside the one there is, and puts it in its place.
+    fn write_state(&self, state: &State) -> Result<MapHandle, XdpError> {
+        // Digits of counters, which grow.
+        let counters = state.drops.1.len() + state.refused.1.len() + state.interfaces.len() + 16;
+        let names: usize = state.drops.1.iter().chain(&state.refused.1).map(String::len).sum();
+        let size = json(state).len() + 2 * names + 64 * counters;
+        // SAFETY: all-zero is the defined initial state of the options.
+        let mut options: libbpf_sys::bpf_map_create_opts = unsafe { std::mem::zeroed() };
+        options.sz = size_of_val(&options) as _;
+        let map = MapHandle::create(MapType::Array, Some("nf_state"), 4, size as u32, 1, &options);
+        let map = map.map_err(|error| failed("make a map", error))?;
+        put(&map, state)?;
+        let (next, place) = (self.folder.join("state_next"), self.folder.join("state"));
+        let _ = fs::remove_file(&next);
+        pin(map.as_fd(), &next)?;
+        fs::rename(&next, &place).map_err(doing("write", &place))?;
+        Ok(map)
+    }
+
+    fn generation(&self, number: u64) -> PathBuf {
+        self.folder.join(number.to_string())
+    }
+
+    fn link_path(&self, port: usize) -> PathBuf {
+        self.folder.join(format!("link{port}"))
+    }
+
+    fn foreign(&self) -> XdpError {
+        XdpError::PinnedForeign(self.folder.clone())
+    }
+}
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        if self.written.is_none() {
+            remove_folder(&self.folder);
+        }
+    }
+}
+
+impl Kept {
+    /// What the next program takes over.
+    pub(super) fn old(&self) -> Old<'_> {
+        Old {
+            program: &self.program,
+            tables: &self.tables,
+            map: Box::new(|name| find(&self.maps, name)?.as_fd().try_clone_to_owned().ok()),
+            backend: self.backend.clone(),
+        }
+    }
+
+    /// Handler of `net_recv`.
+    pub(super) fn handler(&self) -> &OwnedFd {
+        &self.handler
+    }
+}
+
+/// Seconds since the machine started.
+fn uptime() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: room for the answer.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn find(maps: &[(String, MapHandle)], name: &str) -> Option<MapHandle> {
+    let (_, map) = maps.iter().find(|(known, _)| known == name)?;
+    MapHandle::try_from(map).ok()
+}
+
+fn json(state: &State) -> Vec<u8> {
+    serde_json::to_vec(state).unwrap_or_default()
+}
+
+/// Writes the one value of the state's map, zeros behind it.
+fn put(map: &MapHandle, state: &State) -> Result<(), XdpError> {
+    let mut value = json(state);
+    value.resize(map.value_size() as usize, 0);
+    map.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
+        .map_err(|error| failed("write what the next start must know", error))
+}
+
+/// The state in a folder, if there is one.
+fn read_state(folder: &Path) -> Result<Option<(State, MapHandle)>, XdpError> {
+    let path = folder.join("state");
+    if !path.exists() {
+        return Ok(None);
+    }
+    let map = MapHandle::from_pinned_path(&path).map_err(|error| failed("open a map", error))?;
+    let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
+    let text = value.split(|byte| *byte == 0).next().unwrap_or_default();
+    match serde_json::from_slice::<State>(text) {
+        Ok(state) if state.form == FORM => Ok(Some((state, map))),
+        _ => Err(XdpError::PinnedForeign(folder.to_path_buf())),
+    }
+}
+
+/// Takes a folder for this process; given up when the file is closed.
+fn lock(folder: &Path) -> Result<File, XdpError> {
+    let file = File::open(folder).map_err(doing("open", folder))?;
+    // SAFETY: a descriptor that lives through the call.
+    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
+        0 => Ok(file),
+        _ => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::WouldBlock => {
+                Err(XdpError::PinsUsed(folder.to_path_buf()))
+            }
+            error => Err(doing("lock", folder)(error)),
+        },
+    }
+}
+
+/// Detaches what is attached by pins of a folder, and removes it.
+fn clear(folder: &Path) -> Result<(), XdpError> {
+    clear_but_folder(folder)?;
+    remove_folder(folder);
+    Ok(())
+}
+
+/// Removes an empty folder, and the one of all names with the last of them.
+fn remove_folder(folder: &Path) {
+    let _ = fs::remove_dir(folder);
+    if let Some(parent) = folder.parent().filter(|parent| parent.ends_with("nicforge")) {
+        // Others may be in it.
+        let _ = fs::remove_dir(parent);
+    }
+}
+
+fn clear_but_folder(folder: &Path) -> Result<(), XdpError> {
+    // Without a state nothing here counts, so that goes first.
+    let state = folder.join("state");
+    if state.exists() {
+        fs::remove_file(&state).map_err(doing("remove", &state))?;
+    }
+    for path in links(folder) {
+        Attached::pinned(&path)?.detach();
+    }
+    let entries = fs::read_dir(folder).map_err(doing("read the folder", folder))?;
+    entries.filter_map(Result::ok).try_for_each(|entry| remove_all(&entry.path()))
+}
+
+/// Paths of pinned attachments.
+fn links(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let link = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("link");
+    entries.filter(link).map(|entry| entry.path())
+}
+
+/// Removes a pin, or a folder with all in it, if it is there.
+fn remove_all(path: &Path) -> Result<(), XdpError> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(doing("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Mounts the BPF file system where everybody looks for it, if nobody has, as bpftool does.
+fn mount() -> Result<(), XdpError> {
+    let place = Path::new(BPFFS);
+    if is_bpffs(place) {
+        return Ok(());
+    }
+    let (name, options) = (c"bpf".as_ptr(), c"mode=0700".as_ptr());
+    // SAFETY: C strings that live through the call.
+    let status = unsafe {
+        libc::mount(name, c"/sys/fs/bpf".as_ptr(), name, 0, options.cast::<libc::c_void>())
+    };
+    match status {
+        0 => Ok(()),
+        _ => Err(XdpError::NoBpffs(place.to_path_buf())),
+    }
+}
+
+/// True if a folder is in a BPF file system.
+fn is_bpffs(folder: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
+    let Ok(path) = std::ffi::CString::new(folder.as_os_str().as_bytes()) else { return false };
+    // SAFETY: a C string that lives through the call, and room for the answer.
+    unsafe {
+        let mut found: libc::statfs = std::mem::zeroed();
+        libc::statfs(path.as_ptr(), &raw mut found) == 0 && found.f_type == BPF_FS_MAGIC
+    }
+}
+
+fn doing<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> XdpError + 'a {
+    move |error| XdpError::kernel(format!("{what} `{}`", path.display()), error)
+}
+
+fn failed(what: &str, error: libbpf_rs::Error) -> XdpError {
+    let code = std::error::Error::source(&error)
+        .and_then(|source| source.downcast_ref::<io::Error>())
+        .and_then(io::Error::raw_os_error);
+    let source = code.map_or_else(|| io::Error::other(error), io::Error::from_raw_os_error);
+    XdpError::kernel(what, source)
+}
