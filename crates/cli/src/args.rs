@@ -63,6 +63,8 @@ pub enum Command {
     Reload(Reload),
     /// End a program that outlives its run (`run --pin`)
     Detach(Detach),
+    /// Language server: problems and costs in an editor
+    Lsp(Lsp),
     /// Make a commented program to start from
     New(New),
     /// List the targets there are, or show one's specification

@@ -102,6 +102,17 @@ pub struct Detach {
     pub json: bool,
 }
 
+#[derive(ClapArgs)]
+pub struct Lsp {
+    /// Targets that the program is for, names or .toml files: their costs are shown, and whether
+    /// they take it
+    #[arg(long, value_name = "TARGET", default_value = "bluefield2")]
+    pub target: Vec<String>,
+    /// Speak on standard input and output, which is the only way there is; editors say so
+    #[arg(long, hide = true)]
+    pub stdio: bool,
+}
+
 /// A name that can be one of a BPF file system's, or a path.
 pub fn pin(text: &str) -> Result<String, String> {
     if text.is_empty() || (text.contains('.') && !text.contains('/')) {

@@ -15,7 +15,7 @@ const MOST_USED: &[&str] = &["new", "check", "run", "verify", "plan", "report"];
 
 /// All other commands by job.
 const JOBS: &[(&str, &[&str])] = &[
-    ("Write and look inside", &["build", "trace", "explain-error", "targets"]),
+    ("Write and look inside", &["build", "trace", "explain-error", "targets", "lsp"]),
     ("Plan and predict", &["sim", "bound", "explain", "sweep", "validate"]),
     ("While it runs", &["table", "metrics", "reload", "detach"]),
     ("Hosts, sPIN, boards", &["balance", "spin", "kit"]),

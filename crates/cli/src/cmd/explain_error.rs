@@ -34,6 +34,11 @@ fn names(wanted: &str, id: &str) -> bool {
         && format!("NF{digits:0>4}") == id
 }
 
+/// What the manual says of a code, in Markdown.
+pub fn markdown(code: &str) -> Option<String> {
+    section(PAGE, code).map(|text| format!("### {text}"))
+}
+
 /// The section of a code, from its heading up to the next heading.
 fn section<'a>(page: &'a str, id: &str) -> Option<&'a str> {
     let start = page.find(&format!("\n### {id}: "))? + "\n### ".len();

@@ -15,6 +15,7 @@ mod explain_error;
 pub mod fpga;
 mod kit;
 mod lifted;
+mod lsp;
 mod metrics;
 mod module;
 mod new;
@@ -85,6 +86,7 @@ pub fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Metrics(args) => metrics::run(args),
         Command::Reload(args) => reload::run(args),
         Command::Detach(args) => detach::run(args),
+        Command::Lsp(args) => lsp::run(args),
         Command::New(args) => new::run(args),
         Command::Targets(args) => targets::run(args),
         Command::Plan(args) => plan::run(args),

@@ -102,6 +102,38 @@ pub fn run(args: Bound) -> Result<(), Failure> {
     }
 }
 
+/// The slowest path of a program, in short.
+pub struct Slowest {
+    /// The rate that it leaves, and what limits it.
+    pub headline: String,
+    /// File and line of each step, as far as they are known.
+    pub lines: Vec<(String, u32)>,
+}
+
+/// Finds the slowest path without printing anything.
+pub fn slowest(args: &Bound) -> Result<Slowest, Failure> {
+    let subject = load::load(args)?;
+    let options = options(args, &subject)?;
+    let result = analyse(args, &subject, &options, None)?;
+    replay(&subject, &result)?;
+    let path = result.records.iter().find_map(|record| record.slowest.as_ref());
+    let places = path.map(|path| path.witness.places.clone()).unwrap_or_default();
+    let line = |place: &u32| {
+        let place = result.graph.lines.get(*place as usize)?.as_ref()?;
+        Some((place.file.clone(), place.line))
+    };
+    let lines = places.iter().filter_map(line).collect();
+    let view = report::View {
+        args,
+        subject: &subject,
+        report: &result,
+        measured: None,
+        needed: None,
+        row: None,
+    };
+    Ok(Slowest { headline: view.headline(), lines })
+}
+
 fn paths(report: &Report) -> impl Iterator<Item = &PathReport> {
     let all = report.all.iter().flat_map(|(paths, _)| paths);
     report.records.iter().filter_map(|record| record.slowest.as_ref()).chain(&report.top).chain(all)

@@ -379,6 +379,16 @@ impl View<'_> {
         };
     }
 
+    /// What the first record says, in one line.
+    pub fn headline(&self) -> String {
+        let mut text = String::new();
+        if let Some(record) = self.report.records.first() {
+            self.record_text(record, &mut text);
+        }
+        let text = text.trim();
+        text.split(" (without").next().unwrap_or(text).to_string()
+    }
+
     fn record_text(&self, record: &Record, text: &mut String) {
         let rates = self.rates(record);
         let (what, value, unit) = match record.by {
