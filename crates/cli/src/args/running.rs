@@ -5,13 +5,24 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Subcommand};
 use nicforge_driver::options::Source;
 
+/// Which program is meant.
+#[derive(ClapArgs)]
+pub struct Running {
+    /// Process id of the run, if there are several
+    #[arg(long, global = true, value_name = "PID")]
+    pub run: Option<u32>,
+    /// A program that outlives its run, as `run --pin` was told; may be left out if no run and one
+    /// such program is there
+    #[arg(long, global = true, value_name = "NAME", value_parser = pin, conflicts_with = "run")]
+    pub pin: Option<String>,
+}
+
 #[derive(ClapArgs)]
 pub struct Table {
     #[command(subcommand)]
     pub action: TableAction,
-    /// Process id of the run, if there are several
-    #[arg(long, global = true, value_name = "PID")]
-    pub run: Option<u32>,
+    #[command(flatten)]
+    pub running: Running,
     /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
@@ -68,9 +79,8 @@ pub enum TableAction {
 
 #[derive(ClapArgs)]
 pub struct Metrics {
-    /// Process id of the run, if there are several
-    #[arg(long, value_name = "PID")]
-    pub run: Option<u32>,
+    #[command(flatten)]
+    pub running: Running,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

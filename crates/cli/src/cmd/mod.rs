@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod agreement;
+mod ask;
 mod asked;
 pub mod balance;
 mod below;

@@ -1,17 +1,16 @@
 //! `nicforge table`: the tables of a running program, through its control socket.
 
 use nicforge_driver::Failure;
-use nicforge_run::socket::{Request, find_run, request};
+use nicforge_run::socket::Request;
 use serde_json::{Map, Value, json};
 
+use super::ask::ask;
 use crate::args::{Matching, Table, TableAction};
 use crate::{out, text};
 
 /// Asks the run and prints its answer.
 pub fn run(args: Table) -> Result<(), Failure> {
-    let run = find_run(args.run).map_err(|e| Failure::of(e.fault(), e))?;
-    let answer =
-        request(&run.path, &question(&args.action)).map_err(|e| Failure::of(e.fault(), e))?;
+    let answer = ask(&args.running, question(&args.action))?;
     if args.json {
         outln!("{:#}", json!({ "schema": "nicforge/table", "version": 1, "result": answer }));
         return Ok(());

@@ -123,6 +123,35 @@ pub(super) fn named(error: XdpError) -> XdpError {
     XdpError::Busy { interface, id, name, pinned }
 }
 
+fn not_pinned(wanted: PathBuf) -> XdpError {
+    let whole = |name: &String| folder(name).join("state").exists();
+    let known: Vec<String> = names().into_iter().filter(whole).collect();
+    XdpError::NotPinned { folder: wanted, known: known.join(", ") }
+}
+
+/// Tables and counters of a pinned program, whether a process works with it or not.
+pub struct Pinned {
+    pub program: Program,
+    pub tables: Tables,
+    /// Of its ports, by name.
+    pub interfaces: Vec<String>,
+    pub stats: DevStats,
+}
+
+/// Reads a pinned program.
+///
+/// # Errors
+/// [`XdpError::NotPinned`] if there is none.
+pub fn read(name: &str) -> Result<Pinned, XdpError> {
+    let folder = folder(name);
+    let Some((state, _)) = read_state(&folder)? else {
+        return Err(not_pinned(folder));
+    };
+    let kept = Kept::open(&folder, &state)?;
+    let stats = kept.counts(&state);
+    Ok(Pinned { program: kept.program, tables: kept.backend, interfaces: state.interfaces, stats })
+}
+
 /// Detaches a pinned program and gives its tables up.
 ///
 /// # Errors
@@ -130,7 +159,7 @@ pub(super) fn named(error: XdpError) -> XdpError {
 pub fn detach(name: &str) -> Result<Detached, XdpError> {
     let folder = folder(name);
     if !folder.is_dir() {
-        return Err(XdpError::NotPinned { folder, known: names().join(", ") });
+        return Err(not_pinned(folder));
     }
     let lock = lock(&folder)?;
     let known = read_state(&folder).ok().flatten().map(|(state, _)| state);
@@ -182,32 +211,7 @@ impl Pins {
             let (folder, on) = (self.folder.clone(), state.interfaces.join(", "));
             return Err(XdpError::PinnedElsewhere { folder, on });
         }
-        let program = text::parse(&state.program).map_err(|_| self.foreign())?;
-        let table = |pinned: &PinnedTable| {
-            let (table, _) = program.tables.iter().find(|(_, t)| t.name == pinned.name)?;
-            let PinnedTable { map, shape, front, buf, .. } = pinned;
-            Some(XdpTable { table, map: map.clone(), shape: *shape, front: *front, buf: *buf })
-        };
-        let tables: Option<Vec<XdpTable>> = state.tables.iter().map(table).collect();
-        let tables = tables.ok_or_else(|| self.foreign())?;
-        let generation = self.generation(state.generation);
-        let maps: Vec<(String, MapHandle)> = fs::read_dir(generation.join("maps"))
-            .map_err(doing("read the folder", &generation))?
-            .filter_map(|entry| {
-                let entry = entry.ok()?;
-                let map = MapHandle::from_pinned_path(entry.path()).ok()?;
-                Some((entry.file_name().into_string().ok()?, map))
-            })
-            .collect();
-        let backend = Tables::new(&program, &tables, &|name| find(&maps, name))?;
-        Ok(Some(Kept {
-            backend,
-            globals: MapHandle::from_pinned_path(generation.join("globals")).ok(),
-            handler: crate::xdp::open_pin(&generation.join("program"))?,
-            program,
-            tables,
-            maps,
-        }))
+        Kept::open(&self.folder, state).map(Some)
     }
 
     /// The attachment of a port to an interface, if it is pinned and still there.
@@ -231,28 +235,7 @@ impl Pins {
 
     /// Everything counted so far of what is pinned. Its program runs no more.
     pub(super) fn counts(&self, kept: &Kept) -> DevStats {
-        let Some((state, _)) = &self.written else { return DevStats::default() };
-        let mut counts = state.counts.clone();
-        counts.seconds += uptime() - state.written;
-        counts.packets += between(&state.received, &received::now(&state.interfaces));
-        (counts.drops, counts.refused) =
-            (state.earlier.drops.clone(), state.earlier.refused.clone());
-        let globals = kept
-            .globals
-            .as_ref()
-            .and_then(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten());
-        let counters = |(place, names): &(Option<Place>, Vec<String>)| {
-            let cell = |at: usize| {
-                let at = place.as_ref()?.offset + 8 * at;
-                let bytes = globals.as_ref()?.get(at..at + 8)?;
-                Some(u64::from_ne_bytes(bytes.try_into().ok()?))
-            };
-            let names = names.iter().enumerate();
-            names.map(|(at, name)| (name.clone(), cell(at).unwrap_or(0))).collect::<Vec<_>>()
-        };
-        counters(&state.drops).iter().for_each(|(reason, n)| counts.add_drops(reason, *n));
-        counters(&state.refused).iter().for_each(|(table, n)| counts.add_refused(table, *n));
-        counts
+        self.written.as_ref().map(|(state, _)| kept.counts(state)).unwrap_or_default()
     }
 
     /// What came for the host side and nobody read, oldest first.
@@ -363,15 +346,11 @@ impl Pins {
     }
 
     fn generation(&self, number: u64) -> PathBuf {
-        self.folder.join(number.to_string())
+        generation_of(&self.folder, number)
     }
 
     fn link_path(&self, port: usize) -> PathBuf {
         self.folder.join(format!("link{port}"))
-    }
-
-    fn foreign(&self) -> XdpError {
-        XdpError::PinnedForeign(self.folder.clone())
     }
 }
 
@@ -384,6 +363,62 @@ impl Drop for Pins {
 }
 
 impl Kept {
+    /// The program that a state is about.
+    fn open(folder: &Path, state: &State) -> Result<Kept, XdpError> {
+        let foreign = || XdpError::PinnedForeign(folder.to_path_buf());
+        let program = text::parse(&state.program).map_err(|_| foreign())?;
+        let table = |pinned: &PinnedTable| {
+            let (table, _) = program.tables.iter().find(|(_, t)| t.name == pinned.name)?;
+            let PinnedTable { map, shape, front, buf, .. } = pinned;
+            Some(XdpTable { table, map: map.clone(), shape: *shape, front: *front, buf: *buf })
+        };
+        let tables: Option<Vec<XdpTable>> = state.tables.iter().map(table).collect();
+        let tables = tables.ok_or_else(foreign)?;
+        let generation = generation_of(folder, state.generation);
+        let maps: Vec<(String, MapHandle)> = fs::read_dir(generation.join("maps"))
+            .map_err(doing("read the folder", &generation))?
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                let map = MapHandle::from_pinned_path(entry.path()).ok()?;
+                Some((entry.file_name().into_string().ok()?, map))
+            })
+            .collect();
+        let backend = Tables::new(&program, &tables, &|name| find(&maps, name))?;
+        Ok(Kept {
+            backend,
+            globals: MapHandle::from_pinned_path(generation.join("globals")).ok(),
+            handler: crate::xdp::open_pin(&generation.join("program"))?,
+            program,
+            tables,
+            maps,
+        })
+    }
+
+    /// Everything counted so far.
+    fn counts(&self, state: &State) -> DevStats {
+        let mut counts = state.counts.clone();
+        counts.seconds += uptime() - state.written;
+        counts.packets += between(&state.received, &received::now(&state.interfaces));
+        (counts.drops, counts.refused) =
+            (state.earlier.drops.clone(), state.earlier.refused.clone());
+        let globals = self
+            .globals
+            .as_ref()
+            .and_then(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten());
+        let counters = |(place, names): &(Option<Place>, Vec<String>)| {
+            let cell = |at: usize| {
+                let at = place.as_ref()?.offset + 8 * at;
+                let bytes = globals.as_ref()?.get(at..at + 8)?;
+                Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+            };
+            let names = names.iter().enumerate();
+            names.map(|(at, name)| (name.clone(), cell(at).unwrap_or(0))).collect::<Vec<_>>()
+        };
+        counters(&state.drops).iter().for_each(|(reason, n)| counts.add_drops(reason, *n));
+        counters(&state.refused).iter().for_each(|(table, n)| counts.add_refused(table, *n));
+        counts
+    }
+
     /// What the next program takes over.
     pub(super) fn old(&self) -> Old<'_> {
         Old {
@@ -406,6 +441,10 @@ fn uptime() -> f64 {
     // SAFETY: room for the answer.
     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn generation_of(folder: &Path, number: u64) -> PathBuf {
+    folder.join(number.to_string())
 }
 
 fn find(maps: &[(String, MapHandle)], name: &str) -> Option<MapHandle> {

@@ -1,5 +1,5 @@
-//! The control socket of a run whose packets are all through: what `nicforge table` and `nicforge
-//! metrics` talk to.
+//! The control socket of a run whose packets are all through, what `nicforge table` and `nicforge
+//! metrics` talk to; and their answers where no run is.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use nicforge_driver::Failure;
 use nicforge_driver::stop::{STOP, stopped};
 use nicforge_ir::{Program, TableBackend};
-use nicforge_run::socket::{ControlTarget, Server};
+use nicforge_run::socket::{ControlTarget, Request, Server, answer};
 use serde_json::Value;
 
 use super::summary::Summary;
@@ -32,6 +32,16 @@ impl ControlTarget for Held<'_> {
     fn stop(&mut self) {
         STOP.store(true, Ordering::Relaxed);
     }
+}
+
+/// Answers one request about a program that this process does not run.
+pub fn answer_for(
+    program: &Program,
+    tables: &mut dyn TableBackend,
+    summary: Summary,
+    request: Request,
+) -> Result<Value, String> {
+    answer(&mut Held { program, tables, summary }, request)
 }
 
 /// Answers until Ctrl-C or `stop`.

@@ -16,9 +16,9 @@ use nicforge_run::dev::pins::Pins;
 use nicforge_run::dev::{DevOptions, DevSession, DevStats, InterfaceChange};
 use nicforge_run::privilege;
 use nicforge_run::socket::Server;
-use nicforge_run::xdp::XdpError;
 use nicforge_run::xdp::attach::index_of;
 use nicforge_run::xdp::device::takes_vlan_tags;
+use nicforge_run::xdp::{Tables, XdpError};
 use nicforge_target::Target;
 
 use super::reload::{self, Controlled, changes, fill};
@@ -41,24 +41,37 @@ pub struct State {
 impl State {
     /// Counts of the run.
     pub fn summary(&self, session: &DevSession, stats: &DevStats) -> Result<Summary, Failure> {
-        let mut summary = Summary::new(&self.target.name, self.interfaces.clone(), &self.program);
-        summary.packets_in = stats.packets;
-        summary.host_packets = stats.host.packets;
-        summary.host_messages = stats.host.messages;
-        summary.dma_writes = stats.host.dma_writes;
-        summary.logs = stats.host.logs;
-        let used =
-            |list: &[(String, u64)]| list.iter().filter(|item| item.1 > 0).cloned().collect();
-        summary.drops = used(&stats.drops);
-        summary.refused = used(&stats.refused);
-        let dropped: u64 = stats.drops.iter().map(|drop| drop.1).sum();
-        summary.forwarded = Some(stats.packets.saturating_sub(dropped + summary.host_packets));
-        summary.busy = stats.ns_per_packet();
-        summary.copies = (stats.copies, stats.copies_lost);
+        let tables = session.loaded().tables();
+        let mut summary =
+            counted(&self.target.name, self.interfaces.clone(), &self.program, stats, &tables)?;
         summary.to_host = session.loaded().process_events();
-        summary.read_tables(&self.program, &session.loaded().tables())?;
         Ok(summary)
     }
+}
+
+/// What was counted of a program on interfaces.
+pub fn counted(
+    target: &str,
+    interfaces: String,
+    program: &Program,
+    stats: &DevStats,
+    tables: &Tables,
+) -> Result<Summary, Failure> {
+    let mut summary = Summary::new(target, interfaces, program);
+    summary.packets_in = stats.packets;
+    summary.host_packets = stats.host.packets;
+    summary.host_messages = stats.host.messages;
+    summary.dma_writes = stats.host.dma_writes;
+    summary.logs = stats.host.logs;
+    let used = |list: &[(String, u64)]| list.iter().filter(|item| item.1 > 0).cloned().collect();
+    summary.drops = used(&stats.drops);
+    summary.refused = used(&stats.refused);
+    let dropped: u64 = stats.drops.iter().map(|drop| drop.1).sum();
+    summary.forwarded = Some(stats.packets.saturating_sub(dropped + summary.host_packets));
+    summary.busy = stats.ns_per_packet();
+    summary.copies = (stats.copies, stats.copies_lost);
+    summary.read_tables(program, tables)?;
+    Ok(summary)
 }
 
 /// Attaches, reports each second, detaches at the end.
