@@ -198,32 +198,42 @@ fn pinned_programs_and_interfaces() {
          start; runs 3; stop\n\
          ip link add m0 type veth peer name m1\n\
          \"$NICFORGE\" run c.c --dev m0 --pin 2>&1 || echo \"status $?\"\n\
-         \"$NICFORGE\" run c.c --dev m0 --pin=$PWD/here 2>&1 || echo \"status $?\"\n\
+         \"$NICFORGE\" run c.c --dev m0 --pin=here/and/there 2>&1 || echo \"status $?\"; test ! -e here\n\
          \"$NICFORGE\" run c.c --dev n0 --pin=a.b 2>&1 || echo \"status $?\"\n\
          \"$NICFORGE\" run c.c --dev n0 --pin --candidate 0 2>&1 || echo \"status $?\"\n\
          \"$NICFORGE\" run c.c --dev net_null0 --pin --target dpdk 2>&1 || echo \"status $?\"\n\
          \"$NICFORGE\" run c.c --pin 2>&1 || echo \"status $?\"\n\
          mkdir own; mount -t bpf bpf own; \"$NICFORGE\" run c.c --dev m0 --pin=$PWD/own/x --duration 0.1 > out\n\
-         \"$NICFORGE\" detach; \"$NICFORGE\" detach $PWD/own/x; ls own\n",
+         \"$NICFORGE\" detach; \"$NICFORGE\" detach $PWD/own/x; ls own\n\
+         mkdir other own/other own/other/maps; touch other/file\n\
+         \"$NICFORGE\" detach $PWD/other 2>&1 || ls other\n\
+         \"$NICFORGE\" detach $PWD/own/other 2>&1 || ls own/other\n\
+         \"$NICFORGE\" run c.c --dev m0 --pin=$PWD/own/other 2>&1 || ls own/other\n",
     );
     let wants = [
         "status 0\nruns 1\n",
         "runs 2\n3 -> 33\nstatus 0\n",
         "runs 3\n",
         "runs on n0: give the same interfaces, another name (`--pin=NAME`)",
-        "here` is in no BPF file system",
+        "here/and/there` is in no BPF file system",
         "is not empty and has no dot",
         "--pin lets a program of one stage outlive its run",
         "--pin needs a target whose programs the kernel runs: xdp",
         "--dev <IFACE|DEVICE>",
         "c is detached from n0; its tables are gone: by_type, routes\n",
         "own/x is detached from m0",
+        "other` is in no BPF file system",
+        "file\n",
+        "own/other` holds `maps`, which is nothing of `nicforge run --pin`",
+        "maps\n",
+        "own/other` holds `maps`, which is nothing of `nicforge run --pin`",
+        "maps\n",
     ];
     let Ran { out, .. } = &ran;
     let mut rest = ran.ok();
     for want in wants {
         let at = rest.find(want).unwrap_or_else(|| panic!("no `{want}` in {out}"));
-        rest = &rest[at..];
+        rest = &rest[at + want.len()..];
     }
     place.is_clean();
 }

@@ -52,6 +52,10 @@ pub enum XdpError {
         "nothing is pinned at `{}`; pinned: {}", folder.display(), if known.is_empty() { "nothing" } else { known }
     )]
     NotPinned { folder: PathBuf, known: String },
+    #[error(
+        "`{}` holds `{other}`, which is nothing of `nicforge run --pin`: give another folder", folder.display()
+    )]
+    NotOurs { folder: PathBuf, other: String },
     #[error("a `nicforge run` works with what is pinned at `{}`: end it first", .0.display())]
     PinsUsed(PathBuf),
     #[error(

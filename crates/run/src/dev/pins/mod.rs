@@ -13,60 +13,29 @@
 //! The state is written last and replaced by a rename, so a process that dies meanwhile leaves the
 //! one before, or none: then the folder is as good as empty.
 
+mod folder;
+mod state;
+
 use std::fs::{self, File};
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
-use nicforge_codegen::{LogFormat, XdpBuf, XdpMapShape, XdpTable};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use nicforge_codegen::XdpTable;
 use nicforge_ir::text::{self, PrintOptions};
 use nicforge_ir::{Output, Program};
-use serde::{Deserialize, Serialize};
 
-use super::received::{Count, between};
+use super::received::between;
 use super::stats::DevStats;
 use super::{received, reload::Old};
 use crate::ring::Ring;
-use crate::xdp::{Attached, Loaded, Place, Tables, XdpError, drain_ring, pin};
-
-/// Where BPF file systems are mounted.
-const BPFFS: &str = "/sys/fs/bpf";
-
-/// The form of [`State`]; another one is not read.
-const FORM: u32 = 1;
-
-/// What a process leaves to the next.
-#[derive(Serialize, Deserialize)]
-struct State {
-    form: u32,
-    generation: u64,
-    /// Of the ports, by name.
-    interfaces: Vec<String>,
-    /// αIR of the program, which says what the tables' bytes mean.
-    program: String,
-    tables: Vec<PinnedTable>,
-    /// Counters in the global data: their place, and a name for each.
-    drops: (Option<Place>, Vec<String>),
-    refused: (Option<Place>, Vec<String>),
-    logs: Vec<LogFormat>,
-    /// Counts of programs before this one.
-    earlier: DevStats,
-    /// Counts of all, when they were last written, and what the interfaces had received then.
-    counts: DevStats,
-    received: Vec<Option<Count>>,
-    /// When that was, in seconds since the machine started.
-    written: f64,
-}
-
-#[derive(Serialize, Deserialize)]
-struct PinnedTable {
-    name: String,
-    map: String,
-    shape: XdpMapShape,
-    front: u32,
-    buf: Option<XdpBuf>,
-}
+use crate::xdp::{Attached, Loaded, Place, Tables, XdpError, drain_ring, open_pin, pin};
+use folder::{
+    clear, clear_but_folder, doing, entries, in_bpffs, is_number, links, lock, ours, remove_all,
+    remove_folder,
+};
+pub use folder::{folder, names};
+use state::{FORM, PinnedTable, State, make, put, read_state, uptime};
 
 /// A folder of pins that this process alone works with.
 pub struct Pins {
@@ -94,23 +63,6 @@ pub struct Detached {
     /// Interfaces that it ran on; none if its start had not ended.
     pub interfaces: Vec<String>,
     pub tables: Vec<String>,
-}
-
-/// The folder of a name. What has a slash is a path already, in any BPF file system.
-pub fn folder(name: &str) -> PathBuf {
-    if name.contains('/') { name.into() } else { Path::new(BPFFS).join("nicforge").join(name) }
-}
-
-/// Names of what is pinned in the usual place.
-pub fn names() -> Vec<String> {
-    let list = fs::read_dir(Path::new(BPFFS).join("nicforge"));
-    let mut names: Vec<String> = list
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .collect();
-    names.sort();
-    names
 }
 
 /// Names the pins of a program that is in the way, if it has some in the usual place.
@@ -155,12 +107,14 @@ pub fn read(name: &str) -> Result<Pinned, XdpError> {
 /// Detaches a pinned program and gives its tables up.
 ///
 /// # Errors
-/// [`XdpError::NotPinned`] if there is none, [`XdpError::PinsUsed`] while a process works with it.
+/// [`XdpError::NotPinned`] if there is none, [`XdpError::PinsUsed`] while a process works with it,
+/// [`XdpError::NotOurs`] if anything else is in the folder.
 pub fn detach(name: &str) -> Result<Detached, XdpError> {
     let folder = folder(name);
     if !folder.is_dir() {
         return Err(not_pinned(folder));
     }
+    ours(&folder)?;
     let lock = lock(&folder)?;
     let known = read_state(&folder).ok().flatten().map(|(state, _)| state);
     let (interfaces, tables) = known.map_or_else(Default::default, |state| {
@@ -175,23 +129,21 @@ impl Pins {
     /// Takes the folder, made if need be, for this process.
     ///
     /// # Errors
-    /// [`XdpError::PinsUsed`] if another process works with it, [`XdpError::Kernel`] if it is in no
-    /// BPF file system.
+    /// [`XdpError::PinsUsed`] if another process works with it, [`XdpError::NoBpffs`] if it is in
+    /// no BPF file system, [`XdpError::NotOurs`] if anything else is in it.
     pub fn open(name: &str) -> Result<Pins, XdpError> {
         let folder = folder(name);
-        if folder.starts_with(BPFFS) {
-            mount()?;
-        }
-        fs::create_dir_all(&folder).map_err(doing("make the folder", &folder))?;
-        if !is_bpffs(&folder) {
-            // Only if it is empty, so made above or as good as that.
-            let _ = fs::remove_dir(&folder);
-            return Err(XdpError::NoBpffs(folder));
-        }
+        in_bpffs(&folder)?;
         let lock = lock(&folder)?;
         let written = read_state(&folder)?;
-        if written.is_none() {
-            clear_but_folder(&folder)?;
+        match &written {
+            None => clear_but_folder(&folder)?,
+            // Programs before this one, whose end was cut short, or after it, whose start was.
+            Some((state, _)) => {
+                let number = state.generation.to_string();
+                let others = entries(&folder).filter(|name| is_number(name) && *name != number);
+                others.map(|name| folder.join(name)).try_for_each(|path| remove_all(&path))?;
+            }
         }
         Ok(Pins { folder, _lock: lock, written })
     }
@@ -328,16 +280,7 @@ impl Pins {
 
     /// Writes the state beside the one there is, and puts it in its place.
     fn write_state(&self, state: &State) -> Result<MapHandle, XdpError> {
-        // Digits of counters, which grow.
-        let counters = state.drops.1.len() + state.refused.1.len() + state.interfaces.len() + 16;
-        let names: usize = state.drops.1.iter().chain(&state.refused.1).map(String::len).sum();
-        let size = json(state).len() + 2 * names + 64 * counters;
-        // SAFETY: all-zero is the defined initial state of the options.
-        let mut options: libbpf_sys::bpf_map_create_opts = unsafe { std::mem::zeroed() };
-        options.sz = size_of_val(&options) as _;
-        let map = MapHandle::create(MapType::Array, Some("nf_state"), 4, size as u32, 1, &options);
-        let map = map.map_err(|error| failed("make a map", error))?;
-        put(&map, state)?;
+        let map = make(state)?;
         let (next, place) = (self.folder.join("state_next"), self.folder.join("state"));
         let _ = fs::remove_file(&next);
         pin(map.as_fd(), &next)?;
@@ -387,7 +330,7 @@ impl Kept {
         Ok(Kept {
             backend,
             globals: MapHandle::from_pinned_path(generation.join("globals")).ok(),
-            handler: crate::xdp::open_pin(&generation.join("program"))?,
+            handler: open_pin(&generation.join("program"))?,
             program,
             tables,
             maps,
@@ -435,14 +378,6 @@ impl Kept {
     }
 }
 
-/// Seconds since the machine started.
-fn uptime() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: room for the answer.
-    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
 fn generation_of(folder: &Path, number: u64) -> PathBuf {
     folder.join(number.to_string())
 }
@@ -450,132 +385,4 @@ fn generation_of(folder: &Path, number: u64) -> PathBuf {
 fn find(maps: &[(String, MapHandle)], name: &str) -> Option<MapHandle> {
     let (_, map) = maps.iter().find(|(known, _)| known == name)?;
     MapHandle::try_from(map).ok()
-}
-
-fn json(state: &State) -> Vec<u8> {
-    serde_json::to_vec(state).unwrap_or_default()
-}
-
-/// Writes the one value of the state's map, zeros behind it.
-fn put(map: &MapHandle, state: &State) -> Result<(), XdpError> {
-    let mut value = json(state);
-    value.resize(map.value_size() as usize, 0);
-    map.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
-        .map_err(|error| failed("write what the next start must know", error))
-}
-
-/// The state in a folder, if there is one.
-fn read_state(folder: &Path) -> Result<Option<(State, MapHandle)>, XdpError> {
-    let path = folder.join("state");
-    if !path.exists() {
-        return Ok(None);
-    }
-    let map = MapHandle::from_pinned_path(&path).map_err(|error| failed("open a map", error))?;
-    let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
-    let text = value.split(|byte| *byte == 0).next().unwrap_or_default();
-    match serde_json::from_slice::<State>(text) {
-        Ok(state) if state.form == FORM => Ok(Some((state, map))),
-        _ => Err(XdpError::PinnedForeign(folder.to_path_buf())),
-    }
-}
-
-/// Takes a folder for this process; given up when the file is closed.
-fn lock(folder: &Path) -> Result<File, XdpError> {
-    let file = File::open(folder).map_err(doing("open", folder))?;
-    // SAFETY: a descriptor that lives through the call.
-    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
-        0 => Ok(file),
-        _ => match io::Error::last_os_error() {
-            error if error.kind() == io::ErrorKind::WouldBlock => {
-                Err(XdpError::PinsUsed(folder.to_path_buf()))
-            }
-            error => Err(doing("lock", folder)(error)),
-        },
-    }
-}
-
-/// Detaches what is attached by pins of a folder, and removes it.
-fn clear(folder: &Path) -> Result<(), XdpError> {
-    clear_but_folder(folder)?;
-    remove_folder(folder);
-    Ok(())
-}
-
-/// Removes an empty folder, and the one of all names with the last of them.
-fn remove_folder(folder: &Path) {
-    let _ = fs::remove_dir(folder);
-    if let Some(parent) = folder.parent().filter(|parent| parent.ends_with("nicforge")) {
-        // Others may be in it.
-        let _ = fs::remove_dir(parent);
-    }
-}
-
-fn clear_but_folder(folder: &Path) -> Result<(), XdpError> {
-    // Without a state nothing here counts, so that goes first.
-    let state = folder.join("state");
-    if state.exists() {
-        fs::remove_file(&state).map_err(doing("remove", &state))?;
-    }
-    for path in links(folder) {
-        Attached::pinned(&path)?.detach();
-    }
-    let entries = fs::read_dir(folder).map_err(doing("read the folder", folder))?;
-    entries.filter_map(Result::ok).try_for_each(|entry| remove_all(&entry.path()))
-}
-
-/// Paths of pinned attachments.
-fn links(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-    let link = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("link");
-    entries.filter(link).map(|entry| entry.path())
-}
-
-/// Removes a pin, or a folder with all in it, if it is there.
-fn remove_all(path: &Path) -> Result<(), XdpError> {
-    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    match removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(doing("remove", path)(error)),
-        _ => Ok(()),
-    }
-}
-
-/// Mounts the BPF file system where everybody looks for it, if nobody has, as bpftool does.
-fn mount() -> Result<(), XdpError> {
-    let place = Path::new(BPFFS);
-    if is_bpffs(place) {
-        return Ok(());
-    }
-    let (name, options) = (c"bpf".as_ptr(), c"mode=0700".as_ptr());
-    // SAFETY: C strings that live through the call.
-    let status = unsafe {
-        libc::mount(name, c"/sys/fs/bpf".as_ptr(), name, 0, options.cast::<libc::c_void>())
-    };
-    match status {
-        0 => Ok(()),
-        _ => Err(XdpError::NoBpffs(place.to_path_buf())),
-    }
-}
-
-/// True if a folder is in a BPF file system.
-fn is_bpffs(folder: &Path) -> bool {
-    use std::os::unix::ffi::OsStrExt;
-    const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
-    let Ok(path) = std::ffi::CString::new(folder.as_os_str().as_bytes()) else { return false };
-    // SAFETY: a C string that lives through the call, and room for the answer.
-    unsafe {
-        let mut found: libc::statfs = std::mem::zeroed();
-        libc::statfs(path.as_ptr(), &raw mut found) == 0 && found.f_type == BPF_FS_MAGIC
-    }
-}
-
-fn doing<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> XdpError + 'a {
-    move |error| XdpError::kernel(format!("{what} `{}`", path.display()), error)
-}
-
-fn failed(what: &str, error: libbpf_rs::Error) -> XdpError {
-    let code = std::error::Error::source(&error)
-        .and_then(|source| source.downcast_ref::<io::Error>())
-        .and_then(io::Error::raw_os_error);
-    let source = code.map_or_else(|| io::Error::other(error), io::Error::from_raw_os_error);
-    XdpError::kernel(what, source)
 }
