@@ -192,6 +192,21 @@ def test_the_same_problems_as_check():
     with_editor(work)
 
 
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (b"", "the editor is gone without a word"),
+        (b"hello\r\n\r\n", "not of the language server protocol"),
+        (b'Content-Length: 9\r\n\r\n{"a": 1, ]', "not of the language server protocol"),
+        (b"Content-Length: 99\r\n\r\n{}", "not of the language server protocol"),
+    ],
+)
+def test_editors_that_end_otherwise(said, why):
+    ran = subprocess.run([COMMAND, "lsp"], input=said, capture_output=True, check=False)
+    assert (ran.returncode, ran.stdout) == (1, b"")
+    assert why in ran.stderr.decode() and ran.stderr.count(b"\n") == 1
+
+
 def test_flags_for_clangd():
     """examples/.clangd is right: clang takes all programs with what it says for each."""
     examples = pathlib.Path(__file__).resolve().parents[2] / "examples"

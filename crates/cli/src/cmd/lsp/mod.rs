@@ -49,9 +49,25 @@ pub fn run(args: Lsp) -> Result<(), Failure> {
         errln!("editors start this command and speak with it (docs/start.md); Ctrl-C ends it");
     }
     let (connection, threads) = Connection::stdio();
-    let broken = |error: lsp_server::ProtocolError| Failure::user(format!("the editor: {error}"));
+    let ended = serve(connection, targets);
+    // The threads of standard input and output have ended, as nobody holds the connection now.
+    threads.join().map_err(|e| {
+        Failure::user(format!("what came is not of the language server protocol: {e}"))
+    })?;
+    match ended? {
+        true => Ok(()),
+        false => Err(Failure::user("the editor is gone without a word")),
+    }
+}
+
+/// Serves from the first message to the last; false if the editor is gone without a word.
+fn serve(connection: Connection, targets: Vec<(String, Target)>) -> Result<bool, Failure> {
     let capabilities = serde_json::to_value(capabilities()).unwrap_or_default();
-    let asked = connection.initialize(capabilities).map_err(broken)?;
+    let asked = match connection.initialize(capabilities) {
+        Ok(asked) => asked,
+        Err(error) if error.channel_is_disconnected() => return Ok(false),
+        Err(error) => return Err(broken(error)),
+    };
     let asked: InitializeParams = serde_json::from_value(asked).unwrap_or_default();
     let client = asked.capabilities.workspace.unwrap_or_default();
     let refreshes = client.code_lens.and_then(|lens| lens.refresh_support).unwrap_or(false)
@@ -66,14 +82,11 @@ pub fn run(args: Lsp) -> Result<(), Failure> {
         done,
         analyses: 0,
     };
-    let ended = server.serve(&finished);
-    // The threads of standard input and output end when nobody holds the connection.
-    drop(server);
-    threads.join().map_err(|e| Failure::user(format!("the editor: {e}")))?;
-    match ended? {
-        true => Ok(()),
-        false => Err(Failure::user("the editor is gone without saying so")),
-    }
+    server.serve(&finished)
+}
+
+fn broken(error: lsp_server::ProtocolError) -> Failure {
+    Failure::user(format!("the editor does not keep to the protocol: {error}"))
 }
 
 fn capabilities() -> ServerCapabilities {
@@ -110,7 +123,7 @@ struct Server {
 }
 
 impl Server {
-    /// Serves until the editor says that it is done; false if it is just gone.
+    /// Serves until the editor says that it is done; false if it is gone without a word.
     fn serve(&mut self, finished: &Receiver<Finished>) -> Result<bool, Failure> {
         let incoming = self.connection.receiver.clone();
         loop {
@@ -118,8 +131,7 @@ impl Server {
                 recv(incoming) -> message => match message {
                     Err(_) => return Ok(false),
                     Ok(Message::Request(request)) => {
-                        let over = self.connection.handle_shutdown(&request);
-                        if over.map_err(|e| Failure::user(format!("the editor: {e}")))? {
+                        if self.connection.handle_shutdown(&request).map_err(broken)? {
                             return Ok(true);
                         }
                         self.request(request);
