@@ -16,7 +16,7 @@ use nicforge_ir::timers::Timers;
 use nicforge_ir::{Input, Op, Output, Program};
 
 use pins::{Kept, Pins};
-use received::Received;
+use received::{Count, Received};
 pub use reload::{Replacement, TableChange};
 use reload::{grace_period, swap};
 use stats::Counting;
@@ -121,16 +121,19 @@ impl DevPrepared {
         let sender = sender_of(&program)?;
         loaded.start_process(&interfaces)?;
         let before = kept.as_ref().zip(pins.as_ref());
+        let names: Vec<String> = interfaces.iter().map(|(_, name)| name.clone()).collect();
+        // Packets count for this program from the moment when the first can come.
+        let (first, here) = (loaded.run_count()?, received::now(&names));
         let attached = attach(&loaded, &interfaces, before)?;
         let (mut earlier, mut unread) = (DevStats::default(), Vec::new());
         if let Some((kept, pins)) = before {
             grace_period();
-            earlier = pins.counts(kept);
+            earlier = pins.counts(kept, &here);
             unread = pins.unread(kept)?;
         }
-        let names = || interfaces.iter().map(|(_, name)| name.clone()).collect();
-        let received = stats.is_none().then(|| Received::start(names(), earlier.packets));
-        let counting = Counting::start(&loaded, received, earlier)?;
+        let received =
+            stats.is_none().then(|| Received::since(names, here.clone(), earlier.packets));
+        let counting = Counting::start(first, received, earlier);
         let (pending, gone) = (Vec::new(), Vec::new());
         let mut session = DevSession {
             timers: Timers::armed(&program, 0),
@@ -147,7 +150,7 @@ impl DevPrepared {
             _stats: stats,
         };
         session.take(unread);
-        let pinned = session.pin();
+        let pinned = session.pin(here);
         if pinned.is_err()
             && kept.is_none()
             && let Some(pins) = session.pins.take()
@@ -270,12 +273,19 @@ impl DevSession {
         }
     }
 
-    /// Pins the program that is attached now, if it is to outlive the process.
-    fn pin(&mut self) -> Result<(), XdpError> {
+    /// Pins the program that is attached now, if it is to outlive the process. It counts from when
+    /// the interfaces had `received` so much.
+    fn pin(&mut self, received: Vec<Option<Count>>) -> Result<(), XdpError> {
+        let names = self.names();
         let Some(pins) = &mut self.pins else { return Ok(()) };
-        let names: Vec<String> = self.interfaces.iter().map(|(_, name)| name.clone()).collect();
         let earlier = self.counting.earlier();
-        pins.commit(&self.program, &self.loaded, &mut self.attached, &names, earlier)
+        let since = (earlier, received);
+        pins.commit(&self.program, &self.loaded, &mut self.attached, &names, since)
+    }
+
+    /// Names of the ports' interfaces.
+    fn names(&self) -> Vec<String> {
+        self.interfaces.iter().map(|(_, name)| name.clone()).collect()
     }
 
     /// Where the program is pinned, if it is.

@@ -32,7 +32,7 @@ pub(super) fn between(before: &[Option<Count>], now: &[Option<Count>]) -> u64 {
     before.iter().zip(now).filter_map(more).sum()
 }
 
-/// Packets received since it was made, and `total` from before.
+/// Packets received, and `total` from before.
 #[derive(Debug)]
 pub(super) struct Received {
     names: Vec<String>,
@@ -46,8 +46,8 @@ struct State {
 }
 
 impl Received {
-    pub(super) fn start(names: Vec<String>, total: u64) -> Received {
-        let last = now(&names);
+    /// Counts from a look at the interfaces on.
+    pub(super) fn since(names: Vec<String>, last: Vec<Option<Count>>, total: u64) -> Received {
         Received { names, state: RefCell::new(State { last, total }) }
     }
 

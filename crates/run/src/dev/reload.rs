@@ -20,7 +20,7 @@ use nicforge_codegen::{XdpArtifact, XdpTable};
 use nicforge_ir::timers::Timers;
 use nicforge_ir::{Program, Table, TableBackend, TableId, Type};
 
-use super::{DevSession, check_ports, give_ports, sender_of};
+use super::{DevSession, check_ports, give_ports, received, sender_of};
 use crate::compile::Mode;
 use crate::xdp::{Attached, LoadOptions, Loaded, Tables, XdpError};
 
@@ -106,8 +106,7 @@ impl DevSession {
         artifact: &XdpArtifact,
         object: &[u8],
     ) -> Result<Replacement, XdpError> {
-        let names: Vec<String> = self.interfaces.iter().map(|(_, name)| name.clone()).collect();
-        check_ports(program, &names)?;
+        check_ports(program, &self.names())?;
         if artifact.process.is_some() || self.loaded.process().is_some() {
             return Err(XdpError::NotReplaced);
         }
@@ -140,12 +139,12 @@ impl DevSession {
         swap(&list, old, new)?;
         grace_period();
         self.drain()?;
-        let total = self.stats()?;
+        let (total, here) = (self.stats()?, received::now(&self.names()));
         self.counting.retire(total);
         self.loaded = replacement.loaded;
         self.program = replacement.program;
         self.timers = Timers::armed(&self.program, self.clock());
-        self.pin()
+        self.pin(here)
     }
 }
 

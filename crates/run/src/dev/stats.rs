@@ -122,16 +122,15 @@ pub(super) struct Counting {
 }
 
 impl Counting {
-    /// `received` counts packets where the kernel does not count runs; `earlier` is what was
-    /// counted before.
+    /// Counts from `first` on, runs of the program before it was attached. `received` counts
+    /// packets where the kernel does not count runs; `earlier` is what was counted before.
     pub(super) fn start(
-        loaded: &Loaded,
+        first: RunCount,
         received: Option<Received>,
         earlier: DevStats,
-    ) -> Result<Counting, XdpError> {
-        let first = loaded.run_count()?;
+    ) -> Counting {
         let (host, copies, copies_lost) = (earlier.host, earlier.copies, earlier.copies_lost);
-        Ok(Counting {
+        Counting {
             started: Instant::now(),
             before: earlier.seconds,
             earlier,
@@ -140,7 +139,7 @@ impl Counting {
             host,
             copies,
             copies_lost,
-        })
+        }
     }
 
     /// Everything since the start.

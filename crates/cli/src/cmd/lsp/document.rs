@@ -22,6 +22,7 @@ pub const NAME: &str = "nicforge";
 /// A document as the editor has it.
 pub struct Document {
     pub path: PathBuf,
+    /// The editor's number of the text.
     pub version: i32,
     text: String,
     /// It was not compiled since it changed.
@@ -36,6 +37,7 @@ pub struct Document {
 }
 
 impl Document {
+    /// A document that was opened and not compiled yet.
     pub fn new(uri: &Url, text: String, version: i32) -> Document {
         Document {
             path: uri.to_file_path().unwrap_or_default(),
@@ -49,6 +51,7 @@ impl Document {
         }
     }
 
+    /// Takes another text for it.
     pub fn change(&mut self, text: String, version: i32) {
         (self.text, self.version, self.changed) = (text, version, true);
     }

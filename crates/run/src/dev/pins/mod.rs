@@ -25,7 +25,7 @@ use nicforge_codegen::XdpTable;
 use nicforge_ir::text::{self, PrintOptions};
 use nicforge_ir::{Output, Program};
 
-use super::received::between;
+use super::received::{Count, between};
 use super::stats::DevStats;
 use super::{received, reload::Old};
 use crate::ring::Ring;
@@ -100,7 +100,7 @@ pub fn read(name: &str) -> Result<Pinned, XdpError> {
         return Err(not_pinned(folder));
     };
     let kept = Kept::open(&folder, &state)?;
-    let stats = kept.counts(&state);
+    let stats = kept.counts(&state, &received::now(&state.interfaces));
     Ok(Pinned { program: kept.program, tables: kept.backend, interfaces: state.interfaces, stats })
 }
 
@@ -185,9 +185,11 @@ impl Pins {
         let _ = clear(&self.folder);
     }
 
-    /// Everything counted so far of what is pinned. Its program runs no more.
-    pub(super) fn counts(&self, kept: &Kept) -> DevStats {
-        self.written.as_ref().map(|(state, _)| kept.counts(state)).unwrap_or_default()
+    /// Everything counted of what is pinned, whose program runs no more: its packets until
+    /// `received` was looked at.
+    pub(super) fn counts(&self, kept: &Kept, received: &[Option<Count>]) -> DevStats {
+        let known = self.written.as_ref();
+        known.map(|(state, _)| kept.counts(state, received)).unwrap_or_default()
     }
 
     /// What came for the host side and nobody read, oldest first.
@@ -201,14 +203,15 @@ impl Pins {
         drain_ring(&mut ring, &state.logs)
     }
 
-    /// Pins a program that is attached now, and forgets the one before.
+    /// Pins a program that is attached now, and forgets the one before. `since` is what was counted
+    /// before it, and what the interfaces had received then.
     pub(super) fn commit(
         &mut self,
         program: &Program,
         loaded: &Loaded,
         attached: &mut [Attached],
         interfaces: &[String],
-        earlier: &DevStats,
+        since: (&DevStats, Vec<Option<Count>>),
     ) -> Result<(), XdpError> {
         let before = self.written.as_ref().map(|(state, _)| state.generation);
         let number = before.map_or(1, |number| number + 1);
@@ -249,9 +252,9 @@ impl Pins {
             drops: (drops, artifact.reasons.iter().map(|(_, text)| text.clone()).collect()),
             refused: (refused, program.tables.values().map(|table| table.name.clone()).collect()),
             logs: artifact.logs.clone(),
-            earlier: earlier.clone(),
-            counts: earlier.clone(),
-            received: received::now(interfaces),
+            earlier: since.0.clone(),
+            counts: since.0.clone(),
+            received: since.1,
             written: uptime(),
         };
         let map = self.write_state(&state)?;
@@ -337,11 +340,11 @@ impl Kept {
         })
     }
 
-    /// Everything counted so far.
-    fn counts(&self, state: &State) -> DevStats {
+    /// Everything counted until the interfaces' counters were `received`.
+    fn counts(&self, state: &State, received: &[Option<Count>]) -> DevStats {
         let mut counts = state.counts.clone();
         counts.seconds += uptime() - state.written;
-        counts.packets += between(&state.received, &received::now(&state.interfaces));
+        counts.packets += between(&state.received, received);
         (counts.drops, counts.refused) =
             (state.earlier.drops.clone(), state.earlier.refused.clone());
         let globals = self
