@@ -85,6 +85,28 @@ fn a_riscv_soc_of_64_bits_with_its_own_tool_chain() {
     }
 }
 
+/// A machine that is busy with something else reads late what a board says; nothing is lost then.
+#[test]
+fn a_late_reader_loses_nothing() {
+    if !are_there(&RV64) {
+        return;
+    }
+    let place = Place::new();
+    let (program, spec) = (common::example("firewall"), file("rv64-soc/rv64-soc"));
+    let run = Background::start(place.command(&["verify", &program, "--target", &spec]));
+    let state = format!("/proc/{}/stat", run.pid());
+    let ended = || std::fs::read_to_string(&state).is_ok_and(|state| state.contains(") Z "));
+    while !ended() {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        run.signal(libc::SIGSTOP);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        run.signal(libc::SIGCONT);
+    }
+    let ran = run.end();
+    assert!(ran.ok().contains("matches the reference: 2370 of 2370 events"), "{ran:?}");
+    place.is_clean();
+}
+
 /// The runner of a kit finds agreement, one wrong byte, and an answer that is not whole.
 #[test]
 fn a_kit_tests_images_elsewhere() {

@@ -8,8 +8,9 @@ mod lines;
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nicforge_codegen::LineStyle;
@@ -77,6 +78,7 @@ pub fn play(
     let mut group = Group::start(command).map_err(|e| failed(e.to_string()))?;
     let (stdin, stdout) = (group.0.stdin.take(), group.0.stdout.take());
     let mut stderr = group.0.stderr.take().expect("a pipe");
+    stdout.iter().for_each(widen);
     let said = std::thread::scope(|scope| {
         // A command that reads nothing more has said why.
         scope.spawn(move || {
@@ -219,6 +221,14 @@ fn listen(
     }
     answer.console = console;
     Ok((answer, done))
+}
+
+/// Gives a pipe as much room as anybody may. qemu's UART loses bytes that find it full, as they do
+/// where the machine is busy and this process reads late.
+fn widen(pipe: &ChildStdout) {
+    const ROOM: libc::c_int = 1 << 20;
+    // SAFETY: a descriptor that lives through the call. Where it is refused, the room is 64 KiB.
+    unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, ROOM) };
 }
 
 /// Leaders of groups that run.
