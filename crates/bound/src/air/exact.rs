@@ -87,7 +87,7 @@ fn wide(value: Expr) -> Expr {
     Expr::zext(value, 64)
 }
 
-/// Whether two values of one width are equal: one bit.
+/// Equality of two values of one width: one bit.
 pub fn equal(a: Expr, b: Expr) -> Expr {
     Expr::binary(TermOp::Eq, a, b)
 }

@@ -34,7 +34,7 @@ fn names(wanted: &str, id: &str) -> bool {
         && format!("NF{digits:0>4}") == id
 }
 
-/// What the manual says of a code, in Markdown.
+/// The manual's section of a code, in Markdown.
 pub fn markdown(code: &str) -> Option<String> {
     section(PAGE, code).map(|text| format!("### {text}"))
 }

@@ -49,11 +49,14 @@ pub enum XdpError {
     )]
     Busy { interface: String, id: u32, name: String, pinned: Option<String> },
     #[error(
-        "nothing is pinned at `{}`; pinned: {}", folder.display(), if known.is_empty() { "nothing" } else { known }
+        "nothing is pinned at `{}`; pinned: {}",
+        folder.display(),
+        if known.is_empty() { "nothing" } else { known }
     )]
     NotPinned { folder: PathBuf, known: String },
     #[error(
-        "`{}` holds `{other}`, which is nothing of `nicforge run --pin`: give another folder", folder.display()
+        "`{}` holds `{other}`, which is nothing of `nicforge run --pin`: give another folder",
+        folder.display()
     )]
     NotOurs { folder: PathBuf, other: String },
     #[error("a `nicforge run` works with what is pinned at `{}`: end it first", .0.display())]
@@ -69,7 +72,9 @@ pub enum XdpError {
     )]
     PinnedForeign(PathBuf),
     #[error(
-        "`{}` is in no BPF file system, where alone programs can be pinned: `mount -t bpf bpf /sys/fs/bpf`", .0.display()
+        "`{}` is in no BPF file system, where alone programs can be pinned: `mount -t bpf bpf \
+         /sys/fs/bpf`",
+        .0.display()
     )]
     NoBpffs(PathBuf),
     #[error("there is no network interface `{0}`; `ip link` lists them")]

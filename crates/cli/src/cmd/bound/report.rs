@@ -379,7 +379,7 @@ impl View<'_> {
         };
     }
 
-    /// What the first record says, in one line.
+    /// The first record's rate, in one line.
     pub fn headline(&self) -> String {
         let mut text = String::new();
         if let Some(record) = self.report.records.first() {

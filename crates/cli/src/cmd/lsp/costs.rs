@@ -22,7 +22,7 @@ const SECONDS: &str = "3";
 /// Lines that cost less than this share of the path get no lens.
 const DEAR: f64 = 0.05;
 
-/// What an analysis found.
+/// Costs that an analysis found, for the editor.
 #[derive(Default)]
 pub struct Costs {
     /// The slowest path, at the handler; its dearest lines.

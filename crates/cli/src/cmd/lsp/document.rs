@@ -25,7 +25,7 @@ pub struct Document {
     /// The editor's number of the text.
     pub version: i32,
     text: String,
-    /// It was not compiled since it changed.
+    /// True until the text is compiled.
     pub changed: bool,
     found: Vec<Diagnostic>,
     /// Of what was saved last.

@@ -288,14 +288,10 @@ impl Server {
         }
         document.analysis = None;
         document.costs = costs;
-        let document = &*document;
-        let answers: Vec<(RequestId, Value)> =
-            document.waiting.iter().map(|(id, part)| (id.clone(), part(&document.costs))).collect();
-        for (id, answer) in answers {
+        let waiting = std::mem::take(&mut document.waiting);
+        let answers = waiting.into_iter().map(|(id, part)| (id, part(&document.costs)));
+        for (id, answer) in answers.collect::<Vec<_>>() {
             self.send(Response::new_ok(id, answer));
-        }
-        if let Some(document) = self.documents.get_mut(&uri) {
-            document.waiting.clear();
         }
         self.show(&uri);
         if self.refreshes {
