@@ -28,6 +28,18 @@ pub const INTERFACE: u64 = 12;
 pub const CLOCK: i32 = 5;
 pub const RANDOM: i32 = 7;
 const REDIRECT_MAP: i32 = 51;
+/// `bpf_ringbuf_output`.
+const RING_OUTPUT: i32 = 130;
+/// What makes a record with a part of the packet, which is no helper of the kernel: map, bytes and
+/// how many, where the part begins and how long it is.
+pub const FRAME: i32 = -2;
+/// Address of a record's head, in front of what was emitted, and of records without a packet.
+const HEAD_OF_RECORD: u64 = EMITTED - RECORD_HEAD;
+const RECORD: u64 = RESERVED + (1 << 37);
+/// Bytes of a record's head: `{ u32 kind; u32 length; u64 addr; }`.
+pub const RECORD_HEAD: u64 = 16;
+/// Most bytes of the packet in a record (`NF_RECORD_BYTES`).
+pub const RECORD_BYTES: u64 = 4096;
 /// Verdicts of XDP programs.
 const DROP: u64 = 1;
 const PASS: u64 = 2;
@@ -56,6 +68,17 @@ pub struct TableMap {
     pub front: u32,
 }
 
+/// The ring buffer to the program's host side, and the kinds of its records.
+#[derive(Clone, Copy, Debug)]
+pub struct Records {
+    pub map: usize,
+    pub packet: u32,
+    pub message: u32,
+    pub write: u32,
+    /// A copy of a packet for a port.
+    pub copy: u32,
+}
+
 /// Surroundings of the program in the kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Kernel {
@@ -63,6 +86,7 @@ pub struct Kernel {
     pub tables: BTreeMap<TableId, TableMap>,
     /// The map of ports that packets leave by; port n is interface n + 1.
     pub ports: Option<usize>,
+    pub records: Option<Records>,
     /// A variable of eight bytes that nobody writes and that is zero: its map, and where in it.
     pub zero: Option<(usize, u64)>,
     /// The constant tables of CRC32C ([`super::crc_tables`]): their map, and where in it.
@@ -287,13 +311,46 @@ impl<'p> Front<'p> {
     pub(super) fn exact_event(&mut self, id: InstId, event: EventId, args: &[ValueId]) {
         let Some(exact) = &self.exact else { return };
         let (verdict, regs, ports) = (exact.verdict, exact.regs, exact.kernel.ports);
+        let (emitted, records) = (exact.emitted, exact.kernel.records);
         let name = &self.program.events[event].name;
-        match (name.as_str(), args) {
-            ("stack_recv", _) => {
+        match (name.as_str(), args, records) {
+            ("stack_recv", ..) => {
                 self.finish_packet(id);
                 self.free(id, vec![Effect::Set(verdict, Expr::Const(32, PASS))]);
             }
-            ("net_send", [_, port]) => {
+            ("host_recv", _, Some(records)) => {
+                self.finish_packet(id);
+                let gone = Expr::Slot(emitted);
+                let from = Expr::sub(Expr::Slot(self.cursor), gone.clone());
+                let length = Expr::sub(Expr::Slot(self.end), from.clone());
+                let part = (from, at_most(length, Expr::Const(32, RECORD_BYTES)));
+                self.record(id, (records, records.packet), word(0), Expr::Const(32, 0), part);
+                self.free(id, vec![Effect::Set(verdict, Expr::Const(32, DROP))]);
+            }
+            ("host_copy", _, Some(records)) => self.copy(id, (records, records.packet), word(0)),
+            ("net_copy", [_, port], Some(records)) => {
+                let port = wide(self.int_as(*port, 32));
+                self.copy(id, (records, records.copy), port);
+            }
+            ("dma_write", [_, address, length], Some(records)) => {
+                let (address, length) = (self.int_as(*address, 64), self.int_as(*length, 32));
+                let from = Expr::Slot(self.cursor);
+                let rest = Expr::sub(Expr::Slot(self.end), from.clone());
+                let length = at_most(at_most(rest, length), Expr::Const(32, RECORD_BYTES));
+                let kind = (records, records.write);
+                self.record(id, kind, address, Expr::Const(32, 0), (from, length));
+            }
+            ("host_msg", [message], Some(records)) => {
+                let bytes = self.bytes(*message);
+                let size = bytes.len() as u64;
+                let mut effects = head(RECORD, records.message, Expr::Const(32, size), word(0));
+                effects.extend(stores(word(RECORD + RECORD_HEAD), &bytes));
+                self.free(id, effects);
+                let map = word(MAP_POINTER + records.map as u64);
+                let args = vec![map, word(RECORD), word(RECORD_HEAD + size), word(0)];
+                self.call(id, RING_OUTPUT, args);
+            }
+            ("net_send", [_, port], _) => {
                 self.finish_packet(id);
                 if let Some(Op::InPort { .. }) = self.body().def_op(*port) {
                     self.free(id, vec![Effect::Set(verdict, Expr::Const(32, TX))]);
@@ -318,6 +375,42 @@ impl<'p> Front<'p> {
             }
             _ => self.open(id, &format!("`{name}`")),
         }
+    }
+
+    /// A record with a copy of the packet as it would leave now: none if that is longer than
+    /// records are.
+    fn copy(&mut self, id: InstId, kind: (Records, u32), addr: Expr) {
+        let Some(exact) = &self.exact else { return };
+        let emitted = Expr::Slot(exact.emitted);
+        let from = Expr::Slot(self.cursor);
+        let rest = Expr::sub(Expr::Slot(self.end), from.clone());
+        let long = Expr::binary(TermOp::Ult, Expr::Const(32, RECORD_BYTES), rest.clone());
+        let (too_long, fits) = self.branch(long);
+        let done = self.reserve();
+        self.at = fits;
+        self.record(id, kind, addr, emitted, (from, rest));
+        self.goto(done);
+        self.at = too_long;
+        self.goto(done);
+        self.at = done;
+    }
+
+    /// A record with so many of the bytes that were emitted, and a part of the packet: from where,
+    /// and how many bytes.
+    fn record(
+        &mut self,
+        id: InstId,
+        (records, kind): (Records, u32),
+        addr: Expr,
+        emitted: Expr,
+        (from, length): (Expr, Expr),
+    ) {
+        let whole = Expr::add(emitted.clone(), length.clone());
+        self.free(id, head(HEAD_OF_RECORD, kind, whole, addr));
+        let map = word(MAP_POINTER + records.map as u64);
+        let size = Expr::add(word(RECORD_HEAD), wide(emitted));
+        let from = Expr::add(Expr::Const(32, PACKET), from);
+        self.call(id, FRAME, vec![map, word(HEAD_OF_RECORD), size, wide(from), wide(length)]);
     }
 
     /// Calls a helper.
@@ -389,6 +482,21 @@ impl<'p> Front<'p> {
         };
         self.either(id, whole, Vec::new(), vec![moved]);
     }
+}
+
+/// Stores of a record's head: kind, length of 32 bits, address of 64.
+fn head(at: u64, kind: u32, length: Expr, addr: Expr) -> Vec<Effect> {
+    let store = |at: u64, bytes: u8, value: Expr| Effect::Store { address: word(at), bytes, value };
+    vec![
+        store(at, 4, Expr::Const(32, kind.into())),
+        store(at + 4, 4, length),
+        store(at + 8, 8, addr),
+    ]
+}
+
+fn at_most(value: Expr, most: Expr) -> Expr {
+    let more = Expr::binary(TermOp::Ult, most.clone(), value.clone());
+    Expr::ite(more, most, value)
 }
 
 /// A ones-complement sum with bytes added, as 16-bit words in network order (RFC 1071): folded to

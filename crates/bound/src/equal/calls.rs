@@ -3,7 +3,7 @@
 
 use nicforge_isa::ebpf::helper_name;
 
-use crate::air::exact::REDIRECT;
+use crate::air::exact::{FRAME, REDIRECT};
 use crate::ebpf::helpers::{END, FAILED, HEAD, LEAST, META};
 use crate::ebpf::{MAP_POINTER, PACKET, RESERVED, RESERVED_EACH, XDP};
 use crate::graph::Slot;
@@ -23,11 +23,8 @@ const STANDING: [i32; 2] = [8, 42];
 /// Bytes of the kernel's `struct bpf_fib_lookup`.
 const FIB: u64 = 64;
 /// Most bytes that a call reads or writes here.
-const MOST_BYTES: u64 = 4096;
-const LONG: &str = "a message of more than 4096 bytes";
-
-/// `-EFAULT`, which copies beyond 64 KiB give.
-const BAD_ADDRESS: u64 = -14i64 as u64;
+pub const MOST_BYTES: u64 = 4096;
+pub const LONG: &str = "a message of more than 4096 bytes";
 
 impl Prover<'_> {
     pub fn arg(&mut self, state: &mut State, n: u32) -> Term {
@@ -41,11 +38,15 @@ impl Prover<'_> {
         }
     }
 
+    /// A term's value, if a path knows it.
+    pub fn fixed(&self, state: &State, term: Term) -> Option<u64> {
+        self.terms.value(term).or_else(|| state.path.fixed.get(&term).copied())
+    }
+
     /// An argument that has to be a constant on a path.
     pub fn number(&mut self, mut state: State, n: u32) -> Result<(State, u64), Vec<State>> {
         let term = self.arg(&mut state, n);
-        let known = self.terms.value(term).or_else(|| state.path.fixed.get(&term).copied());
-        match known {
+        match self.fixed(&state, term) {
             Some(value) => Ok((state, value)),
             None => {
                 let ways = self.split(state, term, "what a helper is told");
@@ -127,7 +128,12 @@ impl Prover<'_> {
     }
 
     /// The first question of a helper, the second, and so on.
-    fn ask_next(&mut self, mut state: State, helper: i32, bits: &[u8]) -> Vec<(State, Vec<Term>)> {
+    pub fn ask_next(
+        &mut self,
+        mut state: State,
+        helper: i32,
+        bits: &[u8],
+    ) -> Vec<(State, Vec<Term>)> {
         let count = state.calls.entry(helper).or_default();
         let nth = *count;
         *count += 1;
@@ -151,6 +157,7 @@ impl Prover<'_> {
             69 => self.fib_lookup(state),
             93 | 94 => Ok(vec![self.returns_number(state, 0)]),
             130..=133 => self.ring(state, helper),
+            FRAME => self.record(state),
             189 | 190 => self.copy(state, helper),
             188 => {
                 let mut state = state;
@@ -178,7 +185,7 @@ impl Prover<'_> {
         }
     }
 
-    fn results(&mut self, answers: Vec<(State, Vec<Term>)>) -> Vec<State> {
+    pub fn results(&mut self, answers: Vec<(State, Vec<Term>)>) -> Vec<State> {
         let result = |(state, outputs): (State, Vec<Term>)| {
             let result = self.terms.zext(outputs[0], 64);
             self.returns(state, result)
@@ -411,54 +418,6 @@ impl Prover<'_> {
         Ok(done)
     }
 
-    /// Copies bytes from the packet (189) or to it (190).
-    fn copy(&mut self, state: State, helper: i32) -> Called {
-        let (mut state, size) = self.number(state, 4)?;
-        if size > MOST_BYTES {
-            return Err(vec![state.stuck("a copy of more than 4096 bytes")]);
-        }
-        let (offset, buffer) = (self.arg(&mut state, 2), self.arg(&mut state, 3));
-        let offset = self.terms.extract(offset, 0, 32);
-        let offset = self.terms.zext(offset, 64);
-        let length = self.length(&mut state);
-        let length = self.terms.zext(length, 64);
-        let (end, limit) = (self.beyond(offset, size), self.terms.constant(64, 0x1_0000));
-        let far = self.terms.ult(offset, limit);
-        let far = self.terms.not(far);
-        let over = self.terms.ult(length, end);
-        let [far, near] = self.branch(state, far);
-        let mut done: Vec<State> = Vec::new();
-        done.extend(far.map(|state| self.returns_number(state, BAD_ADDRESS)));
-        let Some(state) = near else { return Ok(done) };
-        let [over, inside] = self.branch(state, over);
-        done.extend(over.map(|state| self.returns_number(state, FAILED)));
-        let Some(mut state) = inside else { return Ok(done) };
-        let begin = self.end_of_packet(&mut state, XDP.data);
-        let begin = self.terms.zext(begin, 64);
-        let packet = self.terms.binary(Op::Add, begin, offset);
-        let (from, to) = if helper == 189 { (packet, buffer) } else { (buffer, packet) };
-        // What may have to be asked first makes the call again, on each of its ways.
-        let fit = |ways: Vec<State>, mut done: Vec<State>| {
-            done.extend(ways.into_iter().map(|state| state.stuck("a copy to or from many places")));
-            Ok(done)
-        };
-        let (mut state, words) = match self.words(state, from, size) {
-            Ok(read) => read,
-            Err(ways) => return fit(ways, done),
-        };
-        let mut at = 0;
-        for word in words {
-            let place = self.beyond(to, at);
-            at += u64::from(self.terms.bits(word) / 8);
-            state = match self.store(state, place, word) {
-                Ok(state) => state,
-                Err(ways) => return fit(ways, done),
-            };
-        }
-        done.push(self.returns_number(state, 0));
-        Ok(done)
-    }
-
     fn redirect_map(&mut self, state: State) -> Called {
         let (state, map) = self.map(state, 1)?;
         let (mut state, flags) = self.number(state, 3)?;
@@ -497,21 +456,16 @@ impl Prover<'_> {
     /// Records of ring buffers: 130 sends bytes, 131 makes a record, 132 sends it, 133 does not.
     fn ring(&mut self, state: State, helper: i32) -> Called {
         match helper {
-            130 => {
-                let (state, map) = self.map(state, 1)?;
-                let (mut state, size) = self.number(state, 3)?;
-                if size > MOST_BYTES {
-                    return Err(vec![state.stuck(LONG)]);
-                }
-                let data = self.arg(&mut state, 2);
-                let (mut state, words) = self.words(state, data, size)?;
-                state.messages.push(Message { map: Some(map), words, packet: None });
-                let answers = self.ask_next(state, 130, &[64]);
-                Ok(self.results(answers))
-            }
+            130 => self.ring_output(state),
             131 => {
                 let (state, map) = self.map(state, 1)?;
                 let (mut state, size) = self.number(state, 2)?;
+                if size > self.maps[map].max_entries.into() {
+                    return Ok(vec![self.returns_number(state, 0)]);
+                }
+                if size > RESERVED_EACH - 16 {
+                    return Err(vec![state.stuck("a record of more than a megabyte")]);
+                }
                 let nth = state.made;
                 state.made += 1;
                 let inputs = vec![

@@ -53,7 +53,8 @@ impl Prover<'_> {
             }
             _ => return Ok(vec![always]),
         }
-        if self.pair.lifted && !(old.messages.is_empty() && new.messages.is_empty()) {
+        let elsewhere = self.pair.lifted && self.pair.reference.is_none();
+        if elsewhere && !(old.messages.is_empty() && new.messages.is_empty()) {
             return Err("messages, which go another way".to_string());
         }
         self.messages(old, new, &mut list);

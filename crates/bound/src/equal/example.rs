@@ -37,11 +37,16 @@ impl Prover<'_> {
         for (term, value) in &model.values {
             let place = match self.terms.node(*term) {
                 Node::Var(var) => match self.terms.var_info(var) {
-                    Var::Byte { address, .. } => Some(address),
+                    Var::Byte { region, address } if (region as usize) < self.regions.len() => {
+                        Some(address)
+                    }
                     _ => None,
                 },
                 Node::Load(mem, address) => match self.terms.mem(mem) {
-                    MemNode::Init(_) => Some(model.value(&self.terms, address)),
+                    // Memories that nothing is known about are no part of a world.
+                    MemNode::Init(region) if (region as usize) < self.regions.len() => {
+                        Some(model.value(&self.terms, address))
+                    }
                     _ => None,
                 },
                 _ => None,

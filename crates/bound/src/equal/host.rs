@@ -344,6 +344,9 @@ impl<'a> Host<'a> {
             }
             131 => {
                 let map = self.map(131, args[0])?;
+                if args[1] > self.maps[map].max_entries.into() {
+                    return Ok(0);
+                }
                 let question = vec![map as u64, self.made, args[1]];
                 self.made += 1;
                 if !self.succeeds(131, question) {

@@ -16,8 +16,8 @@ pub struct Pair {
     pub compared: Vec<bool>,
     /// Maps that the old program names and its object alone has, and those of the new one.
     pub alone: [Vec<usize>; 2],
-    /// The new one was made of the old one's lifted program, in which all verdicts that drop a
-    /// packet are one, and messages go another way: they are not compared then.
+    /// The new one was made of the old one's lifted program or αIR, in which all verdicts that drop
+    /// a packet are one. Messages of lifted programs go another way: they are not compared then.
     pub lifted: bool,
     /// An αIR program that stands in the old one's place.
     pub reference: Option<Reference>,
@@ -77,7 +77,9 @@ impl Pair {
             ended.entries.retain(|(map, _), _| self.compared[*map]);
             if self.lifted {
                 ended.verdict = dropped(ended.verdict);
-                ended.messages.clear();
+                if self.reference.is_none() {
+                    ended.messages.clear();
+                }
                 if ended.verdict == 1 {
                     ended.packet = None;
                 }

@@ -113,7 +113,9 @@ impl Prover<'_> {
     /// Writes a number to a memory.
     pub fn write(&mut self, state: &mut State, region: u32, address: Term, value: Term) {
         let mut mem = self.mem(state, region);
-        for byte in 0..self.terms.bits(value) / 8 {
+        let (at, bytes) = (self.fixed(state, address), self.terms.bits(value) / 8);
+        state.copied.retain(|copied| copied.stays(region, at, bytes.into()));
+        for byte in 0..bytes {
             let at = self.beyond(address, byte.into());
             let part = self.terms.extract(value, 8 * byte, 8);
             mem = self.terms.store(mem, at, part);
@@ -131,6 +133,12 @@ impl Prover<'_> {
             Some(mem) => *mem,
             None => self.terms.initial(region),
         }
+    }
+
+    /// A memory that nothing is known about.
+    pub fn unknown(&mut self) -> Mem {
+        self.unknown += 1;
+        self.terms.initial(self.regions.len() as u32 + self.unknown)
     }
 
     /// Some bytes of a memory as one number.

@@ -25,6 +25,7 @@
 
 mod calls;
 mod compare;
+mod copies;
 mod coverage;
 mod example;
 mod host;
@@ -124,6 +125,8 @@ struct Prover<'a> {
     maps: &'a [Map],
     pair: &'a Pair,
     regions: Vec<Region>,
+    /// Memories that nothing is known about, each with a number behind the regions'.
+    unknown: u32,
     stop: Arc<AtomicBool>,
     /// When the solver gives up its question, and how long it may think about one.
     until: Rc<Cell<Option<Instant>>>,
@@ -146,6 +149,7 @@ impl<'a> Prover<'a> {
             maps: &pair.maps,
             pair,
             regions: old.regions.clone(),
+            unknown: 0,
             stop,
             queries: 0,
         };

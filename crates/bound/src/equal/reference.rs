@@ -13,9 +13,10 @@ use nicforge_ir::{
 
 use super::maps::ROOM;
 use super::world::{Ended, World};
-use crate::air::exact::{CLOCK, INTERFACE, Kernel, Keys, RANDOM};
+use crate::air::exact::{CLOCK, INTERFACE, Kernel, Keys, RANDOM, RECORD_BYTES, Records};
 use crate::ebpf::helpers::{HEAD, LEAST};
 
+const NOT_TAKEN: &str = "a frame that the kernel does not take";
 /// More insertions than a packet makes.
 const REFUSED: usize = 1000;
 
@@ -99,11 +100,18 @@ impl Reference {
             .run(&InputEvent { time_ns: time, seed, input })
             .map_err(|error| error.to_string())?;
         let mut ended = Ended { verdict: 1, ..Ended::default() };
-        if outputs.len() > 1 {
-            return Err("more than one packet".to_string());
-        }
+        let copies = self.copies();
         for output in outputs {
+            let gone = ended.packet.is_some();
             match output {
+                // Which of them is no copy is not told.
+                Output::Send { port, frame } if copies => {
+                    let record = self.record(|kinds| kinds.copy, port.into(), &frame)?;
+                    ended.messages.push(record);
+                }
+                Output::Send { .. } | Output::Stack { .. } if gone => {
+                    return Err("more than one packet".to_string());
+                }
                 Output::Send { port, frame } => {
                     ended.verdict = 4;
                     ended.target = Some((None, port.into()));
@@ -113,17 +121,56 @@ impl Reference {
                     ended.verdict = 2;
                     ended.packet = Some((Vec::new(), frame));
                 }
+                Output::HostPacket { frame } => {
+                    if (frame.len() as u64) < LEAST {
+                        return Err(NOT_TAKEN.to_string());
+                    }
+                    ended.messages.push(self.record(|kinds| kinds.packet, 0, &frame)?);
+                }
+                Output::HostMessage { bytes } => {
+                    ended.messages.push(self.record(|kinds| kinds.message, 0, &bytes)?);
+                }
+                Output::DmaWrite { addr, data } => {
+                    ended.messages.push(self.record(|kinds| kinds.write, addr, &data)?);
+                }
                 Output::Drop { .. } => {}
-                other => return Err(format!("{other:?} is not compared")),
+                other @ Output::Log { .. } => return Err(format!("{other:?} is not compared")),
             }
+        }
+        if copies {
+            ended.messages.sort();
         }
         // The kernel does not take what has no header or no room for one.
         let short = |(_, frame): &(Vec<u8>, Vec<u8>)| (frame.len() as u64) < LEAST;
         if ended.packet.as_ref().is_some_and(short) || interp.growth() as u64 > HEAD {
-            return Err("a frame that the kernel does not take".to_string());
+            return Err(NOT_TAKEN.to_string());
         }
         ended.entries = self.contents(&interp)?;
         Ok(ended)
+    }
+
+    /// A record of the ring to the host side, of one of its kinds.
+    fn record(
+        &self,
+        kind: impl Fn(&Records) -> u32,
+        addr: u64,
+        bytes: &[u8],
+    ) -> Result<(Option<usize>, Vec<u8>), String> {
+        let records = self.kernel.records.ok_or("a message without a ring to the host side")?;
+        if bytes.len() as u64 > RECORD_BYTES {
+            return Err(format!("a message of {} bytes", bytes.len()));
+        }
+        let mut record = kind(&records).to_le_bytes().to_vec();
+        record.extend((bytes.len() as u32).to_le_bytes());
+        record.extend(addr.to_le_bytes());
+        record.extend(bytes);
+        Ok((Some(records.map), record))
+    }
+
+    /// The program sends copies: packets that leave are told as these are, in any order.
+    fn copies(&self) -> bool {
+        let mut events = self.program.events.values();
+        events.any(|event| event.name == "net_copy")
     }
 
     fn deletes(&self, table: TableId) -> bool {
@@ -186,6 +233,16 @@ impl Reference {
                 ended.target = Some((None, port));
             }
             _ => {}
+        }
+        if self.copies() {
+            if let (4, Some((None, port)), Some((_, frame))) =
+                (ended.verdict, ended.target, &ended.packet)
+                && let Ok(record) = self.record(|kinds| kinds.copy, port, frame)
+            {
+                ended.messages.push(record);
+                (ended.verdict, ended.target, ended.packet) = (1, None, None);
+            }
+            ended.messages.sort();
         }
         ended
     }

@@ -8,6 +8,7 @@ use crate::unroll::Cell;
 use crate::values;
 
 use super::Prover;
+use super::copies::Copied;
 use super::path::Path;
 use super::side::Side;
 
@@ -78,6 +79,8 @@ pub struct State {
     /// Memories by region that are not as at the start, and what was written there.
     pub mems: BTreeMap<u32, Mem>,
     pub written: BTreeMap<u32, Vec<Term>>,
+    /// Copies of the packet of open length in them.
+    pub copied: Vec<Copied>,
     pub path: Path,
     pub asked: Vec<Asked>,
     pub keys: Vec<Key>,
@@ -118,6 +121,7 @@ impl State {
             cells,
             mems: BTreeMap::new(),
             written: BTreeMap::new(),
+            copied: Vec::new(),
             path: Path::default(),
             asked: Vec::new(),
             keys: Vec::new(),

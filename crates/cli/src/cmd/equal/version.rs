@@ -6,12 +6,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use nicforge_bound::air;
-use nicforge_bound::air::exact::{Kernel, Keys, TableMap};
+use nicforge_bound::air::exact::{Kernel, Keys, Records, TableMap};
 use nicforge_bound::analysis::{self, Options};
 use nicforge_bound::ebpf;
 use nicforge_bound::equal::{Reference, Side};
 use nicforge_bound::method::Method;
 use nicforge_bound::search::By;
+use nicforge_codegen::abi::record;
 use nicforge_codegen::artifact::{XdpArtifact, XdpMapShape, XdpProgram};
 use nicforge_driver::options::Source;
 use nicforge_driver::{Failure, Runtime, program, targets};
@@ -31,6 +32,8 @@ const GUARANTEE: Duration = Duration::from_secs(2);
 /// The map of ports in objects of ours, and the variable that says which interface each is.
 const PORTS: &str = "nf_ports";
 const CONFIG: &str = "nf_config";
+/// The ring to the program's host side.
+const HOST: &str = "nf_host";
 /// The variable that is zero where the verifier is not to know it.
 const ZERO: &str = "nf_zero";
 /// Tables of hashes.
@@ -223,7 +226,14 @@ fn surroundings(
         maps[*map].constant && data.is_some_and(|data| data.starts_with(&tables))
     });
     let (ports, zero) = (named(PORTS), place(ZERO));
-    let mut kernel = Kernel { ports, zero, crc, ..Kernel::default() };
+    let records = named(HOST).map(|map| Records {
+        map,
+        packet: record::HOST_RECV,
+        message: record::HOST_MSG,
+        write: record::DMA_WRITE,
+        copy: record::NET_COPY,
+    });
+    let mut kernel = Kernel { ports, records, zero, crc, ..Kernel::default() };
     for table in &artifact.tables {
         let name = &built.tables[table.table].name;
         let ours = program.tables.iter().find(|(_, ours)| ours.name == *name);
