@@ -51,7 +51,7 @@ pub fn run(args: Build) -> Result<(), Failure> {
     }
 
     if args.emit == Emit::Host {
-        return host(&args, &loaded.program, &runtime);
+        return host(&args, &loaded.program);
     }
     let code = matches!(args.emit, Emit::C | Emit::Object);
     let hardware = chosen.as_ref().filter(|on| on.backend.is_hardware());
@@ -120,13 +120,14 @@ fn passes(args: &Build, program: Verified<Program>) -> Result<Verified<Program>,
 }
 
 /// A folder with the program's header for its host side and what it includes.
-fn host(args: &Build, program: &Program, runtime: &Runtime) -> Result<(), Failure> {
+fn host(args: &Build, program: &Program) -> Result<(), Failure> {
     let Some(header) = nicforge_codegen::attach::header(program) else {
         let reason = AttachError::Nothing(program.name.clone());
         return Err(Failure::of(reason.fault(), reason));
     };
     let folder = args.output.clone().unwrap_or_else(|| format!("{}_host", program.name).into());
     let fail = |e: std::io::Error| Failure::user(format!("{}: {e}", folder.display()));
+    let runtime = Runtime::whole()?;
     std::fs::create_dir_all(&folder).map_err(fail)?;
     let own = format!("{}_host.h", program.name);
     std::fs::write(folder.join(&own), header).map_err(fail)?;

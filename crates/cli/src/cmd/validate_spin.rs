@@ -57,7 +57,7 @@ impl Images {
         EXAMPLES
             .extract(sources.path())
             .map_err(|e| Failure::environment(format!("{}: {e}", sources.path().display())))?;
-        Ok(Images { runtime: Runtime::unpack()?, sources, built: BTreeMap::new() })
+        Ok(Images { runtime: Runtime::whole()?, sources, built: BTreeMap::new() })
     }
 
     fn get(&mut self, api: Api, example: &str, flags: &[&str]) -> Result<&Image, Failure> {

@@ -46,7 +46,7 @@ pub fn run(args: Build) -> Result<(), Failure> {
     };
     // Whoever runs the image on this computer itself finds it there; one that does not compile for
     // it still runs on RISC-V units.
-    let runtime = Runtime::unpack()?;
+    let runtime = Runtime::whole()?;
     let options = ImageOptions { sources: args.sources.clone(), layout, flags: args.flags.clone() };
     let elf = match spin::build_native(runtime.path(), &options) {
         Ok((native, _)) => {
@@ -66,7 +66,7 @@ pub fn image(sources: &[PathBuf], layout: Layout, flags: &[String]) -> Result<Bu
             return Err(Failure::user(format!("{}: {e}", source.display())));
         }
     }
-    let runtime = Runtime::unpack()?;
+    let runtime = Runtime::whole()?;
     let options = ImageOptions { sources: sources.to_vec(), layout, flags: flags.to_vec() };
     let built = spin::build(runtime.path(), &options).map_err(|e| Failure::of(e.fault(), e))?;
     if !built.warnings.is_empty() {
@@ -83,7 +83,7 @@ pub fn native(file: &Path, layout: Layout, flags: &[String]) -> Result<NativeIma
     if file.extension().is_none_or(|ending| ending != "c") {
         return spin::native_of(&bytes).map_err(fail);
     }
-    let runtime = Runtime::unpack()?;
+    let runtime = Runtime::whole()?;
     let options = ImageOptions { sources: vec![file.to_path_buf()], layout, flags: flags.to_vec() };
     let (elf, warnings) = spin::build_native(runtime.path(), &options).map_err(fail)?;
     if !warnings.is_empty() {

@@ -27,7 +27,7 @@ pub fn run(handlers: &Handlers, args: &Check) -> Result<(), Failure> {
     let source = &args.source;
     let mut flags: Vec<String> = source.define.iter().map(|d| format!("-D{d}")).collect();
     flags.extend(source.include.iter().map(|dir| format!("-I{}", dir.display())));
-    let runtime = Runtime::unpack()?;
+    let runtime = Runtime::whole()?;
     let on = |target: &str| one(handlers, target, &flags, &runtime);
     let checked = match &args.target {
         Some(name) => {

@@ -52,7 +52,7 @@ pub fn run(args: Sdk) -> Result<(), Failure> {
     if std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(Failure::user(format!("{} is not empty; nothing was changed", dir.display())));
     }
-    let runtime = Runtime::unpack()?;
+    let runtime = Runtime::whole()?;
     let spin = runtime.path().join("spin");
     for (from, to) in places(api) {
         copy(&spin.join(from), &dir.join(to)).map_err(|(path, e)| fail(&path, e))?;
