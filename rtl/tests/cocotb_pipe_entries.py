@@ -7,6 +7,7 @@ import random
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge
+from streams import share
 
 CAPACITY, KEY, VALUE, PORTS, APART, WRITTEN = (
     int(os.environ[name]) for name in ("CAPACITY", "KEY", "VALUE", "PORTS", "APART", "WRITTEN")
@@ -124,10 +125,10 @@ async def every_port_every_cycle(dut):
     await start(dut)
     for _ in range(2):
         pipe = Pipe(dut)
-        for step in range(2000):
-            spread = (2, 5, CAPACITY + 3)[step // 100 % 3]
+        for step in range(share(2000)):
+            spread = (2, 5, CAPACITY + 3)[step // 50 % 3]
             await pipe.cycle(any_keys(spread) if random.random() < 0.9 else None)
-        assert pipe.changes > 500 and (APART == 0 or pipe.beside > 100)
+        assert pipe.changes > share(500) and (APART == 0 or pipe.beside > share(100))
         dut.w_write.value = dut.w_delete.value = 0
         await reset(dut)
 
