@@ -69,6 +69,43 @@ fn objects_do_what_their_programs_say() {
     }
 }
 
+/// One length, which a path knows, and any: so both ways to look at a record.
+const TO_HOST: &str = r#"
+#include <nicforge.h>
+NF_PORTS(2);
+struct mark { uint32_t number; uint16_t port; };
+void net_recv(nf_pkt pkt)
+{
+    struct nf_eth eth;
+    if (nf_len(pkt) == LENGTH && nf_extract(pkt, &eth)) {
+        struct mark mark = {7, nf_port(pkt)};
+        nf_emit(pkt, &mark);
+        nf_emit(pkt, &eth);
+        nf_send(nf_clone(pkt), 1);
+        nf_to_host(pkt);
+        return;
+    }
+    nf_pass(pkt);
+}
+"#;
+
+#[test]
+fn records_of_known_length_are_compared_byte_by_byte() {
+    let place = Place::new();
+    place.file("to_host.c", TO_HOST);
+    for length in ["64", "nf_len(pkt)"] {
+        let define = format!("LENGTH={length}");
+        let ran = place.run(&["verify", "to_host.c", "--prove", "-D", &define, "--time", TIME]);
+        assert!(ran.ok().contains("proved equal"), "{ran:?}");
+    }
+    let define = ["-D", "LENGTH=65"];
+    place.run(&[&["build", "to_host.c", "-o", "wrong.o"], &define[..]].concat()).ok();
+    let arguments = ["verify", "to_host.c", "--prove", "-D", "LENGTH=64", "--object", "wrong.o"];
+    let ran = place.run(&arguments);
+    assert_eq!(ran.code(), 1, "{ran:?}");
+    assert!(ran.out.contains("they differ"), "{ran:?}");
+}
+
 #[test]
 fn what_is_not_followed_is_never_proved() {
     let place = Place::new();

@@ -11,7 +11,7 @@
 
 mod walk;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
 use nicforge_ir::{Program, Type};
@@ -72,11 +72,17 @@ impl Ord for Read {
 impl Origin {
     /// True if it can be computed from the event alone.
     pub fn is_pure(&self) -> bool {
-        match self {
-            Origin::Value { .. } => false,
-            Origin::Op { of, .. } => of.iter().all(|part| part.is_pure()),
-            _ => true,
+        // Parts are shared: a sum over a packet has more ways to one of them than anybody can walk.
+        fn pure(origin: &Origin, seen: &mut HashSet<*const Origin>) -> bool {
+            match origin {
+                Origin::Value { .. } => false,
+                Origin::Op { of, .. } => {
+                    of.iter().all(|part| !seen.insert(Rc::as_ptr(part)) || pure(part, seen))
+                }
+                _ => true,
+            }
         }
+        pure(self, &mut HashSet::new())
     }
 
     /// Without operations that lose nothing: what is equal dressed is equal undressed.

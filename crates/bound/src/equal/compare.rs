@@ -200,26 +200,58 @@ impl Prover<'_> {
                 return list.push(always);
             }
             for (x, y) in x.iter().zip(y) {
-                if x.words.len() != y.words.len() {
-                    return list.push(always);
-                }
-                let equal = self.all_equal(&x.words, &y.words);
-                let unequal = self.terms.not(equal);
-                if self.terms.value(unequal) != Some(0) {
-                    list.push(unequal);
-                }
-                match (&x.packet, &y.packet) {
-                    (None, None) => {}
-                    (Some((mem, from, size)), Some((other, begin, length))) => {
-                        self.unequal(*from, *begin, list);
-                        self.unequal(*size, *length, list);
-                        let to = self.terms.binary(crate::term::Op::Add, *from, *size);
-                        self.memories(old, new, (*mem, *other), Some((*from, to)), list);
-                    }
-                    _ => list.push(always),
-                }
+                self.message((old, x), (new, y), list);
             }
         }
+    }
+
+    /// Two messages.
+    fn message(
+        &mut self,
+        (old, x): (&State, &Message),
+        (new, y): (&State, &Message),
+        list: &mut Vec<Term>,
+    ) {
+        let mut unequal = |me: &mut Self, a: &[Term], b: &[Term]| {
+            let equal = me.all_equal(a, b);
+            let unequal = me.terms.not(equal);
+            if me.terms.value(unequal) != Some(0) {
+                list.push(unequal);
+            }
+        };
+        match (x.packet, y.packet) {
+            (None, None) => unequal(self, &x.words, &y.words),
+            (Some((mem, from, size)), Some((other, begin, length)))
+                if x.words.len() == y.words.len() =>
+            {
+                unequal(self, &x.words, &y.words);
+                unequal(self, &[from, size], &[begin, length]);
+                let to = self.terms.binary(crate::term::Op::Add, from, size);
+                self.memories(old, new, (mem, other), Some((from, to)), list);
+            }
+            // One of the two programs knows how much of the packet it is, or both do.
+            _ => match (self.whole(new, x), self.whole(new, y)) {
+                (Some(a), Some(b)) => unequal(self, &a, &b),
+                _ => list.push(self.terms.boolean(true)),
+            },
+        }
+    }
+
+    /// All bytes of a message, if the path knows how many they are.
+    fn whole(&mut self, state: &State, message: &Message) -> Option<Vec<Term>> {
+        let mut bytes = Vec::new();
+        for word in &message.words {
+            let count = self.terms.bits(*word) / 8;
+            bytes.extend((0..count).map(|byte| self.terms.extract(*word, 8 * byte, 8)));
+        }
+        if let Some((mem, from, size)) = message.packet {
+            let from = self.terms.zext(from, 64);
+            for byte in 0..self.fixed(state, size)? {
+                let at = self.beyond(from, byte);
+                bytes.push(self.bytes(mem, at, 1));
+            }
+        }
+        Some(bytes)
     }
 
     /// Contents of maps afterwards.

@@ -180,13 +180,13 @@ impl Walk<'_> {
             Op::Yield(values) => values.get(n).map(|value| walk.shape(*value)),
             _ => None,
         };
+        let cond = self.origin(cond).filter(|cond| cond.is_pure());
         for (n, result) in results.into_iter().enumerate() {
             let a = first.as_ref().and_then(|_| yields(self, then, n));
             let b = second.as_ref().and_then(|_| yields(self, other, n));
-            let cond = self.origin(cond).filter(|cond| cond.is_pure());
-            let shape = match (a, b, cond) {
+            let shape = match (a, b, &cond) {
                 (Some(a), Some(b), _) if a == b => a,
-                (Some(a), Some(b), Some(cond)) => self.choose(&cond, &a, &b),
+                (Some(a), Some(b), Some(cond)) => self.choose(cond, &a, &b),
                 (Some(a), None, _) => a,
                 (None, Some(b), _) => b,
                 _ => self.opaque(result),
