@@ -195,7 +195,7 @@ fn world(side: &Side, random: &mut Random) -> World {
     world
 }
 
-/// What of a result is compared: where the packet goes, its bytes, tables, and messages.
+/// Results as they are compared: where the packet goes, its bytes, tables, and messages.
 fn seen(mut ended: Ended, side: &Side) -> Ended {
     ended.verdict = dropped(ended.verdict);
     if ended.verdict == 1 {

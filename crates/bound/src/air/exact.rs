@@ -30,8 +30,8 @@ pub const RANDOM: i32 = 7;
 const REDIRECT_MAP: i32 = 51;
 /// `bpf_ringbuf_output`.
 const RING_OUTPUT: i32 = 130;
-/// What makes a record with a part of the packet, which is no helper of the kernel: map, bytes and
-/// how many, where the part begins and how long it is.
+/// Call that makes a record with a part of the packet, which is no helper of the kernel. It is told
+/// map, bytes and how many, where the part begins and how long it is.
 pub const FRAME: i32 = -2;
 /// Address of a record's head, in front of what was emitted, and of records without a packet.
 const HEAD_OF_RECORD: u64 = EMITTED - RECORD_HEAD;
@@ -86,6 +86,7 @@ pub struct Kernel {
     pub tables: BTreeMap<TableId, TableMap>,
     /// The map of ports that packets leave by; port n is interface n + 1.
     pub ports: Option<usize>,
+    /// The ring to the host side; without it, what goes there is not followed.
     pub records: Option<Records>,
     /// A variable of eight bytes that nobody writes and that is zero: its map, and where in it.
     pub zero: Option<(usize, u64)>,

@@ -1,6 +1,6 @@
 //! Copies between the packet and memory, and records of ring buffers with such copies.
 //!
-//! How long a copy is need not be known on a path. Then its bytes are not looked at one by one: the
+//! Lengths of copies need not be known on a path. Then bytes are not looked at one by one: the
 //! path knows that from an address on memory holds so many bytes of the packet, and a record that
 //! ends with them is one of bytes and of a part of the packet ([`Message`]). Whoever reads the copy
 //! in another way reads unknown bytes.
@@ -33,7 +33,7 @@ pub struct Copied {
 }
 
 impl Copied {
-    /// Whether a write leaves the copy as it is.
+    /// True if a write leaves the copy as it is.
     pub fn stays(&self, region: u32, address: Option<u64>, bytes: u64) -> bool {
         region != self.region || address.is_some_and(|at| at + bytes <= self.to)
     }
@@ -191,8 +191,8 @@ impl Prover<'_> {
         Ok(done)
     }
 
-    /// Sends a record of bytes and a part of the packet, as the αIR side has it: map, bytes and how
-    /// many, where the part begins and how long it is.
+    /// Sends a record of bytes and a part of the packet, as the αIR side has it
+    /// ([`FRAME`](crate::air::exact::FRAME)).
     pub fn record(&mut self, state: State) -> Called {
         let (state, map) = self.map(state, 1)?;
         let (mut state, size) = self.number(state, 3)?;
@@ -213,7 +213,7 @@ impl Prover<'_> {
         Ok(done)
     }
 
-    /// Whether the ring had room nobody knows.
+    /// Answers of the ring, of which nobody knows whether it had room.
     fn was_sent(&mut self, state: State) -> Vec<State> {
         let answers = self.ask_next(state, RING_OUTPUT, &[64]);
         self.results(answers)
