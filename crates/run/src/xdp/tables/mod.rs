@@ -1,15 +1,17 @@
 //! Tables of a loaded program, as the control plane sees them.
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+mod store;
+
 use std::sync::Arc;
 
-use libbpf_rs::{MapCore, MapHandle, libbpf_sys};
+use libbpf_rs::{MapCore, MapHandle};
 use nicforge_codegen::{XdpArtifact, XdpBuf, XdpMapShape, XdpTable};
 use nicforge_ir::{Entry, Match, Program, TableBackend, TableError, TableId, Type};
+use nicforge_isa::object;
 
 use super::error::XdpError;
 use crate::process::Shared;
+use store::{InKernel, Listed, Store};
 
 /// The tables of one loaded program. Clones are the same tables; they stay readable after the
 /// program is gone.
@@ -31,20 +33,19 @@ struct Inside {
 /// One table's map and everything that is known about its layout.
 struct TableMap {
     table: TableId,
+    /// The table's name, and that of its map.
     name: String,
+    map: String,
     shape: XdpMapShape,
     buf: Option<XdpBuf>,
-    fd: OwnedFd,
+    store: Box<dyn Store>,
     /// Bytes of αIR's key and value, and those in front of the value in the map's.
     key_size: usize,
     value_size: usize,
     front: usize,
-    /// Bytes of the map's key and value.
-    map_key: usize,
+    /// Bytes of the map's value.
     map_value: usize,
     capacity: u32,
-    /// Bit offset and width of each integer in the value, for adding per CPU.
-    integers: Vec<(usize, usize)>,
     /// Offsets of key, mask and value in an entry of a [`XdpMapShape::TernaryList`].
     ternary: (usize, usize, usize),
 }
@@ -58,9 +59,54 @@ impl Tables {
         tables: &[XdpTable],
         map: &dyn Fn(&str) -> Option<MapHandle>,
     ) -> std::result::Result<Tables, XdpError> {
+        let in_kernel = |table: &XdpTable| {
+            let map = map(&table.map).ok_or_else(|| missing(program, table))?;
+            let sizes = [map.key_size(), map.value_size(), map.max_entries()];
+            let integers = match table.shape {
+                XdpMapShape::PerCpuSum => integers(program, program.tables[table.table].value, 0),
+                _ => Vec::new(),
+            };
+            let name = program.tables[table.table].name.clone();
+            let store = InKernel::new(&map, name, table.shape, integers);
+            let store =
+                store.map_err(|error| XdpError::kernel("duplicate a file descriptor", error))?;
+            TableMap::new(program, table, sizes, Box::new(store))
+        };
         let maps: std::result::Result<Vec<TableMap>, XdpError> =
-            tables.iter().map(|table| TableMap::new(program, table, map)).collect();
+            tables.iter().map(in_kernel).collect();
         Ok(Tables { maps: maps?.into(), process: None })
+    }
+
+    /// Tables that are lists in memory, with the maps of an object in no kernel.
+    ///
+    /// # Errors
+    /// The object lacks a map of the program.
+    pub fn listed(
+        program: &Program,
+        tables: &[XdpTable],
+        maps: &[object::Map],
+    ) -> std::result::Result<Tables, XdpError> {
+        let in_memory = |table: &XdpTable| {
+            let map = maps.iter().find(|map| map.name == table.map);
+            let map = map.ok_or_else(|| missing(program, table))?;
+            let sizes = [map.key_size, map.value_size, map.max_entries];
+            let zero = match table.shape {
+                XdpMapShape::Exact | XdpMapShape::Lpm => None,
+                _ => Some(vec![0; map.value_size as usize]),
+            };
+            TableMap::new(program, table, sizes, Box::new(Listed::new(zero)))
+        };
+        let maps: std::result::Result<Vec<TableMap>, XdpError> =
+            tables.iter().map(in_memory).collect();
+        Ok(Tables { maps: maps?.into(), process: None })
+    }
+
+    /// What maps hold that are lists in memory: map, key and value.
+    pub fn entries(&self) -> Vec<(String, Vec<u8>, Vec<u8>)> {
+        let all = self.maps.iter().flat_map(|map| {
+            map.store.entries().into_iter().map(|(key, value)| (map.map.clone(), key, value))
+        });
+        all.collect()
     }
 
     /// The same with those of handlers that run in this process.
@@ -106,11 +152,11 @@ impl TableBackend for Tables {
         map.check(key, matching)?;
         match map.shape {
             XdpMapShape::Exact => {
-                map.lookup(key).map(|found| found.map(|raw| map.entry(key, &raw)))
+                map.store.lookup(key).map(|found| found.map(|raw| map.entry(key, &raw)))
             }
             XdpMapShape::Array | XdpMapShape::PerCpuSum => {
                 let index = map.index(key)?;
-                let raw = map.lookup(&index.to_le_bytes())?;
+                let raw = map.store.lookup(&index.to_le_bytes())?;
                 Ok(raw.map(|raw| map.entry(key, &raw)))
             }
             XdpMapShape::Lpm | XdpMapShape::TernaryList => {
@@ -134,11 +180,11 @@ impl TableBackend for Tables {
         map.check(&entry.key, &entry.matching)?;
         let raw = map.raw_value(entry)?;
         match map.shape {
-            XdpMapShape::Exact => map.update(&entry.key, &raw),
+            XdpMapShape::Exact => map.store.update(&entry.key, &raw),
             XdpMapShape::Array | XdpMapShape::PerCpuSum => {
-                map.update(&map.index(&entry.key)?.to_le_bytes(), &raw)
+                map.store.update(&map.index(&entry.key)?.to_le_bytes(), &raw)
             }
-            XdpMapShape::Lpm => map.update(&lpm_key(&entry.key, &entry.matching), &raw),
+            XdpMapShape::Lpm => map.store.update(&lpm_key(&entry.key, &entry.matching), &raw),
             XdpMapShape::TernaryList => map.ternary_set(entry),
         }
     }
@@ -153,14 +199,15 @@ impl TableBackend for Tables {
         let map = self.map(table)?;
         map.check(key, matching)?;
         match map.shape {
-            XdpMapShape::Exact => map.remove(key),
+            XdpMapShape::Exact => map.store.remove(key),
             XdpMapShape::Array | XdpMapShape::PerCpuSum => {
                 let index = map.index(key)?.to_le_bytes();
-                let was = map.lookup(&index)?.is_some_and(|raw| raw.iter().any(|byte| *byte != 0));
-                map.update(&index, &vec![0; map.map_value])?;
+                let was =
+                    map.store.lookup(&index)?.is_some_and(|raw| raw.iter().any(|byte| *byte != 0));
+                map.store.update(&index, &vec![0; map.map_value])?;
                 Ok(was)
             }
-            XdpMapShape::Lpm => map.remove(&lpm_key(key, matching)),
+            XdpMapShape::Lpm => map.store.remove(&lpm_key(key, matching)),
             XdpMapShape::TernaryList => map.ternary_delete(key, matching),
         }
     }
@@ -179,12 +226,10 @@ impl TableMap {
     fn new(
         program: &Program,
         table: &XdpTable,
-        map: &dyn Fn(&str) -> Option<MapHandle>,
+        [map_key, map_value, capacity]: [u32; 3],
+        store: Box<dyn Store>,
     ) -> std::result::Result<TableMap, XdpError> {
         let def = &program.tables[table.table];
-        let contract = |what: String| XdpError::Contract(format!("table `{}`: {what}", def.name));
-        let map =
-            map(&table.map).ok_or_else(|| contract(format!("there is no map `{}`", table.map)))?;
         let (key, value) = (program.layout(def.key), program.layout(def.value));
         let key_at = 8u32.next_multiple_of(key.align);
         let mask_at = (key_at + key.size).next_multiple_of(key.align);
@@ -204,31 +249,26 @@ impl TableMap {
             XdpMapShape::TernaryList => (4, value_at + value.size),
         };
         // The C compiler may pad the end of a map value that is a struct.
-        let fits = map.value_size() >= expected.1 && map.value_size() < expected.1 + 8;
-        if map.key_size() != expected.0 || !fits {
-            return Err(contract(format!(
-                "map `{}` has keys of {} and values of {} bytes, {} and {} were expected",
-                table.map,
-                map.key_size(),
-                map.value_size(),
-                expected.0,
-                expected.1
+        let fits = map_value >= expected.1 && map_value < expected.1 + 8;
+        if map_key != expected.0 || !fits {
+            return Err(XdpError::Contract(format!(
+                "table `{}`: map `{}` has keys of {map_key} and values of {map_value} bytes, {} and \
+                 {} were expected",
+                def.name, table.map, expected.0, expected.1
             )));
         }
-        let fd = map.as_fd().try_clone_to_owned();
         Ok(TableMap {
             table: table.table,
             name: def.name.clone(),
+            map: table.map.clone(),
             shape: table.shape,
             buf: table.buf,
-            fd: fd.map_err(|error| XdpError::kernel("duplicate a file descriptor", error))?,
+            store,
             key_size: key.size as usize,
             value_size: value.size as usize,
             front: table.front as usize,
-            map_key: map.key_size() as usize,
-            map_value: map.value_size() as usize,
-            capacity: map.max_entries(),
-            integers: integers(program, def.value, 0),
+            map_value: map_value as usize,
+            capacity,
             ternary: (key_at as usize, mask_at as usize, value_at as usize),
         })
     }
@@ -326,7 +366,7 @@ impl TableMap {
             XdpMapShape::Array | XdpMapShape::PerCpuSum => {
                 let mut entries = Vec::new();
                 for index in 0..self.capacity {
-                    let raw = self.lookup(&index.to_le_bytes())?.unwrap_or_default();
+                    let raw = self.store.lookup(&index.to_le_bytes())?.unwrap_or_default();
                     let mut key = u64::from(index).to_le_bytes().to_vec();
                     key.resize(self.key_size, 0);
                     let entry = self.entry(&key, &raw);
@@ -345,8 +385,8 @@ impl TableMap {
                 // Keys deleted meanwhile restart the kernel's walk; a bound keeps it from going
                 // round for ever.
                 for _ in 0..(u64::from(self.capacity) + 1) * 4 {
-                    let Some(next) = self.next_key(key.as_deref())? else { break };
-                    if let Some(raw) = self.lookup(&next)? {
+                    let Some(next) = self.store.next_key(key.as_deref())? else { break };
+                    if let Some(raw) = self.store.lookup(&next)? {
                         entries.insert(next.clone(), raw);
                     }
                     key = Some(next);
@@ -366,14 +406,14 @@ impl TableMap {
         Entry { matching: Match::Prefix(bits), ..self.entry(key, raw) }
     }
 
-    // ---- ternary lists ---------------------------------------------------------------------------------
+    // ---- ternary lists ----------------------------------------------------------------------
 
     /// Entries in the list's order: descending priority, then the one set first.
     fn ternary_list(&self) -> Result<Vec<Entry>> {
         let (key_at, mask_at, value_at) = self.ternary;
         let mut entries = Vec::new();
         for index in 0..self.capacity {
-            let Some(raw) = self.lookup(&index.to_le_bytes())? else { break };
+            let Some(raw) = self.store.lookup(&index.to_le_bytes())? else { break };
             let word =
                 |at: usize| u32::from_le_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
             if word(0) == 0 {
@@ -436,101 +476,13 @@ impl TableMap {
             }
             raw[value_at..][..self.value_size].copy_from_slice(&entry.value);
         }
-        self.update(&(slot as u32).to_le_bytes(), &raw)
+        self.store.update(&(slot as u32).to_le_bytes(), &raw)
     }
+}
 
-    // ---- the kernel ------------------------------------------------------------------------------------
-
-    /// Bytes of a value as the kernel exchanges it: per CPU, each padded to eight bytes.
-    fn exchanged(&self) -> Result<(usize, usize)> {
-        if self.shape != XdpMapShape::PerCpuSum {
-            return Ok((self.map_value, 1));
-        }
-        let cpus =
-            libbpf_rs::num_possible_cpus().map_err(|error| self.target(error.to_string()))?;
-        Ok((self.map_value.next_multiple_of(8), cpus))
-    }
-
-    /// The map's value under a map key; values per CPU are added up.
-    fn lookup(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        debug_assert_eq!(key.len(), self.map_key);
-        let (stride, cpus) = self.exchanged()?;
-        let mut raw = vec![0u8; stride * cpus];
-        // SAFETY: key and value have the sizes the kernel knows for this map.
-        let status = unsafe {
-            libbpf_sys::bpf_map_lookup_elem(
-                self.fd.as_raw_fd(),
-                key.as_ptr().cast(),
-                raw.as_mut_ptr().cast(),
-            )
-        };
-        match status {
-            0 if cpus == 1 => Ok(Some(raw)),
-            0 => {
-                let mut sum = vec![0; self.map_value];
-                raw.chunks(stride).for_each(|one| add_integers(&self.integers, &mut sum, one));
-                Ok(Some(sum))
-            }
-            _ if -status == libc::ENOENT => Ok(None),
-            _ => Err(self.failed("read", status)),
-        }
-    }
-
-    /// Writes a map value; of values per CPU, the first CPU gets it and the others zero.
-    fn update(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        let (stride, cpus) = self.exchanged()?;
-        let mut raw = vec![0u8; stride * cpus];
-        raw[..value.len()].copy_from_slice(value);
-        // SAFETY: key and value have the sizes the kernel knows for this map.
-        let status = unsafe {
-            libbpf_sys::bpf_map_update_elem(
-                self.fd.as_raw_fd(),
-                key.as_ptr().cast(),
-                raw.as_ptr().cast(),
-                0,
-            )
-        };
-        match -status {
-            0 => Ok(()),
-            libc::E2BIG | libc::ENOSPC => {
-                Err(TableError::Full { table: self.name.clone(), capacity: self.capacity })
-            }
-            _ => Err(self.failed("write", status)),
-        }
-    }
-
-    fn remove(&self, key: &[u8]) -> Result<bool> {
-        // SAFETY: the key has the size the kernel knows for this map.
-        let status =
-            unsafe { libbpf_sys::bpf_map_delete_elem(self.fd.as_raw_fd(), key.as_ptr().cast()) };
-        match -status {
-            0 => Ok(true),
-            libc::ENOENT => Ok(false),
-            _ => Err(self.failed("delete from", status)),
-        }
-    }
-
-    fn next_key(&self, key: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
-        let mut next = vec![0u8; self.map_key];
-        let key = key.map_or(std::ptr::null(), |key| key.as_ptr());
-        // SAFETY: both keys have the size the kernel knows for this map.
-        let status = unsafe {
-            libbpf_sys::bpf_map_get_next_key(
-                self.fd.as_raw_fd(),
-                key.cast(),
-                next.as_mut_ptr().cast(),
-            )
-        };
-        match -status {
-            0 => Ok(Some(next)),
-            libc::ENOENT => Ok(None),
-            _ => Err(self.failed("walk over", status)),
-        }
-    }
-
-    fn failed(&self, what: &str, status: i32) -> TableError {
-        self.target(format!("cannot {what} it: {}", io::Error::from_raw_os_error(-status)))
-    }
+fn missing(program: &Program, table: &XdpTable) -> XdpError {
+    let name = &program.tables[table.table].name;
+    XdpError::Contract(format!("table `{name}`: there is no map `{}`", table.map))
 }
 
 fn priority(entry: &Entry) -> u32 {
@@ -588,19 +540,6 @@ fn integers(program: &Program, ty: Type, at: usize) -> Vec<(usize, usize)> {
     }
 }
 
-/// Adds each integer of `one` to the same of `sum`, wrapping at its width.
-fn add_integers(integers: &[(usize, usize)], sum: &mut [u8], one: &[u8]) {
-    for (at, bits) in integers {
-        let mut carry = 0;
-        for bit in *at..at + bits {
-            let bit_of = |bytes: &[u8]| (bytes[bit / 8] >> (bit % 8)) & 1;
-            let total = bit_of(sum) + bit_of(one) + carry;
-            carry = total >> 1;
-            sum[bit / 8] = sum[bit / 8] & !(1 << (bit % 8)) | (total & 1) << (bit % 8);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -614,12 +553,5 @@ mod tests {
         let mask = Match::Mask { mask: vec![0xf0, 0x0f], priority: 1 };
         assert_eq!(normal(&[0xab, 0xcd], &mask).0, [0xa0, 0x0d]);
         assert_eq!(lpm_key(&[0xff, 0xff], &Match::Prefix(4)), [4, 0, 0, 0, 0xf0, 0]);
-    }
-
-    #[test]
-    fn integers_are_added_at_their_width() {
-        let mut sum = vec![0xff, 1, 0, 0];
-        add_integers(&[(0, 8), (8, 16), (24, 4)], &mut sum, &[2, 0xff, 0, 0x3f]);
-        assert_eq!(sum, [1, 0, 1, 0x0f], "each wraps alone, bits outside stay");
     }
 }
