@@ -57,6 +57,68 @@ int nf_generate(struct xdp_md *ctx)
     return bpf_redirect(frame->ifindex, 0);
 }
 
+/* Programs that nf_again runs: the one under test, and nf_empty. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+    __uint(max_entries, 2);
+    __type(key, __u32);
+    __type(value, __u32);
+} nf_subjects SEC(".maps");
+
+struct again_state {
+    /* Which of them it runs, and the next of nf_frames. */
+    __u32 subject;
+    __u32 next;
+    /* Where the frame was at first, the lower half of its address; set by the first run. */
+    __u32 begin;
+    __u32 begun;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct again_state);
+} nf_again_state SEC(".maps");
+
+/* Undoes what the run before did to the frame, makes it the next of nf_frames and runs a program on
+ * it. */
+SEC("xdp")
+int nf_again(struct xdp_md *ctx)
+{
+    __u32 zero = 0;
+    struct again_state *state = bpf_map_lookup_elem(&nf_again_state, &zero);
+    if (!state)
+        return XDP_ABORTED;
+    __u32 at = state->next;
+    state->next = at + 1 < nf_frame_count ? at + 1 : 0;
+    struct frame_record *frame = bpf_map_lookup_elem(&nf_frames, &at);
+    if (!frame)
+        return XDP_ABORTED;
+    __u32 data = ctx->data;
+    /* The verifier then takes it for a number and no longer for a pointer. */
+    asm volatile("%0 += 0" : "+r"(data));
+    if (!state->begun) {
+        state->begin = data;
+        state->begun = 1;
+    }
+    __u64 length = frame->length;
+    if (length > LARGEST_FRAME)
+        length = 0;
+    asm volatile("" : "+r"(length)); /* as above */
+    if (ctx->data_meta < ctx->data && bpf_xdp_adjust_meta(ctx, ctx->data - ctx->data_meta))
+        return XDP_ABORTED;
+    if (data != state->begin && bpf_xdp_adjust_head(ctx, (int)(state->begin - data)))
+        return XDP_ABORTED;
+    int more = (int)length - (int)bpf_xdp_get_buff_len(ctx);
+    if (more && bpf_xdp_adjust_tail(ctx, more))
+        return XDP_ABORTED;
+    if (length < 1 || bpf_xdp_store_bytes(ctx, 0, frame->bytes, length))
+        return XDP_ABORTED;
+    bpf_tail_call(ctx, &nf_subjects, state->subject);
+    return XDP_ABORTED;
+}
+
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);

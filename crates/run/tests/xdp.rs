@@ -233,9 +233,9 @@ fn costs_rise_with_work_and_exclude_the_harness() {
         return;
     }
     let loaded = fixture().load(Mode::Live, vec![]);
-    let frames = [frame(0xdea1, 1), frame(0xc0de, 1)];
-    let costs = bench::bench(&loaded, &frames, 10_000, &includes()).unwrap();
-    assert!(costs[0].harness_ns > 0.0 && costs[0].ns > 0.0, "{costs:?}");
-    assert_eq!(costs[0].repeat, 10_000);
-    assert_eq!(costs[1].repeat, 1, "a program that changes the frame must not see its own output");
+    for changed in [false, true] {
+        let frames = [frame(if changed { 0xc0de } else { 0xdea1 }, 1)];
+        let cost = bench::bench(&loaded, &frames, &includes()).unwrap();
+        assert!(cost.harness_ns > 0.0 && cost.ns > 0.0 && cost.repeat > 1, "{cost:?}");
+    }
 }

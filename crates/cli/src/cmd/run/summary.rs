@@ -241,10 +241,9 @@ impl Summary {
     fn print_speed(&self) {
         if let Some(cost) = &self.cost {
             outln!(
-                "  cost: {:.0} ns/packet (mean of {} packets in the kernel's test run; worst {:.0} ns; {:.0} ns of harness subtracted)",
+                "  cost: {:.0} ns/packet (mean of {} packets in the kernel's test run; {:.0} ns of harness subtracted)",
                 cost.mean_ns,
                 cost.packets,
-                cost.worst_ns,
                 cost.harness_ns
             );
             // The kernel's clock has whole nanoseconds and the harness varies by some of them.
@@ -315,7 +314,7 @@ impl Summary {
             })).collect::<Vec<_>>(),
             "seconds": self.seconds,
             "cost": self.cost.as_ref().map(|c| json!({
-                "mean_ns": c.mean_ns, "worst_ns": c.worst_ns, "harness_ns": c.harness_ns, "packets": c.packets,
+                "mean_ns": c.mean_ns, "harness_ns": c.harness_ns, "packets": c.packets,
                 "most_instructions": c.most_instructions.map(|most| most.0),
                 "most_instructions_exact": c.most_instructions.map(|most| most.1),
             })),
