@@ -41,3 +41,13 @@ fn a_folder_of_programs_is_a_table_of_rates() {
     assert!(ran.ok().contains("simulated: of 2 cells 2 within 10 %"), "{ran:?}");
     place.is_clean();
 }
+
+/// Searches are loops in generated code, for which a plan has no prices: the interpreter plays them.
+#[test]
+fn a_program_that_searches_is_simulated() {
+    let place = Place::new();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/regex_filter");
+    let all = ["sim", example, "--target", "xdp", "--packets", "100", "--json"];
+    let found: serde_json::Value = serde_json::from_str(place.run(&all).ok()).unwrap();
+    assert!(found["packets"]["sent"].as_u64() > Some(0), "{found:#}");
+}

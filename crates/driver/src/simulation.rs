@@ -1,6 +1,6 @@
 //! Planned programs under simulated traffic.
 
-use nicforge_ir::{Entry, Input, InputEvent, Interp, Program, TableBackend, TableId, Verified};
+use nicforge_ir::{Entry, Input, InputEvent, Interp, Op, Program, TableBackend, TableId, Verified};
 use nicforge_plan::Plan;
 use nicforge_planner::assemble;
 use nicforge_run::sim::Compiled;
@@ -191,7 +191,11 @@ impl<'a> Simulation<'a> {
         // What is left out of a capture is said nowhere: the fates it is chosen by are those of the
         // interpreter.
         let templates = workload::accepted(program, entries, capture, bytes, offered.spec.tcp);
-        let engine = match offered.interpreted {
+        // Generated code searches by loops of other instructions than the plan has a price for.
+        let mut bodies = program.handlers.values().map(|handler| &handler.body);
+        let searches =
+            bodies.any(|body| body.insts.values().any(|inst| matches!(inst.op, Op::Regex { .. })));
+        let engine = match offered.interpreted || searches {
             true => Engine::Interpreted,
             false => Engine::Compiled(Box::new(
                 Compiled::new(program, false).map_err(|e| Failure::of(e.fault(), e))?,
