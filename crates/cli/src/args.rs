@@ -139,6 +139,22 @@ pub enum TargetsAction {
         #[arg(short, long, value_name = "FILE.toml")]
         output: Option<PathBuf>,
     },
+    /// Measure what this machine takes, and write a specification of it
+    ///
+    /// Small programs tell what this machine's kernel takes for instructions and helpers of eBPF.
+    /// With a folder of programs, each with a capture `traffic.pcap` beside it, the prices are then
+    /// judged on them: they were fitted to none of these.
+    Measure {
+        /// Specification that the rest is taken from: a name, or a .toml file
+        #[arg(long, value_name = "TARGET", default_value = "xdp")]
+        like: String,
+        /// Folder of programs to judge the prices on
+        #[arg(long, value_name = "FOLDER")]
+        from: Option<PathBuf>,
+        /// Write the specification of this machine to this file
+        #[arg(short, long, value_name = "FILE.toml")]
+        output: Option<PathBuf>,
+    },
 }
 
 #[derive(ClapArgs)]

@@ -1,8 +1,21 @@
-//! `nicforge targets fit`: prices that follow from what programs take.
+//! `nicforge targets fit` and `measure`: prices that follow from what programs take.
 
 mod common;
 
+use std::path::Path;
+
 use common::Place;
+use nicforge_codegen::{LineStyle, xdp};
+use nicforge_driver::options::{Inputs, Source};
+use nicforge_driver::{Runtime, events, executed, program};
+use nicforge_ir::Input;
+use nicforge_isa::ebpf::Item;
+use nicforge_isa::ebpf::world::World;
+use nicforge_isa::object;
+use nicforge_run::compile::Mode;
+use nicforge_run::xdp::bench::verdicts_in_order;
+use nicforge_run::xdp::{Tables, compile_bpf};
+use serde_json::Value;
 
 /// Prices far from the code's are brought near it, and the new specification works as a target.
 #[test]
@@ -41,4 +54,91 @@ fn prices_come_near_what_cores_count() {
     // People get a table.
     let said = place.run(&["targets", "fit", "panic", "--from", "programs"]);
     assert!(said.ok().contains("fitted to half of the programs, judged on the others"), "{said:?}");
+}
+
+#[test]
+fn a_machine_is_measured_and_described() {
+    if !common::can_load() {
+        return;
+    }
+    let place = Place::new();
+    let ran = place.run(&["targets", "measure", "-o", "here.toml", "--json"]);
+    let found: Value = serde_json::from_str(ran.ok()).unwrap();
+    // The kernel judges what the model says the small programs do.
+    assert_eq!(found["left_out"], Value::Array(Vec::new()), "{found}");
+    assert!(found["samples"].as_array().unwrap().len() > 100, "{found}");
+    assert!(found["clock_hz"].as_f64().unwrap() > 1e8, "{found}");
+    let shown = place.run(&["targets", "show", "here.toml"]);
+    let text = shown.ok();
+    for word in ["# [measured]", "[bpf.helpers]", "\"map_lookup_elem hash\" = ["] {
+        assert!(text.contains(word), "{text}");
+    }
+    assert_eq!(text.matches("[bpf]").count(), 1, "{text}");
+    let refused = place.run(&["targets", "measure", "--like", "u280"]);
+    refused.fails(1, &["measured are those with codegen xdp"]);
+}
+
+/// What the machine of eBPF returns for an example's packets in order, and the kernel; nothing
+/// where the clock has a say.
+fn verdicts(example: &Path, runtime: &Runtime) -> Option<[Vec<u64>; 2]> {
+    let source = Source { program: example.to_path_buf(), ..Source::default() };
+    let loaded = program::load(&source, runtime).ok()?;
+    let inputs = Inputs::default();
+    let list = events::captures(&inputs, &loaded.program, &loaded.path).ok()?;
+    let entries = events::tables(&inputs, &loaded.program, &loaded.path).unwrap();
+    let compiled = program::lower(&loaded.program).unwrap();
+    let artifact = xdp::generate(&compiled, LineStyle::Directives).ok()?;
+    let headers = runtime.target_headers("xdp");
+    let bytes = compile_bpf(&compiled.name, &artifact.source, Mode::Live, &headers).unwrap();
+    let object = object::parse(&bytes).unwrap();
+    let code = object.programs.iter().find(|program| program.name == "nf_net_recv")?;
+    let mut tables = Tables::listed(&compiled, &artifact.tables, &object.maps).unwrap();
+    events::fill(&mut tables, &entries).unwrap();
+    let entries = tables.entries();
+    let frames: Vec<Vec<u8>> = list
+        .iter()
+        .filter_map(|event| match &event.input {
+            Input::Net { frame, .. } if frame.len() < 3000 => Some(frame.clone()),
+            _ => None,
+        })
+        .take(300)
+        .collect();
+    let bpf = nicforge_target::find("xdp").unwrap().bpf.unwrap();
+    let mut world = World::new(code, &object.maps, executed::processor(&bpf)).unwrap();
+    for (map, key, value) in &entries {
+        world.install(map, key, value).unwrap();
+    }
+    let ours = frames.iter().map(|frame| world.run(frame, 1).unwrap()).collect();
+    let clock = |item: &Item| matches!(item, Item::Call(name) if name.starts_with("ktime"));
+    let tally = world.take();
+    if tally.items.keys().any(clock) {
+        return None;
+    }
+    assert!(executed::cycles(&bpf, &tally).unwrap() > frames.len() as f64, "{example:?}");
+    let given: Vec<(&str, &[u8], &[u8])> =
+        entries.iter().map(|(map, key, value)| (&**map, &**key, &**value)).collect();
+    let kernel = verdicts_in_order(&bytes, "nf_net_recv", &given, &frames).unwrap();
+    Some([ours, kernel.into_iter().map(u64::from).collect()])
+}
+
+#[test]
+fn counted_runs_do_what_the_kernel_does() {
+    if !common::can_load() {
+        return;
+    }
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let runtime = Runtime::unpack().unwrap();
+    let mut compared = 0;
+    for folder in std::fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path()) {
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let source = folder.join(format!("{name}.c"));
+        if !source.exists() {
+            continue;
+        }
+        if let Some([ours, kernel]) = verdicts(&source, &runtime) {
+            assert_eq!(ours, kernel, "{name}");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 12, "only {compared} examples were compared");
 }

@@ -37,6 +37,7 @@ pub mod synth;
 mod table;
 mod targets;
 mod targets_fit;
+mod targets_measure;
 mod trace;
 mod tuned;
 pub mod validate;

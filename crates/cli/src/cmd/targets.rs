@@ -23,6 +23,9 @@ pub fn run(args: Targets) -> Result<(), Failure> {
         Some(TargetsAction::Fit { target, from, output }) => {
             super::targets_fit::run(&target, &from, output.as_deref(), args.json)
         }
+        Some(TargetsAction::Measure { like, from, output }) => {
+            super::targets_measure::run(&like, from.as_deref(), output.as_deref(), args.json)
+        }
         None => list(args.json),
     }
 }

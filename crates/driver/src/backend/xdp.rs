@@ -5,19 +5,23 @@ use std::time::Duration;
 use nicforge_codegen::{LineStyle, xdp};
 use nicforge_ir::{Input, Program, Verified};
 use nicforge_plan::Plan;
+use nicforge_planner::instance;
 use nicforge_run::compile::Mode;
 use nicforge_run::live::Session;
 use nicforge_run::xdp::XdpError;
 use nicforge_run::xdp::compile_bpf;
-use nicforge_target::{Device, Generator, Target};
+use nicforge_target::cost::handler_cost;
+use nicforge_target::{Bpf, Device, Generator, OpCosts, Target};
 
-use super::{Backend, Build, Measured, Product, first};
+use super::{Backend, Build, Count, Counted, Measured, Product, first};
 use crate::bench::{Bench, Failed, RUNS, Traffic, differs};
 use crate::options::Inputs;
 use crate::pipelines::Job;
 use crate::tried::{self, Refused};
-use crate::verify::{Case, Comparison, kernel};
-use crate::{Failure, Loaded, Runtime, cost, events, pipelines, program, stop};
+use crate::verify::{Case, Comparison, StageCycles, kernel};
+use crate::{
+    Failure, Loaded, Runtime, cost, events, executed, pipelines, program, simulation, stop,
+};
 
 /// Stages as the kernel counts their time.
 const IN_KERNEL: Bench = Bench { place: "in this kernel", runs: RUNS, measure };
@@ -108,10 +112,54 @@ impl Backend for Xdp {
         in_kernel(target).then(|| cost::measured(loaded, inputs))
     }
 
+    fn counted(
+        &self,
+        target: &Target,
+        loaded: &Loaded,
+        plan: &Plan,
+        traffic: &simulation::Traffic,
+    ) -> Option<Counted> {
+        let bpf = target.bpf.as_ref().filter(|_| in_kernel(target))?;
+        // Of several stages each would have to be run on what the one before gives it.
+        let [_] = &plan.stages[..] else { return None };
+        Some(counted(target, bpf, loaded, plan, traffic))
+    }
+
     fn refused(&self, target: &Target, loaded: &Loaded, runtime: &Runtime) -> Option<Refused> {
         let whole = in_kernel(target) && !pipelines::split(&loaded.program, target);
         whole.then(|| tried::in_kernel(loaded, runtime)).flatten()
     }
+}
+
+/// Cycles of a plan of one stage by the eBPF that is executed, and what the spec says of the
+/// driver; the ports bound the rate.
+fn counted(
+    target: &Target,
+    bpf: &Bpf,
+    loaded: &Loaded,
+    plan: &Plan,
+    traffic: &simulation::Traffic,
+) -> Counted {
+    let simulation::Traffic { entries, before, events, .. } = traffic;
+    let executed = executed::count(loaded, bpf, entries, before, events)?;
+    let sizes = nicforge_target::Traffic { frame_bytes: plan.frame_bytes, ..Default::default() };
+    let program = loaded.profiled.as_ref().unwrap_or(&loaded.program);
+    let prices = target.costs[&first(target).costs];
+    let driver = |handler| {
+        let of = |prices: &OpCosts| handler_cost(program, handler, prices, sizes).cycles;
+        prices.receive + of(&prices) - of(&OpCosts { send: 0.0, ..prices })
+    };
+    let comes = program.handlers.iter().find(|(_, h)| program.events[h.event].name == "net_recv");
+    let cycles = executed + comes.map_or(0.0, |(handler, _)| driver(handler));
+    let stage = &plan.stages[0];
+    let rate = f64::from(stage.replicas) * first(target).clock.value / cycles;
+    let stages = vec![StageCycles {
+        stage: stage.name.clone(),
+        events: events.len() as u64,
+        counted: cycles,
+        planned: stage.cycles,
+    }];
+    Ok(Count { rate: rate.min(instance::line_rate(target, program.ports, sizes)), stages })
 }
 
 /// Packets per second of the busiest stage in the kernel: once compared with the interpreter, then

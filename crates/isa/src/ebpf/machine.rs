@@ -42,6 +42,8 @@ pub trait Host {
     fn call(&mut self, memory: &mut Memory, helper: i32, args: [u64; 5]) -> Result<u64, Fault>;
     /// Hears of every instruction before it runs.
     fn at(&mut self, _pc: usize) {}
+    /// Hears of every access to memory, behind the instruction.
+    fn access(&mut self, _address: u64) {}
     /// Hears of every conditional jump.
     fn branch(&mut self, _pc: usize, _taken: bool) {}
     /// The value that a load or an atomic operation gets instead of memory, the context included.
@@ -163,6 +165,7 @@ impl Machine<'_> {
                 class::LDX if insn.code & 0xe0 == 0x60 || insn.code & 0xe0 == 0x80 => {
                     let address = r[src].wrapping_add(insn.off as i64 as u64);
                     let size = width(insn.code);
+                    host.access(address);
                     let value = if let Some(value) = host.load(pc, size) {
                         value
                     } else if address & CONTEXT != 0 {
@@ -181,6 +184,7 @@ impl Machine<'_> {
                 kind @ (class::ST | class::STX) if insn.code & 0xe0 == 0x60 => {
                     let address = r[dst].wrapping_add(insn.off as i64 as u64);
                     let value = if kind == class::ST { insn.imm as i64 as u64 } else { r[src] };
+                    host.access(address);
                     let size = width(insn.code);
                     if address & CONTEXT != 0 {
                         host.context_store(address ^ CONTEXT, size, value)?;
@@ -190,6 +194,7 @@ impl Machine<'_> {
                 }
                 class::STX if insn.code & 0xe0 == 0xc0 => {
                     let given = host.load(pc, width(insn.code));
+                    host.access(r[dst].wrapping_add(insn.off as i64 as u64));
                     atomic(memory, &mut r, insn, pc, given)?;
                 }
                 class::ALU => {

@@ -2,13 +2,19 @@
 
 pub mod context;
 pub mod generate;
+mod guess;
 pub mod insn;
 mod machine;
 mod memory;
+mod pipeline;
+mod tally;
+pub mod world;
 
 pub use insn::{Insn, LDDW, decode};
 pub use machine::{Fault, Host, LOOP, MOST_TRIPS, Machine, Run};
 pub use memory::{Access, Memory, RegionId};
+pub use pipeline::{Pipeline, Processor};
+pub use tally::{INSTRUCTIONS, Item, Tally};
 
 mod helpers;
 pub mod kinds;

@@ -47,3 +47,6 @@ pub use test_run::{HEADROOM, LARGEST_TEST_FRAME, SMALLEST_FRAME};
 /// C source of the small programs that measurements and test networks need; compiled when they are
 /// used.
 pub const HARNESS_SOURCE: &str = include_str!("../../../../runtime/xdp/harness.bpf.c");
+
+/// C source of the small programs that tell what eBPF takes on a machine.
+pub const MEASURE_SOURCE: &str = include_str!("../../../../runtime/xdp/measure.bpf.c");
