@@ -39,6 +39,9 @@ pub struct Processor {
     pub between: f64,
 }
 
+/// Words that are remembered between packets, at most.
+const MOST_STORED: usize = 4096;
+
 /// A processor at work.
 #[derive(Clone, Debug)]
 pub struct Pipeline {
@@ -91,7 +94,10 @@ impl Pipeline {
         // They are no part of the time.
         self.since += self.processor.between / self.processor.width;
         self.registers.fill(self.entry);
-        self.memory.clear();
+        // What maps hold is waited for across packets; what was written long ago is there.
+        if self.memory.len() > MOST_STORED {
+            self.memory.clear();
+        }
     }
 
     /// Cycles since the last time, without those of callers.

@@ -211,8 +211,8 @@ const SUBJECT: u32 = 0;
 const EMPTY: u32 = 1;
 /// Bytes in front of a frame in `nf_frames`.
 const FRAME_HEAD: usize = 8;
-/// Runs of a turn at least.
-const LEAST_RUNS: u32 = 10_000;
+/// Runs of a turn of [`bench`] at least.
+pub const LEAST_RUNS: u32 = 10_000;
 
 impl Harness {
     fn new(includes: &[PathBuf], frames: u32) -> Result<Harness, XdpError> {
