@@ -39,8 +39,6 @@ pub fn cycles(bpf: &Bpf, tally: &Tally) -> Result<f64, String> {
     let mut cycles = tally.cycles;
     for (item, times) in &tally.items {
         let (name, which) = match item {
-            // The processor's cycles have them.
-            Item::Instruction(_) => continue,
             Item::Call(name) => (name, 0),
             Item::Unit(name) => (name, 1),
         };

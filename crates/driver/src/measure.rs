@@ -16,7 +16,7 @@ use nicforge_run::xdp::bench::bench_programs;
 use nicforge_run::xdp::{MEASURE_SOURCE, compile_bpf};
 use nicforge_target::Bpf;
 
-use crate::{Failure, Runtime};
+use crate::{Failure, Runtime, stop};
 
 /// Runs of a program per turn, which the kernel does in one call.
 const REPEAT: u32 = 5000;
@@ -93,13 +93,16 @@ pub struct Figures {
 /// Takes the figures of this machine.
 ///
 /// # Errors
-/// No privilege to load programs, or the kernel refuses them.
+/// No privilege to load programs, the kernel refuses them, or the user ended it.
 pub fn kernel(runtime: &Runtime) -> Result<Figures, Failure> {
     let headers = runtime.target_headers("xdp");
     let object = compile_bpf("measure", MEASURE_SOURCE, Mode::Live, &headers)
         .map_err(|e| Failure::of(e.fault(), e))?;
-    let times = bench_programs(&object, &frame(), REPEAT, &headers)
+    let times = bench_programs(&object, &frame(), REPEAT, &headers, &stop::stopped)
         .map_err(|e| Failure::of(e.fault(), e))?;
+    if stop::stopped() {
+        return Err(Failure::interrupted());
+    }
     let parsed = object::parse(&object).map_err(|e| Failure::user(e.to_string()))?;
     let times = times.into_iter().map(|(name, cost)| (name, cost.ns, cost.verdict.into()));
     Ok(figures(&parsed, &times.collect::<Vec<_>>()))
@@ -173,7 +176,6 @@ fn figures(object: &Object, times: &[(String, f64, u64)]) -> Figures {
     let mut helpers: BTreeMap<String, [f64; 2]> = BTreeMap::new();
     for (item, ns) in prices {
         let (name, which) = match item {
-            Item::Instruction(_) => continue,
             Item::Call(name) => (name, 0),
             Item::Unit(name) => (name, 1),
         };
@@ -323,9 +325,7 @@ fn search(ns: &[f64], cycles: &dyn Fn(Processor) -> Vec<f64>) -> (Processor, f64
 fn helpers(rows: &[Tally], samples: &mut [Sample]) -> BTreeMap<Item, f64> {
     let mut prices: BTreeMap<Item, f64> = BTreeMap::new();
     for item in rows.iter().flat_map(|tally| tally.items.keys()) {
-        if !matches!(item, Item::Instruction(_)) {
-            prices.entry(item.clone()).or_default();
-        }
+        prices.entry(item.clone()).or_default();
     }
     let weights: Vec<f64> = samples.iter().map(|one| (one.measured + HIDDEN).powi(-2)).collect();
     for _ in 0..DESCENTS {

@@ -153,6 +153,19 @@ fn check(target: &Target) -> Result<(), Complaint> {
         );
         return Err(Complaint { near: "[toolchain]".into(), reason });
     }
+    if let Some(bpf) = &target.bpf {
+        if target.units[0].codegen != Generator::Xdp {
+            let word = target.units[0].codegen.word();
+            let reason =
+                format!("[bpf] is for codegen xdp, and the first units have {word}; leave it out");
+            return Err(Complaint { near: "[bpf]".into(), reason });
+        }
+        let positive = |value: f64| value.is_finite() && value > 0.0;
+        if !positive(bpf.width) || !positive(bpf.window) || !positive(bpf.load) {
+            let reason = "[bpf]: width, window and load must be more than 0".to_string();
+            return Err(Complaint { near: "[bpf]".into(), reason });
+        }
+    }
     for group in &target.units {
         check_generator(&target.units[0], group)?;
         let name = &group.name;
@@ -413,6 +426,21 @@ mod tests {
                 "{cpu}"
             );
         }
+    }
+
+    #[test]
+    fn prices_of_executed_code_are_for_a_kernel_and_make_sense() {
+        let text = source("xdp").unwrap();
+        let bpf = text.split("[bpf]").nth(1).unwrap();
+        let zero = |name: &str| {
+            let line = bpf.lines().find(|line| line.starts_with(name)).unwrap();
+            parse("spec.toml", &text.replace(line, &format!("{name} = 0.0"))).unwrap_err()
+        };
+        for name in ["width", "window", "load"] {
+            assert!(zero(name).reason.contains("must be more than 0"), "{name}");
+        }
+        let elsewhere = error(|text| format!("{text}\n[bpf]{bpf}"));
+        assert!(elsewhere.contains("[bpf] is for codegen xdp"), "{elsewhere}");
     }
 
     #[test]

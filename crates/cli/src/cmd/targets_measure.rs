@@ -50,7 +50,7 @@ pub fn run(
     let mut judged: Vec<Judged> = Vec::new();
     for (at, path) in programs.iter().enumerate() {
         if stop::stopped() {
-            return Err(Failure { code: nicforge_driver::INTERRUPTED, message: String::new() });
+            return Err(Failure::interrupted());
         }
         judged.push((path.clone(), judge(path, &figures, &runtime)));
         out::progress(at + 1, programs.len());

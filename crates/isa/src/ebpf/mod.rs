@@ -14,7 +14,7 @@ pub use insn::{Insn, LDDW, decode};
 pub use machine::{Fault, Host, LOOP, MOST_TRIPS, Machine, Run};
 pub use memory::{Access, Memory, RegionId};
 pub use pipeline::{Pipeline, Processor};
-pub use tally::{INSTRUCTIONS, Item, Tally};
+pub use tally::{Item, Tally};
 
 mod helpers;
 pub mod kinds;

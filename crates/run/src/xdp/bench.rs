@@ -107,6 +107,7 @@ pub fn bench_object(
 }
 
 /// Measures a frame on every program of an object, each with the maps as those before left them.
+/// When `stopped` says so, what was measured so far is all.
 ///
 /// # Errors
 /// As [`bench_object`].
@@ -115,6 +116,7 @@ pub fn bench_programs(
     frame: &[u8],
     repeat: u32,
     includes: &[PathBuf],
+    stopped: &dyn Fn() -> bool,
 ) -> Result<Vec<(String, FrameCost)>, XdpError> {
     let harness = Harness::new(includes, 1)?;
     let loaded = object::load(object::open(object)?)?;
@@ -122,6 +124,9 @@ pub fn bench_programs(
     // What disturbs the machine for a while then disturbs one turn of many programs.
     for _ in 0..ROUNDS {
         for (at, program) in loaded.progs().enumerate() {
+            if stopped() {
+                return Ok(costs);
+            }
             let cost = harness.time_frame(program.as_fd(), frame, repeat, 1)?;
             match costs.get_mut(at) {
                 None => costs.push((program.name().to_string_lossy().into_owned(), cost)),

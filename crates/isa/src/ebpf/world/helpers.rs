@@ -7,11 +7,14 @@ use crate::object::Map;
 
 /// Errors as helpers return them.
 const NOT_FOUND: u64 = -2i64 as u64;
+const EXISTS: u64 = -17i64 as u64;
 const TOO_BIG: u64 = -7i64 as u64;
 const INVALID: u64 = -22i64 as u64;
 /// Largest metadata, and the smallest frame (`ETH_HLEN`).
 const MOST_META: u64 = 255;
 const LEAST: u64 = 14;
+/// Bytes of a record at most: no ring is larger.
+const MOST_RESERVED: u32 = 1 << 30;
 /// `BPF_NOEXIST` and `BPF_EXIST`.
 const NO_EXIST: u64 = 1;
 const EXIST: u64 = 2;
@@ -108,8 +111,10 @@ impl Core<'_> {
                 let value = memory.read(args[2], shape.value_size as usize)?.to_vec();
                 let contents = &mut self.contents[map];
                 let known = contents.lookup(shape, memory, &key).is_some();
-                if known && args[3] == NO_EXIST || !known && args[3] == EXIST {
-                    return Ok(NOT_FOUND);
+                match (known, args[3]) {
+                    (true, NO_EXIST) => return Ok(EXISTS),
+                    (false, EXIST) => return Ok(NOT_FOUND),
+                    _ => {}
                 }
                 found(contents.update(shape, memory, &key, &value), TOO_BIG)
             }
@@ -153,7 +158,7 @@ impl Core<'_> {
             }
             // csum_diff
             28 => {
-                self.tally.call(helper, None, (args[1] + args[3]) as f64);
+                self.tally.call(helper, None, args[1] as u32 as f64 + args[3] as u32 as f64);
                 let mut sum = args[4] + Core::sum(memory, args[2], args[3], false)?;
                 sum += Core::sum(memory, args[0], args[1], true)?;
                 while sum >> 32 != 0 {
@@ -206,7 +211,12 @@ impl Core<'_> {
             // ringbuf_reserve
             131 => {
                 self.tally.call(helper, None, 0.0);
-                memory.add(vec![0; args[1] as usize]).address()
+                match u32::try_from(args[1]) {
+                    Ok(size) if size <= MOST_RESERVED => {
+                        memory.add(vec![0; size as usize]).address()
+                    }
+                    _ => 0,
+                }
             }
             // ringbuf_submit, ringbuf_discard
             132 | 133 => {

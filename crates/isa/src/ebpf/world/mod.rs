@@ -164,7 +164,6 @@ impl Host for Core<'_> {
 
     fn at(&mut self, pc: usize) {
         let insn = self.insns[pc];
-        self.tally.instruction(insn);
         match insn.code & 7 {
             class::LDX | class::ST | class::STX => self.waiting = Some(insn),
             // Calls of helpers: see there.
@@ -180,9 +179,6 @@ impl Host for Core<'_> {
     }
 
     fn branch(&mut self, place: usize, taken: bool) {
-        if taken {
-            self.tally.taken();
-        }
         self.pipeline.jump(place, taken);
     }
 }
