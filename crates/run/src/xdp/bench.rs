@@ -33,8 +33,6 @@ pub const ROUNDS: u32 = 7;
 pub struct FrameCost {
     /// Nanoseconds of the program alone.
     pub ns: f64,
-    /// Nanoseconds of the program with what is around it.
-    pub program_ns: f64,
     /// Nanoseconds of the empty program, already subtracted.
     pub harness_ns: f64,
     /// Runs per turn.
@@ -44,7 +42,7 @@ pub struct FrameCost {
 }
 
 /// Measures the cost of a packet, on average over frames that come in order, over and over. The
-/// first pass does not count.
+/// first turn does not count.
 ///
 /// The program should have mode [`Mode::Live`]; its tables see every run.
 ///
@@ -72,7 +70,7 @@ pub fn bench(
         // A program that writes to its host ring must find room in it.
         loaded.drain_host()?;
     }
-    Ok(FrameCost { ns: (ns - harness_ns).max(0.0), program_ns: ns, harness_ns, repeat, verdict })
+    Ok(FrameCost { ns: (ns - harness_ns).max(0.0), harness_ns, repeat, verdict })
 }
 
 fn fits(frame: &[u8]) -> Result<(), XdpError> {
@@ -100,17 +98,17 @@ pub fn bench_object(
     let harness = Harness::new(includes, 1)?;
     let mut costs = Vec::with_capacity(frames.len());
     each_frame(object, name, entries, frames, |program, frame| {
-        costs.push(harness.time_frame(program, frame, repeat, ROUNDS)?);
+        costs.push(harness.time_frame(program, frame, repeat)?);
         Ok(())
     })?;
     Ok(costs)
 }
 
-/// Measures a frame on every program of an object, each with the maps as those before left them.
-/// When `stopped` says so, what was measured so far is all.
+/// Measures a frame on every program of an object, each with the maps as those before left them. All
+/// leave the frame as it was. When `stopped` says so, what was measured so far is all.
 ///
 /// # Errors
-/// As [`bench_object`].
+/// As [`bench_object`], or a program changes the frame.
 pub fn bench_programs(
     object: &[u8],
     frame: &[u8],
@@ -120,25 +118,40 @@ pub fn bench_programs(
 ) -> Result<Vec<(String, FrameCost)>, XdpError> {
     let harness = Harness::new(includes, 1)?;
     let loaded = object::load(object::open(object)?)?;
-    let mut costs: Vec<(String, FrameCost)> = Vec::new();
+    let mut costs = Vec::new();
+    for program in loaded.progs() {
+        let name = program.name().to_string_lossy().into_owned();
+        let Some(verdict) = keeps(program.as_fd(), frame)? else {
+            return Err(XdpError::Contract(format!("program `{name}` changes its frame")));
+        };
+        let (ns, harness_ns) = (f64::INFINITY, f64::INFINITY);
+        costs.push((name, FrameCost { ns, harness_ns, repeat, verdict }));
+    }
     // What disturbs the machine for a while then disturbs one turn of many programs.
     for _ in 0..ROUNDS {
-        for (at, program) in loaded.progs().enumerate() {
+        let empty = time(harness.program("nf_empty")?, frame, repeat)?;
+        for (program, (_, cost)) in loaded.progs().zip(&mut costs) {
             if stopped() {
                 return Ok(costs);
             }
-            let cost = harness.time_frame(program.as_fd(), frame, repeat, 1)?;
-            match costs.get_mut(at) {
-                None => costs.push((program.name().to_string_lossy().into_owned(), cost)),
-                Some((_, least)) => {
-                    least.program_ns = least.program_ns.min(cost.program_ns);
-                    least.harness_ns = least.harness_ns.min(cost.harness_ns);
-                }
-            }
+            cost.harness_ns = cost.harness_ns.min(empty);
+            cost.ns = cost.ns.min(time(program.as_fd(), frame, repeat)?);
         }
     }
-    costs.iter_mut().for_each(|(_, cost)| cost.ns = (cost.program_ns - cost.harness_ns).max(0.0));
+    costs.iter_mut().for_each(|(_, cost)| cost.ns = (cost.ns - cost.harness_ns).max(0.0));
     Ok(costs)
+}
+
+/// The verdict of a program that leaves a frame as it was.
+fn keeps(program: BorrowedFd, frame: &[u8]) -> Result<Option<u32>, XdpError> {
+    let mut after = vec![0; 2 * 4096];
+    let first = run_once(program, frame, Some(&mut after), 1)?;
+    Ok((after[..first.length] == frame[..]).then_some(first.verdict))
+}
+
+/// Nanoseconds of one of several runs of a program.
+fn time(program: BorrowedFd, frame: &[u8], repeat: u32) -> Result<f64, XdpError> {
+    Ok(run_once(program, frame, None, repeat)?.time.as_nanos() as f64)
 }
 
 /// What a program of any BPF object returns for frames one after the other, on one core, with
@@ -280,45 +293,35 @@ impl Harness {
         program: BorrowedFd,
         frame: &[u8],
         repeat: u32,
-        rounds: u32,
     ) -> Result<FrameCost, XdpError> {
         let mut after = vec![0; 2 * 4096];
         let first = run_once(program, frame, Some(&mut after), 1)?;
         let kept = after[..first.length] == frame[..];
         let empty = self.program("nf_empty")?;
-        let once = |fd: BorrowedFd, repeat: u32| {
-            run_once(fd, frame, None, repeat).map(|run| run.time.as_nanos() as f64)
-        };
         let (mut ns, mut harness_ns) = (f64::INFINITY, f64::INFINITY);
         let mut repeat = repeat.max(1);
         if kept && repeat > 1 {
-            for _ in 0..rounds {
-                harness_ns = harness_ns.min(once(empty, repeat)?);
-                ns = ns.min(once(program, repeat)?);
+            for _ in 0..ROUNDS {
+                harness_ns = harness_ns.min(time(empty, frame, repeat)?);
+                ns = ns.min(time(program, frame, repeat)?);
             }
         } else if self.subject(SUBJECT, program).is_ok() && repeat > 1 {
             self.give(&[frame.to_vec()])?;
-            for _ in 0..rounds {
+            for _ in 0..ROUNDS {
                 harness_ns = harness_ns.min(self.run(EMPTY, frame, repeat)?);
                 ns = ns.min(self.run(SUBJECT, frame, repeat)?);
             }
         } else {
             repeat = 1;
             let (mut programs, mut empties) = (Vec::new(), Vec::new());
-            for _ in 0..SINGLE_RUNS * rounds {
-                empties.push(once(empty, 1)?);
-                programs.push(once(program, 1)?);
+            for _ in 0..SINGLE_RUNS * ROUNDS {
+                empties.push(time(empty, frame, 1)?);
+                programs.push(time(program, frame, 1)?);
             }
             (ns, harness_ns) = (faster_half(programs), faster_half(empties));
         }
         let verdict = first.verdict;
-        Ok(FrameCost {
-            ns: (ns - harness_ns).max(0.0),
-            program_ns: ns,
-            harness_ns,
-            repeat,
-            verdict,
-        })
+        Ok(FrameCost { ns: (ns - harness_ns).max(0.0), harness_ns, repeat, verdict })
     }
 }
 

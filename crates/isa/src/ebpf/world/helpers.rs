@@ -194,6 +194,9 @@ impl Core<'_> {
                 if end < self.data + LEAST || memory.read(end, 0).is_err() {
                     return Ok(INVALID);
                 }
+                if end > self.end {
+                    memory.write(self.end, &vec![0; (end - self.end) as usize])?;
+                }
                 self.end = end;
                 0
             }

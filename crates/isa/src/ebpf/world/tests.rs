@@ -138,6 +138,19 @@ fn packets_grow_and_shrink_as_in_the_kernel() {
         let result = world.run(&frame, 0).unwrap() as i64;
         (result, world.packet().len(), world.packet()[0])
     };
+    let grown = vec![
+        insn(0xbf, 6, 1, 0, 0), // r6 = context
+        insn(0xb7, 2, 0, 0, -8),
+        insn(0x85, 0, 0, 0, 65),
+        insn(0xbf, 1, 6, 0, 0),
+        insn(0xb7, 2, 0, 0, 8),
+        insn(0x85, 0, 0, 0, 65),
+        insn(0x95, 0, 0, 0, 0),
+    ];
+    let program = program(grown);
+    let mut world = World::new(&program, &[], PROCESSOR).unwrap();
+    world.run(&[7; 64], 0).unwrap();
+    assert_eq!(world.packet(), [[7; 56].as_slice(), &[0; 8]].concat(), "what is new is zero");
     assert_eq!(after(44, 8), (0, 56, 8));
     assert_eq!(after(44, -8), (0, 72, 0));
     assert_eq!(after(44, 51), (-22, 64, 0));
