@@ -125,7 +125,7 @@ PROGRAM(copy_48, u64 t[6]; X4({
             y ^= *(volatile u64 *)&t[4];
         }))
 
-/* A number that no jump was guessed by: xorshift, kept for the next packet. */
+/* A number that no branch is predicted by: xorshift, kept for the next packet. */
 u64 m_random = 88172645463325252;
 
 #define RANDOM                                                                                     \
@@ -133,16 +133,16 @@ u64 m_random = 88172645463325252;
     random ^= random >> 7;                                                                         \
     random ^= random << 17;
 
-PROGRAM(guess_8, u64 random = m_random; X8({
-                                            RANDOM if (random & 64) x += y;
-                                            else y ^= 77;
-                                            KEEP2(x, y);
-                                        }) m_random = random;)
-PROGRAM(guess_4, u64 random = m_random; X4({
-                                            RANDOM if (random & 64) x += y;
-                                            else y ^= 77;
-                                            KEEP2(x, y);
-                                        }) m_random = random;)
+PROGRAM(mispredict_8, u64 random = m_random; X8({
+                                                 RANDOM if (random & 64) x += y;
+                                                 else y ^= 77;
+                                                 KEEP2(x, y);
+                                             }) m_random = random;)
+PROGRAM(mispredict_4, u64 random = m_random; X4({
+                                                 RANDOM if (random & 64) x += y;
+                                                 else y ^= 77;
+                                                 KEEP2(x, y);
+                                             }) m_random = random;)
 
 static __attribute__((noinline)) u64 called(u64 a, u64 b)
 {
@@ -209,7 +209,7 @@ HASHES(m_percpu_hash, 16)
 ARRAYS(m_array)
 ARRAYS(m_percpu_array)
 
-/* 256 KiB: more than the first cache and less than the second. */
+/* 256 KiB: more than L1 and less than L2. */
 MAP(m_wide, ARRAY, 4, 64, 4096);
 
 #define ANYWHERE                                                                                   \
@@ -217,16 +217,16 @@ MAP(m_wide, ARRAY, 4, 64, 4096);
         RANDOM key[0] = random & 4095;                                                             \
         LOOKUP(m_wide)                                                                             \
     }
-PROGRAM(second_cache_8, KEY(4, 0) u64 random = m_random; X8(ANYWHERE) m_random = random;)
-PROGRAM(second_cache_chain_8, KEY(4, 0) u64 random = m_random;
-        X8({
-            RANDOM key[0] = random & 4095;
-            u64 *found = bpf_map_lookup_elem(&m_wide, key);
-            if (!found)
-                return XDP_PASS;
-            u64 zero = *(volatile u64 *)found;
-            random += zero;
-        }) m_random = random;)
+PROGRAM(l2_8, KEY(4, 0) u64 random = m_random; X8(ANYWHERE) m_random = random;)
+PROGRAM(l2_chain_8, KEY(4, 0) u64 random = m_random; X8({
+                                                         RANDOM key[0] = random & 4095;
+                                                         u64 *found =
+                                                             bpf_map_lookup_elem(&m_wide, key);
+                                                         if (!found)
+                                                             return XDP_PASS;
+                                                         u64 zero = *(volatile u64 *)found;
+                                                         random += zero;
+                                                     }) m_random = random;)
 
 #define COUNTER                                                                                    \
     KEY(4, 3) u64 *count = bpf_map_lookup_elem(&m_array, key);                                     \

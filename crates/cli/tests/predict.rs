@@ -42,7 +42,7 @@ fn a_folder_of_programs_is_a_table_of_rates() {
     place.is_clean();
 }
 
-/// Searches are loops in generated code, for which a plan has no prices: the interpreter plays them.
+/// Searches are loops in generated code, for which a plan has no prices: the interpreter runs.
 #[test]
 fn a_program_that_searches_is_simulated() {
     let place = Place::new();

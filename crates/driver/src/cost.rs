@@ -19,8 +19,8 @@ use nicforge_run::xdp::{LoadOptions, Loaded as Kernel, SMALLEST_FRAME, XdpError}
 use crate::options::Inputs;
 use crate::{Failure, Loaded, Runtime, events, program};
 
-/// Packets whose cost is measured, at most: more would not stay in the second cache, and waiting for
-/// them is the wire's business.
+/// Packets whose cost is measured, at most: more would not stay in L2, and waiting for them
+/// is the wire's business.
 pub const SAMPLED: usize = 256;
 /// Copies of the program that are measured: where the kernel puts one decides which lines of caches
 /// are in each other's way. The median counts.

@@ -24,9 +24,9 @@ pub fn processor(bpf: &Bpf) -> Processor {
         branch: bpf.branch,
         taken: bpf.taken,
         call: bpf.call,
-        missed: bpf.missed,
-        second: bpf.second,
-        cache: bpf.cache,
+        mispredict: bpf.mispredict,
+        l2: bpf.l2,
+        l1_kib: bpf.l1_kib,
         between: bpf.between,
     }
 }

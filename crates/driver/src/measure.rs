@@ -46,9 +46,9 @@ const NUMBERS: [Number; 14] = [
     ("branch", |p| &mut p.branch, 0.25, 2.0),
     ("taken", |p| &mut p.taken, 0.0, 2.0),
     ("call", |p| &mut p.call, 1.0, 20.0),
-    ("missed", |p| &mut p.missed, 5.0, 40.0),
-    ("second", |p| &mut p.second, 8.0, 40.0),
-    ("cache", |p| &mut p.cache, 8.0, 128.0),
+    ("mispredict", |p| &mut p.mispredict, 5.0, 40.0),
+    ("l2", |p| &mut p.l2, 8.0, 40.0),
+    ("l1_kib", |p| &mut p.l1_kib, 8.0, 128.0),
     ("between", |p| &mut p.between, 10.0, 400.0),
 ];
 
@@ -64,9 +64,9 @@ const USUAL: Processor = Processor {
     branch: 0.5,
     taken: 0.5,
     call: 4.0,
-    missed: 16.0,
-    second: 14.0,
-    cache: 48.0,
+    mispredict: 16.0,
+    l2: 14.0,
+    l1_kib: 48.0,
     between: 100.0,
 };
 
@@ -222,9 +222,9 @@ fn spec(processor: Processor, helpers: BTreeMap<String, [f64; 2]>) -> Bpf {
         branch: processor.branch,
         taken: processor.taken,
         call: processor.call,
-        missed: processor.missed,
-        second: processor.second,
-        cache: processor.cache,
+        mispredict: processor.mispredict,
+        l2: processor.l2,
+        l1_kib: processor.l1_kib,
         between: processor.between,
         helpers,
     }

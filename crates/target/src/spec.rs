@@ -64,7 +64,7 @@ pub struct Bpf {
     /// Instructions that enter in a cycle, and those under way at most.
     pub width: f64,
     pub window: f64,
-    /// Until a value from the first cache is there, a product, a quotient, and what an atomic
+    /// Until a value from L1 is there, a product, a quotient, and what an atomic
     /// operation takes.
     pub load: f64,
     pub mul: f64,
@@ -76,11 +76,11 @@ pub struct Bpf {
     pub taken: f64,
     /// A call of another function, and the way back.
     pub call: f64,
-    /// Lost where a jump was not guessed.
-    pub missed: f64,
-    /// Until a value from the second cache is there, and KiB of the first.
-    pub second: f64,
-    pub cache: f64,
+    /// Lost where a branch was not predicted.
+    pub mispredict: f64,
+    /// Until a value from L2 is there, and the size of L1.
+    pub l2: f64,
+    pub l1_kib: f64,
     /// Instructions of the driver between two packets: they overlap with the program's.
     pub between: f64,
     /// By helper, and type of map where it has one (`map_lookup_elem hash`): cycles of a call, and

@@ -26,8 +26,8 @@ type Judged = (PathBuf, Result<Sample, Failure>);
 /// Measures, prints what was found and how good it is, and writes the specification.
 ///
 /// # Errors
-/// The kernel does not load programs for us, the specification is of no such kernel, or a file cannot
-/// be written.
+/// The kernel does not load programs for us, the specification is of no such kernel, or a file
+/// cannot be written.
 pub fn run(
     like: &str,
     from: Option<&Path>,

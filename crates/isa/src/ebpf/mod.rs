@@ -2,11 +2,11 @@
 
 pub mod context;
 pub mod generate;
-mod guess;
 pub mod insn;
 mod machine;
 mod memory;
 mod pipeline;
+mod predictor;
 mod tally;
 pub mod world;
 

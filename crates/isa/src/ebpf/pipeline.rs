@@ -2,15 +2,14 @@
 //!
 //! Instructions enter in order, so many a cycle, and start when their operands are there; what a
 //! store wrote is an operand of loads from there. They leave in order, and no more are under way
-//! than the window holds, across packets too. Jumps are guessed, and lines of maps' memory are in
-//! the first cache or in the second. It is the model of llvm-mca with fewer kinds of ports. The
-//! kernel's compilers turn nearly every eBPF instruction into one of the processor's, so eBPF stands
-//! for both.
+//! than the window holds, across packets too. Branches are predicted, and lines of maps' memory are
+//! in L1 or in L2. It is the model of llvm-mca with fewer kinds of ports. The
+//! kernel's compilers turn nearly every eBPF instruction into one of the processor's.
 
 use std::collections::{HashMap, VecDeque};
 
-use super::guess::{Cache, Guesses};
 use super::insn::{Insn, LDDW, SOURCE_REGISTER, class};
+use super::predictor::{Cache, Predictor};
 
 /// What a processor does in how many cycles.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,7 +17,7 @@ pub struct Processor {
     /// Instructions that enter in a cycle, and those under way at most.
     pub width: f64,
     pub window: f64,
-    /// Until a value from the first cache is there, or one that was just stored.
+    /// Until a value from L1 is there, or one that was just stored.
     pub load: f64,
     pub mul: f64,
     pub div: f64,
@@ -30,11 +29,11 @@ pub struct Processor {
     pub taken: f64,
     /// A call of another function, and the way back.
     pub call: f64,
-    /// Lost where a jump was not guessed.
-    pub missed: f64,
-    /// Until a value from the second cache is there, and KiB of the first.
-    pub second: f64,
-    pub cache: f64,
+    /// Lost where a branch was not predicted.
+    pub mispredict: f64,
+    /// Until a value from L2 is there, and the size of L1.
+    pub l2: f64,
+    pub l1_kib: f64,
     /// Instructions of the caller between two packets.
     pub between: f64,
 }
@@ -58,7 +57,7 @@ pub struct Pipeline {
     /// When those under way leave.
     leaving: VecDeque<f64>,
     cache: Cache,
-    guesses: Guesses,
+    predictor: Predictor,
     /// Where counting began.
     since: f64,
 }
@@ -75,14 +74,13 @@ impl Pipeline {
             registers: [0.0; 11],
             memory: HashMap::new(),
             leaving: VecDeque::new(),
-            cache: Cache::new(processor.cache),
-            guesses: Guesses::new(),
+            cache: Cache::new(processor.l1_kib),
+            predictor: Predictor::new(),
             since: 0.0,
         }
     }
 
-    /// Begins with a packet, behind what its caller does: it has the packet's lines in the first
-    /// cache.
+    /// Begins with a packet, behind what its caller does: it has the packet's lines in L1.
     pub fn begin(&mut self, lines: std::ops::Range<u64>) {
         for line in lines {
             self.cache.touch(line);
@@ -125,14 +123,14 @@ impl Pipeline {
     }
 
     /// Executes an instruction, with the address where it accesses memory; `near` is memory that is
-    /// always in the first cache.
+    /// always in L1.
     pub fn step(&mut self, insn: Insn, address: Option<u64>, near: bool) {
         let Processor { load, mul, div, atomic, store, branch, .. } = self.processor;
         let (dst, src) = (insn.dst, insn.src);
         let second = if insn.code & SOURCE_REGISTER != 0 { self.ready(src) } else { 0.0 };
         let word = address.unwrap_or(0) >> 3;
         let there = near || address.is_none() || self.cache.touch(word >> 3);
-        let load = if there { load } else { self.processor.second };
+        let load = if there { load } else { self.processor.l2 };
         match (insn.code & 7, insn.code & 0xf0) {
             (class::LD, _) if insn.code == LDDW => self.result(dst, 0.0, 1.0),
             (class::LDX, _) => {
@@ -185,16 +183,16 @@ impl Pipeline {
         if taken {
             self.branch += self.processor.taken;
         }
-        if !self.guesses.learn(place, taken) {
+        if !self.predictor.update(place, taken) {
             let done = self.jumped;
-            self.entry = self.entry.max(done) + self.processor.missed;
+            self.entry = self.entry.max(done) + self.processor.mispredict;
         }
     }
 
-    /// Waits for lines of memory one behind the other, where they are not in the first cache.
+    /// Waits for lines of memory one behind the other, where they are not in L1.
     pub fn lines(&mut self, lines: &[u64]) {
         let missing = lines.iter().filter(|line| !self.cache.touch(**line)).count();
-        let more = (self.processor.second - self.processor.load).max(0.0);
+        let more = (self.processor.l2 - self.processor.load).max(0.0);
         self.entry += missing as f64 * more;
     }
 
@@ -239,9 +237,9 @@ mod tests {
         branch: 0.5,
         taken: 0.0,
         call: 4.0,
-        missed: 15.0,
-        second: 14.0,
-        cache: 48.0,
+        mispredict: 15.0,
+        l2: 14.0,
+        l1_kib: 48.0,
         between: 0.0,
     };
 
@@ -296,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_guess_costs_once() {
+    fn a_misprediction_costs_once() {
         let mut pipeline = Pipeline::new(PLAIN);
         let mut random = nicforge_util::Random::new(3);
         let mut jumps = |taken: &mut dyn FnMut() -> bool| {

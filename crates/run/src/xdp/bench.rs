@@ -104,8 +104,8 @@ pub fn bench_object(
     Ok(costs)
 }
 
-/// Measures a frame on every program of an object, each with the maps as those before left them. All
-/// leave the frame as it was. When `stopped` says so, what was measured so far is all.
+/// Measures a frame on every program of an object, each with the maps as those before left them.
+/// All leave the frame as it was. When `stopped` says so, what was measured so far is all.
 ///
 /// # Errors
 /// As [`bench_object`], or a program changes the frame.

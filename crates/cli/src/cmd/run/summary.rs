@@ -241,7 +241,8 @@ impl Summary {
     fn print_speed(&self) {
         if let Some(cost) = &self.cost {
             outln!(
-                "  cost: {:.0} ns/packet (mean of {} packets in the kernel's test run; {:.0} ns of harness subtracted)",
+                "  cost: {:.0} ns/packet (mean of {} packets in the kernel's test run; {:.0} ns \
+                 of harness subtracted)",
                 cost.mean_ns,
                 cost.packets,
                 cost.harness_ns

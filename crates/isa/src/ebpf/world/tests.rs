@@ -15,9 +15,9 @@ const PROCESSOR: Processor = Processor {
     branch: 0.5,
     taken: 0.0,
     call: 4.0,
-    missed: 15.0,
-    second: 14.0,
-    cache: 48.0,
+    mispredict: 15.0,
+    l2: 14.0,
+    l1_kib: 48.0,
     between: 10.0,
 };
 

@@ -252,8 +252,8 @@ impl TableMap {
         let fits = map_value >= expected.1 && map_value < expected.1 + 8;
         if map_key != expected.0 || !fits {
             return Err(XdpError::Contract(format!(
-                "table `{}`: map `{}` has keys of {map_key} and values of {map_value} bytes, {} and \
-                 {} were expected",
+                "table `{}`: map `{}` has keys of {map_key} and values of {map_value} bytes, \
+                 {} and {} were expected",
                 def.name, table.map, expected.0, expected.1
             )));
         }

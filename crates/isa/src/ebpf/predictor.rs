@@ -1,4 +1,4 @@
-//! What a processor remembers: lines of its first cache, and which way jumps went.
+//! L1 cache and branch predictor of a processor.
 
 /// A cache of lines, by sets of which each forgets its line that was not used for longest.
 #[derive(Clone, Debug)]
@@ -27,10 +27,10 @@ impl Cache {
     }
 }
 
-/// Guesses of conditional jumps, by their place and how those before went (gshare: McFarling,
-/// "Combining branch predictors", 1993).
+/// A gshare branch predictor: two-bit counters by place and history (McFarling, "Combining branch
+/// predictors", 1993).
 #[derive(Clone, Debug)]
-pub struct Guesses {
+pub struct Predictor {
     counters: Vec<u8>,
     history: usize,
 }
@@ -38,21 +38,21 @@ pub struct Guesses {
 /// Bits of the table's index, and jumps that are remembered.
 const BITS: u32 = 16;
 
-impl Guesses {
-    /// Guesses without experience.
-    pub fn new() -> Guesses {
-        Guesses { counters: vec![1; 1 << BITS], history: 0 }
+impl Predictor {
+    /// A predictor without history.
+    pub fn new() -> Predictor {
+        Predictor { counters: vec![1; 1 << BITS], history: 0 }
     }
 
-    /// Learns of a jump; true if it was guessed.
-    pub fn learn(&mut self, place: usize, taken: bool) -> bool {
+    /// Takes a jump into account; true if it was predicted.
+    pub fn update(&mut self, place: usize, taken: bool) -> bool {
         let mask = (1 << BITS) - 1;
         let at = (place.wrapping_mul(0x9e37_79b1) >> 4 ^ self.history) & mask;
         let counter = &mut self.counters[at];
-        let guessed = (*counter >= 2) == taken;
+        let predicted = (*counter >= 2) == taken;
         *counter = if taken { (*counter + 1).min(3) } else { counter.saturating_sub(1) };
         self.history = (self.history << 1 | usize::from(taken)) & mask;
-        guessed
+        predicted
     }
 }
 
@@ -70,10 +70,10 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_is_guessed_and_what_is_random_is_not() {
-        let mut guesses = Guesses::new();
+    fn what_repeats_is_predicted_and_what_is_random_is_not() {
+        let mut predictor = Predictor::new();
         let mut wrong = |taken: &mut dyn FnMut(u32) -> bool| {
-            let mut right = |at: &u32| guesses.learn(7, taken(*at));
+            let mut right = |at: &u32| predictor.update(7, taken(*at));
             (0..3000).filter(|at| !right(at) && *at >= 2000).count()
         };
         assert_eq!(wrong(&mut |_| true), 0);
