@@ -73,7 +73,9 @@ fn a_machine_is_measured_and_described() {
     for word in ["# [measured]", "[bpf.helpers]", "\"map_lookup_elem hash\" = ["] {
         assert!(text.contains(word), "{text}");
     }
-    assert_eq!(text.matches("[bpf]").count(), 1, "{text}");
+    for once in ["[bpf]", "Cycles of executed eBPF", "Of a call, and of a byte"] {
+        assert_eq!(text.matches(once).count(), 1, "{once}: {text}");
+    }
     let refused = place.run(&["targets", "measure", "--like", "u280"]);
     refused.fails(1, &["measured are those with codegen xdp"]);
 }

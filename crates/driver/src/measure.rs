@@ -244,6 +244,11 @@ pub fn write(text: &str, figures: &Figures, cpus: usize) -> String {
         if line.trim_start().starts_with('[') {
             section = line.trim().to_string();
             units += usize::from(section == "[[units]]");
+            // The old prices go, with what is said of them.
+            let said = |line: &String| line.is_empty() || line.starts_with('#');
+            while section.starts_with("[bpf") && lines.last().is_some_and(said) {
+                lines.pop();
+            }
         }
         let word = line.split('=').next().unwrap_or_default().trim();
         match word {
