@@ -38,8 +38,8 @@ pub struct Cost {
     pub most_instructions: Option<(u64, bool)>,
 }
 
-/// What a packet costs: those of the capture in order through the kernel's test run, over and over,
-/// on a fresh copy of the program.
+/// Cost of a packet: those of the capture in order through the kernel's test run, over and over, on
+/// fresh copies of the program.
 pub fn cost(
     program: &Program,
     artifact: &XdpArtifact,

@@ -1,4 +1,4 @@
-//! What packets cost by the eBPF that is executed for them, with a target's prices of it.
+//! Costs of packets by the eBPF that is executed for them, with a target's prices of it.
 
 use nicforge_codegen::{LineStyle, xdp};
 use nicforge_ir::{Entry, Input, InputEvent, TableId};

@@ -52,7 +52,7 @@ const NUMBERS: [Number; 14] = [
     ("between", |p| &mut p.between, 10.0, 400.0),
 ];
 
-/// Where the search begins: usual cores of servers.
+/// Start of the search: usual cores of servers.
 const USUAL: Processor = Processor {
     width: 4.0,
     window: 256.0,
@@ -117,7 +117,7 @@ fn frame() -> Vec<u8> {
     frame
 }
 
-/// What one run of a program executes, on a warm processor; its verdict.
+/// Tally of one run of a program on a warm processor, and its verdict.
 fn tally(object: &Object, name: &str, processor: Processor) -> Result<(Tally, u64), String> {
     let program = object.programs.iter().find(|program| program.name == name);
     let program = program.ok_or("it is not in the object")?;

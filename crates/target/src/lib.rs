@@ -10,6 +10,7 @@
 
 pub mod accelerate;
 pub mod area;
+pub mod bpf;
 pub mod cost;
 pub mod load;
 pub mod quantity;
@@ -17,6 +18,7 @@ pub mod spec;
 pub mod spin;
 pub mod support;
 
+pub use bpf::Bpf;
 pub use cost::Traffic;
 pub use load::{SpecError, find, names, parse, source};
 pub use spec::*;

@@ -17,7 +17,7 @@ pub struct Pair {
     /// Maps that the old program names and its object alone has, and those of the new one.
     pub alone: [Vec<usize>; 2],
     /// The new one was made of the old one's lifted program or αIR, in which all verdicts that
-    /// drop a packet are one. Messages of lifted programs go another way: they are not compared then.
+    /// drop a packet are one. Messages of lifted programs go another way and are not compared.
     pub lifted: bool,
     /// An αIR program that stands in the old one's place.
     pub reference: Option<Reference>,
