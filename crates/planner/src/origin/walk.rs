@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use nicforge_ir::interp::arith::bit_field;
+use nicforge_ir::verify::MAX_FRAME;
 use nicforge_ir::{
     BinOp, BlockId, Body, CmpOp, HandlerId, InstId, Op, Program, Proj, Type, UnOp, ValueId, Words,
 };
@@ -300,7 +301,7 @@ impl Walk<'_> {
                 let number = inst.as_u32();
                 let ty = body.ty(data.results[1]);
                 let size = self.program.size_of(ty);
-                let at = if way.pending.is_none() { way.cursor } else { None };
+                let at = self.place(way, 0, ty);
                 self.oks.insert(result, number);
                 if let Some(at) = at {
                     let shape = self.frame(ty, at, number);
@@ -320,13 +321,11 @@ impl Walk<'_> {
             Op::Load { off, .. } => {
                 let number = inst.as_u32();
                 self.oks.insert(result, number);
-                let at = match (way.cursor, way.pending, self.shape(*off)) {
-                    (Some(cursor), None, Shape::Int(Origin::Const(off))) => {
-                        cursor.checked_add(off as u32)
-                    }
+                let ty = body.ty(data.results[1]);
+                let at = match self.shape(*off) {
+                    Shape::Int(Origin::Const(off)) => self.place(way, off, ty),
                     _ => None,
                 };
-                let ty = body.ty(data.results[1]);
                 let shape = at
                     .map_or_else(|| self.opaque(data.results[1]), |at| self.frame(ty, at, number));
                 self.shapes.insert(data.results[1], shape);
@@ -386,6 +385,16 @@ impl Walk<'_> {
         })
     }
 
+    /// Where a value that is read so far behind the cursor lies in the frame; nothing if nobody
+    /// knows, or if it lies behind all frames, where it is never read.
+    fn place(&self, way: &Way, behind: u64, ty: Type) -> Option<u32> {
+        let cursor = way.cursor.filter(|_| way.pending.is_none())?;
+        let at = u64::from(cursor).checked_add(behind)?;
+        let end = at.checked_add(u64::from(self.program.size_of(ty)))?;
+        (end <= u64::from(MAX_FRAME)).then_some(at as u32)
+    }
+
+    /// What a value of a type is that lies there in the frame.
     fn frame(&self, ty: Type, at: u32, by: u32) -> Shape {
         match ty {
             Type::Int { bits, .. } => Shape::Int(Origin::Frame {
