@@ -70,14 +70,16 @@ pub fn mutable_tables(program: &Program, handlers: &[HandlerId]) -> Vec<TableId>
     all.into_iter().filter(|table| used.contains(table) && written.contains(table)).collect()
 }
 
-/// True if a lock for each entry is enough in all of a stage's handlers.
-pub fn by_entry(program: &Program, handlers: &[HandlerId], table: TableId) -> bool {
+/// The tables that one of a stage's handlers locks as a whole; of others a lock for each entry is
+/// enough.
+pub fn locked_whole(program: &Program, handlers: &[HandlerId]) -> Vec<TableId> {
     let tables = mutable_tables(program, handlers);
-    handlers.iter().all(|id| {
-        let section = section(program, &program.handlers[*id].body, &tables);
-        let locks = section.map_or(Vec::new(), |section| section.locks);
-        locks.iter().all(|(other, key)| *other != table || key.is_some())
-    })
+    let sections = handlers.iter().filter_map(|id| {
+        let body = &program.handlers[*id].body;
+        section(program, body, &tables)
+    });
+    let whole = |(table, key): (TableId, Option<ValueId>)| key.is_none().then_some(table);
+    sections.flat_map(|section| section.locks).filter_map(whole).collect()
 }
 
 /// Of these tables, the one that an op uses.

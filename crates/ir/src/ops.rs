@@ -17,7 +17,9 @@ pub use table::{Op, ROWS};
 pub use words::{BinOp, CmpOp, CommuteOp, CryptoOp, UnOp, Words};
 
 use crate::ids::{BlockId, EventId, TableId, ValueId};
-use row::{CLOCK, CURSOR, LOG, Must, ORDERED, OVERWRITES, RANDOM, ROUTES, Touch, WRITES_PACKET};
+use row::{
+    CLOCK, CONTROL, CURSOR, LOG, Must, ORDERED, OVERWRITES, RANDOM, ROUTES, Touch, WRITES_PACKET,
+};
 
 /// The operands of an op, in order.
 #[derive(Clone)]
@@ -51,13 +53,16 @@ impl Op {
     pub fn regions(&self) -> impl Iterator<Item = BlockId> + use<> {
         let mut found = [None; 2];
         let mut next = 0;
-        self.fields(&mut |field| {
-            if let Arg::Region(block) = field {
-                found[next] = Some(block);
-                next += 1;
-            }
-            true
-        });
+        // Most ops have none.
+        if self.touches(CONTROL) {
+            self.fields(&mut |field| {
+                if let Arg::Region(block) = field {
+                    found[next] = Some(block);
+                    next += 1;
+                }
+                true
+            });
+        }
         found.into_iter().flatten()
     }
 

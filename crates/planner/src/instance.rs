@@ -257,6 +257,7 @@ pub fn instance(
                 handler.max_replicas.filter(|_| handler.side == Some(Side::Host))
             });
             let unordered = handlers.iter().all(|h| program.handlers[*h].unordered);
+            let locked_whole = critical::locked_whole(program, handlers);
             let served = |g: usize| {
                 let mut list = Vec::new();
                 for handler in handlers {
@@ -283,7 +284,7 @@ pub fn instance(
                 by_entry: program
                     .tables
                     .keys()
-                    .filter(|table| critical::by_entry(program, handlers, *table))
+                    .filter(|table| !locked_whole.contains(table))
                     .map(|table| table.as_u32() as usize)
                     .collect(),
                 uses,

@@ -281,6 +281,7 @@ impl Model {
         let named = program.handlers.iter().filter(|(_, h)| stage.handlers.contains(&h.name));
         let ids: Vec<HandlerId> = named.map(|(id, _)| id).collect();
         let locked = matches!(stage.replication, Replication::Locked { .. });
+        let locked_whole = if locked { critical::locked_whole(program, &ids) } else { Vec::new() };
         let lock_cycles = match &target.locks {
             Some(locks) if locked => {
                 let mutable =
@@ -288,7 +289,7 @@ impl Model {
                 let price = |name: &String| {
                     let by_entry = program
                         .table_named(name)
-                        .is_some_and(|t| critical::by_entry(program, &ids, t));
+                        .is_some_and(|table| !locked_whole.contains(&table));
                     let more = f64::from(stage.replicas - 1);
                     let more = if by_entry { cost::elsewhere(stage.replicas) } else { more };
                     locks.cycles + locks.contention_cycles * more
@@ -325,11 +326,7 @@ impl Model {
             lock_cycles,
             tables,
             gated: own_written.iter().map(|written| *written && gates).collect(),
-            whole: program
-                .tables
-                .keys()
-                .map(|table| locked && !critical::by_entry(program, &ids, table))
-                .collect(),
+            whole: program.tables.keys().map(|table| locked_whole.contains(&table)).collect(),
             depth: if from_ports { receive_depth } else { link_depth },
             in_turn: pipeline || (unit.threads > 1 && !unordered && written.contains(&true)),
         })

@@ -29,7 +29,8 @@ impl Locks {
         let mut locks = Locks::default();
         for stage in pipeline.stages.iter().filter(|stage| stage.locked && stage.replicas > 1) {
             let tables = critical::mutable_tables(program, &stage.handlers);
-            let by_entry = |table: &TableId| critical::by_entry(program, &stage.handlers, *table);
+            let whole = critical::locked_whole(program, &stage.handlers);
+            let by_entry = |table: &TableId| !whole.contains(table);
             let fine: Vec<TableId> = tables.iter().copied().filter(by_entry).collect();
             for table in &tables {
                 locks.first.insert(*table, locks.count);

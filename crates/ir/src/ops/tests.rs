@@ -44,6 +44,14 @@ fn ops_on_a_packet_name_it_first() {
 }
 
 #[test]
+fn ops_with_regions_are_control() {
+    for row in ROWS {
+        let regions = row.fields.iter().any(|field| field.kind == field::Kind::Region);
+        assert!(!regions || row.touch & super::row::CONTROL != 0, "{}", row.name);
+    }
+}
+
+#[test]
 fn operands_of_every_field() {
     let v = |n| ValueId::from_u32(n);
     let path = vec![Proj::Index(v(1)), Proj::Field(4), Proj::Index(v(2))];
