@@ -62,7 +62,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
     let place = Place::new();
     let objects = [
         "counters", "tunnel", "calls", "loops", "loader", "apart", "before", "older", "slots",
-        "sizes", "numbered", "idioms", "prints", "within",
+        "sizes", "numbered", "idioms", "prints", "within", "places",
     ];
     objects.into_iter().for_each(|name| object(&place, name));
     let plain = as_before_clang_9(std::fs::read(place.path().join("older.o")).unwrap());
@@ -82,6 +82,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("sizes.o:few", 0),
         ("prints.o:prints", 0),
         ("within.o:within", 0),
+        ("places.o:places", 0),
         ("idioms.o:casts", 0),
         ("idioms.o:segments", 0),
         ("idioms.o:wraps", 0),

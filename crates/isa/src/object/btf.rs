@@ -77,6 +77,43 @@ pub struct LineInfo<'a> {
     pub line: u32,
 }
 
+/// Properties of a field that an instruction depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    Offset,
+    Size,
+    Exists,
+}
+
+/// A field of a structure that an instruction uses, as the compiler saw it.
+#[derive(Debug)]
+pub struct FieldUse<'a> {
+    pub section: &'a str,
+    /// Bytes into the section.
+    pub at: u64,
+    pub what: Field,
+    /// Name of the structure, and of the first member with a name on the way to the field.
+    pub of: &'a str,
+    pub member: &'a str,
+    /// True if the field is that member as a whole.
+    pub whole: bool,
+    /// Bytes in front of the field: in the structure, and in the member.
+    pub offset: u32,
+    pub within: u32,
+    pub size: u32,
+}
+
+impl FieldUse<'_> {
+    /// The number that the compiler put into the instruction.
+    pub fn value(&self) -> u32 {
+        match self.what {
+            Field::Offset => self.offset,
+            Field::Size => self.size,
+            Field::Exists => 1,
+        }
+    }
+}
+
 /// Types of an object.
 #[derive(Default)]
 pub struct Btf<'a> {
@@ -318,6 +355,92 @@ impl<'a> Btf<'a> {
         let mut found = Vec::new();
         self.read_lines(ext, &mut found);
         found
+    }
+
+    /// Uses of fields that section `.BTF.ext` wants to be relocated.
+    pub fn fields(&self, ext: &[u8]) -> Vec<FieldUse<'a>> {
+        let mut found = Vec::new();
+        self.read_fields(ext, &mut found);
+        found
+    }
+
+    fn read_fields(&self, ext: &[u8], found: &mut Vec<FieldUse<'a>>) -> Option<()> {
+        let header = word(ext, 4)? as usize;
+        // Headers of before had no such part.
+        if header < 32 {
+            return None;
+        }
+        let (offset, length) = (word(ext, 24)? as usize, word(ext, 28)? as usize);
+        let data = ext.get(header.checked_add(offset)?..)?.get(..length)?;
+        let record = word(data, 0)? as usize;
+        let mut at = 4;
+        while let (Some(section), Some(count)) = (word(data, at), word(data, at + 4)) {
+            at += 8;
+            for _ in 0..count {
+                let of = |part: usize| word(data, at + 4 * part);
+                let (insn, root, access, kind) = (of(0)?, of(1)?, of(2)?, of(3)?);
+                let what = match kind {
+                    0 => Some(Field::Offset),
+                    1 => Some(Field::Size),
+                    2 => Some(Field::Exists),
+                    _ => None,
+                };
+                let way = self.string(access);
+                found.extend(what.and_then(|what| {
+                    let used = self.field(root, way)?;
+                    Some(FieldUse { section: self.string(section), at: insn.into(), what, ..used })
+                }));
+                at += record.max(16);
+            }
+        }
+        Some(())
+    }
+
+    /// The field at the end of a way such as `0:3:1`: numbers of members and of elements, the
+    /// first one of the structure in an array of such.
+    fn field(&self, root: u32, way: &str) -> Option<FieldUse<'a>> {
+        let mut steps = way.split(':').map(|step| step.parse::<u32>().ok());
+        if steps.next()?? != 0 {
+            return None;
+        }
+        let of = self.string(self.through(root)?.name);
+        // In bits.
+        let (mut id, mut place, mut named) = (root, 0u32, None);
+        let mut whole = false;
+        for step in steps {
+            let step = step?;
+            let found = self.through(id)?;
+            match found.kind {
+                STRUCT | UNION => {
+                    let member = found.members.get(step as usize)?;
+                    place = place.checked_add(member.offset & 0xff_ffff)?;
+                    let name = self.string(member.name);
+                    whole = named.is_none() && !name.is_empty();
+                    if whole {
+                        named = Some((name, place));
+                    }
+                    id = member.kind;
+                }
+                ARRAY => {
+                    let (element, _) = found.array?;
+                    let before = self.size(element, 0)?.checked_mul(step)?.checked_mul(8)?;
+                    (place, id, whole) = (place.checked_add(before)?, element, false);
+                }
+                _ => return None,
+            }
+        }
+        let ((member, start), size) = (named?, self.size(id, 0)?);
+        Some(FieldUse {
+            section: "",
+            at: 0,
+            what: Field::Offset,
+            of,
+            member,
+            whole,
+            offset: place / 8,
+            within: (place - start) / 8,
+            size,
+        })
     }
 
     fn read_lines(&self, ext: &[u8], found: &mut Vec<LineInfo<'a>>) -> Option<()> {

@@ -3,9 +3,11 @@
 //! A program comes out as one instruction stream: the function, then the functions it calls, with
 //! calls made relative to it. `lddw` of a map gets source 1 and the map's index, `lddw` of global
 //! data source 2, the index of its section among the maps, and the offset. Legacy (`maps`) and BTF
-//! (`.maps`) definitions are read.
+//! (`.maps`) definitions are read. Members of the kernel's structures are where the kernel has
+//! them.
 
 mod btf;
+mod fields;
 mod older;
 mod programs;
 pub mod riscv;
@@ -266,6 +268,13 @@ pub fn parse(bytes: &[u8]) -> Result<Object, ObjectError> {
                 let (file, text) = (found.file.to_string(), found.text.to_string());
                 let line = Line { file, line: found.line, text };
                 code.lines.insert((found.offset / 8) as usize, line);
+            }
+        }
+        for used in btf.fields(ext) {
+            let of = |code: &&mut Code| code.name == used.section;
+            let insns = code.values_mut().find(of).map(|code| &mut code.insns);
+            if let Some(insn) = insns.and_then(|insns| insns.get_mut((used.at / 8) as usize)) {
+                fields::relocate(insn, &used);
             }
         }
     }
