@@ -80,8 +80,8 @@ fn a_machine_is_measured_and_described() {
     refused.fails(1, &["measured are those with codegen xdp"]);
 }
 
-/// Verdicts of the machine of eBPF and of the kernel on an example's packets in order; nothing where
-/// the clock has a say.
+/// Verdicts of the machine of eBPF and of the kernel on an example's packets in order; nothing
+/// where the clock has a say.
 fn verdicts(example: &Path, runtime: &Runtime) -> Option<[Vec<u64>; 2]> {
     let source = Source { program: example.to_path_buf(), ..Source::default() };
     let loaded = program::load(&source, runtime).ok()?;

@@ -133,6 +133,9 @@ pub(super) const VAR: u32 = 14;
 pub(super) const DATASEC: u32 = 15;
 const DECL_TAG: u32 = 17;
 const ENUM64: u32 = 19;
+/// Parts of section `.BTF.ext`, by their order.
+const LINES: usize = 1;
+const FIELDS: usize = 2;
 /// Kinds that only refer on: typedef, volatile, const, restrict, type tag.
 const THROUGH: [u32; 5] = [8, 9, 10, 11, 18];
 
@@ -352,44 +355,59 @@ impl<'a> Btf<'a> {
 
     /// Source lines of section `.BTF.ext`.
     pub fn lines(&self, ext: &[u8]) -> Vec<LineInfo<'a>> {
-        let mut found = Vec::new();
-        self.read_lines(ext, &mut found);
-        found
+        let line = |(section, [insn, file, text, position]): (&'a str, [u32; 4])| LineInfo {
+            section,
+            offset: insn.into(),
+            file: self.string(file),
+            text: self.string(text),
+            line: position >> 10,
+        };
+        self.records(ext, LINES).into_iter().map(line).collect()
     }
 
     /// Uses of fields that section `.BTF.ext` wants to be relocated.
     pub fn fields(&self, ext: &[u8]) -> Vec<FieldUse<'a>> {
+        let used = |(section, [insn, root, access, kind]): (&'a str, [u32; 4])| {
+            let what = match kind {
+                0 => Field::Offset,
+                1 => Field::Size,
+                2 => Field::Exists,
+                _ => return None,
+            };
+            let used = self.field(root, self.string(access))?;
+            Some(FieldUse { section, at: insn.into(), what, ..used })
+        };
+        self.records(ext, FIELDS).into_iter().filter_map(used).collect()
+    }
+
+    /// Records of a part of section `.BTF.ext`, each with its section's name: its first four words.
+    fn records(&self, ext: &[u8], part: usize) -> Vec<(&'a str, [u32; 4])> {
         let mut found = Vec::new();
-        self.read_fields(ext, &mut found);
+        self.read_records(ext, part, &mut found);
         found
     }
 
-    fn read_fields(&self, ext: &[u8], found: &mut Vec<FieldUse<'a>>) -> Option<()> {
+    fn read_records(
+        &self,
+        ext: &[u8],
+        part: usize,
+        found: &mut Vec<(&'a str, [u32; 4])>,
+    ) -> Option<()> {
         let header = word(ext, 4)? as usize;
-        // Headers of before had no such part.
-        if header < 32 {
+        // Where offset and length of the part are; older headers end before.
+        let entry = 8 + 8 * part;
+        if header < entry + 8 {
             return None;
         }
-        let (offset, length) = (word(ext, 24)? as usize, word(ext, 28)? as usize);
+        let (offset, length) = (word(ext, entry)? as usize, word(ext, entry + 4)? as usize);
         let data = ext.get(header.checked_add(offset)?..)?.get(..length)?;
         let record = word(data, 0)? as usize;
         let mut at = 4;
         while let (Some(section), Some(count)) = (word(data, at), word(data, at + 4)) {
             at += 8;
             for _ in 0..count {
-                let of = |part: usize| word(data, at + 4 * part);
-                let (insn, root, access, kind) = (of(0)?, of(1)?, of(2)?, of(3)?);
-                let what = match kind {
-                    0 => Some(Field::Offset),
-                    1 => Some(Field::Size),
-                    2 => Some(Field::Exists),
-                    _ => None,
-                };
-                let way = self.string(access);
-                found.extend(what.and_then(|what| {
-                    let used = self.field(root, way)?;
-                    Some(FieldUse { section: self.string(section), at: insn.into(), what, ..used })
-                }));
+                let of = |nth: usize| word(data, at + 4 * nth);
+                found.push((self.string(section), [of(0)?, of(1)?, of(2)?, of(3)?]));
                 at += record.max(16);
             }
         }
@@ -441,29 +459,5 @@ impl<'a> Btf<'a> {
             within: (place - start) / 8,
             size,
         })
-    }
-
-    fn read_lines(&self, ext: &[u8], found: &mut Vec<LineInfo<'a>>) -> Option<()> {
-        let header = word(ext, 4)? as usize;
-        let (offset, length) = (word(ext, 16)? as usize, word(ext, 20)? as usize);
-        let data = ext.get(header.checked_add(offset)?..)?.get(..length)?;
-        let record = word(data, 0)? as usize;
-        let mut at = 4;
-        while let (Some(section), Some(count)) = (word(data, at), word(data, at + 4)) {
-            at += 8;
-            for _ in 0..count {
-                let of = |part: usize| word(data, at + 4 * part);
-                let (insn, file, text, position) = (of(0)?, of(1)?, of(2)?, of(3)?);
-                found.push(LineInfo {
-                    section: self.string(section),
-                    offset: insn.into(),
-                    file: self.string(file),
-                    text: self.string(text),
-                    line: position >> 10,
-                });
-                at += record.max(16);
-            }
-        }
-        Some(())
     }
 }

@@ -385,8 +385,8 @@ impl Walk<'_> {
         })
     }
 
-    /// Where a value that is read so far behind the cursor lies in the frame; nothing if nobody
-    /// knows, or if it lies behind all frames, where it is never read.
+    /// Place in the frame of a value that is read so far behind the cursor; nothing if nobody knows
+    /// it, or if it lies behind all frames, where it is never read.
     fn place(&self, way: &Way, behind: u64, ty: Type) -> Option<u32> {
         let cursor = way.cursor.filter(|_| way.pending.is_none())?;
         let at = u64::from(cursor).checked_add(behind)?;
@@ -394,7 +394,7 @@ impl Walk<'_> {
         (end <= u64::from(MAX_FRAME)).then_some(at as u32)
     }
 
-    /// What a value of a type is that lies there in the frame.
+    /// Shape of a value of a type that lies there in the frame.
     fn frame(&self, ty: Type, at: u32, by: u32) -> Shape {
         match ty {
             Type::Int { bits, .. } => Shape::Int(Origin::Frame {
