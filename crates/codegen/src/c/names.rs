@@ -12,6 +12,57 @@ const RESERVED: &[&str] = &[
     "union", "unsigned", "verdict", "void", "volatile", "while", "asm", "typeof", "cursor",
 ];
 
+/// Macros without parameters in headers of the C library, Linux and DPDK, as `clang -dM -E` says.
+/// Others have capital letters only.
+const MACROS: &[&str] = &[
+    "errno",
+    "ip6_flow",
+    "ip6_hlim",
+    "ip6_hops",
+    "ip6_nxt",
+    "ip6_plen",
+    "ip6_vfc",
+    "linux",
+    "rte_errno",
+    "rte_intr_conf",
+    "s6_addr",
+    "s6_addr16",
+    "s6_addr32",
+    "sa_handler",
+    "sa_sigaction",
+    "sched_priority",
+    "si_addr",
+    "si_addr_lsb",
+    "si_arch",
+    "si_band",
+    "si_call_addr",
+    "si_fd",
+    "si_int",
+    "si_lower",
+    "si_overrun",
+    "si_pid",
+    "si_pkey",
+    "si_ptr",
+    "si_status",
+    "si_stime",
+    "si_syscall",
+    "si_timerid",
+    "si_uid",
+    "si_upper",
+    "si_utime",
+    "si_value",
+    "sigev_notify_attributes",
+    "sigev_notify_function",
+    "st_atime",
+    "st_ctime",
+    "st_mtime",
+    "static_assert",
+    "stderr",
+    "stdin",
+    "stdout",
+    "unix",
+];
+
 /// Hands out names that differ from each other.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
@@ -22,7 +73,7 @@ pub struct Names {
 impl Names {
     /// A set that knows the reserved words and `taken`.
     pub fn new(taken: impl IntoIterator<Item = String>) -> Names {
-        let taken = RESERVED.iter().map(|s| s.to_string()).chain(taken);
+        let taken = RESERVED.iter().chain(MACROS).map(|s| s.to_string()).chain(taken);
         Names { taken: taken.map(|name| (name, 2)).collect() }
     }
 
@@ -37,6 +88,9 @@ impl Names {
         }
         if base.starts_with("nf_") || base.starts_with("NF_") {
             base.insert_str(0, "u_");
+        }
+        if base.len() > 1 && !base.contains(|c: char| c.is_ascii_lowercase()) {
+            base.push('_');
         }
         let mut name = base.clone();
         if let Some(mut number) = self.taken.get(&base).copied() {
@@ -65,5 +119,7 @@ mod tests {
         assert_eq!(names.fresh("nf_tmp"), "u_nf_tmp");
         assert_eq!(names.fresh("3-way"), "v3_way");
         assert_eq!(names.fresh(""), "v");
+        assert_eq!(names.fresh("errno"), "errno_2");
+        assert_eq!(names.fresh("EOF"), "EOF_");
     }
 }

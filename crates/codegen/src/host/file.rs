@@ -95,11 +95,11 @@ impl Generator<'_> {
         out.push_str("const struct nf_table_spec nf_table_specs[] = {\n");
         for (def, table) in self.program.tables.values().zip(tables) {
             let kind = format!("NF_{}", def.kind.name().to_uppercase());
-            let HostTable { key_size, value_size, entry_size, len_at, buf_capacity, .. } = table;
+            let HostTable { name, key_size, value_size, entry_size, len_at, buf_capacity, .. } =
+                table;
             let _ = writeln!(
                 out,
-                "    {{{:?}, {kind}, {}, {key_size}, {value_size}, {entry_size}, {len_at}, {buf_capacity}}},",
-                self.tables[&self.program.table_named(&def.name).unwrap_or(TableId::from_u32(0))],
+                "    {{{name:?}, {kind}, {}, {key_size}, {value_size}, {entry_size}, {len_at}, {buf_capacity}}},",
                 def.capacity
             );
         }
