@@ -162,9 +162,60 @@ impl Lifter<'_> {
         }
     }
 
+    /// A number of bytes of a memory that may vary, and is not too large. The kernel's verifier
+    /// has seen that they are in it, whatever is known of them here.
+    pub fn most_bytes(&self, state: &State, memory: Abs, bytes: Abs) -> Result<Num, Halt> {
+        let mut found = self.num(bytes)?;
+        if found.constant().is_none() {
+            found.hi = found.hi.min(self.room_from(state, memory)).max(found.lo);
+        }
+        if found.hi <= MOST_BYTES {
+            return Ok(found);
+        }
+        self.size(bytes).map(|size| Num::known(size.into()))
+    }
+
+    /// Bytes of a memory behind a pointer, at most.
+    fn room_from(&self, state: &State, pointer: Abs) -> u64 {
+        let (place, size) = match pointer {
+            Abs::Stack { place, .. } => (place, 0),
+            Abs::Record { record, place } => {
+                (place, state.records.get(&record).map_or(i64::MAX, |record| record.bytes.into()))
+            }
+            Abs::Value { lookup, place } => {
+                let map = match state.lookups.get(&lookup) {
+                    Some(found) => found.map,
+                    None => (u32::MAX - lookup) as usize,
+                };
+                let map = self.object.maps.get(map);
+                (place, map.map_or(i64::MAX, |map| map.value_size.into()))
+            }
+            _ => return u64::MAX,
+        };
+        let from = place.off.saturating_add_unsigned(place.var.map_or(0, |var| var.lo));
+        u64::try_from(size.saturating_sub(from)).unwrap_or(0)
+    }
+
     fn copy(&mut self, state: &mut State, from: Abs, to: Abs, size: Abs) -> Result<(), Halt> {
-        let (from, to, bytes) = (self.read(from)?, self.read(to)?, self.size(size)?);
+        let (from, to) = (self.read(from)?, self.read(to)?);
+        let bytes = self.most_bytes(state, to, size)?;
         self.copy_bytes(state, from, to, bytes)
+    }
+
+    /// Four bytes of so many, in memory order; those that are too many are zero.
+    fn word(&mut self, state: &mut State, from: Abs, at: u64, size: Num) -> Result<Num, Halt> {
+        let mut parts = Vec::new();
+        if at + 4 <= size.lo {
+            let word = self.load(state, from, at as i64, 4)?;
+            return self.num(word);
+        }
+        for byte in at..(at + 4).min(size.hi) {
+            let found = self.load(state, from, byte as i64, 1)?;
+            let found = self.num(found)?;
+            let counts = self.compare(CmpOp::Lt, false, Num::known(byte), size, 64);
+            parts.push((self.select(counts, found, Num::known(0)), (byte - at) as u32));
+        }
+        Ok(self.combine(&parts, 4))
     }
 
     /// Words of memory added to `sum`, folded to 32 bits.
@@ -172,13 +223,12 @@ impl Lifter<'_> {
         &mut self,
         state: &mut State,
         pointer: Abs,
-        size: u32,
+        size: Num,
         mut sum: Num,
     ) -> Result<Num, Halt> {
         let pointer = self.read(pointer)?;
-        for at in (0..size).step_by(4) {
-            let word = self.load(state, pointer, at.into(), 4)?;
-            let word = self.num(word)?;
+        for at in (0..size.hi).step_by(4) {
+            let word = self.word(state, pointer, at, size)?;
             sum = self.add(sum, word);
         }
         Ok(self.folded(sum, 32))
@@ -198,22 +248,24 @@ impl Lifter<'_> {
         self.binary(BinOp::Xor, num, Num::known(u32::MAX.into()), 32)
     }
 
-    /// `bpf_csum_diff`, folded to 16 bits as Linux does since 6.13; before, what it gave differed
-    /// between machines by how far it was folded.
+    /// `bpf_csum_diff` as Linux has it since 6.13: folded to 16 bits, of any number of bytes. Before,
+    /// how far it was folded differed between machines, and bytes came by four.
     fn csum_diff(&mut self, state: &mut State, args: [Abs; 5]) -> Result<Num, Halt> {
-        let (old, new) = (self.size(args[1])?, self.size(args[3])?);
-        if old % 4 != 0 || new % 4 != 0 {
-            return Ok(Num::known(EINVAL));
+        let to = self.read(args[2])?;
+        let (old, new) = (self.size(args[1])?.into(), self.most_bytes(state, to, args[3])?);
+        let old = Num::known(old);
+        if new.constant().is_none() && (new.lo == 0 && old.lo > 0) {
+            return refuse("takes a checksum of a number of bytes that varies and may be none");
         }
         let mut sum = self.cut(args[4], 4)?;
         // Which of the two zeros it is depends on what is inverted.
-        if new == 0 && old > 0 {
+        if new.hi == 0 && old.lo > 0 {
             let without = self.inverted(sum);
             let from = self.words(state, args[0], old, without)?;
             sum = self.inverted(from);
-        } else if new > 0 {
+        } else if new.hi > 0 {
             sum = self.words(state, args[2], new, sum)?;
-            if old > 0 {
+            if old.lo > 0 {
                 let from = self.words(state, args[0], old, Num::known(0))?;
                 let without = self.inverted(from);
                 let all = self.add(sum, without);

@@ -56,7 +56,8 @@ impl Lifter<'_> {
         helper: i32,
         args: [Abs; 5],
     ) -> Result<Option<Fork>, Halt> {
-        let bytes = self.size(args[3])?;
+        let memory = self.read(args[2])?;
+        let bytes = self.most_bytes(state, memory, args[3])?;
         let mut place = self.packet_place(args[1])?;
         if helper == n::SKB_LOAD_BYTES_RELATIVE {
             match self.num(args[4])?.constant() {
@@ -72,7 +73,10 @@ impl Lifter<'_> {
         let clear = First::Clear { at: to, bytes };
         let fails = (!stores && self.is_tc()).then_some(clear);
         let error = if self.is_tc() { EFAULT } else { EINVAL };
-        let fits = self.place_fits(state, place, bytes);
+        let fits = match bytes.constant() {
+            Some(bytes) => self.place_fits(state, place, bytes as u32),
+            None => self.varying_fits(state, place, bytes),
+        };
         self.or_error(state, fits, error, (First::Copy { from, to, bytes }, fails))
     }
 
@@ -313,6 +317,15 @@ impl Lifter<'_> {
         self.compare(CmpOp::Le, false, end, all, 64)
     }
 
+    /// Whether a number of bytes that varies is in the packet.
+    fn varying_fits(&mut self, state: &State, place: Place, bytes: Num) -> Cond {
+        let from = place.var.unwrap_or(Num::known(0));
+        let end = self.binary(BinOp::Add, from, bytes, 64);
+        let end = self.binary(BinOp::Add, end, Num::known(place.off as u64), 64);
+        let all = self.packet_len(state);
+        self.compare(CmpOp::Le, false, end, all, 64)
+    }
+
     /// Ends a call with a number.
     fn gives(&mut self, state: &mut State, result: u64) -> Result<Option<Fork>, Halt> {
         state.done(Abs::known(result));
@@ -354,19 +367,41 @@ impl Lifter<'_> {
         state: &mut State,
         from: Abs,
         to: Abs,
-        bytes: u32,
+        bytes: Num,
     ) -> Result<(), Halt> {
-        for (at, size) in halves(0, bytes) {
-            let value = self.load(state, from, at.into(), size)?;
+        for (at, size) in pieces(bytes) {
+            let mut value = self.load(state, from, at.into(), size)?;
+            if u64::from(at) >= bytes.lo {
+                let new = self.num(value)?;
+                value = self.instead(state, (to, at), bytes, new)?;
+            }
             self.store(state, to, at.into(), size, value)?;
         }
         Ok(())
     }
 
+    /// A byte's new value if it is one of so many from a place on, else what is there.
+    fn instead(
+        &mut self,
+        state: &mut State,
+        (place, at): (Abs, u32),
+        bytes: Num,
+        new: Num,
+    ) -> Result<Abs, Halt> {
+        let old = self.load(state, place, at.into(), 1)?;
+        let old = self.num(old)?;
+        let counts = self.compare(CmpOp::Lt, false, Num::known(at.into()), bytes, 64);
+        Ok(Abs::Num(self.select(counts, new, old)))
+    }
+
     /// Writes zeros.
-    pub fn clear_bytes(&mut self, state: &mut State, at: Abs, bytes: u32) -> Result<(), Halt> {
-        for (off, size) in halves(0, bytes) {
-            self.store(state, at, off.into(), size, Abs::known(0))?;
+    pub fn clear_bytes(&mut self, state: &mut State, at: Abs, bytes: Num) -> Result<(), Halt> {
+        for (off, size) in pieces(bytes) {
+            let value = match u64::from(off) < bytes.lo {
+                true => Abs::known(0),
+                false => self.instead(state, (at, off), bytes, Num::known(0))?,
+            };
+            self.store(state, at, off.into(), size, value)?;
         }
         Ok(())
     }
@@ -426,4 +461,10 @@ impl Lifter<'_> {
         let sum = self.binary(BinOp::Add, rest, carry, 64);
         self.truncate(sum, bits)
     }
+}
+
+/// Parts of so many bytes: of as many as there are for sure, and then each byte of the others.
+fn pieces(bytes: Num) -> impl Iterator<Item = (u32, u32)> {
+    let varying = (bytes.lo as u32..bytes.hi as u32).map(|at| (at, 1));
+    halves(0, bytes.lo as u32).into_iter().chain(varying)
 }

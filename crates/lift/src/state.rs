@@ -209,9 +209,9 @@ pub enum First {
     /// that the packet has then, if it changes.
     Room { by: i64, outer: Option<u64> },
     /// Bytes copied from one place to another.
-    Copy { from: Abs, to: Abs, bytes: u32 },
+    Copy { from: Abs, to: Abs, bytes: Num },
     /// Bytes that become zero.
-    Clear { at: Abs, bytes: u32 },
+    Clear { at: Abs, bytes: Num },
     /// A checksum in the packet.
     Checksum(Change),
 }

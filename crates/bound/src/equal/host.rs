@@ -389,7 +389,7 @@ impl<'a> Host<'a> {
             sum
         };
         let words = |at: u64, size: u64, mut sum: u64| -> Result<u64, Fault> {
-            for word in memory.read(at, size as usize)?.chunks_exact(4) {
+            for word in memory.read(at, size as usize)?.chunks(4) {
                 sum +=
                     u64::from(word.iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte)));
             }

@@ -19,8 +19,22 @@ const SYMBOL: usize = 24;
 /// with type and size, entries are global, maps are described by BTF in section `.maps`. Bytes that
 /// are no object come back as they are.
 pub fn for_libbpf(bytes: &[u8]) -> Vec<u8> {
-    let named = with_functions(bytes).unwrap_or_else(|| bytes.to_vec());
+    let mut named = with_functions(bytes).unwrap_or_else(|| bytes.to_vec());
+    without_pinning(&mut named);
     with_btf_maps(&named).unwrap_or(named)
+}
+
+/// Gives the member of maps another name that says how loaders pin them: some know more ways than
+/// libbpf.
+fn without_pinning(bytes: &mut [u8]) -> Option<()> {
+    const NAME: &[u8] = b"\0pinning\0";
+    let elf: Elf = ElfFile64::parse(&*bytes).ok()?;
+    let (start, size) = elf.section_by_name(".BTF")?.file_range()?;
+    let (start, size) = (usize::try_from(start).ok()?, usize::try_from(size).ok()?);
+    let types = bytes.get_mut(start..start.checked_add(size)?)?;
+    let at = types.windows(NAME.len()).position(|name| name == NAME)?;
+    types[at + 1] = b'P';
+    Some(())
 }
 
 /// The object with symbols that say where its functions are, as compilers write them since clang 9.

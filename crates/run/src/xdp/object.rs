@@ -26,7 +26,8 @@ fn collect(_: PrintLevel, message: String) {
 pub(crate) fn open(bytes: &[u8]) -> Result<OpenObject, XdpError> {
     set_print(Some((PrintLevel::Info, collect)));
     MESSAGES.with_borrow_mut(String::clear);
-    ObjectBuilder::default().open_memory(bytes).map_err(|error| {
+    // Members of maps that libbpf does not know are other loaders'.
+    ObjectBuilder::default().relaxed_maps(true).open_memory(bytes).map_err(|error| {
         let said = MESSAGES.with_borrow(|all| all.clone());
         let said = said.trim().trim_start_matches("libbpf: ");
         XdpError::Contract(if said.is_empty() { error.to_string() } else { said.to_string() })
