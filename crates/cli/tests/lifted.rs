@@ -62,7 +62,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
     let place = Place::new();
     let objects = [
         "counters", "tunnel", "calls", "loops", "loader", "apart", "before", "older", "slots",
-        "sizes", "numbered", "idioms", "prints", "within", "places",
+        "sizes", "numbered", "idioms", "prints", "within", "places", "varying",
     ];
     objects.into_iter().for_each(|name| object(&place, name));
     let plain = as_before_clang_9(std::fs::read(place.path().join("older.o")).unwrap());
@@ -83,6 +83,9 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("prints.o:prints", 0),
         ("within.o:within", 0),
         ("places.o:places", 0),
+        ("varying.o:stack", 0),
+        ("varying.o:map", 1),
+        ("varying.o:stores", 0),
         ("idioms.o:casts", 0),
         ("idioms.o:segments", 0),
         ("idioms.o:wraps", 0),
@@ -114,6 +117,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("data.o", 1),
         ("bytes.o", 0),
         ("rings.o", 1),
+        ("varying.o:message", 0),
         ("prints.o:capture", 0),
         ("prefixes.o:sender", 2),
         ("prefixes.o:bits", 2),
@@ -143,6 +147,7 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("tc.o:classic", 1),
         ("tc.o:tunnel_in", 0),
         ("tc.o:tunnel_out", 0),
+        ("varying.o:loads", 0),
     ] {
         // Of some packets the kernel makes no socket buffer.
         let ran = place.run(&["verify", program]);
@@ -157,6 +162,13 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
     let ran = place.run(&["verify", "chance.o:chance"]);
     assert!(ran.ok().contains("the object in the kernel matches the reference"), "{ran:?}");
     assert!(ran.err.contains("the time or random numbers decide"), "{ran:?}");
+    // So is what entries decide that full LRU maps gave up, where the kernel chooses others.
+    object(&place, "evicts");
+    let ran = place.run(&["verify", "evicts.o"]);
+    assert!(ran.ok().contains("the object in the kernel matches the reference"), "{ran:?}");
+    assert_eq!(ran.out.matches(" events, 3 of 3 tables").count(), 2, "{ran:?}");
+    assert!(ran.err.contains("hang on entries that a full LRU map gave up"), "{ran:?}");
+    assert!(ran.out.contains("hang on entries that a full lru table gave up"), "{ran:?}");
     // So are the keys of a map that times are.
     let ran = place.run(&["verify", "chance.o:rate"]);
     assert!(ran.ok().contains("matches the reference: 400 of 400 events, 1 of 1"), "{ran:?}");

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::Failure;
 use crate::align::{Pair, align};
+use crate::given_up::GivenUp;
 
 /// Agreement between a target's run and the interpreter's.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +18,8 @@ pub struct Agreement {
     pub matching: usize,
     pub tables: usize,
     pub matching_tables: usize,
+    /// Events that were left out, since they hang on entries that a full LRU table gave up.
+    pub given_up: usize,
     /// The first differences, as text for people.
     pub differences: Vec<String>,
 }
@@ -55,12 +58,16 @@ impl Agreement {
     /// # Errors
     /// Something differs, or nothing was compared, which proves nothing.
     pub fn end(&self, beyond: usize) -> Result<(), Failure> {
-        match (self.passes(), self.complete(), beyond) {
+        match (self.passes(), self.complete(), beyond + self.given_up) {
             (true, ..) => Ok(()),
             (_, false, _) => Err(Failure::rendered(String::new())),
             (_, _, 0) => Err(Failure::user(
                 "nothing was compared: the captures have no packets; give others with --pcap, or \
                  messages with --events",
+            )),
+            _ if self.given_up > 0 => Err(Failure::user(
+                "nothing was compared: every event hangs on entries that a full LRU table gave up; \
+                 give it more room",
             )),
             _ => Err(Failure::user(
                 "nothing was compared: every event is beyond what the target takes; give other \
@@ -69,7 +76,8 @@ impl Agreement {
         }
     }
 
-    fn differ(&mut self, text: String) {
+    /// Adds a difference, as far as some are shown.
+    pub fn differ(&mut self, text: String) {
         if self.differences.len() < 10 {
             self.differences.push(text);
         }
@@ -90,8 +98,15 @@ pub fn expected(interp: &mut Interp, events: &[InputEvent]) -> Result<Vec<Vec<Ou
 /// Compares what each event should cause with the streams a live run gave. Frames carry no number
 /// there, so the streams are aligned by content: one that is lost is one difference. Drops are not
 /// in the streams; their counters are compared by the caller.
-pub fn streams(program: &Program, expected: &[Vec<Output>], got: &Streams) -> Agreement {
-    let mut result = Agreement { events: expected.len(), ..Agreement::default() };
+pub fn streams(
+    program: &Program,
+    expected: &[Vec<Output>],
+    got: &Streams,
+    given_up: Option<&GivenUp>,
+) -> Agreement {
+    let left_out = given_up.map_or(0, GivenUp::events);
+    let events = expected.len().saturating_sub(left_out);
+    let mut result = Agreement { events, given_up: left_out, ..Agreement::default() };
     let mut wrong = BTreeSet::new();
     let sent =
         |port: usize, frame: &Vec<u8>| Output::Send { port: port as u32, frame: frame.clone() };
@@ -136,6 +151,7 @@ pub fn streams(program: &Program, expected: &[Vec<Output>], got: &Streams) -> Ag
                         format!("expected {}, got {seen}", describe(program, want[i])),
                     ));
                 }
+                Pair::Surplus(j) if given_up.is_some_and(|all| all.explains(list[j])) => {}
                 Pair::Surplus(j) => {
                     surplus += 1;
                     result.differ(format!("unexpected: {}", describe(program, list[j])));
@@ -143,6 +159,7 @@ pub fn streams(program: &Program, expected: &[Vec<Output>], got: &Streams) -> Ag
             }
         }
     }
+    found.retain(|(event, _)| !given_up.is_some_and(|all| all.decides(*event)));
     found.sort_by_key(|(event, _)| *event);
     for (event, text) in found {
         wrong.insert(event);
@@ -176,34 +193,33 @@ fn with_copies<'o>(
     all
 }
 
-/// Compares all tables of two backends. Entries that an LRU table keeps although the other evicted
-/// them are not a difference: capacity is a minimum.
+/// A table's entries in the interpreter and on a target.
+#[derive(Clone, Debug)]
+pub struct Held {
+    pub table: TableId,
+    pub want: Vec<Entry>,
+    pub got: Vec<Entry>,
+}
+
+/// Entries of all tables of two backends.
 pub fn tables(
     program: &Program,
     want: &dyn TableBackend,
     got: &dyn TableBackend,
-    result: &mut Agreement,
-) -> Result<(), Failure> {
-    for id in program.tables.keys() {
-        let fail = |e: nicforge_ir::TableError| Failure::environment(e.to_string());
-        let (want, got) = (want.dump(id).map_err(fail)?, got.dump(id).map_err(fail)?);
-        result.tables += 1;
-        let lines = table_differences(program, id, &want, &got);
-        result.matching_tables += usize::from(lines.is_empty());
-        lines.into_iter().for_each(|line| result.differ(line));
-    }
-    Ok(())
+) -> Result<Vec<Held>, Failure> {
+    let fail = |e: nicforge_ir::TableError| Failure::environment(e.to_string());
+    let held = |table| {
+        let (want, got) = (want.dump(table).map_err(fail)?, got.dump(table).map_err(fail)?);
+        Ok(Held { table, want, got })
+    };
+    program.tables.keys().map(held).collect()
 }
 
 /// Entries that one table has and the other has not, a few of each kind. A full LRU table may hold
-/// more than asked for.
-pub fn table_differences(
-    program: &Program,
-    id: TableId,
-    want: &[Entry],
-    got: &[Entry],
-) -> Vec<String> {
-    let table = &program.tables[id];
+/// more than asked for: capacity is a minimum.
+pub fn table_differences(program: &Program, held: &Held) -> Vec<String> {
+    let Held { table: id, want, got } = held;
+    let (id, table) = (*id, &program.tables[*id]);
     let full = table.kind == nicforge_ir::TableKind::Lru && want.len() as u32 >= table.capacity;
     let missing: Vec<_> = want.iter().filter(|e| !got.contains(e)).collect();
     let surplus: Vec<_> =
@@ -312,7 +328,7 @@ mod tests {
             matching,
             tables: 2,
             matching_tables,
-            differences: vec![],
+            ..Agreement::default()
         };
         let none = of(0, 0, 2);
         assert!(
@@ -335,9 +351,9 @@ mod tests {
         let send = |frame: &Vec<u8>| vec![Output::Send { port: 0, frame: frame.clone() }];
         let expected: Vec<Vec<Output>> = frames.iter().map(send).collect();
         let mut got = Streams { sent: vec![frames], ..Streams::default() };
-        assert_eq!(streams(&program, &expected, &got).matching, 100);
+        assert_eq!(streams(&program, &expected, &got, None).matching, 100);
         got.sent[0].remove(7);
-        let result = streams(&program, &expected, &got);
+        let result = streams(&program, &expected, &got, None);
         assert_eq!((result.events, result.matching, result.differences.len()), (100, 99, 1));
         assert!(
             result.differences[0].starts_with("event 8: expected net_send"),

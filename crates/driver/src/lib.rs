@@ -14,6 +14,7 @@ pub mod diagnose;
 pub mod events;
 pub mod executed;
 pub mod fit;
+pub mod given_up;
 pub mod guaranteed;
 pub mod installed;
 pub mod measure;

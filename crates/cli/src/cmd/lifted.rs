@@ -1,6 +1,5 @@
 //! A lifted program against the object it came from, in the kernel's test run.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +8,17 @@ use nicforge_bound::equal::{self, Coverage};
 use nicforge_driver::compare::{self, Agreement};
 use nicforge_driver::{Failure, events};
 use nicforge_ir::interp::Interp;
-use nicforge_ir::{
-    Entry, Input, InputEvent, Match, Op, Output, Program, TableBackend, TableId, Verified,
-};
+use nicforge_ir::{Entry, Input, InputEvent, Match, Op, Output, Program, TableId, Verified};
 use nicforge_lift::Lifted;
 use nicforge_run::xdp::{LARGEST_TEST_FRAME, Loader, Message, Original, Ran, SMALLEST_FRAME};
 
 use super::asked;
 use super::equal::Version;
 use crate::args;
+
+mod unsure;
+
+use unsure::{Compared, Contents, Held, contents};
 
 /// Packets at most that are made for a program.
 pub const PACKETS: usize = 400;
@@ -244,40 +245,6 @@ impl Subject {
         bodies.any(|body| body.insts.values().any(|inst| such(&inst.op)))
     }
 
-    /// Runs the events at other times and with other random numbers, and forgets what is not the
-    /// same then: results of events, entries of tables. Several times, since something may be the
-    /// same by chance: twice, and then as long as something differs from what the kernel did, 16
-    /// times at most.
-    fn forget_unsure(
-        &self,
-        entries: &[(TableId, Entry)],
-        events: &mut [Compared],
-        tables: &mut [Held],
-    ) -> Result<(), Failure> {
-        const LEAST: u64 = 2;
-        const MOST: u64 = 16;
-        for nth in 1..=MOST {
-            let differs = events.iter().any(|one| one.is_sure && one.difference.is_some())
-                || tables.iter().any(|table| table.want != table.got);
-            if nth > LEAST && !differs {
-                break;
-            }
-            let mut other = Interp::new(&self.program);
-            events::fill(&mut other, entries)?;
-            for one in &mut *events {
-                let fail = |e| Failure::user(format!("event {}: {e}", one.nth + 1));
-                let found = other.run(&at_another_time(one.event, nth)).map_err(fail)?;
-                one.is_sure &= found == one.want;
-            }
-            for table in &mut *tables {
-                let mut other = contents(&other, table.table)?;
-                self.since_first(table.name, &mut other);
-                table.forget(&other);
-            }
-        }
-        Ok(())
-    }
-
     /// The kernel's different result.
     fn difference(&self, want: &[Output], got: &Ran) -> Option<String> {
         let (program, is_tc) = (&*self.program, self.lifted.is_tc);
@@ -294,24 +261,6 @@ impl Subject {
             return Some(compare::frame_difference(frame, &got.frame));
         }
         got.messages.as_ref().and_then(|got| other_messages(want, got, self.lifted.fixed_messages))
-    }
-
-    /// Runs events in the kernel again that differ there, after all others: what it does otherwise
-    /// now is decided by chance, if that is what the lifted program does.
-    fn ask_again(&self, kernel: &Original, events: &mut [Compared]) -> Result<(), Failure> {
-        const TIMES: usize = 64;
-        for one in events.iter_mut().filter(|one| one.is_sure && one.difference.is_some()) {
-            let Input::Net { frame, .. } = &one.event.input else { continue };
-            for _ in 0..TIMES {
-                let ran = kernel.run(frame).map_err(|e| Failure::of(e.fault(), e))?;
-                let is_same = |ran| self.difference(&one.want, &ran).is_none();
-                if ran.is_some_and(is_same) {
-                    one.is_sure = false;
-                    break;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Runs both and compares verdicts, packets and maps. Events by other ports than the first are
@@ -388,11 +337,20 @@ impl Subject {
                  buffer of them"
             );
         }
-        let unsure = compared.iter().filter(|one| !one.is_sure).count();
-        if unsure > 0 {
+        let unsure = |compared: &[Compared]| compared.iter().filter(|one| !one.is_sure).count();
+        let by_chance = unsure(&compared);
+        if by_chance > 0 {
             errln!(
-                "{function}: {unsure} events were not compared: the time or random numbers decide \
-                 them"
+                "{function}: {by_chance} events were not compared: the time or random numbers \
+                 decide them"
+            );
+        }
+        self.forget_given_up(entries, &mut compared, &mut tables)?;
+        let given_up = unsure(&compared) - by_chance;
+        if given_up > 0 {
+            errln!(
+                "{function}: {given_up} events were not compared: they hang on entries that a \
+                 full LRU map gave up"
             );
         }
         compared.retain(|one| one.is_sure);
@@ -407,6 +365,7 @@ impl Subject {
             matching,
             tables: tables.len(),
             matching_tables,
+            given_up,
             differences,
         })
     }
@@ -414,97 +373,6 @@ impl Subject {
 
 /// Differences of events that are printed.
 const SHOWN: usize = 5;
-
-/// An event that both the lifted program and the object had.
-struct Compared<'a> {
-    nth: usize,
-    event: &'a InputEvent,
-    want: Vec<Output>,
-    difference: Option<String>,
-    /// False if the time or random numbers decide it.
-    is_sure: bool,
-}
-
-impl Compared<'_> {
-    fn said(&self) -> Option<String> {
-        self.difference.as_ref().map(|text| format!("event {}: {text}", self.nth + 1))
-    }
-}
-
-/// A map's entries afterwards: those of the lifted program, and those of the kernel.
-struct Held<'a> {
-    table: TableId,
-    name: &'a str,
-    want: Contents,
-    got: Contents,
-}
-
-impl Held<'_> {
-    /// Leaves out what depends on the time or random numbers: entries that only one of two runs
-    /// has, and bytes that they have otherwise.
-    fn forget(&mut self, other: &Contents) {
-        blank(&mut self.got, &self.want, other);
-        let own = self.want.clone();
-        blank(&mut self.want, &own, other);
-    }
-
-    fn difference(&self) -> Option<String> {
-        let Held { want, got, name, .. } = self;
-        if want == got {
-            return None;
-        }
-        let kernel = |key: &[u8]| {
-            let found = got.iter().find(|(own, _)| own == key);
-            found.map_or("nothing".to_string(), |(_, value)| format!("{value:x?}"))
-        };
-        let say = |one: &(Vec<u8>, Vec<u8>)| {
-            format!("lifted has {one:x?}, the kernel {}", kernel(&one.0))
-        };
-        let other = want.iter().find(|one| !got.contains(one)).map(say).or_else(|| {
-            let more = got.iter().find(|one| !want.contains(one));
-            more.map(|one| format!("the kernel has {one:x?}"))
-        });
-        Some(format!("map {name}: {}", other.unwrap_or_default()))
-    }
-}
-
-type Contents = Vec<(Vec<u8>, Vec<u8>)>;
-
-fn contents(interp: &Interp, table: TableId) -> Result<Contents, Failure> {
-    let found = interp.dump(table).map_err(|e| Failure::user(e.to_string()))?;
-    let mut found: Contents = found.into_iter().map(|entry| (key(&entry), entry.value)).collect();
-    found.sort();
-    Ok(found)
-}
-
-/// Leaves out of a list entries that only one of two runs has, and bytes that they have otherwise;
-/// where their keys differ, as those that times are, also entries that neither has.
-fn blank(list: &mut Contents, one: &Contents, other: &Contents) {
-    let find = |all: &Contents, key: &[u8]| {
-        all.iter().find(|(own, _)| own == key).map(|(_, value)| value.clone())
-    };
-    let keys = |all: &Contents| all.iter().map(|(key, _)| key.clone()).collect::<BTreeSet<_>>();
-    let are_keys_sure = keys(one) == keys(other);
-    list.retain(|(key, _)| match (find(one, key), find(other, key)) {
-        (None, None) => are_keys_sure,
-        (one, other) => one.is_some() == other.is_some(),
-    });
-    for (key, value) in list {
-        let (Some(one), Some(other)) = (find(one, key), find(other, key)) else { continue };
-        for (at, byte) in value.iter_mut().enumerate() {
-            *byte = if one.get(at) == other.get(at) { *byte } else { 0 };
-        }
-    }
-}
-
-/// The event as if it had come at another time, and with other random numbers.
-fn at_another_time(event: &InputEvent, nth: u64) -> InputEvent {
-    // Most bytes are other ones than in times that are small.
-    let time_ns = 0x2b2b_2b2b_2b2b_2b2b_u64.wrapping_mul(nth);
-    let time_ns = time_ns.wrapping_add(event.time_ns.wrapping_mul(977 + 2 * nth));
-    let seed = event.seed.wrapping_add(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    InputEvent { time_ns, seed, input: event.input.clone() }
-}
 
 /// The key as the kernel has it: LPM tries put the prefix length first.
 fn key(entry: &Entry) -> Vec<u8> {

@@ -73,7 +73,7 @@ impl Backend for Rtl {
         let (_, differences) = made
             .verify(case.source, case.entries, &taken, &drive)
             .map_err(|e| design::failure(case.source, e))?;
-        let agreement = verify::of_differences(case.source, taken.len(), differences)?;
+        let agreement = verify::of_differences(&case.given(&taken), taken.len(), differences)?;
         Ok(Comparison {
             stands_in: self.stands_in(target),
             limits: format!("the design takes (frames under {SHORTEST} or over {LONGEST} bytes)"),

@@ -18,7 +18,7 @@ pub fn run(target: &Target, case: &Case) -> Result<Comparison, Failure> {
     let device = Device::new(&program).map_err(failure)?;
     let verified = device.verify(command, case.source, case.entries, case.events);
     let (differences, has_tables) = verified.map_err(failure)?;
-    let agreement = of_differences(case.source, case.events.len(), differences)?;
+    let agreement = of_differences(&case.given(case.events), case.events.len(), differences)?;
     Ok(Comparison {
         stands_in: Some("run by --exec"),
         limits: "the command takes".to_string(),

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use nicforge_codegen::{LineStyle, xdp};
-use nicforge_ir::{Entry, InputEvent, Interp, Program, TableId, Verified};
+use nicforge_ir::{Entry, InputEvent, Interp, Output, Program, TableId, Verified};
 use nicforge_run::compile::Mode;
 use nicforge_run::live::{self, Difference, LARGEST_WINDOW, LiveOptions, LiveRun, Session};
 use nicforge_run::netns::LARGEST_FRAME;
@@ -17,8 +17,8 @@ use nicforge_run::xdp::{
 };
 use nicforge_target::Target;
 
-use super::{Case, Comparison, outputs};
-use crate::compare::{self, Agreement};
+use super::{Case, Comparison, Given, outputs};
+use crate::compare::{self, Agreement, Held};
 use crate::pipelines::{self, Job};
 use crate::{Failure, Runtime, beyond, events, program, stop};
 
@@ -72,27 +72,31 @@ pub fn beside(
 
     let lengths = SMALLEST_FRAME..=LARGEST_TEST_FRAME;
     let taken = beyond::taken(source, entries, events, &lengths, HEADROOM)?;
-    let mut result = Agreement::default();
-    for &i in &taken {
+    let mut different = Vec::new();
+    for (nth, &i) in taken.iter().enumerate() {
         let event = &events[i];
         let want = interp.run(event).map_err(|e| Failure::user(format!("event {}: {e}", i + 1)))?;
-        result.events += 1;
         let text = match kernel.test_run(event) {
-            Ok(got) if want == got => {
-                result.matching += 1;
-                continue;
-            }
+            Ok(got) if want == got => continue,
             Ok(got) => outputs(source, &want, &got),
             // The frame is one that the kernel takes as it comes and as it should leave, so this is
             // generated code's fault.
             Err(error @ XdpError::NoRoom(_)) => format!("{error}"),
             Err(e) => return Err(of(e)),
         };
-        if result.differences.len() < 5 {
-            result.differences.push(format!("event {}: {text}", i + 1));
-        }
+        different.push((nth, format!("event {}: {text}", i + 1)));
     }
-    compare::tables(source, &interp, &tables, &mut result)?;
+    let list: Vec<InputEvent> = taken.iter().map(|at| events[*at].clone()).collect();
+    let given = Given { source, entries, events: &list };
+    let held = compare::tables(source, &interp, &tables)?;
+    let is_equal = |held: &Held| compare::table_differences(source, held).is_empty();
+    let equal = different.is_empty() && held.iter().all(is_equal);
+    let given_up = if equal { None } else { given.given_up()? };
+    let mut result = given.all_equal(list.len(), given_up.as_ref());
+    different.retain(|(nth, _)| !given_up.as_ref().is_some_and(|all| all.decides(*nth)));
+    result.matching -= different.len();
+    result.differences = different.into_iter().map(|(_, text)| text).take(5).collect();
+    given.compare_tables(given_up.as_ref(), &held, &mut result);
     Ok((result, events.len() - taken.len()))
 }
 
@@ -157,19 +161,22 @@ pub fn agreement(
     run: &LiveRun,
     session: &Session,
 ) -> Result<Agreement, Failure> {
-    let (events, tables) = (run.seen.len(), source.tables.len());
-    let mut result = Agreement {
-        events,
-        matching: events,
-        tables,
-        matching_tables: tables,
-        differences: vec![],
-    };
+    let given = Given { source, entries, events: &run.seen };
     let found = live::differences(source, entries, run, &session.loaded().tables())
         .map_err(|e| Failure::of(e.fault(), e))?;
+    let given_up = if found.is_empty() { None } else { given.given_up()? };
+    let decides = |event| given_up.as_ref().is_some_and(|all| all.decides(event));
+    let explains = |output: &Output| given_up.as_ref().is_some_and(|all| all.explains(output));
+    let mut result = given.all_equal(run.seen.len(), given_up.as_ref());
     for difference in found {
         let one = |result: &mut Agreement| result.matching = result.matching.saturating_sub(1);
         let text = match difference {
+            Difference::Outputs { event, .. } if decides(event) => continue,
+            Difference::Order { before, after, .. } if decides(before) || decides(after) => {
+                continue;
+            }
+            Difference::Surplus(output) if explains(&output) => continue,
+            Difference::Drops { reason, .. } if explains(&Output::Drop { reason }) => continue,
             Difference::Outputs { event, want, got } => {
                 one(&mut result);
                 format!("event {}: {}", event + 1, outputs(source, &want, &got))
@@ -187,8 +194,12 @@ pub fn agreement(
                 format!("dropped \"{}\": {got} instead of {want}", source.reasons[reason].text)
             }
             Difference::Table { table, want, got } => {
+                let lines = given.table_differences(given_up.as_ref(), Held { table, want, got });
+                if lines.is_empty() {
+                    continue;
+                }
                 result.matching_tables -= 1;
-                compare::table_differences(source, table, &want, &got).join("\n")
+                lines.join("\n")
             }
             Difference::Interpreter { event, message } => {
                 return Err(Failure::user(format!("event {}: {message}", event + 1)));

@@ -12,7 +12,8 @@ use nicforge_run::dpdk::{Difference, DpdkStats};
 use nicforge_target::Target;
 use serde_json::{Value, json};
 
-use crate::compare::{self, Agreement};
+use crate::compare::{self, Agreement, Held};
+use crate::given_up::GivenUp;
 use crate::options::Planned;
 use crate::{Failure, Runtime};
 
@@ -27,6 +28,13 @@ pub struct Case<'a> {
     pub events: &'a [InputEvent],
     pub entries: &'a [(TableId, Entry)],
     pub runtime: &'a Runtime,
+}
+
+impl Case<'_> {
+    /// What both sides are given, with those events that the target takes.
+    pub fn given<'a>(&'a self, taken: &'a [InputEvent]) -> Given<'a> {
+        Given { source: self.source, entries: self.entries, events: taken }
+    }
 }
 
 /// Results of a comparison.
@@ -79,7 +87,8 @@ impl Comparison {
             "schema": "nicforge/verify", "version": 1, "target": self.target,
             "ok": result.passes(), "events": result.events, "matching": result.matching,
             "tables": result.tables, "matching_tables": result.matching_tables,
-            "beyond_target": self.beyond, "differences": result.differences,
+            "beyond_target": self.beyond, "given_up": result.given_up,
+            "differences": result.differences,
         });
         if let Some(plan) = &self.plan {
             let stages =
@@ -115,27 +124,78 @@ pub fn cycles(plan: &Plan, stats: &DpdkStats) -> Vec<StageCycles> {
     plan.stages.iter().enumerate().filter_map(of).collect()
 }
 
+/// What a target and the interpreter were given.
+pub struct Given<'a> {
+    pub source: &'a Verified<Program>,
+    pub entries: &'a [(TableId, Entry)],
+    pub events: &'a [InputEvent],
+}
+
+impl Given<'_> {
+    /// What hangs on entries that full LRU tables gave up, if some did.
+    ///
+    /// # Errors
+    /// The interpreter cannot run an event.
+    pub fn given_up(&self) -> Result<Option<GivenUp>, Failure> {
+        GivenUp::find(self.source, self.entries, self.events, GivenUp::is_over)
+    }
+
+    /// Agreement in all of so many events that does not hang on what full LRU tables gave up.
+    fn all_equal(&self, events: usize, given_up: Option<&GivenUp>) -> Agreement {
+        let left_out = given_up.map_or(0, GivenUp::events);
+        let (compared, tables) = (events.saturating_sub(left_out), self.source.tables.len());
+        Agreement {
+            events: compared,
+            matching: compared,
+            tables,
+            matching_tables: tables,
+            given_up: left_out,
+            differences: vec![],
+        }
+    }
+
+    /// Compares tables.
+    pub fn compare_tables(
+        &self,
+        given_up: Option<&GivenUp>,
+        held: &[Held],
+        result: &mut Agreement,
+    ) {
+        (result.tables, result.matching_tables) = (held.len(), held.len());
+        for held in held {
+            let lines = self.table_differences(given_up, held.clone());
+            result.matching_tables -= usize::from(!lines.is_empty());
+            lines.into_iter().for_each(|line| result.differ(line));
+        }
+    }
+
+    fn table_differences(&self, given_up: Option<&GivenUp>, mut held: Held) -> Vec<String> {
+        if let Some(given_up) = given_up {
+            given_up.keep_sure(&mut held);
+        }
+        compare::table_differences(self.source, &held)
+    }
+}
+
 /// How well a run agrees with the interpreter, from what differs between them.
 ///
 /// # Errors
 /// The interpreter cannot run an event.
 pub fn of_differences(
-    source: &Program,
+    given: &Given,
     events: usize,
     differences: Vec<Difference>,
 ) -> Result<Agreement, Failure> {
-    let tables = source.tables.len();
-    let mut result = Agreement {
-        events,
-        matching: events,
-        tables,
-        matching_tables: tables,
-        differences: vec![],
-    };
+    let source = given.source;
+    let given_up = if differences.is_empty() { None } else { given.given_up()? };
+    let decides = |event| given_up.as_ref().is_some_and(|all| all.decides(event));
+    let mut result = given.all_equal(events, given_up.as_ref());
     // An event that differs in several ways is one event.
     let mut wrong = BTreeSet::new();
     for difference in differences {
         let text = match difference {
+            Difference::Outputs { event, .. } if decides(event) => continue,
+            Difference::Order { before, after } if decides(before) || decides(after) => continue,
             Difference::Outputs { event, want, got } => {
                 wrong.insert(event);
                 format!("event {}: {}", event + 1, outputs(source, &want, &got))
@@ -145,7 +205,7 @@ pub fn of_differences(
                 format!("event {} left before event {}", before + 1, after + 1)
             }
             Difference::Table { table, want, got } => {
-                let lines = compare::table_differences(source, table, &want, &got);
+                let lines = given.table_differences(given_up.as_ref(), Held { table, want, got });
                 if lines.is_empty() {
                     continue;
                 }

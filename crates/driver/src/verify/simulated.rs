@@ -20,7 +20,7 @@ pub fn run(target: &Target, case: &Case) -> Result<Comparison, Failure> {
         verify_sim(what, &reference, &job.program, entries, events, &stop::stopped)
             .map_err(|e| Failure::of(e.fault(), e))?;
     let host = events.iter().filter(|event| matches!(event.input, Input::Host { .. })).count();
-    let agreement = of_differences(case.source, events.len() - host, differences)?;
+    let agreement = of_differences(&case.given(events), events.len() - host, differences)?;
     Ok(Comparison {
         stands_in: Some("functional: simulated"),
         limits: "the simulator takes (they come from the host side)".to_string(),

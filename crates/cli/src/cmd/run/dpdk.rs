@@ -1,9 +1,10 @@
 //! A capture through a planned pipeline in a process.
 
 use nicforge_driver::backend::Pipelined;
-use nicforge_driver::compare::{Agreement, describe};
+use nicforge_driver::compare::describe;
 use nicforge_driver::pipelines::{self, Job};
 use nicforge_driver::program::Loaded;
+use nicforge_driver::verify::{self, Given};
 use nicforge_driver::{Failure, events};
 use nicforge_ir::{Input, Output};
 use nicforge_run::dpdk::DpdkRun;
@@ -67,19 +68,10 @@ pub fn run(
             capacity: table.capacity,
         })
         .collect();
-    let wrong = |table: bool| {
-        differences
-            .iter()
-            .filter(|d| matches!(d, nicforge_run::dpdk::Difference::Table { .. }) == table)
-            .count()
-    };
-    summary.agreement = Some(Agreement {
-        events: list.len(),
-        matching: list.len().saturating_sub(wrong(false)),
-        tables: program.tables.len(),
-        matching_tables: program.tables.len().saturating_sub(wrong(true)),
-        differences: Vec::new(),
-    });
+    let given = Given { source: &loaded.program, entries: &entries, events: &list };
+    let agreement = verify::of_differences(&given, list.len(), differences)?;
+    let agrees = agreement.complete();
+    summary.agreement = Some(agreement);
     if let Some(out) = &args.out {
         events::write(out, &sent)?;
     }
@@ -112,7 +104,7 @@ pub fn run(
             );
         }
     }
-    if differences.is_empty() { Ok(()) } else { Err(Failure::rendered(String::new())) }
+    if agrees { Ok(()) } else { Err(Failure::rendered(String::new())) }
 }
 
 /// Statistics of every stage, its replicas together, and of the unit that talks to ports.
