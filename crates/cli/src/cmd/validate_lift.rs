@@ -38,13 +38,13 @@ pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
     let objects = below::files(from, |path| Ok(below::ends(path, "o")))?;
     let targets = below::targets(&args.targets)?;
     let runtime = args.recompile.then(Runtime::unpack).transpose()?;
-    let mut rows = Vec::new();
+    let (mut rows, mut programs) = (Vec::new(), Vec::new());
     for path in &objects {
         let name = path.strip_prefix(from).unwrap_or(path).display().to_string();
         let bytes =
             std::fs::read(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
-        let programs = match nicforge_lift::programs(&bytes) {
-            Ok(programs) => programs,
+        let found = match nicforge_lift::programs(&bytes) {
+            Ok(found) => found,
             // Objects of other machines lie beside those of BPF.
             Err(_) if !is_bpf(&bytes) => continue,
             Err(error) => {
@@ -52,19 +52,16 @@ pub fn run(from: &Path, args: &Validate) -> Result<(), Failure> {
                 continue;
             }
         };
-        for (function, section) in programs {
-            if stop::stopped() {
-                break;
-            }
-            if nicforge_lift::is_taken(&section) {
-                rows.push(of_program(
-                    format!("{name}:{function}"),
-                    path,
-                    function,
-                    (&targets, runtime.as_ref()),
-                ));
-            }
+        let taken = found.into_iter().filter(|(_, section)| nicforge_lift::is_taken(section));
+        programs.extend(taken.map(|(function, _)| (format!("{name}:{function}"), path, function)));
+    }
+    let all = programs.len();
+    for (at, (name, path, function)) in programs.into_iter().enumerate() {
+        if stop::stopped() {
+            break;
         }
+        rows.push(of_program(name, path, function, (&targets, runtime.as_ref())));
+        out::progress(at + 1, all);
     }
     if rows.is_empty() {
         let message = format!("no XDP or tc program in the objects below {}", from.display());
