@@ -22,10 +22,10 @@ dist: build
 demo: build
 	@. scripts/env.sh && as_root target/release/nicforge run examples/nf_chain/nf_chain.c --target xdp
 
-check: bootstrap
+check:
 	@scripts/test.sh check
 
-test: bootstrap
+test:
 	@scripts/test.sh
 
 bench: bootstrap build

@@ -59,14 +59,21 @@ if [ ${#missing[@]} -gt 0 ]; then
         as_root chmod +x "$policy"
         trap 'as_root rm -f "$policy"' EXIT
     fi
-    as_root apt-get -o DPkg::Lock::Timeout=300 -q install -y --no-install-recommends \
-        "${missing[@]}" >/dev/null
+    # A machine of CI is thrown away, and so need not survive that its power fails meanwhile.
+    unsafe=()
+    [ -z "${CI:-}" ] || unsafe=(-o Dpkg::Options::=--force-unsafe-io)
+    as_root apt-get -o DPkg::Lock::Timeout=300 "${unsafe[@]}" -q install -y \
+        --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
 if [ "${1:-}" != --build ]; then
-    scripts/arm64-dpdk.sh
-    scripts/picolibc.sh
+    scripts/arm64-dpdk.sh &
+    arm64=$!
+    scripts/picolibc.sh &
+    picolibc=$!
     scripts/python.sh
+    wait "$arm64"
+    wait "$picolibc"
 fi
 
 # Debian 12's own Rust is too old, so it comes from rustup's installer, for this user only.

@@ -12,8 +12,8 @@ echo "bootstrap: making the Python environment of the hardware tests in $root" >
 rm -rf "$root"
 mkdir -p "$(dirname "$root")"
 python3 -m venv "$root"
-if ! "$root/bin/pip" install -q --disable-pip-version-check --no-deps --only-binary :all: -r \
-    scripts/python-requirements.txt; then
+if ! "$root/bin/pip" install -q --disable-pip-version-check --no-deps --only-binary :all: \
+    --no-compile -r scripts/python-requirements.txt; then
     rm -rf "$root"
     echo "bootstrap: pip could not install scripts/python-requirements.txt." \
         "Check the connection to the package index, then run this again." >&2
