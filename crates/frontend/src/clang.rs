@@ -211,6 +211,12 @@ fn parse_messages(messages: &str, files: &mut Files) -> Vec<Diagnostic> {
             let span = place_span(place, files);
             found.push(match annotation(text) {
                 Some(name) => out_of_range(span, &name),
+                None if text.ends_with("file not found") => {
+                    Diagnostic::error(codes::CLANG.id, span, text).help(
+                        "give its folder with -I; programs have no system headers, and \
+                         nicforge/headers.h has the usual packet headers",
+                    )
+                }
                 None => Diagnostic::error(codes::CLANG.id, span, text),
             });
         } else if let Some((place, text)) = line.split_once(": note: ")

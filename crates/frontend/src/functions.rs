@@ -41,7 +41,10 @@ pub fn signature(unit: &mut Unit, node: &Node) -> Lowered<Signature> {
         let kind = match &ty {
             CType::Packet => Ok(ParamKind::Packet),
             CType::Pointer { to, read_only }
-                if matches!(**to, CType::Int { .. } | CType::Struct(_) | CType::Array(..)) =>
+                if matches!(
+                    **to,
+                    CType::Int { .. } | CType::Struct(_) | CType::Array(..) | CType::Refused(_)
+                ) =>
             {
                 unit.value_type_of(to, span)
                     .map(|ty| ParamKind::InOut { ty, read_only: *read_only })

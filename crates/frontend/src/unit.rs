@@ -565,9 +565,16 @@ impl Names for Unit<'_> {
         }
         match name {
             "nf_pkt" => return Some(CType::Packet),
-            "nf_be16" => return Some(CType::Int { bits: 16, signed: false, network: true }),
-            "nf_be32" => return Some(CType::Int { bits: 32, signed: false, network: true }),
-            "nf_be64" => return Some(CType::Int { bits: 64, signed: false, network: true }),
+            // And as Linux's headers have them.
+            "nf_be16" | "__be16" => {
+                return Some(CType::Int { bits: 16, signed: false, network: true });
+            }
+            "nf_be32" | "__be32" => {
+                return Some(CType::Int { bits: 32, signed: false, network: true });
+            }
+            "nf_be64" | "__be64" => {
+                return Some(CType::Int { bits: 64, signed: false, network: true });
+            }
             _ => {}
         }
         let text = &self.index.typedefs.get(name)?.ty;
