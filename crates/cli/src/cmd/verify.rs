@@ -98,11 +98,8 @@ fn print(comparison: &Comparison) {
     if *beyond > 0 {
         outln!("{beyond} events are beyond what {limits} and were left out");
     }
-    if agreement.given_up > 0 {
-        outln!(
-            "{} events were not compared: they hang on entries that a full lru table gave up",
-            agreement.given_up
-        );
+    if let Some(text) = agreement.left_out() {
+        outln!("{text}");
     }
     let stages = plan.as_ref().map_or(String::new(), |plan| {
         let list: Vec<String> =

@@ -286,6 +286,9 @@ impl Summary {
         for difference in &a.differences {
             outln!("  {difference}");
         }
+        if let Some(text) = a.left_out() {
+            outln!("  {text}");
+        }
         outln!("  {}", a.verdict());
     }
 
@@ -323,7 +326,8 @@ impl Summary {
             "guaranteed_pps": self.promised.as_ref().map(|promised| promised.guaranteed_pps),
             "reference": self.agreement.as_ref().map(|a| json!({
                 "ok": a.complete(), "events": a.events, "matching": a.matching, "tables": a.tables,
-                "matching_tables": a.matching_tables, "differences": a.differences,
+                "matching_tables": a.matching_tables, "given_up": a.given_up,
+                "differences": a.differences,
             })),
             "stopped": self.stopped,
             "to_host": self.to_host.iter().cloned().collect::<std::collections::BTreeMap<String, u64>>(),
