@@ -1,5 +1,5 @@
-//! What hangs on the entries that a full LRU table gives up. A table holds at least its capacity:
-//! targets keep more, and kernels give up others than the least recently used.
+//! Events and entries that hang on what a full LRU table gives up. A table holds at least its
+//! capacity: targets keep more, and kernels give up others than the least recently used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use nicforge_ir::{Entry, InputEvent, Output, Program, TableBackend, TableId, Tab
 use crate::compare::{Held, expected};
 use crate::{Failure, events, program};
 
-/// More entries than events of a comparison make.
+/// A capacity above what the events of a comparison make.
 pub const ROOMY: u32 = 1 << 24;
 
 /// Events and entries that are not the same where full LRU tables give up nothing, or all but the
@@ -72,7 +72,7 @@ impl GivenUp {
         Ok(Some(found))
     }
 
-    /// True of a full table where the target gives up nothing before that.
+    /// True if a table gives something up, on a target that does so only where it is full.
     pub fn is_over(held: u64, capacity: u64) -> bool {
         held > capacity
     }
@@ -94,8 +94,10 @@ impl GivenUp {
 
     /// True if an event that hangs on it may be a drop for such a reason.
     pub fn drops(&self, program: &Program, text: &str) -> bool {
-        let is = |output: &Output| matches!(output, Output::Drop { reason } if program.reasons[*reason].text == text);
-        self.outputs.iter().any(is)
+        self.outputs.iter().any(|output| match output {
+            Output::Drop { reason } => program.reasons[*reason].text == text,
+            _ => false,
+        })
     }
 
     /// Leaves out entries whose being there or value hang on it.

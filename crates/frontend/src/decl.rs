@@ -52,8 +52,12 @@ impl<'a> Unit<'a> {
         self.prog.ports = 2;
         let mut pending = Pending::default();
         let mut handlers = Vec::new();
+        let mut mentioned = HashSet::new();
+        root.walk(&mut |node| mentioned.extend(node.referenced.as_ref().map(|other| other.id)));
         for node in &root.inner {
             match node.kind.as_str() {
+                // Headers of systems declare what programs have no use for.
+                "VarDecl" if node.storage == "extern" && !mentioned.contains(&node.id) => {}
                 "StaticAssertDecl" => self.annotation(node, &mut pending),
                 "VarDecl" => {
                     let is_table = self.global(node);
@@ -84,9 +88,14 @@ impl<'a> Unit<'a> {
         }
         self.misplaced(&pending);
         self.check_strangers(root);
+        let reached = self.reached(handlers.iter().map(|(node, _)| *node));
         for node in &root.inner {
             let is_user = node.name_span.file.is_some_and(|file| self.user_files.contains(&file));
-            if is_user && matches!(node.kind.as_str(), "FunctionDecl" | "VarDecl") {
+            let counts = match node.kind.as_str() {
+                "FunctionDecl" => node.has("CompoundStmt") && reached.contains(node.name.as_str()),
+                kind => kind == "VarDecl",
+            };
+            if is_user && counts {
                 self.check_byte_order(node);
             }
         }
@@ -114,6 +123,23 @@ impl<'a> Unit<'a> {
             .help("define `void net_recv(nf_pkt pkt)`: it runs for every packet that comes in");
             self.report(diagnostic);
         }
+    }
+
+    /// Functions that handlers call, with those; headers of systems have others, with types that
+    /// values cannot have.
+    fn reached(&self, handlers: impl Iterator<Item = &'a Node>) -> HashSet<&'a str> {
+        let mut next: Vec<&Node> = handlers.collect();
+        let mut found: HashSet<&str> = next.iter().map(|node| node.name.as_str()).collect();
+        while let Some(node) = next.pop() {
+            node.walk(&mut |inner| {
+                let name = inner.callee().map(|callee| callee.name.as_str());
+                let known = name.and_then(|name| self.index.functions.get(name)).copied();
+                if let Some(callee) = known.filter(|callee| found.insert(callee.name.as_str())) {
+                    next.push(callee);
+                }
+            });
+        }
+        found
     }
 
     fn misplaced(&mut self, pending: &Pending) {

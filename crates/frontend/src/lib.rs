@@ -38,6 +38,7 @@ mod stmt;
 mod switch;
 mod table_calls;
 mod timers;
+mod unions;
 mod unit;
 mod written;
 

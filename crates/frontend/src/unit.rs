@@ -13,6 +13,7 @@ use crate::ast::Node;
 use crate::ctypes::{self, CType, Names, Refusal};
 use crate::diagnostics::codes::{self, Code};
 use crate::promises::{Declared, Fires};
+use crate::unions::{self, Member};
 
 /// Largest struct or array a value may be, in bytes.
 pub const MAX_VALUE_BYTES: u64 = 64 * 1024;
@@ -392,7 +393,8 @@ impl<'a> Unit<'a> {
             return known.map_or(refused, CType::Struct);
         }
         let Some(record) = self.index.records.get(&id).copied() else { return refused };
-        if record.tag == "union" {
+        let is_union = record.tag == "union";
+        if is_union && !unions::is_one_type(record) {
             return CType::Refused(Refusal::Union);
         }
         self.structs.insert(id, None);
@@ -401,7 +403,11 @@ impl<'a> Unit<'a> {
             let fallback = || format!("unnamed{}", self.prog.structs.len());
             name = self.index.record_names.get(&id).cloned().unwrap_or_else(fallback);
         }
-        let Ok(def) = self.struct_def(record, name) else { return refused };
+        let def = match is_union {
+            true => self.union_def(record, name),
+            false => self.struct_def(record, name),
+        };
+        let Ok(def) = def else { return refused };
         let ty = self.prog.add_struct(def);
         if self.check_size(Type::Struct(ty), record.name_span).is_err() {
             return refused;
@@ -431,11 +437,11 @@ impl<'a> Unit<'a> {
         }
         let mut fields = Vec::new();
         let mut bytes = 0u64;
-        for node in record.inner.iter().filter(|n| n.kind == "FieldDecl") {
-            match self.field_def(node, fields.len()) {
+        for member in unions::members(record) {
+            match self.field_def(&member, fields.len()) {
                 Ok(field) => {
                     bytes = bytes.saturating_add(self.size_of(field.ty));
-                    self.fields.insert(node.id, fields.len() as u32);
+                    self.name_field(member.field, fields.len() as u32);
                     fields.push(field);
                 }
                 Err(Failed) => failed = true,
@@ -485,7 +491,19 @@ impl<'a> Unit<'a> {
         }
     }
 
-    fn field_def(&mut self, node: &'a Node, number: usize) -> Lowered<Field> {
+    /// Has expressions that name a member mean the one of this number.
+    pub fn name_field(&mut self, field: &Node, number: u32) {
+        self.fields.insert(field.id, number);
+    }
+
+    /// Has a record mean the struct of another one.
+    pub fn name_as(&mut self, known: &Node, other: &Node) {
+        let ty = self.structs.get(&known.id).copied().flatten();
+        self.structs.insert(other.id, ty);
+    }
+
+    pub fn field_def(&mut self, member: &Member<'a>, number: usize) -> Lowered<Field> {
+        let node = member.field;
         let span = if node.name.is_empty() { node.span } else { node.name_span };
         // Of a bit-field: see `struct_def`.
         if node.has("AlignedAttr") || (node.has("PackedAttr") && !node.flags.bit_field) {
@@ -497,7 +515,10 @@ impl<'a> Unit<'a> {
                 help,
             ));
         }
-        let declared = self.ctype(&node.ty);
+        let declared = match member.record {
+            Some(record) => self.struct_of(record.id),
+            None => self.ctype(&node.ty),
+        };
         let ty = self.value_type_of(&declared, span)?;
         let mut bit_width = None;
         if node.flags.bit_field {

@@ -248,8 +248,8 @@ impl Lifter<'_> {
         self.binary(BinOp::Xor, num, Num::known(u32::MAX.into()), 32)
     }
 
-    /// `bpf_csum_diff` as Linux has it since 6.13: folded to 16 bits, of any number of bytes. Before,
-    /// how far it was folded differed between machines, and bytes came by four.
+    /// `bpf_csum_diff` as Linux has it since 6.13: folded to 16 bits, of any number of bytes.
+    /// Before, how far it was folded differed between machines, and bytes came by four.
     fn csum_diff(&mut self, state: &mut State, args: [Abs; 5]) -> Result<Num, Halt> {
         let to = self.read(args[2])?;
         let (old, new) = (self.size(args[1])?.into(), self.most_bytes(state, to, args[3])?);

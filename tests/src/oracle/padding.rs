@@ -83,7 +83,7 @@ fn mask(unit: &Unit<Slice>, ty: UnitOffset) -> Vec<u8> {
                 .product();
             element.repeat(count as usize)
         }
-        gimli::DW_TAG_structure_type => {
+        gimli::DW_TAG_structure_type | gimli::DW_TAG_union_type => {
             let mut bytes = vec![0; size];
             for child in children(unit, ty) {
                 let member = unit.entry(child).expect("a member");

@@ -99,7 +99,8 @@ impl Generator<'_> {
                 table;
             let _ = writeln!(
                 out,
-                "    {{{name:?}, {kind}, {}, {key_size}, {value_size}, {entry_size}, {len_at}, {buf_capacity}}},",
+                "    {{{name:?}, {kind}, {}, {key_size}, {value_size}, {entry_size}, {len_at}, \
+                 {buf_capacity}}},",
                 def.capacity
             );
         }

@@ -31,7 +31,7 @@ pub struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// What both sides are given, with those events that the target takes.
+    /// Inputs of both sides, with those events that the target takes.
     pub fn given<'a>(&'a self, taken: &'a [InputEvent]) -> Given<'a> {
         Given { source: self.source, entries: self.entries, events: taken }
     }
@@ -124,7 +124,7 @@ pub fn cycles(plan: &Plan, stats: &DpdkStats) -> Vec<StageCycles> {
     plan.stages.iter().enumerate().filter_map(of).collect()
 }
 
-/// What a target and the interpreter were given.
+/// Inputs of a target and of the interpreter beside it.
 pub struct Given<'a> {
     pub source: &'a Verified<Program>,
     pub entries: &'a [(TableId, Entry)],
@@ -132,7 +132,7 @@ pub struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// What hangs on entries that full LRU tables gave up, if some did.
+    /// Events and entries that hang on what full LRU tables gave up, if some did.
     ///
     /// # Errors
     /// The interpreter cannot run an event.

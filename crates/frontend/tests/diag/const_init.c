@@ -8,5 +8,5 @@ extern const int missing[2];
 
 void net_recv(nf_pkt pkt)
 {
-    nf_send(pkt, ports[0] + names[1].b);
+    nf_send(pkt, ports[0] + names[1].b + other + missing[1]);
 }
