@@ -7,6 +7,7 @@ use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarKind, is_struct_named};
+use crate::order::is_of_arpa_inet;
 use crate::place::{Place, Root};
 use crate::unit::{Failed, Global, Lowered, ParamKind};
 
@@ -378,10 +379,10 @@ impl<'a> FnLower<'_, 'a, '_> {
                 "make it the first statement of the loop's body",
             )),
             "__builtin_bswap16" | "__builtin_bswap32" | "__builtin_bswap64" => {
-                self.expr(&args[0]).map(|value| {
-                    let ty = self.b.body.ty(value);
-                    Some(self.op(Op::Un(UnOp::Bswap, value), ty))
-                })
+                self.swapped(&args[0])
+            }
+            name if is_of_arpa_inet(name) && !self.unit.index.functions.contains_key(name) => {
+                self.swapped(args.first()?)
             }
             "__builtin_popcount" | "__builtin_popcountl" | "__builtin_popcountll" => {
                 self.expr(&args[0]).map(|value| {
@@ -395,6 +396,12 @@ impl<'a> FnLower<'_, 'a, '_> {
             }
             _ => return None,
         })
+    }
+
+    fn swapped(&mut self, arg: &'a Node) -> Lowered<Option<ValueId>> {
+        let value = self.expr(arg)?;
+        let ty = self.b.body.ty(value);
+        Ok(Some(self.op(Op::Un(UnOp::Bswap, value), ty)))
     }
 
     fn seeded(

@@ -325,6 +325,8 @@ impl<'a> Checker<'_, 'a> {
                     _ => Order::Any,
                 };
             }
+            // Types of the headers they are for say nothing of orders.
+            name if is_of_arpa_inet(name) => return Order::Any,
             "__builtin_expect" | "__builtin_expect_with_probability" => {
                 return orders.first().copied().unwrap_or(Order::Host);
             }
@@ -339,6 +341,11 @@ impl<'a> Checker<'_, 'a> {
         }
         self.type_order(&node.ty)
     }
+}
+
+/// True for the functions of arpa/inet.h (POSIX) that change between the orders of bytes.
+pub fn is_of_arpa_inet(name: &str) -> bool {
+    matches!(name, "htons" | "htonl" | "ntohs" | "ntohl")
 }
 
 /// *Any* if an integer's bytes read the same both ways, in 16, 32 or 64 bits.
