@@ -73,6 +73,8 @@ class Comparison:
     matching_tables: int
     beyond: int
     """Events that were left out, since they are beyond what the target takes."""
+    given_up: int
+    """Events that were left out, since they hang on entries that a full LRU table gave up."""
     differences: list[str]
     stands_in: str | None
     """What stands in for the target's hardware, if something does."""

@@ -25,8 +25,8 @@ pub struct GivenUp {
 type Ran = (Vec<Vec<Output>>, Vec<(TableId, Vec<Entry>)>);
 
 impl GivenUp {
-    /// Runs the events with LRU tables of two other sizes. None if no table gives anything up, as
-    /// `may` says of the entries that it would hold with room for all, and its capacity.
+    /// Runs the events with LRU tables of two other sizes. None if no table would hold more than
+    /// its capacity.
     ///
     /// # Errors
     /// The interpreter cannot run an event.
@@ -34,7 +34,6 @@ impl GivenUp {
         source: &Verified<Program>,
         entries: &[(TableId, Entry)],
         events: &[InputEvent],
-        may: impl Fn(u64, u64) -> bool,
     ) -> Result<Option<GivenUp>, Failure> {
         let is_lru = |table: TableId| source.tables[table].kind == TableKind::Lru;
         if !source.tables.keys().any(is_lru) {
@@ -42,7 +41,7 @@ impl GivenUp {
         }
         let roomy = run(source, Some(ROOMY), entries, events)?;
         let is_full = |(table, held): &(TableId, Vec<Entry>)| {
-            is_lru(*table) && may(held.len() as u64, source.tables[*table].capacity.into())
+            is_lru(*table) && held.len() > source.tables[*table].capacity as usize
         };
         if !roomy.1.iter().any(is_full) {
             return Ok(None);
@@ -70,11 +69,6 @@ impl GivenUp {
             }
         }
         Ok(Some(found))
-    }
-
-    /// True if a table gives something up, on a target that does so only where it is full.
-    pub fn is_over(held: u64, capacity: u64) -> bool {
-        held > capacity
     }
 
     /// Number of those events.

@@ -14,6 +14,8 @@ pub struct Comparison {
     matching_tables: usize,
     /// Events that were left out, since they are beyond what the target takes.
     beyond: usize,
+    /// Events that were left out, since they hang on entries that a full LRU table gave up.
+    given_up: usize,
     /// The first differences, in words.
     differences: Vec<String>,
     /// What stands in for the target's hardware, if something does.
@@ -34,6 +36,7 @@ impl From<verify::Comparison> for Comparison {
             tables: agreement.tables,
             matching_tables: agreement.matching_tables,
             beyond: from.beyond,
+            given_up: agreement.given_up,
             differences: agreement.differences,
             stands_in: from.stands_in,
         }

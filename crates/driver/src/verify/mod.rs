@@ -137,7 +137,7 @@ impl Given<'_> {
     /// # Errors
     /// The interpreter cannot run an event.
     pub fn given_up(&self) -> Result<Option<GivenUp>, Failure> {
-        GivenUp::find(self.source, self.entries, self.events, GivenUp::is_over)
+        GivenUp::find(self.source, self.entries, self.events)
     }
 
     /// Agreement in all of so many events that does not hang on what full LRU tables gave up.
