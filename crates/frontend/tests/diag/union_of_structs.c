@@ -1,5 +1,5 @@
 // test: check
-// Members that are not the same otherwise: of other types, as bit-fields, in another order of bytes.
+// Members that are not the same otherwise: other types, bit-fields, another order of bytes.
 #include <nicforge.h>
 
 struct typed {

@@ -1,5 +1,5 @@
 // test: lower
-// Functions and variables that nobody uses may have types that values cannot have, as in headers of systems.
+// What nobody uses may have types that values cannot have, as in headers of systems.
 #include <nicforge.h>
 
 struct open {

@@ -1,5 +1,5 @@
-//! Results that a comparison with the kernel leaves out, since chance decides them: the time, random
-//! numbers, and which entries a full LRU map gives up.
+//! Results that a comparison with the kernel leaves out, since chance decides them: the time,
+//! random numbers, and which entries a full LRU map gives up.
 
 use std::collections::BTreeSet;
 
