@@ -2,6 +2,10 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
 use common::{Place, can_load, capture, frame};
 
 const PROGRAM: &str = "#include <nicforge.h>
@@ -127,4 +131,71 @@ fn what_cannot_be_compared_is_said() {
     place
         .run(&["verify", &program, "--target", "dpdk", "--pcap", &pcap])
         .fails(1, &["for dpdk the program has other tables or ports than without a target"]);
+}
+
+/// Macros without parameters, after files were included.
+fn macros(flags: &[&str], text: &str) -> BTreeSet<String> {
+    let mut clang = Command::new(nicforge_clang::name());
+    clang.args(["-std=gnu11", "-x", "c", "-dM", "-E", "-"]).args(flags);
+    let mut child = clang.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let said = child.wait_with_output().unwrap();
+    assert!(said.status.success(), "{text}");
+    let said = String::from_utf8(said.stdout).unwrap();
+    let names = said.lines().filter_map(|line| line.split(' ').nth(1));
+    names.filter(|name| !name.contains('(') && !name.starts_with('_')).map(String::from).collect()
+}
+
+/// Generated files for processes include headers of the C library, Linux and DPDK.
+#[test]
+fn members_may_have_the_names_of_macros() {
+    let place = Place::new();
+    let asked = Command::new("pkg-config").args(["--cflags", "libdpdk"]).output().unwrap();
+    let flags = String::from_utf8(asked.stdout).unwrap();
+    let flags: Vec<&str> = flags.split_whitespace().collect();
+    let headers = [
+        "errno.h",
+        "signal.h",
+        "stdio.h",
+        "stdlib.h",
+        "sched.h",
+        "stdbool.h",
+        "sys/socket.h",
+        "sys/mman.h",
+        "sys/stat.h",
+        "sys/un.h",
+        "sys/wait.h",
+        "poll.h",
+        "time.h",
+        "fcntl.h",
+        "assert.h",
+        "unistd.h",
+        "pthread.h",
+        "rte_eal.h",
+        "rte_ethdev.h",
+        "rte_dmadev.h",
+        "rte_malloc.h",
+        "rte_ring.h",
+    ];
+    let text: String = headers.iter().map(|name| format!("#include <{name}>\n")).collect();
+    let own = macros(&[], "#include <stdbool.h>\n#include <stdint.h>\n#include <stddef.h>\n");
+    let known = ["asm", "typeof"].map(String::from).into();
+    let mut names = &(&macros(&flags, &text) - &own) - &known;
+    // Some thousands are of capital letters.
+    let is_small = |name: &String| name.contains(|letter: char| letter.is_ascii_lowercase());
+    let capital: Vec<String> = names.iter().filter(|name| !is_small(name)).cloned().collect();
+    names.retain(is_small);
+    assert!(names.contains("errno") && names.len() > 20 && capital.len() > 1000, "{names:?}");
+    names.extend(capital.into_iter().step_by(40));
+    let members: String = names.iter().map(|name| format!("    uint16_t {name};\n")).collect();
+    let text = format!(
+        "#include <nicforge.h>\nstruct all {{\n{members}}};\nNF_TABLE(array, all_of, uint32_t, \
+         struct all, 4);\nvoid net_recv(nf_pkt pkt)\n{{\n    struct all all;\n    nf_lookup(&all_of, 0, \
+         &all);\n    all.errno++;\n    nf_update(&all_of, 0, all);\n    nf_send(pkt, 0);\n}}\n"
+    );
+    let program = place.file("members.c", text);
+    let program = program.to_str().unwrap();
+    let made = place.path().join("made");
+    place.run(&["build", program, "--target", "dpdk", "-o", made.to_str().unwrap()]).ok();
+    place.is_clean();
 }

@@ -13,7 +13,7 @@ const RESERVED: &[&str] = &[
 ];
 
 /// Macros without parameters in headers of the C library, Linux and DPDK, as `clang -dM -E` says.
-/// Others have capital letters only.
+/// Others begin as if they had capital letters only ([`is_like_a_macro`]).
 const MACROS: &[&str] = &[
     "errno",
     "ip6_flow",
@@ -89,7 +89,7 @@ impl Names {
         if base.starts_with("nf_") || base.starts_with("NF_") {
             base.insert_str(0, "u_");
         }
-        if base.len() > 1 && !base.contains(|c: char| c.is_ascii_lowercase()) {
+        if is_like_a_macro(&base) {
             base.push('_');
         }
         let mut name = base.clone();
@@ -103,6 +103,13 @@ impl Names {
         self.taken.insert(name.clone(), 2);
         name
     }
+}
+
+/// True for `EOF`, `E2BIG`, `AF_DECnet`, `L_tmpnam`, `PRIu64`.
+fn is_like_a_macro(name: &str) -> bool {
+    let mut letters = name.chars();
+    letters.next().is_some_and(|first| first.is_ascii_uppercase())
+        && letters.next().is_some_and(|second| !second.is_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -121,5 +128,7 @@ mod tests {
         assert_eq!(names.fresh(""), "v");
         assert_eq!(names.fresh("errno"), "errno_2");
         assert_eq!(names.fresh("EOF"), "EOF_");
+        assert_eq!(names.fresh("AF_DECnet"), "AF_DECnet_");
+        assert_eq!(names.fresh("Left"), "Left");
     }
 }
