@@ -33,12 +33,12 @@ mod place;
 mod promises;
 mod queues;
 mod ranges;
+mod records;
 mod steps;
 mod stmt;
 mod switch;
 mod table_calls;
 mod timers;
-mod unions;
 mod unit;
 mod written;
 

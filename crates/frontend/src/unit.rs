@@ -4,8 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use nicforge_ir::{
-    ConstId, Diagnostic, EventId, Field, FileId, FuncId, Param, Program, Span, StructDef, StructId,
-    TableId, Type,
+    ConstId, Diagnostic, EventId, FileId, FuncId, Param, Program, Span, StructId, TableId, Type,
 };
 
 use crate::alkali::source::Alkali;
@@ -13,7 +12,6 @@ use crate::ast::Node;
 use crate::ctypes::{self, CType, Names, Refusal};
 use crate::diagnostics::codes::{self, Code};
 use crate::promises::{Declared, Fires};
-use crate::unions::{self, Member};
 
 /// Largest struct or array a value may be, in bytes.
 pub const MAX_VALUE_BYTES: u64 = 64 * 1024;
@@ -35,7 +33,7 @@ pub struct Index<'a> {
     record_places: HashMap<String, Vec<&'a Node>>,
     typedefs: HashMap<String, &'a Node>,
     /// Typedef names of records without a tag.
-    record_names: HashMap<u64, String>,
+    pub record_names: HashMap<u64, String>,
     /// True if the enum of a tag or place has a negative enumerator.
     enum_signed: HashMap<String, bool>,
     pub enumerators: HashMap<u64, i128>,
@@ -188,8 +186,8 @@ pub struct Unit<'a> {
     pub write_first: Vec<(String, String)>,
     pub fires_declared: Vec<Declared>,
     pub fires: Vec<Fires>,
-    structs: HashMap<u64, Option<StructId>>,
-    fields: HashMap<u64, u32>,
+    pub structs: HashMap<u64, Option<StructId>>,
+    pub fields: HashMap<u64, u32>,
     types: HashMap<String, CType>,
 }
 
@@ -316,7 +314,7 @@ impl<'a> Unit<'a> {
         }
     }
 
-    fn check_size(&mut self, ty: Type, span: Span) -> Lowered<()> {
+    pub fn check_size(&mut self, ty: Type, span: Span) -> Lowered<()> {
         let size = self.size_of(ty);
         if size > MAX_VALUE_BYTES {
             let message = format!("this takes {size} bytes; values may take {MAX_VALUE_BYTES}");
@@ -379,169 +377,6 @@ impl<'a> Unit<'a> {
             ),
         };
         self.refuse(code, span, message, help)
-    }
-
-    /// Member number of a `FieldDecl`, once its struct was used as a type.
-    pub fn field(&self, decl: u64) -> Option<u32> {
-        self.fields.get(&decl).copied()
-    }
-
-    /// Declares the struct of a record.
-    fn struct_of(&mut self, id: u64) -> CType {
-        let refused = CType::Refused(Refusal::Reported);
-        if let Some(known) = self.structs.get(&id) {
-            return known.map_or(refused, CType::Struct);
-        }
-        let Some(record) = self.index.records.get(&id).copied() else { return refused };
-        let is_union = record.tag == "union";
-        if is_union && !unions::is_one_type(record) {
-            return CType::Refused(Refusal::Union);
-        }
-        self.structs.insert(id, None);
-        let mut name = record.name.clone();
-        if name.is_empty() {
-            let fallback = || format!("unnamed{}", self.prog.structs.len());
-            name = self.index.record_names.get(&id).cloned().unwrap_or_else(fallback);
-        }
-        let def = match is_union {
-            true => self.union_def(record, name),
-            false => self.struct_def(record, name),
-        };
-        let Ok(def) = def else { return refused };
-        let ty = self.prog.add_struct(def);
-        if self.check_size(Type::Struct(ty), record.name_span).is_err() {
-            return refused;
-        }
-        self.structs.insert(id, Some(ty));
-        CType::Struct(ty)
-    }
-
-    fn struct_def(&mut self, record: &'a Node, name: String) -> Lowered<StructDef> {
-        let mut failed = false;
-        for attribute in
-            record.inner.iter().filter(|n| n.kind.ends_with("Attr") && n.kind != "PackedAttr")
-        {
-            if matches!(
-                attribute.kind.as_str(),
-                "AlignedAttr" | "MaxFieldAlignmentAttr" | "MSStructAttr"
-            ) {
-                let help = "use __attribute__((packed)) or no attribute";
-                self.refuse(
-                    codes::LAYOUT,
-                    record.name_span,
-                    "this layout attribute is not supported",
-                    help,
-                );
-                failed = true;
-            }
-        }
-        let mut fields = Vec::new();
-        let mut bytes = 0u64;
-        for member in unions::members(record) {
-            match self.field_def(&member, fields.len()) {
-                Ok(field) => {
-                    bytes = bytes.saturating_add(self.size_of(field.ty));
-                    self.name_field(member.field, fields.len() as u32);
-                    fields.push(field);
-                }
-                Err(Failed) => failed = true,
-            }
-        }
-        if bytes > MAX_VALUE_BYTES {
-            let message = format!("this takes {bytes} bytes; values may take {MAX_VALUE_BYTES}");
-            self.refuse(
-                codes::TOO_LARGE,
-                record.name_span,
-                message,
-                "keep large data in a table (NF_TABLE)",
-            );
-            failed = true;
-        }
-        if failed {
-            return Err(Failed);
-        }
-        let members = || record.inner.iter().filter(|n| n.kind == "FieldDecl");
-        let loose = members().find(|n| !n.has("PackedAttr")).map(|n| n.name_span);
-        let tight = members().any(|n| n.has("PackedAttr"));
-        if let (Some(span), true, false) = (loose, tight, record.has("PackedAttr")) {
-            let message = "bit-fields are packed here and this member is not";
-            let help = "put __attribute__((packed)) on the whole struct; with alkali.h write BITS_FIELD for all members";
-            return Err(self.refuse(codes::LAYOUT, span, message, help));
-        }
-        let packed = record.has("PackedAttr") || tight;
-        if packed {
-            self.widen_whole_fields(&mut fields);
-        }
-        Ok(StructDef { name, packed, fields })
-    }
-
-    /// Makes members of packed bit-fields that are as wide as their type and begin with a byte:
-    /// the layout is the same.
-    fn widen_whole_fields(&self, fields: &mut [Field]) {
-        let mut at = 0u64;
-        for field in fields {
-            let whole = 8 * self.size_of(field.ty);
-            let bits = field.bit_width.map_or(whole, u64::from);
-            if field.bit_width.is_none() {
-                at = at.next_multiple_of(8);
-            } else if bits == whole && at.is_multiple_of(8) && !field.name.is_empty() {
-                field.bit_width = None;
-            }
-            at += bits;
-        }
-    }
-
-    /// Has expressions that name a member mean the one of this number.
-    pub fn name_field(&mut self, field: &Node, number: u32) {
-        self.fields.insert(field.id, number);
-    }
-
-    /// Has a record mean the struct of another one.
-    pub fn name_as(&mut self, known: &Node, other: &Node) {
-        let ty = self.structs.get(&known.id).copied().flatten();
-        self.structs.insert(other.id, ty);
-    }
-
-    pub fn field_def(&mut self, member: &Member<'a>, number: usize) -> Lowered<Field> {
-        let node = member.field;
-        let span = if node.name.is_empty() { node.span } else { node.name_span };
-        // Of a bit-field: see `struct_def`.
-        if node.has("AlignedAttr") || (node.has("PackedAttr") && !node.flags.bit_field) {
-            let help = "put __attribute__((packed)) on the whole struct";
-            return Err(self.refuse(
-                codes::LAYOUT,
-                span,
-                "a member cannot have a layout attribute",
-                help,
-            ));
-        }
-        let declared = match member.record {
-            Some(record) => self.struct_of(record.id),
-            None => self.ctype(&node.ty),
-        };
-        let ty = self.value_type_of(&declared, span)?;
-        let mut bit_width = None;
-        if node.flags.bit_field {
-            let width = node.inner.first().and_then(|n| self.eval(n)).unwrap_or(0);
-            if width == 0 {
-                let help = "write the padding as a member with a width";
-                return Err(self.refuse(
-                    codes::LAYOUT,
-                    span,
-                    "a bit-field needs at least one bit",
-                    help,
-                ));
-            }
-            bit_width = Some(width as u8);
-        }
-        let big_endian = matches!(declared, CType::Int { network: true, .. });
-        let name = match (node.name.as_str(), bit_width) {
-            // Padding, see `Field::is_padding`.
-            ("", Some(_)) => String::new(),
-            ("", None) => format!("unnamed{number}"),
-            (name, _) => name.to_string(),
-        };
-        Ok(Field { name, ty, bit_width, big_endian })
     }
 
     /// The event of this name, declared on first use.
