@@ -106,7 +106,7 @@ impl GivenUp {
 /// The program with LRU tables of a capacity.
 ///
 /// # Errors
-/// It breaks αIR's rules.
+/// The program breaks αIR's rules.
 pub fn with_capacity(
     source: &Verified<Program>,
     capacity: u32,

@@ -317,7 +317,7 @@ impl Lifter<'_> {
         self.compare(CmpOp::Le, false, end, all, 64)
     }
 
-    /// Whether a number of bytes that varies is in the packet.
+    /// Condition for a number of bytes that varies to be in the packet.
     fn varying_fits(&mut self, state: &State, place: Place, bytes: Num) -> Cond {
         let from = place.var.unwrap_or(Num::known(0));
         let end = self.binary(BinOp::Add, from, bytes, 64);
