@@ -42,7 +42,7 @@ pub struct Node {
     pub opcode: String,
     pub cast: String,
     pub referenced: Option<Referenced>,
-    /// A `MemberExpr`'s `FieldDecl`.
+    /// The `FieldDecl` of a `MemberExpr`, and of a union's initialiser list.
     pub member: u64,
     /// The record or enum a typedef's type names.
     pub tag_decl: u64,
@@ -64,6 +64,8 @@ pub struct Flags {
     pub has_filler: bool,
     pub implicit: bool,
     pub variadic: bool,
+    /// A `MemberExpr` names a union's member.
+    pub in_union: bool,
 }
 
 impl Node {
@@ -163,7 +165,8 @@ impl<'r> Files<'r> {
 
 /// Decodes a whole document.
 pub fn decode(document: &Value, files: &mut Files) -> Node {
-    Decoder { files, file: String::new(), line: 0, typedefs: HashMap::new() }.node(document)
+    let (typedefs, in_unions) = (HashMap::new(), HashSet::new());
+    Decoder { files, file: String::new(), line: 0, typedefs, in_unions }.node(document)
 }
 
 /// A location of one token.
@@ -192,6 +195,8 @@ struct Decoder<'f, 'r> {
     line: u64,
     /// Names of typedefs by number.
     typedefs: HashMap<u64, String>,
+    /// Members of unions.
+    in_unions: HashSet<u64>,
 }
 
 impl Decoder<'_, '_> {
@@ -247,6 +252,7 @@ impl Decoder<'_, '_> {
                         Some(Referenced { id, kind: part("kind"), name: part("name") });
                 }
                 "referencedMemberDecl" => node.member = hex(value),
+                "field" => node.member = value.get("id").map(hex).unwrap_or_default(),
                 "decl" | "ownedTagDecl" => {
                     node.tag_decl = value.get("id").map(hex).unwrap_or_default()
                 }
@@ -267,8 +273,16 @@ impl Decoder<'_, '_> {
                 _ => {}
             }
         }
-        if node.kind == "TypedefDecl" {
-            self.typedefs.insert(node.id, node.name.clone());
+        match node.kind.as_str() {
+            "TypedefDecl" => {
+                self.typedefs.insert(node.id, node.name.clone());
+            }
+            "RecordDecl" if node.tag == "union" => {
+                let members = node.inner.iter().filter(|member| member.kind == "FieldDecl");
+                self.in_unions.extend(members.map(|member| member.id));
+            }
+            "MemberExpr" => node.flags.in_union = self.in_unions.contains(&node.member),
+            _ => {}
         }
         node
     }

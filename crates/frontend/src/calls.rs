@@ -548,7 +548,8 @@ impl<'a> FnLower<'_, 'a, '_> {
 
 /// True if two places may share bytes.
 fn overlap(a: &Place, b: &Place) -> bool {
-    let same_root = matches!((a.root, b.root), (Root::Var(x), Root::Var(y)) if x == y);
+    let (a, b) = (a.kept(), b.kept());
+    let same_root = matches!((&a.root, &b.root), (Root::Var(x), Root::Var(y)) if x == y);
     let distinct = a
         .path
         .iter()

@@ -185,6 +185,14 @@ impl<'a> Unit<'a> {
             (_, "ImplicitCastExpr") if ty.is_aggregate() && !node.inner.is_empty() => {
                 self.init_at(&node.inner[0], ty, bytes, bit, width)
             }
+            (Type::Struct(_), "InitListExpr")
+                if let Some(over) = self.lies_over.get(&node.member) =>
+            {
+                let ty = over.ty;
+                node.inner
+                    .first()
+                    .map_or(Ok(()), |first| self.init_at(first, ty, bytes, bit, None))
+            }
             (Type::Struct(id), "InitListExpr") => {
                 let slots = self.prog.struct_layout(id).1;
                 let fields = self.prog.structs[id].fields.clone();

@@ -16,8 +16,21 @@ impl<'a> FnLower<'_, 'a, '_> {
         if let (Type::Int { .. }, Some(only)) = (ty, stripped.inner.first()) {
             return self.expr(only);
         }
+        if let Some(value) = self.initial_over(stripped, ty) {
+            return value;
+        }
         let zero = self.at(node.span, |f| f.zero(ty));
         self.fill(stripped, ty, &mut Vec::new(), zero, ty)
+    }
+
+    /// The value of a union from an initialiser of a member that it is not kept as.
+    fn initial_over(&mut self, list: &'a Node, ty: Type) -> Option<Lowered<ValueId>> {
+        let member = self.unit.lies_over.get(&list.member)?.ty;
+        let value = match list.inner.first() {
+            Some(first) => self.initial_value(first, member),
+            None => Ok(self.at(list.span, |f| f.zero(member))),
+        };
+        Some(value.map(|value| self.at(list.span, |f| f.laid_over(value, ty))))
     }
 
     /// Sets the parts an initialiser list names, `path` deep inside `agg`.
@@ -54,7 +67,8 @@ impl<'a> FnLower<'_, 'a, '_> {
                 _ => return Err(Failed),
             };
             path.push(step);
-            if child.kind == "InitListExpr" && part.is_aggregate() {
+            let over = self.unit.lies_over.contains_key(&child.member);
+            if child.kind == "InitListExpr" && part.is_aggregate() && !over {
                 agg = self.fill(child, part, path, agg, agg_ty)?;
             } else {
                 let value = self.initial_value(child, part)?;

@@ -29,6 +29,7 @@ mod memory;
 mod nesting;
 pub mod opaque;
 mod order;
+mod overlay;
 mod place;
 mod promises;
 mod queues;

@@ -7,11 +7,9 @@ use nicforge_ir::{BinOp, CmpOp, Op, Program, Proj, Span, Type, UnOp, ValueId};
 use crate::ast::Node;
 use crate::diagnostics::codes;
 use crate::func::FnLower;
+use crate::overlay::{self, MOST, leaves};
 use crate::place::Place;
 use crate::unit::{Failed, Lowered};
-
-/// Most members that one call copies or compares one by one.
-const MOST: usize = 512;
 
 /// Memory that a pointer leads to: a variable or part of one, or an array from an element on.
 struct Memory {
@@ -23,9 +21,10 @@ struct Memory {
 struct Leaf {
     path: Vec<Proj>,
     ty: Type,
-    offset: u64,
-    size: u64,
-    bits: bool,
+    /// Bits from the start.
+    at: u64,
+    bits: u64,
+    bit_field: bool,
 }
 
 impl<'a> FnLower<'_, 'a, '_> {
@@ -81,7 +80,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         let leaves = self.leaves(&to, bytes, &args[0])?;
         for leaf in &leaves {
             let bits = u64::from(byte as u8) * 0x0101_0101_0101_0101;
-            let ty = unsigned(leaf);
+            let ty = self.as_unsigned(leaf.ty);
             let value = self.b.int(nicforge_ir::build::mask(bits, ty.bits().unwrap_or(64)), ty);
             let value = self.b.cast(value, leaf.ty);
             self.write(&to.part(leaf), value, node.span)?;
@@ -102,10 +101,11 @@ impl<'a> FnLower<'_, 'a, '_> {
         let (less, more) = (self.b.int(u32::MAX.into(), int), self.b.int(1, int));
         for ((leaf, a), b) in a.iter().zip(ours).zip(theirs).rev() {
             let ordered = |lower: &mut Self, value: ValueId| {
-                let value = lower.b.cast(value, unsigned(leaf));
-                match leaf.size {
-                    1 => value,
-                    _ => lower.op(Op::Un(UnOp::Bswap, value), unsigned(leaf)),
+                let ty = lower.as_unsigned(leaf.ty);
+                let value = lower.b.cast(value, ty);
+                match leaf.bits {
+                    8 => value,
+                    _ => lower.op(Op::Un(UnOp::Bswap, value), ty),
                 }
             };
             let differ = self.b.cmp(CmpOp::Ne, a, b);
@@ -174,18 +174,18 @@ impl<'a> FnLower<'_, 'a, '_> {
                     let more = self.b.int(at, Type::U32);
                     let index = self.op(Op::Bin(BinOp::Add, first, more), Type::U32);
                     let path = vec![Proj::Index(index)];
-                    self.collect(def.elem, path, at * size, bytes, &mut found);
+                    self.collect(def.elem, &path, 8 * at * size, 8 * bytes, &mut found);
                 }
             }
-            (_, ty) => self.collect(ty, Vec::new(), 0, bytes, &mut found),
+            (_, ty) => self.collect(ty, &[], 0, 8 * bytes, &mut found),
         }
         let what = if bytes > end {
             Some(("there are not so many bytes", "copy no more than the variable has"))
         } else if found.len() > MOST {
             Some(("these are too many members for one call", "assign the whole, or write a loop"))
-        } else if found.iter().any(|leaf| leaf.bits) {
+        } else if found.iter().any(|leaf| leaf.bit_field) {
             Some(("bit-fields are among the bytes", "assign the whole, or member by member"))
-        } else if found.last().is_some_and(|last| last.offset + last.size > bytes) {
+        } else if found.last().is_some_and(|last| last.at + last.bits > 8 * bytes) {
             Some(("the bytes end inside a member", "end behind a member"))
         } else {
             None
@@ -196,79 +196,33 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
     }
 
-    fn collect(&mut self, ty: Type, path: Vec<Proj>, offset: u64, end: u64, found: &mut Vec<Leaf>) {
-        if offset >= end || found.len() > MOST {
-            return;
-        }
-        let behind = |last: Proj| path.iter().copied().chain([last]).collect::<Vec<_>>();
-        match ty {
-            Type::Struct(id) => {
-                let (_, slots) = self.unit.prog.struct_layout(id);
-                let fields = self.unit.prog.structs[id].fields.clone();
-                for (number, (field, slot)) in fields.iter().zip(slots).enumerate() {
-                    let at = offset + u64::from(slot.bit_offset / 8);
-                    let path = behind(Proj::Field(number as u32));
-                    match field.bit_width {
-                        Some(_) if at >= end => {}
-                        Some(_) => {
-                            found.push(Leaf { path, ty: field.ty, offset: at, size: 1, bits: true })
-                        }
-                        None => self.collect(field.ty, path, at, end, found),
-                    }
-                }
+    fn collect(&mut self, ty: Type, path: &[Proj], at: u64, end: u64, found: &mut Vec<Leaf>) {
+        for leaf in leaves(&self.unit.prog, ty) {
+            if at + leaf.at >= end || found.len() > MOST {
+                return;
             }
-            Type::Array(id) => {
-                let def = self.unit.prog.arrays[id];
-                let size = u64::from(self.unit.prog.size_of(def.elem));
-                for at in 0..u64::from(def.len).min(MOST as u64 + 1) {
-                    let index = self.b.int(at, Type::U32);
-                    self.collect(
-                        def.elem,
-                        behind(Proj::Index(index)),
-                        offset + at * size,
-                        end,
-                        found,
-                    );
-                }
-            }
-            ty => {
-                let size = u64::from(self.unit.prog.size_of(ty));
-                found.push(Leaf { path, ty, offset, size, bits: false });
-            }
+            let path = [path, &self.projections(&leaf.path)].concat();
+            let overlay::Leaf { ty, bits, bit_field, .. } = leaf;
+            found.push(Leaf { path, ty, at: at + leaf.at, bits, bit_field });
         }
     }
 
     /// Values that lie in `from`, as integers that lie like `wanted`.
     fn values_as(&mut self, from: &Memory, leaves: &[Leaf], wanted: &[Leaf]) -> Vec<ValueId> {
         let same = leaves.len() == wanted.len()
-            && leaves.iter().zip(wanted).all(|(a, b)| (a.offset, a.size) == (b.offset, b.size));
+            && leaves.iter().zip(wanted).all(|(a, b)| (a.at, a.bits) == (b.at, b.bits));
         let read: Vec<ValueId> = leaves.iter().map(|leaf| self.read(&from.part(leaf))).collect();
         if same {
             let cast = |(value, leaf): (ValueId, &Leaf)| self.b.cast(value, leaf.ty);
             return read.into_iter().zip(wanted).map(cast).collect();
         }
-        wanted.iter().map(|leaf| self.put_together(leaf, leaves, &read)).collect()
-    }
-
-    /// An integer from the bytes at its place; padding is zero.
-    fn put_together(&mut self, wanted: &Leaf, leaves: &[Leaf], read: &[ValueId]) -> ValueId {
-        let ty = unsigned(wanted);
-        let mut whole = self.b.int(0, ty);
-        for at in wanted.offset..wanted.offset + wanted.size {
-            let holds = |leaf: &Leaf| leaf.offset <= at && at < leaf.offset + leaf.size;
-            let Some(number) = leaves.iter().position(holds) else { continue };
-            let leaf = &leaves[number];
-            let own = unsigned(leaf);
-            let value = self.b.cast(read[number], own);
-            let down = self.b.int(8 * (at - leaf.offset), own);
-            let value = self.op(Op::Bin(BinOp::Shr, value, down), own);
-            let byte = self.b.cast(value, Type::U8);
-            let byte = self.b.cast(byte, ty);
-            let up = self.b.int(8 * (at - wanted.offset), ty);
-            let byte = self.op(Op::Bin(BinOp::Shl, byte, up), ty);
-            whole = self.op(Op::Bin(BinOp::Or, whole, byte), ty);
-        }
-        self.b.cast(whole, wanted.ty)
+        let pieces: Vec<_> = leaves
+            .iter()
+            .zip(read)
+            .map(|(leaf, value)| self.piece(leaf.at, leaf.bits, value))
+            .collect();
+        let together = |leaf: &Leaf| self.put_together(leaf.at, leaf.bits, leaf.ty, &pieces);
+        wanted.iter().map(together).collect()
     }
 
     fn memory_refused(&mut self, span: Span, what: &str, help: &str) -> Failed {
@@ -280,9 +234,4 @@ impl Memory {
     fn part(&self, leaf: &Leaf) -> Place {
         self.place.part(&leaf.path, leaf.ty)
     }
-}
-
-/// The unsigned integer of a member's bytes.
-fn unsigned(leaf: &Leaf) -> Type {
-    Type::u(8 * leaf.size as u8)
 }

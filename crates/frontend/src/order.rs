@@ -278,11 +278,14 @@ impl<'a> Checker<'_, 'a> {
     fn initialiser_list(&mut self, node: &'a Node) {
         let ty = self.unit.ctype(&node.ty);
         let children = node.inner.iter().skip(node.flags.has_filler.into());
+        let order = |big_endian: bool| if big_endian { Order::Network } else { Order::Host };
+        let over = self.unit.lies_over.get(&node.member);
         let expected: Vec<Option<Order>> = match &ty {
+            CType::Struct(_) if let Some(over) = over => {
+                vec![matches!(over.ty, Type::Int { .. }).then(|| order(over.big_endian))]
+            }
             CType::Struct(id) => {
                 let fields = self.unit.prog.structs[*id].fields.iter().filter(|f| !f.is_padding());
-                let order =
-                    |big_endian: bool| if big_endian { Order::Network } else { Order::Host };
                 fields
                     .map(|f| matches!(f.ty, Type::Int { .. }).then(|| order(f.big_endian)))
                     .collect()

@@ -10,13 +10,15 @@ use crate::func::{FnLower, VarIndex, VarKind, root_decl};
 use crate::unit::{Failed, Global, Lowered};
 
 /// Where a place starts.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Root {
     Var(VarIndex),
     /// An element of a constant array.
     Const(ConstId, ValueId),
     /// Part of a value that is no variable, such as a function's result.
     Value(ValueId),
+    /// The first bytes of a union, as another member has them.
+    Over(Box<Place>),
 }
 
 /// A variable or a part of one.
@@ -41,6 +43,14 @@ impl Place {
     pub fn part(&self, path: &[Proj], ty: Type) -> Place {
         let path = self.path.iter().chain(path).copied().collect();
         Place { path, ty, ..self.clone() }
+    }
+
+    /// The place that a union's member lies over, else this one.
+    pub fn kept(&self) -> &Place {
+        match &self.root {
+            Root::Over(place) => place.kept(),
+            _ => self,
+        }
     }
 
     /// Makes an element of an array the array; its index, if it is one.
@@ -70,6 +80,16 @@ impl<'a> FnLower<'_, 'a, '_> {
                 };
                 // Reading the type declares its members.
                 self.unit.ctype(&node.inner[0].ty);
+                if let Some(over) = self.unit.lies_over.get(&node.member) {
+                    let ty = over.ty;
+                    return Ok(Place {
+                        root: Root::Over(Box::new(place)),
+                        path: Vec::new(),
+                        ty,
+                        root_ty: ty,
+                        narrow: false,
+                    });
+                }
                 let (Type::Struct(id), Some(field)) = (place.ty, self.unit.field(node.member))
                 else {
                     return Err(Failed);
@@ -310,15 +330,52 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// The value at a place.
     pub fn read(&mut self, place: &Place) -> ValueId {
-        let agg = match place.root {
-            Root::Var(var) => self.env[var],
-            Root::Const(array, index) => self.op(Op::ConstElem { array, index }, place.root_ty),
-            Root::Value(value) => value,
+        let (agg, path) = match &place.root {
+            Root::Var(var) => (self.env[*var], &place.path[..]),
+            Root::Const(array, index) => {
+                let element = Op::ConstElem { array: *array, index: *index };
+                (self.op(element, place.root_ty), &place.path[..])
+            }
+            Root::Value(value) => (*value, &place.path[..]),
+            Root::Over(kept) => {
+                let (at, ty, rest) = self.known_part(place);
+                (self.read_over(kept, at, ty), rest)
+            }
         };
-        if place.path.is_empty() {
+        if path.is_empty() {
             return agg;
         }
-        self.op(Op::Get { agg, path: place.path.clone() }, place.ty)
+        self.op(Op::Get { agg, path: path.to_vec() }, place.ty)
+    }
+
+    /// Bits before the smallest part of a place's root that has the place and does not depend on
+    /// indices, the part's type, and the path from there.
+    fn known_part<'p>(&self, place: &'p Place) -> (u64, Type, &'p [Proj]) {
+        let program = &self.unit.prog;
+        let (mut at, mut ty) = (0, place.root_ty);
+        for (number, step) in place.path.iter().enumerate() {
+            let next = match (ty, step) {
+                (Type::Struct(id), Proj::Field(field)) => {
+                    let slot = program.struct_layout(id).1[*field as usize];
+                    let def = &program.structs[id].fields[*field as usize];
+                    def.bit_width.is_none().then_some((u64::from(slot.bit_offset), def.ty))
+                }
+                (Type::Array(id), Proj::Index(index)) => {
+                    let def = program.arrays[id];
+                    let size = 8 * u64::from(program.size_of(def.elem));
+                    match self.b.body.def_op(*index) {
+                        Some(Op::Int(index)) if *index < def.len.into() => {
+                            Some((index * size, def.elem))
+                        }
+                        _ => None,
+                    }
+                }
+                _ => None,
+            };
+            let Some((more, part)) = next else { return (at, ty, &place.path[number..]) };
+            (at, ty) = (at + more, part);
+        }
+        (at, ty, &[])
     }
 
     /// Puts `value` at a place.
@@ -326,6 +383,17 @@ impl<'a> FnLower<'_, 'a, '_> {
     /// # Errors
     /// Reports places that cannot change.
     pub fn write(&mut self, place: &Place, value: ValueId, span: Span) -> Lowered<()> {
+        if let Root::Over(kept) = &place.root {
+            let (at, ty, rest) = self.known_part(place);
+            let value = match rest {
+                [] => value,
+                rest => {
+                    let agg = self.read_over(kept, at, ty);
+                    self.op(Op::Set { agg, path: rest.to_vec(), value }, ty)
+                }
+            };
+            return self.write_over(kept, at, value, span);
+        }
         let Root::Var(var) = place.root else {
             let help = "copy it into a local variable first";
             return Err(self.refuse(

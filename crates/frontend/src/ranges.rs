@@ -112,7 +112,10 @@ impl<'a> FnLower<'_, 'a, '_> {
             base = *to;
         }
         let (CType::Struct(id), Some(field)) = (base, self.unit.field(node.member)) else {
-            return (i128::MIN, i128::MAX);
+            return match self.ctype(node).int_type() {
+                Some(Type::Int { bits, signed }) if node.flags.in_union => limits(bits, signed),
+                _ => (i128::MIN, i128::MAX),
+            };
         };
         let field = &self.unit.prog.structs[id].fields[field as usize];
         match (field.ty, field.bit_width) {

@@ -1,12 +1,12 @@
-//! Structs, and unions whose members are the same otherwise, such as `struct_group` of Linux's
-//! headers makes: names for one value, which has one type.
+//! Structs and unions. A value has one type, so a union is kept as one of its members.
 
 use nicforge_ir::{Field, StructDef, Type};
 
 use crate::ast::Node;
 use crate::ctypes::{CType, Refusal};
 use crate::diagnostics::codes;
-use crate::unit::{Failed, Lowered, MAX_VALUE_BYTES, Unit};
+use crate::overlay::{MOST, is_dense, leaves};
+use crate::unit::{Failed, Lowered, MAX_VALUE_BYTES, Over, Unit};
 
 /// A member of a record, with the record of no name that stands before it for its type.
 struct Member<'a> {
@@ -33,29 +33,6 @@ fn type_of<'a>(field: &Node, before: Option<&'a Node>) -> Option<&'a Node> {
     (whole && field.ty.contains(&format!("{})", record.place))).then_some(record)
 }
 
-/// True if all members of a union have one type, or members of the same types.
-fn is_one_type(union: &Node) -> bool {
-    let mut all = members(union);
-    let Some(first) = all.next() else { return false };
-    if union.has("AlignedAttr") {
-        return false;
-    }
-    let flat = |record: &Node| {
-        members(record).all(|of| of.record.is_none() && !of.field.flags.bit_field)
-            && record.inner.iter().all(|node| node.kind != "RecordDecl")
-    };
-    let types =
-        |record: &Node| -> Vec<String> { members(record).map(|of| of.field.ty.clone()).collect() };
-    all.all(|other| match (first.record, other.record) {
-        (Some(a), Some(b)) => {
-            let same = types(a) == types(b) && a.has("PackedAttr") == b.has("PackedAttr");
-            a.tag == "struct" && b.tag == "struct" && flat(a) && flat(b) && same
-        }
-        (None, None) => first.field.ty == other.field.ty && !other.field.flags.bit_field,
-        _ => false,
-    })
-}
-
 impl<'a> Unit<'a> {
     /// Member number of a `FieldDecl`, once its struct was used as a type.
     pub fn field(&self, decl: u64) -> Option<u32> {
@@ -69,17 +46,13 @@ impl<'a> Unit<'a> {
             return known.map_or(refused, CType::Struct);
         }
         let Some(record) = self.index.records.get(&id).copied() else { return refused };
-        let is_union = record.tag == "union";
-        if is_union && !is_one_type(record) {
-            return CType::Refused(Refusal::Union);
-        }
         self.structs.insert(id, None);
         let mut name = record.name.clone();
         if name.is_empty() {
             let fallback = || format!("unnamed{}", self.prog.structs.len());
             name = self.index.record_names.get(&id).cloned().unwrap_or_else(fallback);
         }
-        let def = match is_union {
+        let def = match record.tag == "union" {
             true => self.union_def(record, name),
             false => self.struct_def(record, name),
         };
@@ -92,25 +65,18 @@ impl<'a> Unit<'a> {
         CType::Struct(ty)
     }
 
-    fn struct_def(&mut self, record: &'a Node, name: String) -> Lowered<StructDef> {
-        let mut failed = false;
-        for attribute in
-            record.inner.iter().filter(|n| n.kind.ends_with("Attr") && n.kind != "PackedAttr")
-        {
-            if matches!(
-                attribute.kind.as_str(),
-                "AlignedAttr" | "MaxFieldAlignmentAttr" | "MSStructAttr"
-            ) {
-                let help = "use __attribute__((packed)) or no attribute";
-                self.refuse(
-                    codes::LAYOUT,
-                    record.name_span,
-                    "this layout attribute is not supported",
-                    help,
-                );
-                failed = true;
-            }
+    fn check_attributes(&mut self, record: &Node) -> Lowered<()> {
+        let unlike = ["AlignedAttr", "MaxFieldAlignmentAttr", "MSStructAttr"];
+        if !record.inner.iter().any(|node| unlike.contains(&node.kind.as_str())) {
+            return Ok(());
         }
+        let help = "use __attribute__((packed)) or no attribute";
+        let message = "this layout attribute is not supported";
+        Err(self.refuse(codes::LAYOUT, record.name_span, message, help))
+    }
+
+    fn struct_def(&mut self, record: &'a Node, name: String) -> Lowered<StructDef> {
+        let mut failed = self.check_attributes(record).is_err();
         let mut fields = Vec::new();
         let mut bytes = 0u64;
         for member in members(record) {
@@ -172,12 +138,6 @@ impl<'a> Unit<'a> {
         self.fields.insert(field.id, number);
     }
 
-    /// Has a record mean the struct of another one.
-    fn name_as(&mut self, known: &Node, other: &Node) {
-        let ty = self.structs.get(&known.id).copied().flatten();
-        self.structs.insert(other.id, ty);
-    }
-
     fn field_def(&mut self, member: &Member<'a>, number: usize) -> Lowered<Field> {
         let node = member.field;
         let span = if node.name.is_empty() { node.span } else { node.name_span };
@@ -220,20 +180,58 @@ impl<'a> Unit<'a> {
         Ok(Field { name, ty, bit_width, big_endian })
     }
 
-    /// A union of one type: a struct with its first member, which the others mean too.
+    /// A union: a struct with its first member that has all its bytes, or with integers of their
+    /// own. Other members lie over that.
     fn union_def(&mut self, union: &'a Node, name: String) -> Lowered<StructDef> {
-        let mut all = members(union);
-        let first = all.next().ok_or(Failed)?;
-        let field = self.field_def(&first, 0)?;
-        self.name_field(first.field, 0);
-        for other in all {
-            self.name_field(other.field, 0);
-            let (Some(a), Some(b)) = (first.record, other.record) else { continue };
-            self.name_as(a, b);
-            for (number, member) in (0..).zip(members(b)) {
-                self.name_field(member.field, number);
+        self.check_attributes(union)?;
+        let mut all = Vec::new();
+        for member in members(union) {
+            let field = self.field_def(&member, all.len())?;
+            if field.bit_width.is_some() {
+                let help = "put bit-fields into a struct, which may be the union's member";
+                let message = "a union's member is a bit-field";
+                return Err(self.refuse(codes::UNION, member.field.name_span, message, help));
+            }
+            if leaves(&self.prog, field.ty).len() > MOST {
+                let message = format!("a union's member has more than {MOST} integers");
+                let help = "make two structs of it";
+                return Err(self.refuse(codes::UNION, member.field.name_span, message, help));
+            }
+            all.push((member.field, field));
+        }
+        let packed = union.has("PackedAttr");
+        let layouts = || all.iter().map(|(_, field)| self.prog.layout(field.ty));
+        let align = match packed {
+            true => 1,
+            false => layouts().map(|layout| layout.align).max().unwrap_or(1),
+        };
+        let size = layouts().map(|layout| layout.size).max().unwrap_or(0).next_multiple_of(align);
+        let whole = |field: &Field| {
+            let own = self.prog.layout(field.ty);
+            own.size == size && (packed || own.align == align) && is_dense(&self.prog, field.ty)
+        };
+        let kept = all.iter().position(|(_, field)| whole(field));
+        let fields = match kept {
+            Some(number) => vec![all[number].1.clone()],
+            None => self.bytes_def(size, align),
+        };
+        for (number, (decl, field)) in all.into_iter().enumerate() {
+            if kept == Some(number) {
+                self.name_field(decl, 0);
+            } else {
+                self.lies_over.insert(decl.id, Over { ty: field.ty, big_endian: field.big_endian });
             }
         }
-        Ok(StructDef { name, packed: union.has("PackedAttr"), fields: vec![field] })
+        Ok(StructDef { name, packed, fields })
+    }
+
+    /// A member with this many bytes.
+    fn bytes_def(&mut self, size: u32, align: u32) -> Vec<Field> {
+        if size == 0 {
+            return Vec::new();
+        }
+        let elem = Type::u(8 * align as u8);
+        let ty = self.prog.array_of(elem, size / align);
+        vec![Field { name: "bytes".to_string(), ty, bit_width: None, big_endian: false }]
     }
 }

@@ -17,7 +17,7 @@ pub struct Spot {
 
 impl Spot {
     /// The place of an expression, and whether it is all of it: an element of an array is some part
-    /// of the array.
+    /// of the array, a member of a union some part of the union.
     pub fn of(node: &Node) -> Option<(Spot, bool)> {
         let node = node.strip_casts();
         match node.kind.as_str() {
@@ -27,6 +27,9 @@ impl Spot {
             }
             "MemberExpr" => {
                 let (mut spot, whole) = Spot::of(node.inner.first()?)?;
+                if node.flags.in_union {
+                    return Some((spot, false));
+                }
                 if whole {
                     spot.members.push(node.member);
                 }

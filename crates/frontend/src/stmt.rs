@@ -108,6 +108,17 @@ impl<'a> FnLower<'_, 'a, '_> {
             self.unit.globals.insert(node.id, crate::unit::Global::Broken);
             return Err(Failed);
         };
+        let names_itself = init.is_some_and(|init| {
+            let mut found = false;
+            init.walk(&mut |n| {
+                found |= n.referenced.as_ref().is_some_and(|to| to.id == node.id);
+            });
+            found
+        });
+        if names_itself && !self.var_of.contains_key(&node.id) {
+            let zero = self.zero(ir);
+            self.declare(node.id, &node.name, ir, VarKind::Local, zero);
+        }
         let value = self.at(node.span, |f| match init {
             Some(init) => f.initial_value(init, ir),
             None => Ok(f.zero(ir)),

@@ -369,6 +369,14 @@ impl<'a> FnLower<'_, 'a, '_> {
             }
             "MemberExpr" => {
                 let (mut path, ty) = self.member_path(table, &node.inner[0])?;
+                if self.unit.lies_over.contains_key(&node.member) {
+                    return Err(self.refuse(
+                        codes::TABLE_MEMBER,
+                        node.span,
+                        format!("the union is not kept as its member `{}`", node.name),
+                        "make this member the union's first",
+                    ));
+                }
                 let (Type::Struct(id), Some(field)) = (ty, self.unit.field(node.member)) else {
                     return Err(Failed);
                 };

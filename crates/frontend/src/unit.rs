@@ -23,6 +23,13 @@ pub struct Failed;
 /// A result whose error is already reported.
 pub type Lowered<T> = Result<T, Failed>;
 
+/// A member of a union that the union is not kept as.
+#[derive(Clone, Copy, Debug)]
+pub struct Over {
+    pub ty: Type,
+    pub big_endian: bool,
+}
+
 /// Declarations of the syntax tree by what uses name them by.
 #[derive(Default)]
 pub struct Index<'a> {
@@ -188,6 +195,8 @@ pub struct Unit<'a> {
     pub fires: Vec<Fires>,
     pub structs: HashMap<u64, Option<StructId>>,
     pub fields: HashMap<u64, u32>,
+    /// Members of unions that lie over what the union is kept as.
+    pub lies_over: HashMap<u64, Over>,
     types: HashMap<String, CType>,
 }
 
@@ -210,6 +219,7 @@ impl<'a> Unit<'a> {
             fires: Vec::new(),
             structs: HashMap::new(),
             fields: HashMap::new(),
+            lies_over: HashMap::new(),
             types: HashMap::new(),
         }
     }
@@ -351,8 +361,8 @@ impl<'a> Unit<'a> {
             ),
             Refusal::Union => (
                 codes::UNION,
-                "a union cannot be a value".to_string(),
-                "use a struct, or read the bytes twice with nf_load into two types",
+                "this union has no members here".to_string(),
+                "include the header that declares them",
             ),
             Refusal::Vla => (
                 codes::VLA,

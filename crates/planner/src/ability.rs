@@ -267,6 +267,12 @@ fn group(index: &Origin) -> Option<(u64, Origin)> {
 
 /// A number that a value is always below, where that is plain.
 fn limit(origin: &Origin) -> Option<u64> {
+    limit_within(origin, 16)
+}
+
+/// As [`limit`], from so many operations one inside the other.
+fn limit_within(origin: &Origin, deep: u32) -> Option<u64> {
+    let limit = |part: &Origin| limit_within(part, deep.checked_sub(1)?);
     match origin {
         Origin::Const(value) => value.checked_add(1),
         Origin::Op { name: "zext" | "trunc", of, .. } => limit(&of[0]),
@@ -298,8 +304,8 @@ fn varied(program: &Program, handler: HandlerId, leaf: &Origin) -> bool {
             name: "eq" | "ne" | "ult" | "ule" | "ugt" | "uge" | "slt" | "sle" | "sgt" | "sge",
             ..
         } => false,
-        Origin::Op { name: "select", of, .. } => {
-            of[1..].iter().any(|part| varied(program, handler, part))
+        Origin::Op { name: "select", .. } => {
+            leaf.choices().into_iter().any(|part| varied(program, handler, part))
         }
         Origin::Op { bits, .. } => *bits >= 16,
         Origin::Param { index, path } => {

@@ -34,8 +34,22 @@ pub fn frame_name(offset: u32, bits: u32) -> String {
     known.to_string()
 }
 
+/// Most operations that are told one by one.
+const MOST_OPERATIONS: u32 = 32;
+
 /// An origin in words.
 pub fn describe(program: &Program, handlers: &[HandlerId], origin: &Origin) -> String {
+    in_words(program, handlers, origin, &mut MOST_OPERATIONS.clone())
+}
+
+fn in_words(program: &Program, handlers: &[HandlerId], origin: &Origin, left: &mut u32) -> String {
+    if matches!(origin, Origin::Op { .. }) {
+        if *left == 0 {
+            return "...".to_string();
+        }
+        *left -= 1;
+    }
+    let mut words = |part: &Origin| in_words(program, handlers, part, left);
     match origin {
         Origin::Const(value) => value.to_string(),
         Origin::Frame { offset, bits, .. } => frame_name(*offset, *bits),
@@ -65,26 +79,13 @@ pub fn describe(program: &Program, handlers: &[HandlerId], origin: &Origin) -> S
         }
         Origin::Value { value, .. } => format!("%{value}"),
         Origin::Op { name: "select", of, .. } => {
-            format!(
-                "({} or {})",
-                describe(program, handlers, &of[1]),
-                describe(program, handlers, &of[2])
-            )
+            format!("({} or {})", words(&of[1]), words(&of[2]))
         }
         // Of its seed, its size and one value as a whole.
-        Origin::Op { name: "hash", of, .. } if of.len() == 3 => {
-            format!("hash({})", describe(program, handlers, &of[2]))
-        }
-        Origin::Op { name: "urem", of, .. } => {
-            format!(
-                "{} % {}",
-                describe(program, handlers, &of[0]),
-                describe(program, handlers, &of[1])
-            )
-        }
+        Origin::Op { name: "hash", of, .. } if of.len() == 3 => format!("hash({})", words(&of[2])),
+        Origin::Op { name: "urem", of, .. } => format!("{} % {}", words(&of[0]), words(&of[1])),
         Origin::Op { name, of, .. } => {
-            let parts: Vec<String> =
-                of.iter().map(|part| describe(program, handlers, part)).collect();
+            let parts: Vec<String> = of.iter().map(|part| words(part)).collect();
             format!("{name}({})", parts.join(", "))
         }
     }

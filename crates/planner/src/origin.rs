@@ -9,17 +9,21 @@
 //! Aggregates are taken apart into their integer members, so that a key struct and the header it
 //! was filled from compare.
 
+mod parts;
 mod walk;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use nicforge_ir::{Program, Type};
 
+pub use parts::Parts;
 pub use walk::{Site, sites};
 
-/// Where a value comes from.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Where a value comes from. Operations share their parts: a program that mixes a number with
+/// itself has more ways to one of them than anybody can walk, so walks pass each part once.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     Const(u64),
     /// Bytes of the frame, first byte lowest; the extract or load that read them.
@@ -44,7 +48,7 @@ pub enum Origin {
     Op {
         name: &'static str,
         bits: u8,
-        of: Vec<Rc<Origin>>,
+        of: Parts,
     },
 }
 
@@ -58,6 +62,9 @@ impl PartialEq for Read {
     }
 }
 impl Eq for Read {}
+impl Hash for Read {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
 impl PartialOrd for Read {
     fn partial_cmp(&self, other: &Read) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
@@ -72,7 +79,6 @@ impl Ord for Read {
 impl Origin {
     /// True if it can be computed from the event alone.
     pub fn is_pure(&self) -> bool {
-        // Parts are shared: a sum over a packet has more ways to one of them than anybody can walk.
         fn pure(origin: &Origin, seen: &mut HashSet<*const Origin>) -> bool {
             match origin {
                 Origin::Value { .. } => false,
@@ -95,6 +101,21 @@ impl Origin {
         }
     }
 
+    /// What is chosen from, if it is a choice, each once; no choices themselves.
+    pub fn choices(&self) -> Vec<&Origin> {
+        let (mut found, mut left, mut seen) = (Vec::new(), vec![self], HashSet::new());
+        while let Some(origin) = left.pop() {
+            match origin {
+                Origin::Op { name: "select", of, .. } => {
+                    let new = of[1..].iter().filter(|part| seen.insert(Rc::as_ptr(part)));
+                    left.extend(new.map(Rc::as_ref));
+                }
+                other => found.push(other),
+            }
+        }
+        found
+    }
+
     /// Bits of the number, where they are known.
     pub fn width(&self) -> Option<u8> {
         match self {
@@ -113,39 +134,66 @@ impl Origin {
     }
 
     /// The reads of the packet it rests on.
-    pub fn reads(&self, found: &mut BTreeSet<u32>) {
-        match self {
-            Origin::Frame { by, .. } => {
-                found.insert(by.0);
+    pub fn reads(&self) -> BTreeSet<u32> {
+        fn walk(origin: &Origin, found: &mut BTreeSet<u32>, seen: &mut HashSet<*const Origin>) {
+            match origin {
+                Origin::Frame { by, .. } => {
+                    found.insert(by.0);
+                }
+                Origin::Op { of, .. } => {
+                    for part in of.iter().filter(|part| !matches!(***part, Origin::Const(_))) {
+                        if seen.insert(Rc::as_ptr(part)) {
+                            walk(part, found, seen);
+                        }
+                    }
+                }
+                _ => {}
             }
-            Origin::Op { of, .. } => of.iter().for_each(|part| part.reads(found)),
-            _ => {}
         }
+        let mut found = BTreeSet::new();
+        walk(self, &mut found, &mut HashSet::new());
+        found
     }
 
     /// With the parameters of its handler replaced by what the sender gave.
     pub fn with_params(&self, params: &[Shape]) -> Origin {
-        match self {
-            Origin::Param { index, path } => {
-                let at = params.get(*index as usize).and_then(|shape| shape.at(path));
-                at.cloned().unwrap_or_else(|| self.clone())
-            }
-            Origin::Op { name, bits, of } => {
-                make(name, *bits, of.iter().map(|part| Rc::new(part.with_params(params))).collect())
-            }
-            other => other.clone(),
-        }
+        self.with(&|leaf| match leaf {
+            Origin::Param { index, path } => params.get(*index as usize)?.at(path).cloned(),
+            _ => None,
+        })
     }
 
     /// For packets of one port.
     pub fn at_port(&self, port: u32) -> Origin {
-        match self {
-            Origin::Port => Origin::Const(u64::from(port)),
-            Origin::Op { name, bits, of } => {
-                make(name, *bits, of.iter().map(|part| Rc::new(part.at_port(port))).collect())
+        self.with(&|leaf| match leaf {
+            Origin::Port => Some(Origin::Const(u64::from(port))),
+            _ => None,
+        })
+    }
+
+    /// With other origins in the place of some that are no operations.
+    fn with(&self, other: &dyn Fn(&Origin) -> Option<Origin>) -> Origin {
+        type Known = HashMap<*const Origin, Rc<Origin>>;
+        fn walk(
+            origin: &Origin,
+            other: &dyn Fn(&Origin) -> Option<Origin>,
+            known: &mut Known,
+        ) -> Origin {
+            let Origin::Op { name, bits, of } = origin else {
+                return other(origin).unwrap_or_else(|| origin.clone());
+            };
+            let mut parts = Vec::new();
+            for part in of.iter() {
+                let at = Rc::as_ptr(part);
+                if !known.contains_key(&at) {
+                    let new = Rc::new(walk(part, other, known));
+                    known.insert(at, new);
+                }
+                parts.push(known[&at].clone());
             }
-            other => other.clone(),
+            make(name, *bits, parts)
         }
+        walk(self, other, &mut HashMap::new())
     }
 }
 
@@ -175,7 +223,7 @@ fn make(name: &'static str, bits: u8, of: Vec<Rc<Origin>>) -> Origin {
         }
         _ => {}
     }
-    some_bytes(name, bits, &of).unwrap_or(Origin::Op { name, bits, of })
+    some_bytes(name, bits, &of).unwrap_or_else(|| Origin::Op { name, bits, of: Parts::new(of) })
 }
 
 /// Bytes of the frame that an operation leaves, if it takes whole ones: a mask, a shift or a

@@ -23,18 +23,29 @@ const U32: Type = Type::Int { bits: 32, signed: false };
 const U1: Type = Type::Int { bits: 1, signed: false };
 const U64: Type = Type::Int { bits: 64, signed: false };
 
+/// Most operations of a part that a sender computes for each event.
+const MOST_OPERATIONS: u32 = 64;
+
 /// True if a part of an event can be computed by the sender from the event's arguments.
 pub fn computable(origin: &Origin) -> bool {
+    is_computable(origin, &mut MOST_OPERATIONS.clone())
+}
+
+fn is_computable(origin: &Origin, left: &mut u32) -> bool {
+    if *left == 0 {
+        return false;
+    }
+    *left -= 1;
     match origin {
         Origin::Param { .. } | Origin::Const(_) => true,
         Origin::Op {
             name: "add" | "sub" | "xor" | "and" | "or" | "zext" | "trunc" | "select" | "eq" | "ne",
             of,
             ..
-        } => of.iter().all(|part| computable(part)),
-        Origin::Op { name: "bswap", bits: 16 | 32 | 64, of } => computable(&of[0]),
+        } => of.iter().all(|part| is_computable(part, left)),
+        Origin::Op { name: "bswap", bits: 16 | 32 | 64, of } => is_computable(&of[0], left),
         Origin::Op { name: "urem", of, .. } => {
-            computable(&of[0]) && matches!(&*of[1], Origin::Const(by) if *by > 0)
+            is_computable(&of[0], left) && matches!(&*of[1], Origin::Const(by) if *by > 0)
         }
         // Of a value that the event has as a whole.
         Origin::Op { name: "hash", of, .. } => {

@@ -497,7 +497,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
                 let len = self.program.consts[*array].bytes.len() as u32
                     / self.program.size_of(ty).max(1);
                 self.declare_value(inst, result);
-                let place = format!("{name}[{}]", self.index(*index, len));
+                let place = format!("{name}.items[{}]", self.index(*index, len));
                 let check = format!("{} < {len}", self.operand(*index));
                 self.assign_part(result, &place, &[check], "__builtin_memcpy");
             }

@@ -60,9 +60,7 @@ pub fn constants(types: &CTypes<'_>, names: &HashMap<ConstId, String>) -> String
                 out,
                 "static const union {{ u8 bytes[{bytes_len}]; {elem} items[{len}]; }}"
             );
-            let _ =
-                writeln!(out, "    nf_const_{name} = {{ .bytes = {{ {} }} }};", bytes.join(", "));
-            let _ = writeln!(out, "#define {name} nf_const_{name}.items\n");
+            let _ = writeln!(out, "    {name} = {{ .bytes = {{ {} }} }};\n", bytes.join(", "));
         }
     }
     out

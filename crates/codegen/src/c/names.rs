@@ -3,7 +3,10 @@
 
 use std::collections::HashMap;
 
-/// Words a generated name must not be. The runtime's own names start with `nf_` or `NF_`.
+use nicforge_ir::{ConstId, Program};
+
+/// Words a generated name must not be. The runtime's own names start with `nf_` or `NF_`, those
+/// that the kernel gives programs with `bpf_`.
 const RESERVED: &[&str] = &[
     "auto", "bool", "break", "case", "char", "const", "continue", "ctx", "data", "default", "do",
     "double", "else", "end", "enum", "extern", "false", "float", "for", "goto", "if", "inline",
@@ -77,6 +80,13 @@ impl Names {
         Names { taken: taken.map(|name| (name, 2)).collect() }
     }
 
+    /// Names for a program's constant arrays. They stand outside functions, where headers have
+    /// names of their own.
+    pub fn of_constants(&mut self, program: &Program) -> HashMap<ConstId, String> {
+        let consts = program.consts.iter();
+        consts.map(|(id, c)| (id, self.fresh(&format!("const_{}", c.name)))).collect()
+    }
+
     /// `wanted` made a C identifier, with a number behind it if it is taken.
     pub fn fresh(&mut self, wanted: &str) -> String {
         let mut base: String = wanted
@@ -86,7 +96,7 @@ impl Names {
         if base.is_empty() || base.starts_with(|c: char| c.is_ascii_digit()) {
             base.insert(0, 'v');
         }
-        if base.starts_with("nf_") || base.starts_with("NF_") {
+        if ["nf_", "NF_", "bpf_"].iter().any(|own| base.starts_with(own)) {
             base.insert_str(0, "u_");
         }
         if is_like_a_macro(&base) {

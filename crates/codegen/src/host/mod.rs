@@ -140,7 +140,7 @@ struct Generator<'a> {
 impl<'a> Generator<'a> {
     fn new(program: &'a Program, context: &'a Context, locks: &'a Locks, lines: LineStyle) -> Self {
         let mut globals = Names::new(TAKEN.map(String::from));
-        let consts = program.consts.iter().map(|(id, c)| (id, globals.fresh(&c.name))).collect();
+        let consts = globals.of_constants(program);
         let tables = program.tables.iter().map(|(id, t)| (id, globals.fresh(&t.name))).collect();
         let mut event_names = Names::default();
         let events = program.events.iter().map(|(id, event)| {

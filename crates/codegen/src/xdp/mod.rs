@@ -131,7 +131,7 @@ struct Shared {
 impl<'a> Generator<'a> {
     fn new(program: &'a Program, lines: LineStyle, pipe: Option<Pipe>) -> Self {
         let mut globals = Names::new([]);
-        let consts = program.consts.iter().map(|(id, c)| (id, globals.fresh(&c.name))).collect();
+        let consts = globals.of_constants(program);
         let elsewhere =
             pipe.as_ref().map(|pipe| process::tables(program, pipe).0).unwrap_or_default();
         let (mut maps, mut unaligned) = (HashMap::new(), Vec::new());

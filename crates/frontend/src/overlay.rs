@@ -1,0 +1,238 @@
+//! Bytes that several types lie over: members of a union, and memory that is copied.
+//!
+//! There is no memory behind values. A union is kept as one of its members, and the others are read
+//! from its integers and written to them, bit by bit as they lie in memory.
+
+use nicforge_ir::{BinOp, Op, Program, Proj, Span, Type, ValueId};
+
+use crate::func::FnLower;
+use crate::place::Place;
+use crate::unit::Lowered;
+
+/// Most integers of a value whose bytes are taken apart.
+pub const MOST: usize = 512;
+
+/// A step from a value to a part of it.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    Field(u32),
+    Index(u32),
+}
+
+/// An integer in a value.
+#[derive(Clone, Debug)]
+pub struct Leaf {
+    pub path: Vec<Step>,
+    pub ty: Type,
+    /// Bits from the start of the value.
+    pub at: u64,
+    pub bits: u64,
+    pub bit_field: bool,
+}
+
+/// Bits of memory in a value: `bits` of them, from bit `from` of `value` on.
+#[derive(Clone, Copy)]
+pub struct Piece {
+    at: u64,
+    bits: u64,
+    /// Unsigned.
+    value: ValueId,
+    from: u64,
+}
+
+/// The integers of a type, without unnamed ones; of a long type more than [`MOST`], but not all.
+pub fn leaves(program: &Program, ty: Type) -> Vec<Leaf> {
+    let mut found = Vec::new();
+    collect(program, ty, &mut Vec::new(), 0, &mut found);
+    found
+}
+
+fn collect(program: &Program, ty: Type, path: &mut Vec<Step>, at: u64, found: &mut Vec<Leaf>) {
+    if found.len() > MOST {
+        return;
+    }
+    match ty {
+        Type::Struct(id) => {
+            let (_, slots) = program.struct_layout(id);
+            for ((number, field), slot) in (0..).zip(&program.structs[id].fields).zip(slots) {
+                let at = at + u64::from(slot.bit_offset);
+                path.push(Step::Field(number));
+                match field.bit_width {
+                    Some(_) if field.is_padding() => {}
+                    Some(bits) => found.push(Leaf {
+                        path: path.clone(),
+                        ty: field.ty,
+                        at,
+                        bits: bits.into(),
+                        bit_field: true,
+                    }),
+                    None => collect(program, field.ty, path, at, found),
+                }
+                path.pop();
+            }
+        }
+        Type::Array(id) => {
+            let def = program.arrays[id];
+            let size = 8 * u64::from(program.size_of(def.elem));
+            for index in 0..def.len.min(MOST as u32 + 1) {
+                path.push(Step::Index(index));
+                collect(program, def.elem, path, at + u64::from(index) * size, found);
+                path.pop();
+            }
+        }
+        ty => {
+            let bits = 8 * u64::from(program.size_of(ty));
+            found.push(Leaf { path: path.clone(), ty, at, bits, bit_field: false });
+        }
+    }
+}
+
+/// True if integers fill a type, and none is a bit-field.
+pub fn is_dense(program: &Program, ty: Type) -> bool {
+    let leaves = leaves(program, ty);
+    let bits: u64 = leaves.iter().map(|leaf| leaf.bits).sum();
+    leaves.len() <= MOST
+        && leaves.iter().all(|leaf| !leaf.bit_field && leaf.ty != Type::BOOL)
+        && bits == 8 * u64::from(program.size_of(ty))
+}
+
+impl<'a> FnLower<'_, 'a, '_> {
+    /// The unsigned integer as wide as another one is in memory.
+    pub fn as_unsigned(&self, ty: Type) -> Type {
+        Type::u(8 * self.unit.prog.size_of(ty) as u8)
+    }
+
+    pub fn projections(&mut self, path: &[Step]) -> Vec<Proj> {
+        path.iter()
+            .map(|step| match step {
+                Step::Field(number) => Proj::Field(*number),
+                Step::Index(index) => Proj::Index(self.b.int((*index).into(), Type::U32)),
+            })
+            .collect()
+    }
+
+    /// The bits of an integer that lies at bit `at`.
+    pub fn piece(&mut self, at: u64, bits: u64, value: ValueId) -> Piece {
+        let ty = self.as_unsigned(self.b.body.ty(value));
+        Piece { at, bits, value: self.b.cast(value, ty), from: 0 }
+    }
+
+    /// The bits of a value that lies at bit `at`.
+    fn pieces_of_value(&mut self, at: u64, value: ValueId) -> Vec<Piece> {
+        let place = Place::of_value(value, self.b.body.ty(value));
+        self.pieces(&place, (0, u64::MAX))
+            .into_iter()
+            .map(|piece| Piece { at: at + piece.at, ..piece })
+            .collect()
+    }
+
+    /// The integers at a place that have any of these bits.
+    fn pieces(&mut self, place: &Place, (low, high): (u64, u64)) -> Vec<Piece> {
+        let mut found = Vec::new();
+        for leaf in leaves(&self.unit.prog, place.ty) {
+            if leaf.at < high && low < leaf.at + leaf.bits {
+                let value = self.read_leaf(place, &leaf);
+                found.push(self.piece(leaf.at, leaf.bits, value));
+            }
+        }
+        found
+    }
+
+    fn read_leaf(&mut self, place: &Place, leaf: &Leaf) -> ValueId {
+        let path = self.projections(&leaf.path);
+        self.read(&place.part(&path, leaf.ty))
+    }
+
+    /// An integer of type `ty` from `bits` bits at bit `at`; what no piece has is zero.
+    pub fn put_together(&mut self, at: u64, bits: u64, ty: Type, pieces: &[Piece]) -> ValueId {
+        let own = self.as_unsigned(ty);
+        let own_bits = 8 * u64::from(self.unit.prog.size_of(ty));
+        let mut whole = None;
+        for piece in pieces {
+            let low = piece.at.max(at);
+            let high = (piece.at + piece.bits).min(at + bits);
+            if low >= high {
+                continue;
+            }
+            let from = self.b.body.ty(piece.value);
+            let (width, down) = (high - low, piece.from + (low - piece.at));
+            let mut value = piece.value;
+            if down > 0 {
+                let down = self.b.int(down, from);
+                value = self.op(Op::Bin(BinOp::Shr, value, down), from);
+            }
+            // What is above goes where the value is cast or shifted, or has to be taken away.
+            let above = u64::from(from.bits().unwrap_or(64)) > down + width;
+            if above && low - at + width < own_bits {
+                let mask = self.b.int((1u64 << width) - 1, from);
+                value = self.op(Op::Bin(BinOp::And, value, mask), from);
+            }
+            value = self.b.cast(value, own);
+            if low > at {
+                let up = self.b.int(low - at, own);
+                value = self.op(Op::Bin(BinOp::Shl, value, up), own);
+            }
+            whole = Some(match whole {
+                None => value,
+                Some(whole) => self.op(Op::Bin(BinOp::Or, whole, value), own),
+            });
+        }
+        let whole = whole.unwrap_or_else(|| self.b.int(0, own));
+        self.b.cast(whole, ty)
+    }
+
+    /// The value of type `ty` that lies from bit `at` of a place on.
+    pub fn read_over(&mut self, place: &Place, at: u64, ty: Type) -> ValueId {
+        let end = at + 8 * u64::from(self.unit.prog.size_of(ty));
+        let pieces = self.pieces(place, (at, end));
+        if !ty.is_aggregate() {
+            return self.put_together(at, end - at, ty, &pieces);
+        }
+        let mut value = self.zero(ty);
+        for leaf in leaves(&self.unit.prog, ty) {
+            let part = self.put_together(at + leaf.at, leaf.bits, leaf.ty, &pieces);
+            let path = self.projections(&leaf.path);
+            value = self.op(Op::Set { agg: value, path, value: part }, ty);
+        }
+        value
+    }
+
+    /// Writes a value over what lies from bit `at` of a place on.
+    ///
+    /// # Errors
+    /// Reports places that cannot change.
+    pub fn write_over(
+        &mut self,
+        place: &Place,
+        at: u64,
+        value: ValueId,
+        span: Span,
+    ) -> Lowered<()> {
+        let end = at + 8 * u64::from(self.unit.prog.size_of(self.b.body.ty(value)));
+        let new = self.pieces_of_value(at, value);
+        for leaf in leaves(&self.unit.prog, place.ty) {
+            let behind = leaf.at + leaf.bits;
+            if leaf.at >= end || behind <= at {
+                continue;
+            }
+            let mut pieces = new.clone();
+            if leaf.at < at || end < behind {
+                let old = self.read_leaf(place, &leaf);
+                let old = self.piece(leaf.at, leaf.bits, old);
+                let before = Piece { bits: at.saturating_sub(leaf.at), ..old };
+                let from = end.saturating_sub(leaf.at).min(leaf.bits);
+                pieces.extend([before, Piece { at: leaf.at + from, bits: leaf.bits - from, from, ..old }]);
+            }
+            let value = self.put_together(leaf.at, leaf.bits, leaf.ty, &pieces);
+            let path = self.projections(&leaf.path);
+            self.write(&place.part(&path, leaf.ty), value, span)?;
+        }
+        Ok(())
+    }
+
+    /// A value of type `ty` that begins with the bytes of another one; the rest is zero.
+    pub fn laid_over(&mut self, value: ValueId, ty: Type) -> ValueId {
+        let place = Place::of_value(value, self.b.body.ty(value));
+        self.read_over(&place, 0, ty)
+    }
+}
