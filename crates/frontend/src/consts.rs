@@ -189,9 +189,7 @@ impl<'a> Unit<'a> {
                 if let Some(over) = self.lies_over.get(&node.member) =>
             {
                 let ty = over.ty;
-                node.inner
-                    .first()
-                    .map_or(Ok(()), |first| self.init_at(first, ty, bytes, bit, None))
+                node.inner.first().map_or(Ok(()), |first| self.init_at(first, ty, bytes, bit, None))
             }
             (Type::Struct(id), "InitListExpr") => {
                 let slots = self.prog.struct_layout(id).1;

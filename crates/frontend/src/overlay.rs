@@ -221,7 +221,10 @@ impl<'a> FnLower<'_, 'a, '_> {
                 let old = self.piece(leaf.at, leaf.bits, old);
                 let before = Piece { bits: at.saturating_sub(leaf.at), ..old };
                 let from = end.saturating_sub(leaf.at).min(leaf.bits);
-                pieces.extend([before, Piece { at: leaf.at + from, bits: leaf.bits - from, from, ..old }]);
+                pieces.extend([
+                    before,
+                    Piece { at: leaf.at + from, bits: leaf.bits - from, from, ..old },
+                ]);
             }
             let value = self.put_together(leaf.at, leaf.bits, leaf.ty, &pieces);
             let path = self.projections(&leaf.path);

@@ -180,8 +180,8 @@ impl<'a> Unit<'a> {
         Ok(Field { name, ty, bit_width, big_endian })
     }
 
-    /// A union: a struct with its first member that has all its bytes, or with integers of their
-    /// own. Other members lie over that.
+    /// A union: a struct with its first member that has all its bytes, or with words of its own.
+    /// Other members lie over that.
     fn union_def(&mut self, union: &'a Node, name: String) -> Lowered<StructDef> {
         self.check_attributes(union)?;
         let mut all = Vec::new();
@@ -213,7 +213,10 @@ impl<'a> Unit<'a> {
         let kept = all.iter().position(|(_, field)| whole(field));
         let fields = match kept {
             Some(number) => vec![all[number].1.clone()],
-            None => self.bytes_def(size, align),
+            None => {
+                let types: Vec<Type> = all.iter().map(|(_, field)| field.ty).collect();
+                self.words_of(&types, size, align)
+            }
         };
         for (number, (decl, field)) in all.into_iter().enumerate() {
             if kept == Some(number) {
@@ -225,13 +228,30 @@ impl<'a> Unit<'a> {
         Ok(StructDef { name, packed, fields })
     }
 
-    /// A member with this many bytes.
-    fn bytes_def(&mut self, size: u32, align: u32) -> Vec<Field> {
-        if size == 0 {
-            return Vec::new();
+    /// Members with the bits that any of these types has, as words of `align` bytes; others are
+    /// padding.
+    fn words_of(&self, types: &[Type], size: u32, align: u32) -> Vec<Field> {
+        let mut used = vec![false; 8 * size as usize];
+        for leaf in types.iter().flat_map(|ty| leaves(&self.prog, *ty)) {
+            let first = leaf.at as usize;
+            used[first..first + leaf.bits as usize].fill(true);
         }
-        let elem = Type::u(8 * align as u8);
-        let ty = self.prog.array_of(elem, size / align);
-        vec![Field { name: "bytes".to_string(), ty, bit_width: None, big_endian: false }]
+        let word = 8 * align as usize;
+        let mut fields = Vec::new();
+        for (number, used) in used.chunks(word).enumerate() {
+            let mut at = 0;
+            for part in used.chunk_by(|a, b| a == b) {
+                let name = match (part[0], part.len() == word) {
+                    (false, _) => String::new(),
+                    (true, true) => format!("word{number}"),
+                    (true, false) => format!("word{number}_{at}"),
+                };
+                let bit_width = (part.len() < word || !part[0]).then_some(part.len() as u8);
+                let ty = Type::u(word as u8);
+                fields.push(Field { name, ty, bit_width, big_endian: false });
+                at += part.len();
+            }
+        }
+        fields
     }
 }

@@ -41,7 +41,9 @@ pub fn difference_with(
     tamper: impl Fn(&mut Vec<Said>),
 ) -> Option<String> {
     let mut interp = Interp::new(program);
-    control::apply(&mut interp, entries).unwrap_or_else(|e| panic!("{e}"));
+    if let Err(error) = control::apply(&mut interp, entries) {
+        return Some(format!("the entries: {error}"));
+    }
     for (table, entry) in entries {
         oracle.set(&program.tables[*table].name, entry);
     }

@@ -102,7 +102,11 @@ impl Gen {
             let var = self.r.pick(&vars);
             return if var.dot == "->" { format!("*{}", var.text) } else { var.text.clone() };
         }
-        let members = self.structs[id].members.clone();
+        let mut members = self.structs[id].members.clone();
+        if self.structs[id].union.is_some() {
+            members = self.structs[id].whole(&self.structs);
+            members.truncate(1);
+        }
         let mut inits = Vec::new();
         for member in members {
             if self.r.percent(60) {

@@ -162,6 +162,7 @@ impl Gen {
     pub fn counter(&mut self, table: &Table) -> Option<Option<String>> {
         match &table.value {
             Ty::Int(_) => Some(None),
+            Ty::Struct(id) if self.structs[*id].union.is_some() => None,
             Ty::Struct(id) => {
                 let plain = |m: &&super::types::Member| {
                     m.bits.is_none()

@@ -30,6 +30,36 @@ pub struct Def {
     pub members: Vec<Member>,
     /// At most so many bytes.
     pub size: u32,
+    /// Its members are those of a union, which it has with a name or without.
+    pub union: Option<bool>,
+}
+
+impl Def {
+    /// True if each bit is a member's.
+    fn is_dense(&self, before: &[Def]) -> bool {
+        self.packed && self.members.iter().all(|m| m.bits.is_none() && is_dense(&m.ty, before))
+    }
+
+    /// Members with all its bytes.
+    pub fn whole(&self, defs: &[Def]) -> Vec<Member> {
+        self.members.iter().filter(|m| size(&m.ty, defs) == self.size).cloned().collect()
+    }
+}
+
+fn is_dense(ty: &Ty, before: &[Def]) -> bool {
+    match ty {
+        Ty::Int(int) => *int != "bool",
+        Ty::Struct(id) => before[*id].is_dense(before),
+        Ty::Array(elem, _) => is_dense(elem, before),
+    }
+}
+
+fn size(ty: &Ty, defs: &[Def]) -> u32 {
+    match ty {
+        Ty::Int(int) => width(int) / 8,
+        Ty::Struct(id) => defs[*id].size,
+        Ty::Array(elem, len) => size(elem, defs) * len,
+    }
 }
 
 pub fn width(int: &str) -> u32 {
@@ -45,7 +75,13 @@ pub fn width(int: &str) -> u32 {
 pub fn structs(r: &mut Rng, padding: bool) -> Vec<Def> {
     let mut found: Vec<Def> = Vec::new();
     for number in 0..2 + r.below(3) {
-        let mut def = Def { packed: r.percent(40) || !padding, members: Vec::new(), size: 0 };
+        let packed = r.percent(40) || !padding;
+        if number > 0 && padding && r.percent(30) {
+            let union = Some(r.percent(50));
+            found.push(union_of(r, &found, Def { packed, members: Vec::new(), size: 0, union }));
+            continue;
+        }
+        let mut def = Def { packed, members: Vec::new(), size: 0, union: None };
         for m in 0..1 + r.below(5) {
             let (ty, bits, size) = member(r, &found[..number], padding);
             if def.size + size > 28 {
@@ -61,6 +97,22 @@ pub fn structs(r: &mut Rng, padding: bool) -> Vec<Def> {
         found.push(def);
     }
     found
+}
+
+/// Members that lie over each other, without bits that are nobody's: C does not say what becomes of
+/// those of the others.
+fn union_of(r: &mut Rng, before: &[Def], mut def: Def) -> Def {
+    let name = |m: usize| if def.union == Some(true) { format!("u.m{m}") } else { format!("m{m}") };
+    let mut members = Vec::new();
+    while members.len() < 2 || (members.len() < 4 && r.percent(50)) {
+        let (ty, bits, bytes) = member(r, before, false);
+        if bytes <= 16 && is_dense(&ty, before) {
+            def.size = def.size.max(bytes);
+            members.push(Member { name: name(members.len()), ty, bits });
+        }
+    }
+    def.members = members;
+    def
 }
 
 /// A member's type, bits, and most bytes it takes with what is in front.
@@ -117,12 +169,20 @@ pub fn named(ty: &Ty) -> String {
 pub fn print(defs: &[Def]) -> String {
     let mut text = String::new();
     for (number, def) in defs.iter().enumerate() {
+        let packed = if def.packed { " __attribute__((packed))" } else { "" };
         let _ = writeln!(text, "struct s{number} {{");
+        if def.union.is_some() {
+            let _ = writeln!(text, "union {{");
+        }
         for member in &def.members {
             let bits = member.bits.map_or(String::new(), |bits| format!(" : {bits}"));
-            let _ = writeln!(text, "    {}{bits};", declare(&member.ty, &member.name));
+            let name = member.name.trim_start_matches("u.");
+            let _ = writeln!(text, "    {}{bits};", declare(&member.ty, name));
         }
-        let _ = writeln!(text, "}}{};\n", if def.packed { " __attribute__((packed))" } else { "" });
+        if let Some(named) = def.union {
+            let _ = writeln!(text, "}}{packed} {};", if named { "u" } else { "" });
+        }
+        let _ = writeln!(text, "}}{packed};\n");
     }
     text
 }
