@@ -17,15 +17,9 @@ static uint32_t mix(uint32_t h)
     return h + (h >> 3);
 }
 
-static uint32_t mix4(uint32_t h)
-{
-    return mix(mix(mix(mix(h))));
-}
+static uint32_t mix4(uint32_t h) { return mix(mix(mix(mix(h)))); }
 
-static uint32_t mix16(uint32_t h)
-{
-    return mix4(mix4(mix4(mix4(h))));
-}
+static uint32_t mix16(uint32_t h) { return mix4(mix4(mix4(mix4(h)))); }
 
 void net_recv(nf_pkt pkt)
 {

@@ -21,7 +21,7 @@ pub struct Referenced {
 }
 
 /// One node of the syntax tree; fields that a kind lacks are empty.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Node {
     pub id: u64,
     pub kind: String,
@@ -54,7 +54,7 @@ pub struct Node {
 }
 
 /// Truth values of a node.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Flags {
     pub arrow: bool,
     pub postfix: bool,

@@ -35,7 +35,7 @@ impl<'a> FnLower<'_, 'a, '_> {
     }
 
     /// The value of an expression, `None` if its type is `void`.
-    fn expr_or_nothing(&mut self, node: &'a Node) -> Lowered<Option<ValueId>> {
+    pub fn expr_or_nothing(&mut self, node: &'a Node) -> Lowered<Option<ValueId>> {
         if matches!(self.ctype(node), CType::Refused(_)) && self.is_broken(node) {
             return Err(Failed);
         }
@@ -69,12 +69,7 @@ impl<'a> FnLower<'_, 'a, '_> {
                 self.unit.value_type("double", node.span)?;
                 Err(Failed)
             }
-            "StmtExpr" => Err(self.refuse(
-                codes::EXPRESSION,
-                node.span,
-                "a statement in an expression is outside the subset",
-                "write a static inline function",
-            )),
+            "StmtExpr" => self.statement_expr(node),
             "AtomicExpr" => {
                 let help = "use plain operators: handlers run one at a time; between replicas use nf_add on a table";
                 Err(self.refuse(

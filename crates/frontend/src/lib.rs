@@ -6,6 +6,7 @@
 //!
 //! Entry points: [`compile`] and [`compile_source`]; [`render`] shows a diagnostic.
 
+mod aliases;
 mod alkali;
 mod ast;
 mod bounds;
@@ -195,13 +196,14 @@ fn run_here(
     let mut files = ast::Files::new(&read, &is_user);
     // Ids follow the order of opening: the user's file is the first.
     files.open(&clang_name);
-    let root = match clang::parse(input, options, &mut files) {
+    let mut root = match clang::parse(input, options, &mut files) {
         Ok(root) => root,
         Err(mut diagnostics) => {
             diag::sort(&mut diagnostics);
             return Err(Diagnostics { diagnostics, files: files.map });
         }
     };
+    aliases::resolve(&mut root);
     let name =
         Path::new(&main.path).file_stem().map_or("program".into(), |stem| stem.to_string_lossy());
     let mut program = Program::new(&name);

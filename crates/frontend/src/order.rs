@@ -134,7 +134,12 @@ impl<'a> Checker<'_, 'a> {
             }
             "DeclRefExpr" | "MemberExpr" | "ArraySubscriptExpr" | "ImplicitCastExpr" => {
                 if let Some(value) = self.unit.eval(node) {
-                    return palindrome(value, self.type_order(&node.ty));
+                    let named = node.strip_casts().referenced.as_ref();
+                    let network = &self.unit.index.network_enumerators;
+                    return match named.is_some_and(|named| network.contains(&named.id)) {
+                        true => Order::Network,
+                        false => palindrome(value, self.type_order(&node.ty)),
+                    };
                 }
                 node.inner.iter().for_each(|child| {
                     self.order(child);

@@ -7,6 +7,7 @@ use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarIndex, VarKind, root_decl};
+use crate::overlay::{MOST, leaves};
 use crate::unit::{Failed, Global, Lowered};
 
 /// Where a place starts.
@@ -17,8 +18,8 @@ pub enum Root {
     Const(ConstId, ValueId),
     /// Part of a value that is no variable, such as a function's result.
     Value(ValueId),
-    /// The first bytes of a union, as another member has them.
-    Over(Box<Place>),
+    /// The bytes of a place from a bit on, with another type: a union's member.
+    Over(Box<Place>, u64),
 }
 
 /// A variable or a part of one.
@@ -45,10 +46,16 @@ impl Place {
         Place { path, ty, ..self.clone() }
     }
 
+    /// The bytes from a bit on, with another type.
+    fn over(self, at: u64, ty: Type) -> Place {
+        let root = Root::Over(Box::new(self), at);
+        Place { root, path: Vec::new(), ty, root_ty: ty, narrow: false }
+    }
+
     /// The place that a union's member lies over, else this one.
     pub fn kept(&self) -> &Place {
         match &self.root {
-            Root::Over(place) => place.kept(),
+            Root::Over(place, _) => place.kept(),
             _ => self,
         }
     }
@@ -81,14 +88,7 @@ impl<'a> FnLower<'_, 'a, '_> {
                 // Reading the type declares its members.
                 self.unit.ctype(&node.inner[0].ty);
                 if let Some(over) = self.unit.lies_over.get(&node.member) {
-                    let ty = over.ty;
-                    return Ok(Place {
-                        root: Root::Over(Box::new(place)),
-                        path: Vec::new(),
-                        ty,
-                        root_ty: ty,
-                        narrow: false,
-                    });
+                    return Ok(place.over(0, over.ty));
                 }
                 let (Type::Struct(id), Some(field)) = (place.ty, self.unit.field(node.member))
                 else {
@@ -101,7 +101,15 @@ impl<'a> FnLower<'_, 'a, '_> {
                 Ok(place)
             }
             "ArraySubscriptExpr" => self.element_place(node),
-            "UnaryOperator" if node.opcode == "*" => self.target(&node.inner[0]),
+            "UnaryOperator" if node.opcode == "*" => {
+                let pointer = node.inner[0].strip();
+                match pointer.cast.as_str() {
+                    "ArrayToPointerDecay" if pointer.inner[0].strip().kind != "StringLiteral" => {
+                        self.element(&pointer.inner[0], None)
+                    }
+                    _ => self.target(pointer),
+                }
+            }
             "UnaryOperator" if node.opcode == "__extension__" => self.place(&node.inner[0]),
             "CompoundLiteralExpr" => {
                 let ty = self.type_of(node)?;
@@ -199,12 +207,21 @@ impl<'a> FnLower<'_, 'a, '_> {
                 "put the array into a struct and pass the struct's address",
             ));
         }
-        let array = base.inner[0].strip();
+        self.element(&base.inner[0], Some(index))
+    }
+
+    /// An element of an array; without an index the first.
+    fn element(&mut self, array: &'a Node, index: Option<&'a Node>) -> Lowered<Place> {
+        let array = array.strip();
+        let index = |lower: &mut Self| match index {
+            Some(index) => lower.index(index),
+            None => Ok(lower.b.int(0, Type::U32)),
+        };
         let named = array.referenced.as_ref().and_then(|r| self.unit.globals.get(&r.id));
         if let Some(Global::ConstArray(id)) = named {
             let id = *id;
             let ty = self.unit.prog.consts[id].elem;
-            let index = self.index(index)?;
+            let index = index(self)?;
             return Ok(Place {
                 root: Root::Const(id, index),
                 path: Vec::new(),
@@ -215,7 +232,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
         let mut place = self.place(array)?;
         let Type::Array(id) = place.ty else { return Err(Failed) };
-        let index = self.index(index)?;
+        let index = index(self)?;
         place.ty = self.unit.prog.arrays[id].elem;
         place.narrow = false;
         place.path.push(Proj::Index(index));
@@ -245,10 +262,22 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// The place a pointer-valued argument points to: `&place`, or a pointer parameter handed on.
     pub fn target(&mut self, node: &'a Node) -> Lowered<Place> {
-        let mut node = node.strip();
+        let (whole, mut node) = (node, node.strip());
+        // What the outermost cast says that is there.
+        let mut cast = CType::Void;
         while matches!(node.kind.as_str(), "ImplicitCastExpr" | "CStyleCastExpr") {
             match node.cast.as_str() {
-                "BitCast" | "NoOp" | "LValueToRValue" => node = node.inner[0].strip(),
+                "BitCast" => {
+                    if let (CType::Void, CType::Pointer { to, .. }) = (&cast, self.ctype(node)) {
+                        cast = *to;
+                    }
+                    node = node.inner[0].strip();
+                }
+                "NoOp" | "LValueToRValue" => node = node.inner[0].strip(),
+                "ArrayToPointerDecay" if cast != CType::Void => {
+                    let place = self.place(&node.inner[0])?;
+                    return self.seen_as(place, &cast, whole.span);
+                }
                 "ArrayToPointerDecay" if node.inner[0].strip().kind == "StringLiteral" => {
                     return self.place(&node.inner[0]);
                 }
@@ -263,6 +292,41 @@ impl<'a> FnLower<'_, 'a, '_> {
                 _ => return Err(self.pointer_use(node.span)),
             }
         }
+        let place = self.pointed_to(node)?;
+        self.seen_as(place, &cast, whole.span)
+    }
+
+    /// A place as a pointer to another type has it.
+    fn seen_as(&mut self, mut place: Place, cast: &CType, span: Span) -> Lowered<Place> {
+        if *cast == CType::Void {
+            return Ok(place);
+        }
+        let ty = self.unit.value_type_of(cast, span)?;
+        if ty == place.ty {
+            return Ok(place);
+        }
+        let (mut at, bytes) = (0, self.unit.size_of(ty));
+        // An element of an array, and what comes behind it.
+        if bytes > self.unit.size_of(place.ty)
+            && let Some(Proj::Index(index)) = place.path.last()
+            && let Some(Op::Int(index)) = self.b.body.def_op(*index)
+        {
+            at = index * self.unit.size_of(place.ty);
+            place.leave_element(&self.unit.prog);
+        }
+        let all = self.unit.size_of(place.ty);
+        let long = |ty: Type| leaves(&self.unit.prog, ty).len() > MOST;
+        if at + bytes > all || place.narrow || long(ty) || long(place.ty) {
+            let message = format!("{bytes} bytes are not all in the variable that this points to");
+            let message = if at + bytes > all { message } else { "this cannot be seen so".into() };
+            let help = "point to a variable with all the bytes, or assign its members";
+            return Err(self.refuse(codes::POINTER_USE, span, message, help));
+        }
+        Ok(place.over(8 * at, ty))
+    }
+
+    /// The place that a pointer without a cast points to.
+    fn pointed_to(&mut self, node: &'a Node) -> Lowered<Place> {
         match node.kind.as_str() {
             "UnaryOperator" if node.opcode == "&" => self.place(&node.inner[0]),
             "DeclRefExpr" => {
@@ -337,9 +401,9 @@ impl<'a> FnLower<'_, 'a, '_> {
                 (self.op(element, place.root_ty), &place.path[..])
             }
             Root::Value(value) => (*value, &place.path[..]),
-            Root::Over(kept) => {
+            Root::Over(kept, first) => {
                 let (at, ty, rest) = self.known_part(place);
-                (self.read_over(kept, at, ty), rest)
+                (self.read_over(kept, first + at, ty), rest)
             }
         };
         if path.is_empty() {
@@ -383,8 +447,9 @@ impl<'a> FnLower<'_, 'a, '_> {
     /// # Errors
     /// Reports places that cannot change.
     pub fn write(&mut self, place: &Place, value: ValueId, span: Span) -> Lowered<()> {
-        if let Root::Over(kept) = &place.root {
+        if let Root::Over(kept, first) = &place.root {
             let (at, ty, rest) = self.known_part(place);
+            let at = first + at;
             let value = match rest {
                 [] => value,
                 rest => {

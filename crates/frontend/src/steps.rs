@@ -17,7 +17,7 @@ pub struct Spot {
 
 impl Spot {
     /// The place of an expression, and whether it is all of it: an element of an array is some part
-    /// of the array, a member of a union some part of the union.
+    /// of the array, a member of a union some part of the union, and so is what has another type.
     pub fn of(node: &Node) -> Option<(Spot, bool)> {
         let node = node.strip_casts();
         match node.kind.as_str() {
@@ -39,7 +39,10 @@ impl Spot {
             "UnaryOperator" if matches!(node.opcode.as_str(), "*" | "&") => {
                 Spot::of(node.inner.first()?)
             }
-            "CStyleCastExpr" => Spot::of(node.inner.first()?),
+            "CStyleCastExpr" => {
+                let (spot, whole) = Spot::of(node.inner.first()?)?;
+                Some((spot, whole && node.cast != "BitCast"))
+            }
             _ => None,
         }
     }
@@ -189,7 +192,7 @@ impl Walk<'_> {
                 let arms = join(Some(self.expression(then)?), Some(self.expression(other)?));
                 add(self.expression(cond)?, arms.unwrap_or(NOTHING))
             }
-            ("BinaryConditionalOperator", ..) => perhaps(self.at_most(node)?),
+            ("BinaryConditionalOperator" | "StmtExpr", ..) => perhaps(self.at_most(node)?),
             (_, _, children) => {
                 let mut sum = NOTHING;
                 for child in children {

@@ -1,7 +1,7 @@
 //! Statements. One that fails has reported why; lowering goes on behind it, so that one run finds
 //! several errors.
 
-use nicforge_ir::{Op, Type, UnOp};
+use nicforge_ir::{Op, Type, UnOp, ValueId};
 
 use crate::ast::Node;
 use crate::bounds::{Bound, LoopParts, is_bound};
@@ -67,6 +67,26 @@ impl<'a> FnLower<'_, 'a, '_> {
             _ => self.effect(node)?,
         }
         Ok(())
+    }
+
+    /// `({ ... })`: its value is the last statement's.
+    pub fn statement_expr(&mut self, node: &'a Node) -> Lowered<Option<ValueId>> {
+        let leaves = ["ReturnStmt", "BreakStmt", "ContinueStmt", "GotoStmt", "LabelStmt"];
+        let mut leaving = None;
+        node.walk(&mut |n| leaving = leaving.or(leaves.contains(&n.kind.as_str()).then_some(n)));
+        if let Some(leaving) = leaving {
+            let message = "a statement leaves the expression that it is in";
+            let help = "write a static inline function";
+            return Err(self.refuse(codes::EXPRESSION, leaving.span, message, help));
+        }
+        let statements = node.inner.first().map_or(&[][..], |block| &block.inner);
+        let Some((last, before)) = statements.split_last() else { return Ok(None) };
+        before.iter().for_each(|statement| self.stmt(statement));
+        if last.kind.ends_with("Stmt") {
+            self.stmt(last);
+            return Ok(None);
+        }
+        self.expr_or_nothing(last)
     }
 
     fn local(&mut self, node: &'a Node) -> Lowered<()> {

@@ -44,6 +44,8 @@ pub struct Index<'a> {
     /// True if the enum of a tag or place has a negative enumerator.
     enum_signed: HashMap<String, bool>,
     pub enumerators: HashMap<u64, i128>,
+    /// Enumerators whose values are cast to a type in network order, as `TCP_FLAG_SYN` is.
+    pub network_enumerators: HashSet<u64>,
     /// Functions with a body.
     pub functions: HashMap<String, &'a Node>,
     /// Functions that are declared `extern` and have no body here.
@@ -104,6 +106,9 @@ impl<'a> Index<'a> {
         for constant in node.inner.iter().filter(|n| n.kind == "EnumConstantDecl") {
             let mut explicit = None;
             constant.walk(&mut |n| {
+                if matches!(n.ty.as_str(), "__be16" | "__be32" | "__be64") {
+                    self.network_enumerators.insert(constant.id);
+                }
                 if explicit.is_none() && n.kind == "ConstantExpr" {
                     explicit = n.value.as_ref().and_then(|v| v.parse::<i128>().ok());
                 }
@@ -290,8 +295,8 @@ impl<'a> Unit<'a> {
             CType::Pointer { .. } => Err(self.refuse(
                 codes::POINTER_TYPE,
                 span,
-                "a pointer cannot be a variable, a member or a result",
-                "use the struct or integer itself; a function may take `T *` and be given `&variable`",
+                "a pointer is a name for one place, no value",
+                "set a local one where it is declared, to `&variable`; functions may take `T *`",
             )),
             CType::Packet => Err(self.refuse(
                 codes::PACKET_COPIED,

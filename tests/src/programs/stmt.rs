@@ -20,6 +20,22 @@ impl Gen {
         self.scope.push(Var { text, dot: ".", ty, writable: true });
     }
 
+    /// Declares a pointer that is another name for a variable.
+    fn pointer(&mut self) {
+        // Counters of loops may be of another type than they are said to be here.
+        let named =
+            |var: &&Var| !matches!(var.ty, Ty::Array(..)) && (var.writable || var.dot == "->");
+        let vars: Vec<Var> = self.scope.iter().filter(named).cloned().collect();
+        let Some(var) = vars.get(self.r.below(vars.len().max(1))).cloned() else { return };
+        let text = format!("p{}", self.made);
+        self.made += 1;
+        let constant = if var.writable { "" } else { "const " };
+        let declared = types::declare(&var.ty, &format!("*{text}"));
+        let address = if var.dot == "->" { var.text } else { format!("&{}", var.text) };
+        self.line(&format!("{constant}{declared} = {address};"));
+        self.scope.push(Var { text, dot: "->", ..var });
+    }
+
     /// Statements until the budget or the mood is over.
     pub fn block(&mut self) {
         let depth = self.scope.len();
@@ -35,7 +51,8 @@ impl Gen {
 
     fn statement(&mut self) {
         let deep = self.indent > 3;
-        match self.r.below(31) {
+        match self.r.below(32) {
+            31 => self.pointer(),
             30 if self.loops == 0 => self.bytes(),
             0..4 => self.assign(),
             4 => self.local(),
