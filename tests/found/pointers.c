@@ -27,6 +27,7 @@ static const uint16_t weights[4] = {3, 5, 7, 11};
     ({                                                                                             \
         __typeof__(a) a_ = (a);                                                                    \
         __typeof__(b) b_ = (b);                                                                    \
+        (void)(&a_ == &b_);                                                                        \
         a_ > b_ ? a_ : b_;                                                                         \
     })
 
@@ -51,6 +52,10 @@ static uint32_t folded(const struct header *header)
     uint32_t sum = 0;
     for (uint32_t i = 0; i < 16; i++)
         sum += bytes[i] * weight[i & 3];
+    const uint16_t *words = (const uint16_t *)header;
+    (void)words;
+    for (uint32_t i = 0; i < sizeof *header / 2; i++)
+        sum += words[i];
     return sum + *bytes;
 }
 
@@ -71,6 +76,8 @@ void net_recv(nf_pkt pkt)
     *(uint32_t *)&header.bytes[4] += *(const uint32_t *)&header.last;
     ((struct other *)&header.bytes[8])->high = view->low;
     *header.bytes = (uint8_t)LARGER(header.bytes[1], second->second);
+    ((uint16_t *)header.bytes)[header.last & 7] ^= 5;
+    ((uint16_t *)&header.bytes[4])[header.last & 3] += ((const uint16_t *)&header.bytes[10])[1];
     uint32_t trips = 0;
     for (view->low = 0; second->both < 4 && trips < 9; trips++)
         view->low += 2;

@@ -24,9 +24,9 @@ impl<'a> FnLower<'_, 'a, '_> {
     pub fn effect(&mut self, node: &'a Node) -> Lowered<()> {
         let node = node.strip();
         if node.kind == "CStyleCastExpr" && node.cast == "ToVoid" {
-            // `(void)x` says that x is meant to be unused.
+            // `(void)x` says that x is meant to be unused, `(void)(&x == &y)` that types agree.
             let inner = node.inner[0].strip_casts();
-            if inner.kind == "DeclRefExpr" {
+            if inner.kind == "DeclRefExpr" || only_addresses(inner) {
                 return Ok(());
             }
             return self.effect(&node.inner[0]);
@@ -519,6 +519,20 @@ impl<'a> FnLower<'_, 'a, '_> {
             }
         }
     }
+}
+
+/// True for addresses, and comparisons of them, that have no effects.
+fn only_addresses(node: &Node) -> bool {
+    let is_address = |node: &Node| node.ty.ends_with('*');
+    let compares = matches!(node.opcode.as_str(), "==" | "!=") && node.inner.iter().all(is_address);
+    let mut effects = false;
+    node.walk(&mut |n| {
+        let changes = n.kind == "BinaryOperator" && n.opcode == "="
+            || n.kind == "UnaryOperator" && matches!(n.opcode.as_str(), "++" | "--");
+        let calls = matches!(n.kind.as_str(), "CallExpr" | "CompoundAssignOperator" | "StmtExpr");
+        effects |= changes || calls;
+    });
+    (is_address(node) || compares) && !effects
 }
 
 fn is_lvalue(node: &Node) -> bool {

@@ -199,6 +199,9 @@ impl<'a> FnLower<'_, 'a, '_> {
         let [base, index] = &node.inner[..] else { return Err(Failed) };
         let base = base.strip();
         let index_type = self.ctype(index);
+        if base.cast == "BitCast" && matches!(index_type, CType::Int { .. }) {
+            return self.cast_element(base, index);
+        }
         if base.cast != "ArrayToPointerDecay" || !matches!(index_type, CType::Int { .. }) {
             return Err(self.refuse(
                 codes::POINTER_USE,
@@ -208,6 +211,21 @@ impl<'a> FnLower<'_, 'a, '_> {
             ));
         }
         self.element(&base.inner[0], Some(index))
+    }
+
+    /// `((uint16_t *)&x)[i]`: of as many elements as there is room for.
+    fn cast_element(&mut self, pointer: &'a Node, index: &'a Node) -> Lowered<Place> {
+        let CType::Pointer { to, .. } = self.ctype(pointer) else { return Err(Failed) };
+        let elem = self.unit.value_type_of(&to, pointer.span)?;
+        let around = self.memory(pointer)?;
+        let (around, at) = self.from_element(around);
+        let room = self.unit.size_of(around.ty).saturating_sub(at) / self.unit.size_of(elem);
+        let array = self.unit.prog.array_of(elem, room.max(1) as u32);
+        let mut place = self.over(around, at, array, pointer.span)?;
+        place.ty = elem;
+        let index = self.index(index)?;
+        place.path.push(Proj::Index(index));
+        Ok(place)
     }
 
     /// An element of an array; without an index the first.
@@ -297,7 +315,7 @@ impl<'a> FnLower<'_, 'a, '_> {
     }
 
     /// A place as a pointer to another type has it.
-    fn seen_as(&mut self, mut place: Place, cast: &CType, span: Span) -> Lowered<Place> {
+    fn seen_as(&mut self, place: Place, cast: &CType, span: Span) -> Lowered<Place> {
         if *cast == CType::Void {
             return Ok(place);
         }
@@ -305,15 +323,29 @@ impl<'a> FnLower<'_, 'a, '_> {
         if ty == place.ty {
             return Ok(place);
         }
-        let (mut at, bytes) = (0, self.unit.size_of(ty));
-        // An element of an array, and what comes behind it.
-        if bytes > self.unit.size_of(place.ty)
-            && let Some(Proj::Index(index)) = place.path.last()
+        let (place, at) = match self.unit.size_of(ty) > self.unit.size_of(place.ty) {
+            true => self.from_element(place),
+            false => (place, 0),
+        };
+        self.over(place, at, ty, span)
+    }
+
+    /// The array of an element at a constant index, and the bytes before the element.
+    fn from_element(&self, mut place: Place) -> (Place, u64) {
+        let size = self.unit.size_of(place.ty);
+        if let Some(Proj::Index(index)) = place.path.last()
             && let Some(Op::Int(index)) = self.b.body.def_op(*index)
         {
-            at = index * self.unit.size_of(place.ty);
+            let at = index * size;
             place.leave_element(&self.unit.prog);
+            return (place, at);
         }
+        (place, 0)
+    }
+
+    /// The bytes of a place from one on, with another type.
+    fn over(&mut self, place: Place, at: u64, ty: Type, span: Span) -> Lowered<Place> {
+        let bytes = self.unit.size_of(ty);
         let all = self.unit.size_of(place.ty);
         let long = |ty: Type| leaves(&self.unit.prog, ty).len() > MOST;
         if at + bytes > all || place.narrow || long(ty) || long(place.ty) {
