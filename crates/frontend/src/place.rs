@@ -218,7 +218,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         let CType::Pointer { to, .. } = self.ctype(pointer) else { return Err(Failed) };
         let elem = self.unit.value_type_of(&to, pointer.span)?;
         let around = self.memory(pointer)?;
-        let (around, at) = self.from_element(around);
+        let (around, at) = self.array_of_element(around);
         let room = self.unit.size_of(around.ty).saturating_sub(at) / self.unit.size_of(elem);
         let array = self.unit.prog.array_of(elem, room.max(1) as u32);
         let mut place = self.over(around, at, array, pointer.span)?;
@@ -324,14 +324,14 @@ impl<'a> FnLower<'_, 'a, '_> {
             return Ok(place);
         }
         let (place, at) = match self.unit.size_of(ty) > self.unit.size_of(place.ty) {
-            true => self.from_element(place),
+            true => self.array_of_element(place),
             false => (place, 0),
         };
         self.over(place, at, ty, span)
     }
 
     /// The array of an element at a constant index, and the bytes before the element.
-    fn from_element(&self, mut place: Place) -> (Place, u64) {
+    fn array_of_element(&self, mut place: Place) -> (Place, u64) {
         let size = self.unit.size_of(place.ty);
         if let Some(Proj::Index(index)) = place.path.last()
             && let Some(Op::Int(index)) = self.b.body.def_op(*index)
