@@ -296,7 +296,8 @@ impl<'a> Unit<'a> {
                 codes::POINTER_TYPE,
                 span,
                 "a pointer is a name for one place, no value",
-                "set a local one where it is declared, to `&variable`; functions may take `T *`",
+                "use the variable; `T *` may be a parameter, or a local that is set once, where it is \
+                 declared",
             )),
             CType::Packet => Err(self.refuse(
                 codes::PACKET_COPIED,
