@@ -296,8 +296,7 @@ impl<'a> Unit<'a> {
                 codes::POINTER_TYPE,
                 span,
                 "a pointer is a name for one place, no value",
-                "use the variable; `T *` may be a parameter, or a local that is set once, where it is \
-                 declared",
+                "use the variable; `T *` may be a parameter, or a local set where it is declared",
             )),
             CType::Packet => Err(self.refuse(
                 codes::PACKET_COPIED,
