@@ -102,6 +102,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         Type::u(8 * self.unit.prog.size_of(ty) as u8)
     }
 
+    /// The way to a part, as operations have it.
     pub fn projections(&mut self, path: &[Step]) -> Vec<Proj> {
         path.iter()
             .map(|step| match step {

@@ -107,7 +107,8 @@ impl<'a> Unit<'a> {
         let tight = members().any(|n| n.has("PackedAttr"));
         if let (Some(span), true, false) = (loose, tight, record.has("PackedAttr")) {
             let message = "bit-fields are packed here and this member is not";
-            let help = "put __attribute__((packed)) on the whole struct; with alkali.h write BITS_FIELD for all members";
+            let help = "put __attribute__((packed)) on the whole struct; with alkali.h write \
+                        BITS_FIELD for all members";
             return Err(self.refuse(codes::LAYOUT, span, message, help));
         }
         let packed = record.has("PackedAttr") || tight;

@@ -364,11 +364,6 @@ impl<'a> Unit<'a> {
                 "floating point is not available on NICs".to_string(),
                 "use integers; scale them (for example count in thousandths)",
             ),
-            Refusal::Union => (
-                codes::UNION,
-                "this union has no members here".to_string(),
-                "include the header that declares them",
-            ),
             Refusal::Vla => (
                 codes::VLA,
                 "an array needs a constant length".to_string(),
@@ -475,7 +470,6 @@ impl Names for Unit<'_> {
         };
         match id {
             Some(id) => self.struct_of(id),
-            None if keyword == "union" => CType::Refused(Refusal::Union),
             None if place.is_some() => CType::Refused(Refusal::Table),
             None => CType::Refused(Refusal::Unknown(format!("{keyword} {tag}"))),
         }

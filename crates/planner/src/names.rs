@@ -39,7 +39,7 @@ const MOST_OPERATIONS: u32 = 32;
 
 /// An origin in words.
 pub fn describe(program: &Program, handlers: &[HandlerId], origin: &Origin) -> String {
-    in_words(program, handlers, origin, &mut MOST_OPERATIONS.clone())
+    in_words(program, handlers, origin, &mut { MOST_OPERATIONS })
 }
 
 fn in_words(program: &Program, handlers: &[HandlerId], origin: &Origin, left: &mut u32) -> String {

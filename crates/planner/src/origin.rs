@@ -21,8 +21,8 @@ use nicforge_ir::{Program, Type};
 pub use parts::Parts;
 pub use walk::{Site, sites};
 
-/// Where a value comes from. Operations share their parts: a program that mixes a number with
-/// itself has more ways to one of them than anybody can walk, so walks pass each part once.
+/// Origin of a value. Operations share their parts: a program that mixes a number with itself has
+/// more ways to one of them than anybody can walk, so walks pass each part once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     Const(u64),
@@ -101,7 +101,7 @@ impl Origin {
         }
     }
 
-    /// What is chosen from, if it is a choice, each once; no choices themselves.
+    /// Alternatives of a choice, each once, through choices among them; itself if it is none.
     pub fn choices(&self) -> Vec<&Origin> {
         let (mut found, mut left, mut seen) = (Vec::new(), vec![self], HashSet::new());
         while let Some(origin) = left.pop() {

@@ -28,7 +28,7 @@ const MOST_OPERATIONS: u32 = 64;
 
 /// True if a part of an event can be computed by the sender from the event's arguments.
 pub fn computable(origin: &Origin) -> bool {
-    is_computable(origin, &mut MOST_OPERATIONS.clone())
+    is_computable(origin, &mut { MOST_OPERATIONS })
 }
 
 fn is_computable(origin: &Origin, left: &mut u32) -> bool {

@@ -134,6 +134,7 @@ mod tests {
         assert_eq!(names.fresh("eth_3"), "eth_3_2");
         assert_eq!(names.fresh("end"), "end_2");
         assert_eq!(names.fresh("nf_tmp"), "u_nf_tmp");
+        assert_eq!(names.fresh("bpf_redirect"), "u_bpf_redirect");
         assert_eq!(names.fresh("3-way"), "v3_way");
         assert_eq!(names.fresh(""), "v");
         assert_eq!(names.fresh("errno"), "errno_2");
