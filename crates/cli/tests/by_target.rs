@@ -191,7 +191,8 @@ fn members_may_have_the_names_of_macros() {
     let text = format!(
         "#include <nicforge.h>\nstruct all {{\n{members}}};\nNF_TABLE(array, all_of, uint32_t, \
          struct all, 4);\nvoid net_recv(nf_pkt pkt)\n{{\n    struct all all;\n    \
-         nf_lookup(&all_of, 0, &all);\n    all.errno++;\n    nf_update(&all_of, 0, all);\n    nf_send(pkt, 0);\n}}\n"
+         nf_lookup(&all_of, 0, &all);\n    all.errno++;\n    \
+         nf_update(&all_of, 0, all);\n    nf_send(pkt, 0);\n}}\n"
     );
     let program = place.file("members.c", text);
     let program = program.to_str().unwrap();
