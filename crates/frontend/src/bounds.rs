@@ -277,7 +277,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         };
         // A limit that changes may be stepped over by a test for inequality.
         let steady = limit.is_none_or(|node| {
-            self.unit.eval(node).is_some() || Spot::counted(node).is_some() && !parts.change(node)
+            let known = Spot::counted(node).is_some_and(|spot| self.part(&spot).is_some());
+            self.unit.eval(node).is_some() || known && !parts.change(node)
         });
         if test == Test::NotEqual && !steady {
             return Some(Err("the variable may step over the value it is compared with".into()));
@@ -321,7 +322,7 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// The variable and the path of a place that loops count in.
     pub fn part(&self, spot: &Spot) -> Option<(VarIndex, Vec<Proj>)> {
-        let var = *self.var_of.get(&spot.decl)?;
+        let var = *self.var_of.get(&spot.decl).filter(|var| !self.views.contains(var))?;
         let path: Option<Vec<Proj>> =
             spot.members.iter().map(|member| self.unit.field(*member).map(Proj::Field)).collect();
         Some((var, path?))

@@ -1,15 +1,14 @@
-//! Calls: the packet, event and helper functions of `nicforge.h`, and the user's own functions.
-//! Table operations are in [`crate::table_calls`].
+//! Calls: the packet, event and helper functions of `nicforge.h`. Table operations are in
+//! [`crate::table_calls`], the user's own functions in [`crate::user_calls`].
 
-use nicforge_ir::{Diagnostic, Direction, DropReason, FuncId, Op, Proj, Span, Type, UnOp, ValueId};
+use nicforge_ir::{Diagnostic, Direction, DropReason, Op, Span, Type, UnOp, ValueId};
 
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarKind, is_struct_named};
 use crate::order::is_of_arpa_inet;
-use crate::place::{Place, Root};
-use crate::unit::{Failed, Global, Lowered, ParamKind};
+use crate::unit::{Failed, Global, Lowered};
 
 impl<'a> FnLower<'_, 'a, '_> {
     /// A call; `None` if it returns nothing.
@@ -458,104 +457,6 @@ impl<'a> FnLower<'_, 'a, '_> {
         self.write(&answer, value, node.span)?;
         Ok(Some(ok))
     }
-
-    /// A call of a function of the program.
-    fn user_call(
-        &mut self,
-        name: &str,
-        node: &'a Node,
-        args: &'a [Node],
-    ) -> Lowered<Option<ValueId>> {
-        if self.unit.queues.contains(name) {
-            let message = format!("`{name}` is the handler of a queue");
-            let help = format!("write nf_enqueue({name}, …): it runs later, by itself");
-            return Err(self.refuse(codes::QUEUE, node.span, message, &help));
-        }
-        if self.unit.timers.contains(name) {
-            let message = format!("`{name}` is the handler of a timer");
-            let help = "move what both do to a `static` function, and call that";
-            return Err(self.refuse(codes::TIMER, node.span, message, help));
-        }
-        if let Some(declared) = self.unit.index.declared.get(name).copied()
-            && !self.unit.index.functions.contains_key(name)
-        {
-            return self.extern_call(declared, node, args);
-        }
-        let info = self.unit.function(name, node.span)?;
-        let (mut values, mut targets) = (Vec::new(), Vec::new());
-        let mut failed = false;
-        for (arg, kind) in args.iter().zip(&info.params) {
-            let value = match kind {
-                ParamKind::Packet => self.packet(arg),
-                ParamKind::Value(_) => self.expr(arg),
-                ParamKind::InOut { ty, read_only } => self.target(arg).and_then(|place| {
-                    if place.ty != *ty {
-                        return Err(self.pointer_use(arg.span));
-                    }
-                    let value = self.read(&place);
-                    targets.push((place, *read_only, arg.span));
-                    Ok(value)
-                }),
-            };
-            match value {
-                Ok(value) => values.push(value),
-                Err(Failed) => failed = true,
-            }
-        }
-        if failed || values.len() != info.params.len() {
-            return Err(Failed);
-        }
-        self.check_aliases(&targets)?;
-        self.emit_call(info.id, values, info.result.is_some(), targets, node.span)
-    }
-
-    fn emit_call(
-        &mut self,
-        func: FuncId,
-        args: Vec<ValueId>,
-        has_result: bool,
-        targets: Vec<(Place, bool, Span)>,
-        span: Span,
-    ) -> Lowered<Option<ValueId>> {
-        let types = self.unit.prog.funcs[func].results.clone();
-        let inst = self.b.push(Op::Call { func, args }, &types);
-        let mut results = self.b.body.insts[inst].results.clone().into_iter();
-        let value = if has_result { results.next() } else { None };
-        let outputs = targets.into_iter().filter(|(_, read_only, _)| !read_only);
-        for ((place, _, _), result) in outputs.zip(results) {
-            self.write(&place, result, span)?;
-        }
-        Ok(value)
-    }
-
-    /// Refuses a call that gets one variable by two pointers of which one may write: with values
-    /// instead of memory, writes by one would not be seen by the other.
-    pub fn check_aliases(&mut self, targets: &[(Place, bool, Span)]) -> Lowered<()> {
-        for (number, (place, read_only, span)) in targets.iter().enumerate() {
-            for (earlier, earlier_read_only, earlier_span) in &targets[..number] {
-                if !(*read_only && *earlier_read_only) && overlap(place, earlier) {
-                    let message = "two arguments point to the same variable";
-                    let diagnostic = Diagnostic::error(codes::ALIAS.id, *span, message)
-                        .also(*earlier_span, "the other pointer")
-                        .help("pass a copy for one of them");
-                    return Err(self.report(diagnostic));
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// True if two places may share bytes.
-fn overlap(a: &Place, b: &Place) -> bool {
-    let (a, b) = (a.kept(), b.kept());
-    let same_root = matches!((&a.root, &b.root), (Root::Var(x), Root::Var(y)) if x == y);
-    let distinct = a
-        .path
-        .iter()
-        .zip(&b.path)
-        .any(|(x, y)| matches!((x, y), (Proj::Field(x), Proj::Field(y)) if x != y));
-    same_root && !distinct
 }
 
 /// An argument of a variable part without C's default promotion: the value the user wrote.

@@ -455,7 +455,7 @@ impl<'a> Unit<'a> {
         }
         let own = self.alkali.handles(&node.name);
         let signature = if own { self.alkali_parameters(signature) } else { signature };
-        let lowered = lower_body(self, node, &signature);
+        let lowered = lower_body(self, node, &signature, &[]);
         if lowered.is_err() && self.error_count() == 0 {
             // Every failure is reported where it happens; this keeps a forgotten report from
             // looking like success.

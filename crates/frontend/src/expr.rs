@@ -239,7 +239,11 @@ impl<'a> FnLower<'_, 'a, '_> {
         for side in [left, right] {
             match self.ctype(side.strip_casts()) {
                 CType::Packet => return Err(self.packet_copied(node.span)),
-                CType::Pointer { .. } => return Err(self.pointer_use(node.span)),
+                CType::Pointer { .. } => {
+                    let op = comparison(&node.opcode).ok_or(Failed)?;
+                    let (a, b) = self.indices(node)?;
+                    return Ok(self.b.cmp(op, a, b));
+                }
                 _ => {}
             }
         }
@@ -339,6 +343,13 @@ impl<'a> FnLower<'_, 'a, '_> {
                 Ok(Some(self.b.cast(value, ty)))
             }
             op => {
+                if op == "-" && [left, right].iter().all(|side| side.ty.ends_with('*')) {
+                    let (a, b) = self.indices(node)?;
+                    let (ty, steps) = (self.type_of(node)?, self.arithmetic(op, a, b)?);
+                    // Backwards it is negative.
+                    let steps = self.b.cast(steps, Type::i(32));
+                    return Ok(Some(self.b.cast(steps, ty)));
+                }
                 self.check_arithmetic(node)?;
                 // Both sides are looked at even if one has an error.
                 let (a, b) = (self.expr(left), self.expr(right));

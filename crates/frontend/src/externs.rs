@@ -13,7 +13,6 @@ use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::FnLower;
-use crate::place::Place;
 use crate::unit::{Failed, Lowered};
 
 impl<'a> FnLower<'_, 'a, '_> {
@@ -34,7 +33,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         for (arg, passing) in args.iter().zip(&passing) {
             let value = match passing {
                 Passing::Value => self.expr(arg),
-                _ => self.memory(arg).map(|place| {
+                _ => self.memory(arg).map(|memory| {
+                    let place = self.element_of(memory);
                     let value = self.at(arg.span, |lower| lower.read(&place));
                     targets.push((place, *passing == Passing::Read, arg.span));
                     value
@@ -115,18 +115,5 @@ impl<'a> FnLower<'_, 'a, '_> {
             }
             _ => refuse(self, format!("the result of `{name}` is no integer")),
         }
-    }
-
-    /// The variable that an argument leads to: `&variable`, or an array by its name.
-    pub fn memory(&mut self, node: &'a Node) -> Lowered<Place> {
-        let mut inner = node.strip();
-        while matches!(inner.kind.as_str(), "ImplicitCastExpr" | "CStyleCastExpr") {
-            match inner.cast.as_str() {
-                "BitCast" | "NoOp" => inner = inner.inner[0].strip(),
-                "ArrayToPointerDecay" => return self.place(&inner.inner[0]),
-                _ => break,
-            }
-        }
-        self.target(inner)
     }
 }

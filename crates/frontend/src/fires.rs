@@ -201,10 +201,10 @@ fn callee(body: &Body) -> Option<FuncId> {
 
 impl Unit<'_> {
     fn id_of(&self, name: &str) -> Option<FuncId> {
-        match self.funcs.get(name) {
-            Some(FuncState::Done(info)) => Some(info.id),
+        self.funcs.get(name)?.iter().find_map(|(_, state)| match state {
+            FuncState::Done(info) => Some(info.id),
             _ => None,
-        }
+        })
     }
 
     /// Counts calls for every `NF_FIRES`, and reports broken promises.

@@ -16,6 +16,7 @@ use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes::{self, Code};
 use crate::intervals::{Counters, Fact};
+use crate::pointed::Memory;
 use crate::unit::{Failed, Global, Lowered, Unit};
 
 /// Deepest nesting of regions in one function; functions nest in each other up to
@@ -79,6 +80,13 @@ pub struct FnLower<'u, 'a, 'b> {
     /// Type of the `return` value, if there is one.
     pub result: Option<Type>,
     pub buffers: crate::alkali::buffers::Buffers<'a>,
+    /// The elements that pointer parameters lead to, where it is not all of the target, by
+    /// declaration.
+    pub firsts: HashMap<u64, ValueId>,
+    /// Targets of pointer parameters that are more than these say, or have several names.
+    pub views: HashSet<VarIndex>,
+    /// Memory of pointer parameters that lead to constants, or into a variable of several.
+    pub leads_to: HashMap<u64, Memory>,
     /// Pointer parameters whose targets are returned behind the result.
     pub outputs: Vec<VarIndex>,
 }
@@ -350,6 +358,7 @@ impl<'a> FnLower<'_, 'a, '_> {
             decls.iter().filter_map(|decl| self.var_of.get(decl).copied()).collect();
         vars.retain(|v| self.vars[*v].kind != VarKind::Packet);
         vars.sort_unstable();
+        vars.dedup();
         vars
     }
 }

@@ -3,27 +3,39 @@
 //! A function is lowered when a call of it is, so callees come before callers and a call of a
 //! function that is still open is recursion.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
-use nicforge_ir::{Body, BodyBuilder, Diagnostic, FuncId, Span, Type};
+use nicforge_ir::{Body, BodyBuilder, Diagnostic, FuncId, Proj, Span, Type, ValueId};
 
 use crate::ast::Node;
+use crate::callees;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
-use crate::func::{FnLower, VarKind};
-use crate::unit::{Failed, FuncInfo, FuncState, Lowered, ParamKind, Unit};
+use crate::func::{FnLower, VarIndex, VarKind};
+use crate::place::{Place, Root};
+use crate::pointed::Memory;
+use crate::unit::{
+    Callee, Failed, First, FuncInfo, FuncState, Lowered, ParamKind, Passed, Step, Unit, Way,
+};
 
-/// What [`lower_body`] needs to know beside the function's node.
+/// Parameters and result of a function.
+#[derive(Debug)]
 pub struct Signature {
     pub params: Vec<ParamKind>,
     pub result: Option<Type>,
 }
 
-/// Parameters and result of a function.
+/// The signature of a function.
 ///
 /// # Errors
 /// Reports types that cannot be passed.
 pub fn signature(unit: &mut Unit, node: &Node) -> Lowered<Signature> {
+    signature_of(unit, node, &[])
+}
+
+/// As [`signature`]; `memory` says which parameters lead to memory that each call knows.
+fn signature_of(unit: &mut Unit, node: &Node, memory: &[bool]) -> Lowered<Signature> {
     if node.flags.variadic {
         let help = "give it a fixed list of parameters";
         return Err(unit.refuse(
@@ -35,8 +47,9 @@ pub fn signature(unit: &mut Unit, node: &Node) -> Lowered<Signature> {
     }
     let mut params = Vec::new();
     let mut failed = false;
-    for param in node.inner.iter().filter(|n| n.kind == "ParmVarDecl") {
+    for (number, param) in parameters(node).enumerate() {
         let ty = unit.ctype(&param.ty);
+        let by_caller = memory.get(number) == Some(&true);
         let span = if param.name.is_empty() { param.span } else { param.name_span };
         let kind = match &ty {
             CType::Packet => Ok(ParamKind::Packet),
@@ -48,6 +61,9 @@ pub fn signature(unit: &mut Unit, node: &Node) -> Lowered<Signature> {
             {
                 unit.value_type_of(to, span)
                     .map(|ty| ParamKind::InOut { ty, read_only: *read_only })
+            }
+            CType::Pointer { to, read_only } if **to == CType::Void && by_caller => {
+                Ok(ParamKind::InOut { ty: Type::u(8), read_only: *read_only })
             }
             CType::Pointer { to, .. } if **to == CType::Void => {
                 let help = "write the struct's or integer's type: `struct T *p`; tables are named where they are used";
@@ -76,6 +92,11 @@ pub fn signature(unit: &mut Unit, node: &Node) -> Lowered<Signature> {
     if failed { Err(Failed) } else { Ok(Signature { params, result }) }
 }
 
+/// The declarations of a function's parameters.
+pub fn parameters(node: &Node) -> impl Iterator<Item = &Node> {
+    node.inner.iter().filter(|child| child.kind == "ParmVarDecl")
+}
+
 /// Lowers a function's body into a new [`Body`].
 ///
 /// Returns the body and the types of all results: the C result, then the pointer parameters'
@@ -87,6 +108,7 @@ pub fn lower_body<'a>(
     unit: &mut Unit<'a>,
     node: &'a Node,
     signature: &Signature,
+    passed: &[Passed],
 ) -> Lowered<(Body, Vec<Type>)> {
     let mut body = Body::default();
     let mut lower = FnLower {
@@ -103,23 +125,18 @@ pub fn lower_body<'a>(
         counters: HashMap::new(),
         result: signature.result,
         buffers: Default::default(),
+        firsts: HashMap::new(),
+        views: HashSet::new(),
+        leads_to: HashMap::new(),
         outputs: Vec::new(),
     };
-    let entry = lower.b.current();
-    let decls = node.inner.iter().filter(|n| n.kind == "ParmVarDecl");
-    for (param, kind) in decls.zip(&signature.params) {
-        let (ty, kind) = match kind {
-            ParamKind::Value(ty) => (*ty, VarKind::Local),
-            ParamKind::InOut { ty, read_only } => (*ty, VarKind::Target { read_only: *read_only }),
-            ParamKind::Packet => (Type::Packet, VarKind::Packet),
-        };
-        let name = (!param.name.is_empty()).then_some(param.name.as_str());
-        let value = lower.b.param(entry, ty, name);
-        let var = lower.declare(param.id, &param.name, ty, kind, value);
-        if kind == (VarKind::Target { read_only: false }) {
-            lower.outputs.push(var);
-        }
+    let mut targets = Vec::new();
+    for (number, (param, kind)) in parameters(node).zip(&signature.params).enumerate() {
+        let passed = passed.get(number).unwrap_or(&Passed::Plain);
+        targets.extend(lower.parameter(param, kind, passed, &targets));
     }
+    let written = |var: &VarIndex| lower.vars[*var].kind == VarKind::Target { read_only: false };
+    lower.outputs = targets.into_iter().filter(written).collect();
     if let Some(block) = node.inner.iter().find(|n| n.kind == "CompoundStmt") {
         lower.scan_buffers(block);
         lower.stmt(block);
@@ -136,31 +153,143 @@ pub fn lower_body<'a>(
     if lower.failed { Err(Failed) } else { Ok((body, results)) }
 }
 
+impl<'a> FnLower<'_, 'a, '_> {
+    /// Declares a parameter; the variable that it leads to, if no other one does. `targets` are
+    /// those before it.
+    fn parameter(
+        &mut self,
+        param: &Node,
+        kind: &ParamKind,
+        passed: &Passed,
+        targets: &[VarIndex],
+    ) -> Option<VarIndex> {
+        let entry = self.b.current();
+        let name = (!param.name.is_empty()).then_some(param.name.as_str());
+        let (ty, kind) = match kind {
+            ParamKind::Value(ty) => (*ty, VarKind::Local),
+            ParamKind::InOut { ty, read_only } => (*ty, VarKind::Target { read_only: *read_only }),
+            ParamKind::Packet => (Type::Packet, VarKind::Packet),
+        };
+        let (ty, first) = match passed {
+            Passed::Plain => (ty, First::Whole),
+            Passed::Memory(ty, first) => (*ty, *first),
+            Passed::Known(value) => {
+                let value = self.b.int(*value, ty);
+                self.declare(param.id, &param.name, ty, kind, value);
+                return None;
+            }
+            Passed::Constant(array, ty, first) => {
+                let place = Place::root(Root::Const(*array), *ty);
+                let first = self.first(*first);
+                self.leads_to.insert(param.id, Memory { place, first });
+                return None;
+            }
+            Passed::Within { target, whole, way, first } => {
+                let var = targets.get(*target).copied();
+                let new = whole.map(|(ty, read_only)| {
+                    let value = self.b.param(entry, ty, name);
+                    let kind = VarKind::Target { read_only };
+                    self.declare(param.id, &param.name, ty, kind, value)
+                });
+                let var = var.or(new)?;
+                self.var_of.insert(param.id, var);
+                self.views.insert(var);
+                let place = self.part_at(var, way);
+                let first = self.first(*first);
+                self.leads_to.insert(param.id, Memory { place, first });
+                return new;
+            }
+        };
+        let value = self.b.param(entry, ty, name);
+        let var = self.declare(param.id, &param.name, ty, kind, value);
+        let first = self.first(first);
+        self.firsts.extend(first.map(|first| (param.id, first)));
+        self.views.extend(matches!(passed, Passed::Memory(..)).then_some(var));
+        matches!(kind, VarKind::Target { .. }).then_some(var)
+    }
+
+    /// The part of a variable that a way leads to.
+    fn part_at(&mut self, var: VarIndex, way: &Way) -> Place {
+        let root = match &way.over {
+            Some((kept, at, ty)) => self.part_at(var, kept).over(*at, *ty),
+            None => Place::root(Root::Var(var), self.vars[var].ty),
+        };
+        let steps: Vec<Proj> = way
+            .steps
+            .iter()
+            .map(|step| match step {
+                Step::Field(field) => Proj::Field(*field),
+                Step::Index(first) => {
+                    let first = self.first(*first);
+                    Proj::Index(first.unwrap_or_else(|| self.b.int(0, Type::U32)))
+                }
+            })
+            .collect();
+        root.part(&steps, way.ty)
+    }
+
+    fn first(&mut self, first: First) -> Option<ValueId> {
+        match first {
+            First::Whole => None,
+            First::Known(index) => Some(self.b.int(index, Type::U32)),
+            First::Passed => Some(self.b.param(self.b.current(), Type::U32, None)),
+        }
+    }
+}
+
 impl<'a> Unit<'a> {
-    /// Information about a function, lowering it on first use.
+    /// A function that is called by its name.
     ///
     /// # Errors
     /// Reports recursion (at `call`), a missing body, and a signature outside the subset.
-    pub fn function(&mut self, name: &str, call: Span) -> Lowered<FuncInfo> {
-        match self.funcs.get(name) {
-            Some(FuncState::Done(info)) => return Ok(info.clone()),
-            Some(FuncState::Broken) => return Err(Failed),
-            Some(FuncState::Open) => {
-                let diagnostic =
-                    Diagnostic::error(codes::RECURSION.id, call, format!("`{name}` calls itself"))
-                        .note("handlers have no stack: every call is inlined")
-                        .help("write a loop with a bound instead");
-                return Err(self.report(diagnostic));
-            }
-            None => {}
+    pub fn callee(&mut self, name: &str, call: Span) -> Lowered<Rc<Callee>> {
+        let states = self.funcs.get(name).map(Vec::as_slice).unwrap_or_default();
+        if states.iter().any(|(_, state)| matches!(state, FuncState::Open)) {
+            let diagnostic =
+                Diagnostic::error(codes::RECURSION.id, call, format!("`{name}` calls itself"))
+                    .note("handlers have no stack: every call is inlined")
+                    .help("write a loop with a bound instead");
+            return Err(self.report(diagnostic));
+        }
+        if let Some(known) = self.callees.get(name) {
+            return known.clone().ok_or(Failed);
         }
         let Some(node) = self.index.functions.get(name).copied() else {
             return Err(self.unknown_function(name, call));
         };
-        self.funcs.insert(name.to_string(), FuncState::Open);
-        let info = self.lower_function(node);
-        let state = info.clone().map_or(FuncState::Broken, FuncState::Done);
-        self.funcs.insert(name.to_string(), state);
+        let memory = self.memory_params(node);
+        let loops = callees::ends_loops(node);
+        let signature = signature_of(self, node, &memory);
+        let callee = signature.map(|signature| Rc::new(Callee { signature, memory, loops }));
+        self.callees.insert(name.to_string(), callee.as_ref().ok().cloned());
+        callee
+    }
+
+    /// A function for what is passed to it, lowered on first use.
+    ///
+    /// # Errors
+    /// The function is refused; it is reported once.
+    pub fn function(
+        &mut self,
+        name: &str,
+        callee: &Callee,
+        passed: Vec<Passed>,
+    ) -> Lowered<FuncInfo> {
+        let states = self.funcs.entry(name.to_string()).or_default();
+        for (known, state) in states.iter() {
+            match state {
+                FuncState::Done(info) if *known == passed => return Ok(*info),
+                FuncState::Broken => return Err(Failed),
+                _ => {}
+            }
+        }
+        let number = states.len();
+        states.push((passed.clone(), FuncState::Open));
+        let info = self.lower_function(name, callee, &passed);
+        let state = info.map_or(FuncState::Broken, FuncState::Done);
+        if let Some(states) = self.funcs.get_mut(name) {
+            states[number].1 = state;
+        }
         info
     }
 
@@ -196,16 +325,33 @@ impl<'a> Unit<'a> {
         self.refuse(code, call, message, help)
     }
 
-    fn lower_function(&mut self, node: &'a Node) -> Lowered<FuncInfo> {
-        let signature = signature(self, node)?;
-        let (body, results) = lower_body(self, node, &signature)?;
-        let params = signature.params;
-        let func =
-            nicforge_ir::Func { name: node.name.clone(), results, body, span: node.name_span };
+    fn lower_function(
+        &mut self,
+        name: &str,
+        callee: &Callee,
+        passed: &[Passed],
+    ) -> Lowered<FuncInfo> {
+        let node = self.index.functions[name];
+        let signature = &callee.signature;
+        let (body, results) = lower_body(self, node, signature, passed)?;
+        let name = self.name_of_instance(&node.name);
+        let func = nicforge_ir::Func { name, results, body, span: node.name_span };
         let id: FuncId = self.prog.funcs.push(func);
         let consumes = self.check_function_packets(id)?;
         self.consumes.insert(id, consumes);
-        Ok(FuncInfo { id, params, result: signature.result })
+        Ok(FuncInfo { id, result: signature.result })
+    }
+
+    /// A name for a function that is lowered again for what else is passed to it.
+    fn name_of_instance(&self, name: &str) -> String {
+        let is_taken = |name: &str| self.prog.funcs.values().any(|func| func.name == name);
+        if !is_taken(name) {
+            return name.to_string();
+        }
+        let mut numbered = (2..).map(|number| format!("{name}_{number}"));
+        let free =
+            |new: &String| !is_taken(new) && !self.index.functions.contains_key(new.as_str());
+        numbered.find(free).unwrap_or_default()
     }
 
     /// Errors reported so far.

@@ -6,10 +6,10 @@
 //!
 //! Entry points: [`compile`] and [`compile_source`]; [`render`] shows a diagnostic.
 
-mod aliases;
 mod alkali;
 mod ast;
 mod bounds;
+mod callees;
 mod calls;
 mod clang;
 mod consts;
@@ -32,6 +32,8 @@ pub mod opaque;
 mod order;
 mod overlay;
 mod place;
+mod pointed;
+mod pointers;
 mod promises;
 mod queues;
 mod ranges;
@@ -42,6 +44,7 @@ mod switch;
 mod table_calls;
 mod timers;
 mod unit;
+mod user_calls;
 mod written;
 
 use std::path::{Path, PathBuf};
@@ -203,7 +206,7 @@ fn run_here(
             return Err(Diagnostics { diagnostics, files: files.map });
         }
     };
-    aliases::resolve(&mut root);
+    pointers::resolve(&mut root);
     let name =
         Path::new(&main.path).file_stem().map_or("program".into(), |stem| stem.to_string_lossy());
     let mut program = Program::new(&name);

@@ -9,13 +9,8 @@ use crate::diagnostics::codes;
 use crate::func::FnLower;
 use crate::overlay::{self, MOST, leaves};
 use crate::place::Place;
+use crate::pointed::Memory;
 use crate::unit::{Failed, Lowered};
-
-/// Memory that a pointer leads to: a variable or part of one, or an array from an element on.
-struct Memory {
-    place: Place,
-    first: Option<ValueId>,
-}
 
 /// An integer in it.
 struct Leaf {
@@ -127,25 +122,15 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// Memory that a pointer argument leads to, of which `bytes` bytes are used.
     fn memory_of(&mut self, node: &'a Node, bytes: u64) -> Lowered<Memory> {
-        let inner = node.strip_casts();
-        if inner.kind == "BinaryOperator"
-            && inner.opcode == "+"
-            && let [base, index] = &inner.inner[..]
-            && base.strip().cast == "ArrayToPointerDecay"
-        {
-            let place = self.place(&base.strip().inner[0])?;
-            let first = self.index(index)?;
-            return Ok(Memory { place, first: Some(first) });
+        let memory = self.memory(node)?;
+        let size = match memory.place.ty {
+            Type::Array(id) if memory.first.is_some() => self.unit.prog.arrays[id].elem,
+            ty => ty,
+        };
+        match memory.first.is_some() && bytes <= self.unit.size_of(size) {
+            true => Ok(Memory { place: self.element_of(memory), first: None }),
+            false => Ok(memory),
         }
-        let mut place = self.memory(node)?;
-        // An element of an array, and what comes behind it.
-        let size = u64::from(self.unit.prog.size_of(place.ty));
-        if bytes > size
-            && let Some(first) = place.leave_element(&self.unit.prog)
-        {
-            return Ok(Memory { place, first: Some(first) });
-        }
-        Ok(Memory { place, first: None })
     }
 
     /// The integers of both sides.

@@ -186,12 +186,18 @@ impl<'a> FnLower<'_, 'a, '_> {
     pub fn read_over(&mut self, place: &Place, at: u64, ty: Type) -> ValueId {
         let end = at + 8 * u64::from(self.unit.prog.size_of(ty));
         let pieces = self.pieces(place, (at, end));
+        self.value_of(&pieces, at, ty)
+    }
+
+    /// The value of type `ty` that lies from bit `at` on.
+    fn value_of(&mut self, pieces: &[Piece], at: u64, ty: Type) -> ValueId {
         if !ty.is_aggregate() {
-            return self.put_together(at, end - at, ty, &pieces);
+            let end = at + 8 * u64::from(self.unit.prog.size_of(ty));
+            return self.put_together(at, end - at, ty, pieces);
         }
         let mut value = self.zero(ty);
         for leaf in leaves(&self.unit.prog, ty) {
-            let part = self.put_together(at + leaf.at, leaf.bits, leaf.ty, &pieces);
+            let part = self.put_together(at + leaf.at, leaf.bits, leaf.ty, pieces);
             let path = self.projections(&leaf.path);
             value = self.op(Op::Set { agg: value, path, value: part }, ty);
         }
@@ -230,6 +236,53 @@ impl<'a> FnLower<'_, 'a, '_> {
             let value = self.put_together(leaf.at, leaf.bits, leaf.ty, &pieces);
             let path = self.projections(&leaf.path);
             self.write(&place.part(&path, leaf.ty), value, span)?;
+        }
+        Ok(())
+    }
+
+    /// The elements of an array of integers from `first` on that have `bytes` bytes, each with
+    /// the bit it lies at.
+    fn elements(&mut self, array: &Place, first: ValueId, bytes: u32) -> Vec<(u64, Place)> {
+        let Type::Array(id) = array.ty else { return Vec::new() };
+        let elem = self.unit.prog.arrays[id].elem;
+        let size = self.unit.prog.size_of(elem);
+        let element = |lower: &mut Self, number: u32| {
+            let more = lower.b.int(number.into(), Type::U32);
+            let index = lower.op(Op::Bin(BinOp::Add, first, more), Type::U32);
+            let at = u64::from(8 * number * size);
+            (at, array.part(&[Proj::Index(index)], elem))
+        };
+        (0..bytes / size).map(|number| element(self, number)).collect()
+    }
+
+    /// The value of type `ty` that lies in an array of integers from an element on.
+    pub fn read_from(&mut self, array: &Place, first: ValueId, ty: Type) -> ValueId {
+        let mut pieces = Vec::new();
+        for (at, element) in self.elements(array, first, self.unit.prog.size_of(ty)) {
+            let value = self.read(&element);
+            let bits = 8 * u64::from(self.unit.prog.size_of(element.ty));
+            pieces.push(self.piece(at, bits, value));
+        }
+        self.value_of(&pieces, 0, ty)
+    }
+
+    /// Writes a value over elements of an array of integers.
+    ///
+    /// # Errors
+    /// Reports places that cannot change.
+    pub fn write_from(
+        &mut self,
+        array: &Place,
+        first: ValueId,
+        value: ValueId,
+        span: Span,
+    ) -> Lowered<()> {
+        let pieces = self.pieces_of_value(0, value);
+        let bytes = self.unit.prog.size_of(self.b.body.ty(value));
+        for (at, element) in self.elements(array, first, bytes) {
+            let bits = 8 * u64::from(self.unit.prog.size_of(element.ty));
+            let part = self.put_together(at, bits, element.ty, &pieces);
+            self.write(&element, part, span)?;
         }
         Ok(())
     }

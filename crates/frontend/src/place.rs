@@ -6,20 +6,22 @@ use nicforge_ir::{ConstId, Op, Program, Proj, Span, Type, ValueId};
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
-use crate::func::{FnLower, VarIndex, VarKind, root_decl};
-use crate::overlay::{MOST, leaves};
+use crate::func::{FnLower, VarIndex, VarKind};
+use crate::pointed::Memory;
 use crate::unit::{Failed, Global, Lowered};
 
 /// Where a place starts.
 #[derive(Clone, Debug)]
 pub enum Root {
     Var(VarIndex),
-    /// An element of a constant array.
-    Const(ConstId, ValueId),
+    /// A constant array; a struct is the only element of one.
+    Const(ConstId),
     /// Part of a value that is no variable, such as a function's result.
     Value(ValueId),
     /// The bytes of a place from a bit on, with another type: a union's member.
     Over(Box<Place>, u64),
+    /// The bytes of an array of integers from an element on, with another type.
+    From(Box<Place>, ValueId),
 }
 
 /// A variable or a part of one.
@@ -36,8 +38,13 @@ pub struct Place {
 }
 
 impl Place {
+    /// All of a root of type `ty`.
+    pub fn root(root: Root, ty: Type) -> Place {
+        Place { root, path: Vec::new(), ty, root_ty: ty, narrow: false }
+    }
+
     pub fn of_value(value: ValueId, ty: Type) -> Place {
-        Place { root: Root::Value(value), path: Vec::new(), ty, root_ty: ty, narrow: false }
+        Place::root(Root::Value(value), ty)
     }
 
     /// A part of this place.
@@ -46,32 +53,45 @@ impl Place {
         Place { path, ty, ..self.clone() }
     }
 
+    /// The variable that it is a part of, whatever types lie between.
+    pub fn variable(&self) -> Option<VarIndex> {
+        match &self.root {
+            Root::Var(var) => Some(*var),
+            Root::Over(place, _) => place.variable(),
+            _ => None,
+        }
+    }
+
+    pub fn root_type(&self) -> Type {
+        self.root_ty
+    }
+
+    /// Makes this the part around it that `steps` steps lead to.
+    pub fn shorten(&mut self, steps: usize, program: &Program) {
+        if steps < self.path.len() {
+            self.path.truncate(steps);
+            self.ty = program.project(self.root_ty, &self.path).unwrap_or(self.ty);
+        }
+    }
+
     /// The bytes from a bit on, with another type.
-    fn over(self, at: u64, ty: Type) -> Place {
-        let root = Root::Over(Box::new(self), at);
-        Place { root, path: Vec::new(), ty, root_ty: ty, narrow: false }
+    pub fn over(self, at: u64, ty: Type) -> Place {
+        Place::root(Root::Over(Box::new(self), at), ty)
+    }
+
+    /// The bytes from an element of this array on, with another type.
+    pub fn from(self, first: ValueId, ty: Type) -> Place {
+        Place::root(Root::From(Box::new(self), first), ty)
     }
 
     /// The place that a union's member lies over, else this one.
     pub fn kept(&self) -> &Place {
         match &self.root {
-            Root::Over(place, _) => place.kept(),
+            Root::Over(place, _) | Root::From(place, _) => place.kept(),
             _ => self,
         }
     }
-
-    /// Makes an element of an array the array; its index, if it is one.
-    pub fn leave_element(&mut self, program: &Program) -> Option<ValueId> {
-        let Some(Proj::Index(index)) = self.path.last().copied() else { return None };
-        let around = &self.path[..self.path.len() - 1];
-        self.ty = program.project(self.root_ty, around)?;
-        self.path.pop();
-        Some(index)
-    }
 }
-
-const ADDRESS_HELP: &str =
-    "take addresses only in a call's arguments: `f(&variable)`; elsewhere use the variable itself";
 
 impl<'a> FnLower<'_, 'a, '_> {
     /// The place an lvalue denotes.
@@ -131,33 +151,20 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
     }
 
-    fn named_place(&mut self, node: &'a Node) -> Lowered<Place> {
+    pub fn named_place(&mut self, node: &'a Node) -> Lowered<Place> {
         let Some(referenced) = node.referenced.as_ref() else { return Err(Failed) };
         if let Some(&var) = self.var_of.get(&referenced.id) {
             let ty = self.vars[var].ty;
             if matches!(self.vars[var].kind, VarKind::Target { .. }) {
                 return Err(self.pointer_param_use(node));
             }
-            return Ok(Place {
-                root: Root::Var(var),
-                path: Vec::new(),
-                ty,
-                root_ty: ty,
-                narrow: false,
-            });
+            return Ok(Place::root(Root::Var(var), ty));
         }
         match self.unit.globals.get(&referenced.id) {
             Some(Global::ConstStruct(id)) => {
-                let id = *id;
-                let ty = self.unit.prog.consts[id].elem;
-                let index = self.b.int(0, Type::U32);
-                Ok(Place {
-                    root: Root::Const(id, index),
-                    path: Vec::new(),
-                    ty,
-                    root_ty: ty,
-                    narrow: false,
-                })
+                let place = self.constant(*id);
+                let first = self.b.int(0, Type::U32);
+                Ok(self.element_of(Memory { place, first: Some(first) }))
             }
             Some(Global::ConstInt(value)) => {
                 let value = *value as u64;
@@ -165,23 +172,7 @@ impl<'a> FnLower<'_, 'a, '_> {
                 let value = self.b.int(value, ty);
                 Ok(Place::of_value(value, ty))
             }
-            Some(Global::ConstArray(id)) => {
-                let array = *id;
-                // The whole array as a value: rare, but initialisers of structs may copy one.
-                let ty = self.type_of(node)?;
-                let Type::Array(def) = ty else { return Err(Failed) };
-                let def = self.unit.prog.arrays[def];
-                let mut value = self.zero(ty);
-                for number in 0..def.len {
-                    let index = self.b.int(number.into(), Type::U32);
-                    let element = self.op(Op::ConstElem { array, index }, def.elem);
-                    value = self.op(
-                        Op::Set { agg: value, path: vec![Proj::Index(index)], value: element },
-                        ty,
-                    );
-                }
-                Ok(Place::of_value(value, ty))
-            }
+            Some(Global::ConstArray(id)) => Ok(self.constant(*id)),
             Some(Global::Table(_)) => Err(self.table_use(node)),
             Some(Global::Broken) => Err(Failed),
             None if referenced.kind == "FunctionDecl" => Err(self.refuse(
@@ -197,64 +188,38 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     fn element_place(&mut self, node: &'a Node) -> Lowered<Place> {
         let [base, index] = &node.inner[..] else { return Err(Failed) };
-        let base = base.strip();
-        let index_type = self.ctype(index);
-        if base.cast == "BitCast" && matches!(index_type, CType::Int { .. }) {
-            return self.cast_element(base, index);
-        }
-        if base.cast != "ArrayToPointerDecay" || !matches!(index_type, CType::Int { .. }) {
+        let decay = base.strip();
+        if !matches!(self.ctype(index), CType::Int { .. }) {
             return Err(self.refuse(
                 codes::POINTER_USE,
                 node.span,
                 "only arrays can be indexed",
-                "put the array into a struct and pass the struct's address",
+                "write array[index]",
             ));
         }
-        self.element(&base.inner[0], Some(index))
-    }
-
-    /// `((uint16_t *)&x)[i]`: of as many elements as there is room for.
-    fn cast_element(&mut self, pointer: &'a Node, index: &'a Node) -> Lowered<Place> {
-        let CType::Pointer { to, .. } = self.ctype(pointer) else { return Err(Failed) };
-        let elem = self.unit.value_type_of(&to, pointer.span)?;
-        let around = self.memory(pointer)?;
-        let (around, at) = self.array_of_element(around);
-        let room = self.unit.size_of(around.ty).saturating_sub(at) / self.unit.size_of(elem);
-        let array = self.unit.prog.array_of(elem, room.max(1) as u32);
-        let mut place = self.over(around, at, array, pointer.span)?;
-        place.ty = elem;
-        let index = self.index(index)?;
-        place.path.push(Proj::Index(index));
-        Ok(place)
+        if decay.cast == "ArrayToPointerDecay" {
+            return self.element(&decay.inner[0], Some(index));
+        }
+        let memory = self.memory_of_element(base, index)?;
+        Ok(self.element_of(memory))
     }
 
     /// An element of an array; without an index the first.
     fn element(&mut self, array: &'a Node, index: Option<&'a Node>) -> Lowered<Place> {
-        let array = array.strip();
-        let index = |lower: &mut Self| match index {
-            Some(index) => lower.index(index),
-            None => Ok(lower.b.int(0, Type::U32)),
+        let place = self.place(array)?;
+        let first = match index {
+            Some(index) => self.index(index)?,
+            None => self.b.int(0, Type::U32),
         };
-        let named = array.referenced.as_ref().and_then(|r| self.unit.globals.get(&r.id));
-        if let Some(Global::ConstArray(id)) = named {
-            let id = *id;
-            let ty = self.unit.prog.consts[id].elem;
-            let index = index(self)?;
-            return Ok(Place {
-                root: Root::Const(id, index),
-                path: Vec::new(),
-                ty,
-                root_ty: ty,
-                narrow: false,
-            });
-        }
-        let mut place = self.place(array)?;
-        let Type::Array(id) = place.ty else { return Err(Failed) };
-        let index = index(self)?;
-        place.ty = self.unit.prog.arrays[id].elem;
-        place.narrow = false;
-        place.path.push(Proj::Index(index));
-        Ok(place)
+        Ok(self.element_of(Memory { place, first: Some(first) }))
+    }
+
+    fn constant(&mut self, id: ConstId) -> Place {
+        let def = &self.unit.prog.consts[id];
+        let (elem, bytes) = (def.elem, def.bytes.len());
+        let len = bytes as u32 / self.unit.prog.size_of(elem);
+        let array = self.unit.prog.array_of(elem, len);
+        Place::root(Root::Const(id), array)
     }
 
     /// An array index as `u32`; indices that `u32` cannot hold become the largest `u32`, which is
@@ -278,170 +243,45 @@ impl<'a> FnLower<'_, 'a, '_> {
         Ok(self.op(Op::Select { cond: fits, then: low, other: beyond }, Type::U32))
     }
 
-    /// The place a pointer-valued argument points to: `&place`, or a pointer parameter handed on.
-    pub fn target(&mut self, node: &'a Node) -> Lowered<Place> {
-        let (whole, mut node) = (node, node.strip());
-        // What the outermost cast says that is there.
-        let mut cast = CType::Void;
-        while matches!(node.kind.as_str(), "ImplicitCastExpr" | "CStyleCastExpr") {
-            match node.cast.as_str() {
-                "BitCast" => {
-                    if let (CType::Void, CType::Pointer { to, .. }) = (&cast, self.ctype(node)) {
-                        cast = *to;
-                    }
-                    node = node.inner[0].strip();
-                }
-                "NoOp" | "LValueToRValue" => node = node.inner[0].strip(),
-                "ArrayToPointerDecay" if cast != CType::Void => {
-                    let place = self.place(&node.inner[0])?;
-                    return self.seen_as(place, &cast, whole.span);
-                }
-                "ArrayToPointerDecay" if node.inner[0].strip().kind == "StringLiteral" => {
-                    return self.place(&node.inner[0]);
-                }
-                "ArrayToPointerDecay" => {
-                    return Err(self.refuse(
-                        codes::DECAY,
-                        node.span,
-                        "an array cannot be used as a pointer to its first element",
-                        "pass the address of the whole array (`&array`) or of a struct that holds it",
-                    ));
-                }
-                _ => return Err(self.pointer_use(node.span)),
-            }
-        }
-        let place = self.pointed_to(node)?;
-        self.seen_as(place, &cast, whole.span)
-    }
-
-    /// A place as a pointer to another type has it.
-    fn seen_as(&mut self, place: Place, cast: &CType, span: Span) -> Lowered<Place> {
-        if *cast == CType::Void {
-            return Ok(place);
-        }
-        let ty = self.unit.value_type_of(cast, span)?;
-        if ty == place.ty {
-            return Ok(place);
-        }
-        let (place, at) = match self.unit.size_of(ty) > self.unit.size_of(place.ty) {
-            true => self.array_of_element(place),
-            false => (place, 0),
-        };
-        self.over(place, at, ty, span)
-    }
-
-    /// The array of an element at a constant index, and the bytes before the element.
-    fn array_of_element(&self, mut place: Place) -> (Place, u64) {
-        let size = self.unit.size_of(place.ty);
-        if let Some(Proj::Index(index)) = place.path.last()
-            && let Some(Op::Int(index)) = self.b.body.def_op(*index)
-        {
-            let at = index * size;
-            place.leave_element(&self.unit.prog);
-            return (place, at);
-        }
-        (place, 0)
-    }
-
-    /// The bytes of a place from one on, with another type.
-    fn over(&mut self, place: Place, at: u64, ty: Type, span: Span) -> Lowered<Place> {
-        let bytes = self.unit.size_of(ty);
-        let all = self.unit.size_of(place.ty);
-        let long = |ty: Type| leaves(&self.unit.prog, ty).len() > MOST;
-        if at + bytes > all || place.narrow || long(ty) || long(place.ty) {
-            let message = format!("{bytes} bytes are not all in the variable that this points to");
-            let message = if at + bytes > all { message } else { "this cannot be seen so".into() };
-            let help = "point to a variable with all the bytes, or assign its members";
-            return Err(self.refuse(codes::POINTER_USE, span, message, help));
-        }
-        Ok(place.over(8 * at, ty))
-    }
-
-    /// The place that a pointer without a cast points to.
-    fn pointed_to(&mut self, node: &'a Node) -> Lowered<Place> {
-        match node.kind.as_str() {
-            "UnaryOperator" if node.opcode == "&" => self.place(&node.inner[0]),
-            "DeclRefExpr" => {
-                let referenced = node.referenced.as_ref().ok_or(Failed)?;
-                match self.var_of.get(&referenced.id) {
-                    Some(&var) if matches!(self.vars[var].kind, VarKind::Target { .. }) => {
-                        let ty = self.vars[var].ty;
-                        Ok(Place {
-                            root: Root::Var(var),
-                            path: Vec::new(),
-                            ty,
-                            root_ty: ty,
-                            narrow: false,
-                        })
-                    }
-                    Some(&var) if self.vars[var].kind == VarKind::Packet => Err(self.refuse(
-                        codes::ADDRESS_OF,
-                        node.span,
-                        "a packet's memory cannot be reached by a pointer",
-                        "read it with nf_extract or nf_load, write it with nf_emit or nf_store",
-                    )),
-                    Some(_) => Err(self.pointer_use(node.span)),
-                    None => self.named_place(node),
-                }
-            }
-            _ => {
-                let named = root_decl(node).and_then(|decl| self.unit.globals.get(&decl));
-                match named {
-                    Some(Global::Table(_)) => Err(self.table_use(node)),
-                    _ => Err(self.pointer_use(node.span)),
-                }
-            }
-        }
-    }
-
-    fn table_use(&mut self, node: &Node) -> Failed {
-        self.refuse(
-            codes::TABLE_USE,
-            node.span,
-            "a table is used outside a table operation",
-            "use nf_lookup(&table, key, &value), nf_update(&table, key, value) and their like",
-        )
-    }
-
-    pub fn pointer_use(&mut self, span: Span) -> Failed {
-        self.refuse(
-            codes::POINTER_USE,
-            span,
-            "there are no general pointers: a NIC has no common memory",
-            ADDRESS_HELP,
-        )
-    }
-
-    pub fn pointer_param_use(&mut self, node: &Node) -> Failed {
-        let name = node.referenced.as_ref().map(|r| r.name.as_str()).unwrap_or_default();
-        self.refuse(
-            codes::POINTER_PARAM,
-            node.span,
-            format!("pointer parameter `{name}` is used as a value"),
-            &format!(
-                "write `*{name}` or `{name}->member`, or hand it on to a function: `f({name})`"
-            ),
-        )
-    }
-
     /// The value at a place.
     pub fn read(&mut self, place: &Place) -> ValueId {
         let (agg, path) = match &place.root {
             Root::Var(var) => (self.env[*var], &place.path[..]),
-            Root::Const(array, index) => {
-                let element = Op::ConstElem { array: *array, index: *index };
-                (self.op(element, place.root_ty), &place.path[..])
-            }
+            Root::Const(array) => match place.path.split_first() {
+                Some((Proj::Index(index), rest)) => (self.const_element(*array, *index), rest),
+                _ => return self.whole_constant(*array, place.ty),
+            },
             Root::Value(value) => (*value, &place.path[..]),
             Root::Over(kept, first) => {
                 let (at, ty, rest) = self.known_part(place);
                 (self.read_over(kept, first + at, ty), rest)
+            }
+            Root::From(array, first) => {
+                (self.read_from(array, *first, place.root_ty), &place.path[..])
             }
         };
         if path.is_empty() {
             return agg;
         }
         self.op(Op::Get { agg, path: path.to_vec() }, place.ty)
+    }
+
+    fn const_element(&mut self, array: ConstId, index: ValueId) -> ValueId {
+        let elem = self.unit.prog.consts[array].elem;
+        self.op(Op::ConstElem { array, index }, elem)
+    }
+
+    /// All of a constant array as a value: rare, but initialisers of structs may copy one.
+    fn whole_constant(&mut self, array: ConstId, ty: Type) -> ValueId {
+        let mut value = self.zero(ty);
+        let Type::Array(def) = ty else { return value };
+        for number in 0..self.unit.prog.arrays[def].len {
+            let index = self.b.int(number.into(), Type::U32);
+            let element = self.const_element(array, index);
+            value =
+                self.op(Op::Set { agg: value, path: vec![Proj::Index(index)], value: element }, ty);
+        }
+        value
     }
 
     /// Bits before the smallest part of a place's root that has the place and does not depend on
@@ -490,6 +330,16 @@ impl<'a> FnLower<'_, 'a, '_> {
                 }
             };
             return self.write_over(kept, at, value, span);
+        }
+        if let Root::From(array, first) = &place.root {
+            let value = match &place.path[..] {
+                [] => value,
+                path => {
+                    let agg = self.read_from(array, *first, place.root_ty);
+                    self.op(Op::Set { agg, path: path.to_vec(), value }, place.root_ty)
+                }
+            };
+            return self.write_from(array, *first, value, span);
         }
         let Root::Var(var) = place.root else {
             let help = "copy it into a local variable first";

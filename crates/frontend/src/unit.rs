@@ -2,6 +2,7 @@
 //! and what was reported.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use nicforge_ir::{
     ConstId, Diagnostic, EventId, FileId, FuncId, Param, Program, Span, StructId, TableId, Type,
@@ -11,6 +12,7 @@ use crate::alkali::source::Alkali;
 use crate::ast::Node;
 use crate::ctypes::{self, CType, Names, Refusal};
 use crate::diagnostics::codes::{self, Code};
+use crate::functions::Signature;
 use crate::promises::{Declared, Fires};
 
 /// Largest struct or array a value may be, in bytes.
@@ -148,16 +150,77 @@ pub enum ParamKind {
     Packet,
 }
 
+/// What is known of a function's argument where it is called.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Passed {
+    /// No more than the parameter says.
+    Plain,
+    /// An integer.
+    Known(u64),
+    /// A pointer to memory of this type.
+    Memory(Type, First),
+    /// A pointer to a constant array.
+    Constant(ConstId, Type, First),
+    /// A pointer into a variable that others lead to as well.
+    Within {
+        /// The variable, counted among those that pointers lead to.
+        target: usize,
+        /// Its type, and whether nothing is written there, with the first of its pointers.
+        whole: Option<(Type, bool)>,
+        /// From the variable to the part that this one leads to.
+        way: Way,
+        first: First,
+    },
+}
+
+/// The way to a part of a variable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Way {
+    /// What the steps start from, if it is not the variable: what lies from a bit of another part
+    /// on, as a type.
+    pub over: Option<(Box<Way>, u64, Type)>,
+    pub steps: Vec<Step>,
+    /// Type of the part.
+    pub ty: Type,
+}
+
+/// A step from a variable to a part of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step {
+    Field(u32),
+    Index(First),
+}
+
+/// The element of an array that a pointer leads to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum First {
+    /// What it leads to is no element.
+    Whole,
+    Known(u64),
+    /// It is passed behind the array.
+    Passed,
+}
+
+/// A function that is called.
+#[derive(Debug)]
+pub struct Callee {
+    pub signature: Signature,
+    /// Which parameters are pointers whose memory is as large as the caller's: their elements are
+    /// used, or their type is not told.
+    pub memory: Vec<bool>,
+    /// Which parameters may decide when loops end.
+    pub loops: Vec<bool>,
+}
+
 /// A function that was lowered.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct FuncInfo {
     pub id: FuncId,
-    pub params: Vec<ParamKind>,
     pub result: Option<Type>,
 }
 
 /// Progress of a function.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum FuncState {
     /// Being lowered: a call now is recursion.
     Open,
@@ -184,7 +247,12 @@ pub struct Unit<'a> {
     pub diagnostics: Vec<Diagnostic>,
     pub index: Index<'a>,
     pub globals: HashMap<u64, Global>,
-    pub funcs: HashMap<String, FuncState>,
+    /// Signatures of called functions; those that are refused have none.
+    pub callees: HashMap<String, Option<Rc<Callee>>>,
+    /// Which parameters of functions lead to memory that each call knows, by declaration.
+    pub memory_params: HashMap<u64, Vec<bool>>,
+    /// Functions by what was passed to them.
+    pub funcs: HashMap<String, Vec<(Vec<Passed>, FuncState)>>,
     pub alkali: Alkali,
     /// Functions that are handlers of queues.
     pub queues: HashSet<String>,
@@ -213,6 +281,8 @@ impl<'a> Unit<'a> {
             diagnostics: Vec::new(),
             index: Index::new(root),
             globals: HashMap::new(),
+            callees: HashMap::new(),
+            memory_params: HashMap::new(),
             funcs: HashMap::new(),
             alkali: Alkali::new(root),
             queues: queues(root),
@@ -295,8 +365,8 @@ impl<'a> Unit<'a> {
             CType::Pointer { .. } => Err(self.refuse(
                 codes::POINTER_TYPE,
                 span,
-                "a pointer is a name for one place, no value",
-                "use the variable; `T *` may be a parameter, or a local set where it is declared",
+                "a pointer leads to one object, and is no value",
+                "a `T *` may be a parameter, or a local that only leads to one variable or into one array",
             )),
             CType::Packet => Err(self.refuse(
                 codes::PACKET_COPIED,

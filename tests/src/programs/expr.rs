@@ -1,5 +1,6 @@
 //! Expressions: integers of any width from what is in scope, without effects.
 
+use super::pointers::Array;
 use super::types::{self, Ty};
 use super::{Gen, Of, Var};
 
@@ -77,21 +78,22 @@ impl Gen {
         self.inside(&var, true).map(|(text, int, _)| (text, int))
     }
 
-    /// An array to write into by an index known at run time, its elements integers.
-    pub fn array(&mut self) -> Option<(String, u32)> {
+    /// Arrays to write into by an index known at run time, their elements integers.
+    pub fn arrays(&self) -> Vec<Array> {
         let mut found = Vec::new();
         for var in self.scope.iter().filter(|var| var.writable) {
             if let Ty::Struct(id) = var.ty {
                 for member in &self.structs[id].members {
                     if let Ty::Array(elem, len) = &member.ty
-                        && matches!(**elem, Ty::Int(_))
+                        && let Ty::Int(elem) = **elem
                     {
-                        found.push((format!("{}{}{}", var.text, var.dot, member.name), *len));
+                        let text = format!("{}{}{}", var.text, var.dot, member.name);
+                        found.push(Array { text, elem, len: *len });
                     }
                 }
             }
         }
-        (!found.is_empty()).then(|| self.r.pick(&found).clone())
+        found
     }
 
     /// A value of a struct, without effects.

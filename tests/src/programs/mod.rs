@@ -8,6 +8,7 @@ mod events;
 mod expr;
 mod ops;
 mod patterns;
+mod pointers;
 mod rng;
 mod stmt;
 mod types;
@@ -35,7 +36,7 @@ impl Generated {
     /// Names that programs of one object must not share.
     pub fn names() -> Vec<String> {
         let number = |prefix: char| (0..8).map(move |n| format!("{prefix}{n}"));
-        ['s', 't', 'h', 'k', 'q'].into_iter().flat_map(number).collect()
+        ['s', 't', 'h', 'k', 'q', 'e'].into_iter().flat_map(number).collect()
     }
 }
 
@@ -104,6 +105,8 @@ struct Gen {
     /// Constant arrays: element type and length.
     consts: Vec<(&'static str, u32)>,
     queues: Vec<Helper>,
+    /// Element types of functions that take pointers to elements.
+    walkers: Vec<&'static str>,
     message: Option<usize>,
     scope: Vec<Var>,
     /// Variables made so far in this function.
@@ -148,6 +151,7 @@ pub fn generate(seed: u64) -> Generated {
         helpers: Vec::new(),
         consts: Vec::new(),
         queues: Vec::new(),
+        walkers: Vec::new(),
         message: None,
         scope: Vec::new(),
         made: 0,
@@ -194,6 +198,7 @@ impl Gen {
         self.out.push_str(bytes::STRUCT);
         self.constants();
         self.declare_tables();
+        self.walkers();
         if self.r.percent(30) {
             self.message = Some(self.r.below(self.structs.len()));
         }

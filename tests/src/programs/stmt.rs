@@ -51,7 +51,8 @@ impl Gen {
 
     fn statement(&mut self) {
         let deep = self.indent > 3;
-        match self.r.below(32) {
+        match self.r.below(34) {
+            32 | 33 => self.through_pointer(),
             31 => self.pointer(),
             30 if self.loops == 0 => self.bytes(),
             0..4 => self.assign(),
@@ -109,9 +110,13 @@ impl Gen {
     }
 
     fn element(&mut self) {
-        let Some((array, len)) = self.array() else { return };
-        let (index, e) = (self.index(len), self.expr(2));
-        self.line(&format!("PUT({array}, {index}, {e});"));
+        let arrays = self.arrays();
+        if arrays.is_empty() {
+            return;
+        }
+        let array = self.r.pick(&arrays).clone();
+        let (index, e) = (self.index(array.len), self.expr(2));
+        self.line(&format!("PUT({}, {index}, {e});", array.text));
     }
 
     fn choice(&mut self) {

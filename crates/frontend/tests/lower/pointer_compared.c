@@ -1,4 +1,4 @@
-// test: check
+// test: lower
 #include <nicforge.h>
 static int first(struct nf_mac *m)
 {

@@ -1,4 +1,4 @@
-// test: check
+// test: lower
 #include <nicforge.h>
 static int first(struct nf_mac *m) { return (m + 1)->b[0]; }
 static int third(uint8_t *bytes) { return bytes[2]; }

@@ -1,0 +1,111 @@
+//! What functions have to know of their arguments where they are called: the memory that pointers
+//! lead to, and integers that decide when loops end.
+
+use std::collections::HashSet;
+
+use crate::ast::Node;
+use crate::functions::parameters;
+use crate::unit::Unit;
+
+impl<'a> Unit<'a> {
+    /// Which parameters lead to memory that each call knows.
+    pub fn memory_params(&mut self, node: &'a Node) -> Vec<bool> {
+        if let Some(known) = self.memory_params.get(&node.id) {
+            return known.clone();
+        }
+        // What is said of a function that calls itself does not matter.
+        self.memory_params.insert(node.id, Vec::new());
+        let body = node.inner.iter().find(|child| child.kind == "CompoundStmt");
+        let is = |param: &Node| {
+            let of_void = param.ty.trim_end_matches("const").trim_end().ends_with("void *");
+            let mut used = || body.is_some_and(|body| self.uses_elements(body, param.id));
+            param.ty.contains('*') && (of_void || used())
+        };
+        let found: Vec<bool> = parameters(node).map(is).collect();
+        self.memory_params.insert(node.id, found.clone());
+        found
+    }
+
+    /// True if elements of what a pointer leads to are used, or it is taken for another one.
+    fn uses_elements(&mut self, node: &'a Node, param: u64) -> bool {
+        let is_param = |node: &Node| {
+            let mut node = node.strip();
+            while matches!(node.cast.as_str(), "BitCast" | "NoOp" | "LValueToRValue") {
+                node = node.inner[0].strip();
+            }
+            node.referenced.as_ref().is_some_and(|of| of.id == param)
+        };
+        let used = match node.kind.as_str() {
+            // Indexed, compared, subtracted.
+            "ArraySubscriptExpr" | "BinaryOperator" => node.inner.iter().any(is_param),
+            "CallExpr" => {
+                let callee = node.callee();
+                let known =
+                    callee.and_then(|callee| self.index.functions.get(&callee.name)).copied();
+                let is_memory = callee.is_some_and(|callee| {
+                    let name = callee.name.strip_prefix("__builtin_").unwrap_or(&callee.name);
+                    matches!(name, "memcpy" | "memmove" | "memset" | "memcmp")
+                        || self.index.declared.contains_key(name)
+                });
+                let args = node.inner.iter().skip(1).enumerate();
+                args.filter(|(_, arg)| is_param(arg)).any(|(number, _)| match known {
+                    Some(known) => self.memory_params(known).get(number).copied().unwrap_or(false),
+                    None => is_memory,
+                })
+            }
+            // `*(uint32_t *)p`, `((struct t *)p)->member`.
+            "UnaryOperator" if node.opcode == "*" => {
+                is_param(&node.inner[0]) && is_cast(&node.inner[0])
+            }
+            "MemberExpr" if node.flags.arrow => is_param(&node.inner[0]) && is_cast(&node.inner[0]),
+            _ => false,
+        };
+        used || node.inner.iter().any(|child| self.uses_elements(child, param))
+    }
+}
+
+/// True if a pointer is taken for one to another type.
+fn is_cast(node: &Node) -> bool {
+    let mut node = node.strip();
+    let mut cast = false;
+    while matches!(node.cast.as_str(), "BitCast" | "NoOp" | "LValueToRValue") {
+        cast |= node.cast == "BitCast";
+        node = node.inner[0].strip();
+    }
+    cast
+}
+
+/// Which parameters may decide when loops end that have no `NF_BOUND`.
+pub fn ends_loops(node: &Node) -> Vec<bool> {
+    let (mut deciding, mut bounded) = (HashSet::new(), false);
+    let reads = |node: &Node, found: &mut HashSet<u64>| {
+        node.walk(&mut |node| found.extend(node.referenced.as_ref().map(|of| of.id)));
+    };
+    node.walk(&mut |node| {
+        let condition = match node.kind.as_str() {
+            "ForStmt" => node.inner.get(2),
+            "WhileStmt" => node.inner.first(),
+            "DoStmt" => node.inner.last(),
+            _ => None,
+        };
+        condition.into_iter().for_each(|condition| reads(condition, &mut deciding));
+        bounded |= node.callee().is_some_and(|callee| callee.name == "__nf_bound");
+    });
+    // What such variables are set to decides too.
+    let mut before = usize::MAX;
+    while !bounded && before != deciding.len() {
+        before = deciding.len();
+        node.walk(&mut |node| {
+            let assigns = node.kind == "CompoundAssignOperator" || node.opcode == "=";
+            let target = node.inner.first().and_then(|to| to.strip().referenced.as_ref());
+            let is_set = match node.kind.as_str() {
+                "VarDecl" => deciding.contains(&node.id),
+                _ => assigns && target.is_some_and(|of| deciding.contains(&of.id)),
+            };
+            if is_set {
+                node.inner.iter().for_each(|value| reads(value, &mut deciding));
+            }
+        });
+    }
+    parameters(node).map(|param| !bounded && deciding.contains(&param.id)).collect()
+}

@@ -1,0 +1,35 @@
+//! Pointers, taken out of the tree: to the rest of the front end there are only places.
+//!
+//! A pointer leads to one object from its declaration on: all that is ever assigned to it has the
+//! same *base*, an address that does not change, and an offset in elements. Where the offset does
+//! not change either, the pointer's value stands in its place. Else an integer takes its place: `p`
+//! becomes `&base[p]`, and `*p++` `base[p++]`. Pointers that lead to several objects stay, and are
+//! refused where they are used.
+
+mod find;
+mod rewrite;
+mod shape;
+
+use crate::ast::Node;
+
+/// Puts what pointers point to in the place of the pointers.
+pub fn resolve(root: &mut Node) {
+    let mut fresh = Fresh { next: 1 << 62 };
+    let functions = |node: &&mut Node| node.kind == "FunctionDecl" && node.has("CompoundStmt");
+    for function in root.inner.iter_mut().filter(functions) {
+        let known = find::pointers(function, &mut fresh);
+        rewrite::function(function, &known, &mut fresh);
+    }
+}
+
+/// Numbers for nodes that clang did not make.
+pub struct Fresh {
+    next: u64,
+}
+
+impl Fresh {
+    pub fn id(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}

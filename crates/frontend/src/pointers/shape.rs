@@ -1,0 +1,194 @@
+//! Expressions for addresses, and how they are made: `base` or `&base[index]`.
+
+use super::Fresh;
+use crate::ast::{Node, Referenced};
+
+/// The type of indices that stand for pointers.
+pub const INDEX: &str = "unsigned int";
+
+/// True for `struct t *`, `const char *const`; packets are no memory.
+pub fn is_pointer(ty: &str) -> bool {
+    pointee(ty).is_some_and(|to| !to.contains(['*', '(']) && !to.contains("nf_packet"))
+}
+
+/// The type that a pointer type leads to, as clang spells it.
+fn pointee(ty: &str) -> Option<&str> {
+    let mut base = ty.trim_end();
+    for qualifier in ["const", "restrict", "__restrict", "volatile"] {
+        base = base.strip_suffix(qualifier).unwrap_or(base).trim_end();
+    }
+    base.strip_suffix('*').map(str::trim_end)
+}
+
+/// The type of what a pointer leads to; of `void` its bytes.
+pub fn element_type(ty: &str) -> String {
+    match pointee(ty).unwrap_or(ty) {
+        "void" => "unsigned char".to_string(),
+        "const void" => "const unsigned char".to_string(),
+        to => to.to_string(),
+    }
+}
+
+/// The variable that an expression names.
+pub fn variable(node: &Node) -> Option<&Referenced> {
+    let named = node.strip().referenced.as_ref();
+    named.filter(|of| matches!(of.kind.as_str(), "VarDecl" | "ParmVarDecl"))
+}
+
+/// The variable whose value an expression is.
+pub fn variable_read(node: &Node) -> Option<u64> {
+    let node = node.strip();
+    let read = node.kind == "ImplicitCastExpr" && node.cast == "LValueToRValue";
+    variable(node.inner.first().filter(|_| read)?).map(|of| of.id)
+}
+
+/// An address without the conversions that only add or take away qualifiers.
+pub fn unqualified(node: &Node) -> &Node {
+    let mut node = node.strip();
+    while node.kind.ends_with("CastExpr") && keeps_type(node) {
+        node = node.inner[0].strip();
+    }
+    node
+}
+
+/// True for a conversion that only adds or takes away qualifiers.
+fn keeps_type(cast: &Node) -> bool {
+    let bare = |node: &Node| {
+        let to = pointee(&node.ty)?;
+        Some(to.split_whitespace().filter(|word| *word != "const").collect::<Vec<_>>().join(" "))
+    };
+    match cast.cast.as_str() {
+        "NoOp" => true,
+        "BitCast" => bare(cast).is_some() && bare(cast) == bare(&cast.inner[0]),
+        _ => false,
+    }
+}
+
+/// Base and index of `&base[index]`; of another address itself.
+pub fn split(node: &Node) -> (&Node, Option<&Node>) {
+    let node = unqualified(node);
+    let place = node.inner.first().filter(|_| is_unary(node, "&")).map(Node::strip);
+    match place.map(|place| (place.kind.as_str(), &place.inner[..])) {
+        Some(("ArraySubscriptExpr", [base, index])) if !is_integer(base) => (base, Some(index)),
+        _ => (node, None),
+    }
+}
+
+pub fn is_unary(node: &Node, opcode: &str) -> bool {
+    node.kind == "UnaryOperator" && node.opcode == opcode
+}
+
+fn is_integer(node: &Node) -> bool {
+    !node.ty.contains(['*', '['])
+}
+
+/// True if two addresses are written alike.
+pub fn same(a: &Node, b: &Node) -> bool {
+    let (a, b) = (unqualified(a), unqualified(b));
+    let id = |node: &Node| node.referenced.as_ref().map(|of| of.id);
+    let own = |node: &Node| (id(node), node.member, node.flags.arrow);
+    let text = |node: &'_ Node| (node.kind.clone(), node.opcode.clone(), node.cast.clone());
+    (own(a), text(a), &a.value) == (own(b), text(b), &b.value)
+        && (a.kind != "CStyleCastExpr" || a.ty == b.ty)
+        && a.inner.len() == b.inner.len()
+        && a.inner.iter().zip(&b.inner).all(|(a, b)| same(a, b))
+}
+
+impl Fresh {
+    fn node(&mut self, like: &Node, kind: &str, ty: &str, inner: Vec<Node>) -> Node {
+        let (id, span) = (self.id(), like.span);
+        Node { id, kind: kind.to_string(), span, ty: ty.to_string(), inner, ..Node::default() }
+    }
+
+    pub fn number(&mut self, like: &Node, value: u64, ty: &str) -> Node {
+        let number = self.node(like, "IntegerLiteral", ty, Vec::new());
+        Node { value: Some(value.to_string()), ..number }
+    }
+
+    /// The name of the index that stands for a pointer.
+    pub fn name(&mut self, like: &Node, index: u64, name: &str) -> Node {
+        let kind = "VarDecl".to_string();
+        let referenced = Some(Referenced { id: index, kind, name: name.to_string() });
+        Node { referenced, ..self.node(like, "DeclRefExpr", INDEX, Vec::new()) }
+    }
+
+    pub fn value(&mut self, place: Node) -> Node {
+        let ty = place.ty.clone();
+        let read = self.node(&place.clone(), "ImplicitCastExpr", &ty, vec![place]);
+        Node { cast: "LValueToRValue".to_string(), ..read }
+    }
+
+    pub fn cast(&mut self, value: Node, ty: &str) -> Node {
+        if value.ty == ty {
+            return value;
+        }
+        let cast = self.node(&value.clone(), "ImplicitCastExpr", ty, vec![value]);
+        Node { cast: "IntegralCast".to_string(), ..cast }
+    }
+
+    /// `a + b` or `a - b` of indices; where there is no `a` it is 0.
+    pub fn sum(&mut self, a: Option<Node>, opcode: &str, b: Node) -> Node {
+        let a = match (a, opcode) {
+            (None, "+") => return b,
+            (None, _) => self.number(&b, 0, INDEX),
+            (Some(a), _) => a,
+        };
+        let (a, b) = (self.cast(a, INDEX), self.cast(b, INDEX));
+        let sum = self.node(&a.clone(), "BinaryOperator", INDEX, vec![a, b]);
+        Node { opcode: opcode.to_string(), ..sum }
+    }
+
+    pub fn binary(&mut self, like: &Node, opcode: &str, ty: &str, inner: Vec<Node>) -> Node {
+        let node = self.node(like, "BinaryOperator", ty, inner);
+        Node { opcode: opcode.to_string(), ..node }
+    }
+
+    /// `&base[index]`, of the pointer type `ty`.
+    pub fn address(&mut self, like: &Node, base: Node, index: Option<Node>, ty: &str) -> Node {
+        let Some(index) = index else { return Node { span: like.span, ..base } };
+        let place = self.element(like, base, Some(index));
+        let address = self.node(like, "UnaryOperator", ty, vec![place]);
+        Node { opcode: "&".to_string(), ..address }
+    }
+
+    /// `base[index]`, or `*base`.
+    pub fn element(&mut self, like: &Node, base: Node, index: Option<Node>) -> Node {
+        let to = element_type(&base.ty);
+        match index {
+            Some(index) => self.node(like, "ArraySubscriptExpr", &to, vec![base, index]),
+            // `*&x` is `x`.
+            None if is_unary(unqualified(&base), "&") => {
+                Node { span: like.span, ..unqualified(&base).inner[0].clone() }
+            }
+            None => {
+                let node = self.node(like, "UnaryOperator", &to, vec![base]);
+                Node { opcode: "*".to_string(), ..node }
+            }
+        }
+    }
+
+    /// An address of `void` as one of bytes.
+    pub fn of_bytes(&mut self, base: Node) -> Node {
+        let ty = match pointee(&base.ty) {
+            Some("void") => "unsigned char *",
+            Some("const void") => "const unsigned char *",
+            _ => return base,
+        };
+        let cast = self.node(&base.clone(), "CStyleCastExpr", ty, vec![base]);
+        Node { cast: "BitCast".to_string(), ..cast }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pointer_types_lose_their_qualifiers() {
+        assert!(is_pointer("const uint8_t *restrict"));
+        assert!(!is_pointer("uint8_t **"));
+        assert!(!is_pointer("struct nf_packet *"));
+        assert_eq!(element_type("const struct s *const"), "const struct s");
+        assert_eq!(element_type("void *"), "unsigned char");
+    }
+}
