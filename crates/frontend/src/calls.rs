@@ -8,6 +8,7 @@ use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarKind, is_struct_named};
 use crate::order::is_of_arpa_inet;
+use crate::strings::unescape;
 use crate::unit::{Failed, Global, Lowered};
 
 impl<'a> FnLower<'_, 'a, '_> {
@@ -309,7 +310,9 @@ impl<'a> FnLower<'_, 'a, '_> {
     pub fn literal(&mut self, node: &Node, what: &str, example: &str) -> Lowered<String> {
         let inner = node.strip_casts();
         match (&inner.kind[..], &inner.value) {
-            ("StringLiteral", Some(value)) => Ok(unescape(value)),
+            ("StringLiteral", Some(value)) => {
+                Ok(String::from_utf8_lossy(&unescape(value)).into_owned())
+            }
             _ if self.is_broken(inner) => Err(Failed),
             _ => {
                 let message = format!("{what} must be a string literal");
@@ -469,45 +472,6 @@ pub fn unpromoted(node: &Node) -> &Node {
     }
 }
 
-/// The text of a C string literal as clang prints it, quotes included.
-fn unescape(literal: &str) -> String {
-    let inner = literal.split_once('"').map_or(literal, |(_, rest)| rest);
-    let inner = inner.strip_suffix('"').unwrap_or(inner);
-    let mut bytes = Vec::new();
-    let mut chars = inner.chars().peekable();
-    while let Some(c) = chars.next() {
-        if c != '\\' {
-            bytes.extend(c.to_string().bytes());
-            continue;
-        }
-        match chars.next() {
-            Some('n') => bytes.push(b'\n'),
-            Some('t') => bytes.push(b'\t'),
-            Some('r') => bytes.push(b'\r'),
-            Some('x') => {
-                let mut value = 0u32;
-                while let Some(digit) = chars.peek().and_then(|c| c.to_digit(16)) {
-                    value = value * 16 + digit;
-                    chars.next();
-                }
-                bytes.push(value as u8);
-            }
-            Some(digit @ '0'..='7') => {
-                let mut value = digit.to_digit(8).unwrap_or(0);
-                for _ in 0..2 {
-                    let Some(digit) = chars.peek().and_then(|c| c.to_digit(8)) else { break };
-                    value = value * 8 + digit;
-                    chars.next();
-                }
-                bytes.push(value as u8);
-            }
-            Some(other) => bytes.extend(other.to_string().bytes()),
-            None => {}
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 /// The packet of `nf_clone(packet)`.
 fn cloned(node: &Node) -> Option<&Node> {
     let inner = node.strip_casts();
@@ -520,15 +484,4 @@ fn made(node: &Node) -> Option<&[Node]> {
     let inner = node.strip_casts();
     let is = inner.callee().is_some_and(|callee| callee.name == "__nf_new");
     inner.inner.get(2..).filter(|_| is)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn string_literals_lose_their_escapes() {
-        assert_eq!(unescape(r#""a \"b\"\n\x41\101\\""#), "a \"b\"\nAA\\");
-        assert_eq!(unescape(r#"u8"é""#), "é");
-    }
 }

@@ -8,6 +8,7 @@ use nicforge_ir::Type;
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
+use crate::strings;
 use crate::unit::{Failed, Global, Lowered, Unit};
 
 /// The value of an integer type that is congruent to `value`.
@@ -177,6 +178,15 @@ impl<'a> Unit<'a> {
         width: Option<u8>,
     ) -> Lowered<()> {
         let node = node.strip();
+        if let (Type::Array(id), Some(literal)) = (ty, strings::initialiser(node))
+            && self.size_of(self.prog.arrays[id].elem) == 1
+        {
+            let text = strings::unescape(literal.value.as_deref().unwrap_or_default());
+            for (to, byte) in bytes[bit / 8..][..self.size_of(ty) as usize].iter_mut().zip(text) {
+                *to = byte;
+            }
+            return Ok(());
+        }
         match (ty, node.kind.as_str()) {
             (_, "ImplicitValueInitExpr") => Ok(()),
             (_, "CompoundLiteralExpr") if !node.inner.is_empty() => {

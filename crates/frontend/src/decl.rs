@@ -9,7 +9,7 @@ use nicforge_ir::{
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
-use crate::functions::{Signature, lower_body, signature};
+use crate::functions::{Signature, lower_body, parameters, signature};
 use crate::unit::{Failed, Global, Lowered, ParamKind, Unit};
 
 /// Most ports, replicas: more than any NIC or host has.
@@ -519,8 +519,8 @@ impl<'a> Unit<'a> {
             || self.alkali.handles(name)
     }
 
-    /// Functions that look like handlers of events that do not exist: not static, with a packet,
-    /// and never called.
+    /// Functions that look like handlers of events that do not exist: not static, never called, in
+    /// the program's own file or with a packet. Files that it includes may have functions to spare.
     fn check_strangers(&mut self, root: &'a Node) {
         let mut called = HashSet::new();
         root.walk(&mut |n| {
@@ -533,6 +533,10 @@ impl<'a> Unit<'a> {
                 node.kind == "FunctionDecl" && node.storage.is_empty() && node.has("CompoundStmt");
             let known = self.is_handler_name(&node.name) || self.alkali.ignores(&node.name);
             if !external || known || called.contains(node.name.as_str()) {
+                continue;
+            }
+            let packet = |param: &Node| self.ctype(&param.ty) == CType::Packet;
+            if node.name_span.file != first_file() && !parameters(node).any(packet) {
                 continue;
             }
             let message = format!("there is no event `{}`", node.name);

@@ -152,10 +152,6 @@ impl<'a> FnLower<'_, 'a, '_> {
                 self.unit.value_type("double", float.span)?;
                 Err(Failed)
             }
-            "ArrayToPointerDecay" if inner.strip().kind == "StringLiteral" => {
-                self.place(inner)?;
-                Err(Failed)
-            }
             "ArrayToPointerDecay" => Err(self.refuse(
                 codes::DECAY,
                 node.span,

@@ -303,6 +303,9 @@ impl<'a> Unit<'a> {
             "strcmp" | "strlen" | "memchr" => {
                 (codes::MEM_FUNCTION, "write a loop with a bound over the elements")
             }
+            "__assert_fail" => {
+                (codes::UNKNOWN_FUNCTION, "nothing can stop a NIC: -DNDEBUG leaves assertions out")
+            }
             "printf" | "fprintf" | "puts" => {
                 (codes::UNKNOWN_FUNCTION, "use nf_log(\"... {}\", value)")
             }

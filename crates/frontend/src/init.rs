@@ -4,12 +4,16 @@ use nicforge_ir::{Op, Proj, Type, ValueId};
 
 use crate::ast::Node;
 use crate::func::FnLower;
+use crate::strings::initialiser;
 use crate::unit::{Failed, Lowered};
 
 impl<'a> FnLower<'_, 'a, '_> {
     /// The value of an initialiser for type `ty`.
     pub fn initial_value(&mut self, node: &'a Node, ty: Type) -> Lowered<ValueId> {
         let stripped = node.strip();
+        if let Some(value) = initialiser(node).and_then(|text| self.characters(text, ty)) {
+            return Ok(value);
+        }
         if stripped.kind != "InitListExpr" && stripped.kind != "ImplicitValueInitExpr" {
             return self.expr(node);
         }
@@ -68,7 +72,8 @@ impl<'a> FnLower<'_, 'a, '_> {
             };
             path.push(step);
             let over = self.unit.lies_over.contains_key(&child.member);
-            if child.kind == "InitListExpr" && part.is_aggregate() && !over {
+            let text = initialiser(child).is_some();
+            if child.kind == "InitListExpr" && part.is_aggregate() && !over && !text {
                 agg = self.fill(child, part, path, agg, agg_ty)?;
             } else {
                 let value = self.initial_value(child, part)?;

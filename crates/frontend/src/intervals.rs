@@ -59,6 +59,7 @@ impl Values<'_> {
             }
             Op::Zero => Some((0, 0)),
             Op::Cast(inner) => Some(below(*inner)),
+            Op::Un(UnOp::Neg, inner) => interval(BinOp::Sub, (0, 0), below(*inner)),
             Op::Bin(op, a, b) => interval(*op, below(*a), below(*b)),
             Op::Get { agg, path } => {
                 let declared = (self.fields)(self.body.ty(*agg), path);
@@ -223,6 +224,20 @@ pub fn interval(op: BinOp, a: Range, b: Range) -> Option<Range> {
         return Some((0, 0));
     }
     let not_negative = a.0 >= 0 && b.0 >= 0;
+    if not_negative && a.0 == a.1 && b.0 == b.1 {
+        let (a, b) = (a.0, b.0);
+        let exact = match op {
+            BinOp::Div => a.checked_div(b),
+            BinOp::Rem => a.checked_rem(b),
+            BinOp::And => Some(a & b),
+            BinOp::Or => Some(a | b),
+            BinOp::Xor => Some(a ^ b),
+            _ => None,
+        };
+        if let Some(exact) = exact {
+            return Some((exact, exact));
+        }
+    }
     match op {
         BinOp::Add => Some((a.0.checked_add(b.0)?, a.1.checked_add(b.1)?)),
         BinOp::Sub => Some((a.0.checked_sub(b.1)?, a.1.checked_sub(b.0)?)),

@@ -40,6 +40,7 @@ mod ranges;
 mod records;
 mod steps;
 mod stmt;
+mod strings;
 mod switch;
 mod table_calls;
 mod timers;

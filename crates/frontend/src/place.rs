@@ -8,6 +8,7 @@ use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarIndex, VarKind};
 use crate::pointed::Memory;
+use crate::pointers::unqualified;
 use crate::unit::{Failed, Global, Lowered};
 
 /// Where a place starts.
@@ -122,11 +123,9 @@ impl<'a> FnLower<'_, 'a, '_> {
             }
             "ArraySubscriptExpr" => self.element_place(node),
             "UnaryOperator" if node.opcode == "*" => {
-                let pointer = node.inner[0].strip();
+                let pointer = unqualified(&node.inner[0]);
                 match pointer.cast.as_str() {
-                    "ArrayToPointerDecay" if pointer.inner[0].strip().kind != "StringLiteral" => {
-                        self.element(&pointer.inner[0], None)
-                    }
+                    "ArrayToPointerDecay" => self.element(&pointer.inner[0], None),
                     _ => self.target(pointer),
                 }
             }
@@ -136,12 +135,11 @@ impl<'a> FnLower<'_, 'a, '_> {
                 let value = self.initial_value(&node.inner[0], ty)?;
                 Ok(Place::of_value(value, ty))
             }
-            "StringLiteral" | "PredefinedExpr" => Err(self.refuse(
-                codes::STRING,
-                node.span,
-                "a string cannot be a value",
-                "strings may only be the format of nf_log and the reason of nf_drop",
-            )),
+            "StringLiteral" => {
+                let ty = self.type_of(node)?;
+                self.text(node, ty)
+            }
+            "PredefinedExpr" => self.place(node.inner.first().ok_or(Failed)?),
             // Reading a member of a call's result, of `a = b`, of `c ? a : b`.
             _ => {
                 let ty = self.type_of(node)?;
@@ -200,8 +198,9 @@ impl<'a> FnLower<'_, 'a, '_> {
         if decay.cast == "ArrayToPointerDecay" {
             return self.element(&decay.inner[0], Some(index));
         }
+        let elem = self.type_of(node)?;
         let memory = self.memory_of_element(base, index)?;
-        Ok(self.element_of(memory))
+        self.seen_as(memory, elem, node.span)
     }
 
     /// An element of an array; without an index the first.
@@ -214,7 +213,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         Ok(self.element_of(Memory { place, first: Some(first) }))
     }
 
-    fn constant(&mut self, id: ConstId) -> Place {
+    pub fn constant(&mut self, id: ConstId) -> Place {
         let def = &self.unit.prog.consts[id];
         let (elem, bytes) = (def.elem, def.bytes.len());
         let len = bytes as u32 / self.unit.prog.size_of(elem);

@@ -35,9 +35,6 @@ impl<'a> FnLower<'_, 'a, '_> {
                 }
                 "NoOp" | "LValueToRValue" => {}
                 "ArrayToPointerDecay" if cast == CType::Void => {
-                    if node.inner[0].strip().kind == "StringLiteral" {
-                        return self.place(&node.inner[0]);
-                    }
                     return Err(self.refuse(
                         codes::DECAY,
                         node.span,
@@ -127,13 +124,30 @@ impl<'a> FnLower<'_, 'a, '_> {
         };
         let elem = self.unit.value_type_of(&to, pointer.span)?;
         let memory = self.memory(pointer)?;
-        let memory = self.as_array(memory, elem, pointer.span)?;
-        let index = self.index(index)?;
+        let mut index = self.index(index)?;
+        let memory = match self.larger(&memory, elem) {
+            // The index is counted in what is there.
+            Some(ratio) => {
+                let ratio = self.b.int(ratio, Type::U32);
+                index = self.op(Op::Bin(BinOp::Mul, index, ratio), Type::U32);
+                memory
+            }
+            None => self.as_array(memory, elem, pointer.span)?,
+        };
         let first = match memory.first {
             Some(first) => self.op(Op::Bin(BinOp::Add, first, index), Type::U32),
             None => index,
         };
         Ok(Memory { first: Some(first), ..memory })
+    }
+
+    /// How many integers that are there make one element of a type, if the first one varies.
+    fn larger(&self, memory: &Memory, elem: Type) -> Option<u64> {
+        let Type::Array(id) = memory.place.ty else { return None };
+        let of = self.unit.prog.arrays[id].elem;
+        let (small, large) = (self.unit.size_of(of), self.unit.size_of(elem));
+        let whole = of.is_int() && large > small && large.is_multiple_of(small);
+        (whole && self.known(memory.first).is_none()).then(|| large / small)
     }
 
     /// The place of a pointer's first element.

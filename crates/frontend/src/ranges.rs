@@ -54,7 +54,12 @@ impl<'a> FnLower<'_, 'a, '_> {
                 let joined = (a.0.min(b.0), a.1.max(b.1));
                 fit(if is_minimum(cond, then, other) { (joined.0, a.1.min(b.1)) } else { joined })
             }
+            "DeclRefExpr" | "MemberExpr" => fit(self.range_of_object(node, changes)),
             "UnaryOperator" if node.opcode == "!" => (0, 1),
+            "UnaryOperator" if node.opcode == "-" => {
+                let inner = self.range_without(&node.inner[0], changes);
+                fit(interval(BinOp::Sub, (0, 0), inner).unwrap_or(whole))
+            }
             _ => whole,
         }
     }

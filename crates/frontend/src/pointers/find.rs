@@ -230,7 +230,7 @@ impl Finder<'_> {
             finder.address(pointer).is_some_and(|of| of.steady && of.base.is_some())
         };
         match (node.kind.as_str(), &node.inner[..]) {
-            ("DeclRefExpr", _) => true,
+            ("DeclRefExpr" | "StringLiteral", _) => true,
             ("MemberExpr", [base]) if node.flags.arrow => steady(self, base),
             ("MemberExpr", [base]) => self.is_place(base),
             ("ArraySubscriptExpr", [base, index]) => self.is_fixed(index) && steady(self, base),

@@ -12,6 +12,8 @@ mod shape;
 
 use crate::ast::Node;
 
+pub use shape::unqualified;
+
 /// Puts what pointers point to in the place of the pointers.
 pub fn resolve(root: &mut Node) {
     let mut fresh = Fresh { next: 1 << 62 };

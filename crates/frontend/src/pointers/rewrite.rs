@@ -308,9 +308,7 @@ fn is_address(node: &Node) -> bool {
     let inner = node.inner.first();
     match (node.kind.as_str(), node.cast.as_str()) {
         ("ImplicitCastExpr" | "CStyleCastExpr", "BitCast") => inner.is_some_and(is_address),
-        ("ImplicitCastExpr", "ArrayToPointerDecay") => {
-            inner.is_some_and(|array| array.strip().kind != "StringLiteral")
-        }
+        ("ImplicitCastExpr", "ArrayToPointerDecay") => true,
         ("ImplicitCastExpr", "LValueToRValue") => {
             let of = inner.and_then(variable);
             is_pointer(&node.ty) && of.is_some_and(|of| of.kind == "ParmVarDecl")
