@@ -10,6 +10,7 @@
 use nicforge_ir::{Diagnostic, Proj, Span};
 
 use crate::ast::Node;
+use crate::conditions::{conjuncts, exits, plain};
 use crate::consts::limits;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
@@ -177,13 +178,8 @@ impl<'a> FnLower<'_, 'a, '_> {
             reason =
                 "its condition does not compare a variable that every trip changes by a constant"
                     .to_string();
-            let mut conjuncts = vec![condition.strip()];
-            while let Some(part) = conjuncts.pop() {
-                if part.opcode == "&&" {
-                    conjuncts.extend(part.inner.iter().map(Node::strip));
-                    continue;
-                }
-                match self.bound_by(part, parts) {
+            for part in conjuncts(condition) {
+                match self.bound_by(&part, parts) {
                     Some(Ok((trips, counter))) => {
                         best = Some(best.map_or(trips, |b| b.min(trips)));
                         counters.push(counter);
@@ -191,6 +187,21 @@ impl<'a> FnLower<'_, 'a, '_> {
                     Some(Err(why)) => reason = why,
                     None => {}
                 }
+            }
+        }
+        for (condition, before) in exits(parts.body) {
+            let (before, behind) = parts.body.inner.split_at(before);
+            let changes = |stmt: &Node| changes_sides(stmt, &condition);
+            // The value that a trip starts with is tested, or the one that it ends with.
+            let moved = before.iter().any(changes);
+            if moved && behind.iter().chain(parts.step).any(changes) {
+                continue;
+            }
+            let tested = LoopParts { is_do: moved, ..*parts };
+            if let Some(Ok((trips, counter))) = self.bound_by(&condition, &tested) {
+                let begun = trips + i128::from(!moved);
+                best = Some(best.map_or(begun, |b| b.min(begun)));
+                counters.push(counter);
             }
         }
         match best {
@@ -307,9 +318,15 @@ impl<'a> FnLower<'_, 'a, '_> {
         if nearest != farthest && test == Test::NotEqual {
             return Some(Err("the variable may step over the value it is compared with".into()));
         }
+        // What is tested first: of a `do` loop the value behind the first trip.
+        let (tested, begun) = match (parts.is_do, nearest, farthest) {
+            (true, Step::Add(a), Step::Add(b)) => ((start.0 + a.min(b), start.1 + a.max(b)), 1),
+            _ => (start, 0),
+        };
         // The longest step must not wrap; the shortest takes the most trips.
-        let counted = trips(start, farthest, test, limit, whole)
-            .and_then(|_| trips(start, nearest, test, limit, whole));
+        let counted = trips(tested, farthest, test, limit, whole)
+            .and_then(|_| trips(tested, nearest, test, limit, whole))
+            .map(|trips| trips + begun);
         // What passes the test; a test for inequality is met from one side.
         let pass = match test {
             Test::LessOrEqual | Test::GreaterOrEqual => limit,
@@ -404,6 +421,14 @@ impl<'a> FnLower<'_, 'a, '_> {
             _ => None,
         }
     }
+}
+
+/// True if a statement may change what a comparison compares.
+fn changes_sides(stmt: &Node, comparison: &Node) -> bool {
+    comparison.inner.iter().any(|side| {
+        let side = plain(side).strip_casts();
+        Spot::of(side).is_some_and(|(spot, _)| touches(stmt, &spot))
+    })
 }
 
 fn step_by(opcode: &str, by: i128) -> Option<Step> {

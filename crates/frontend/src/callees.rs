@@ -26,6 +26,46 @@ impl<'a> Unit<'a> {
         found
     }
 
+    /// Which parameters may decide when loops end that have no `NF_BOUND`: the function's own, and
+    /// those of functions that it calls.
+    pub fn ends_loops(&mut self, node: &'a Node) -> Vec<bool> {
+        if let Some(known) = self.ends_loops.get(&node.id) {
+            return known.clone();
+        }
+        self.ends_loops.insert(node.id, Vec::new());
+        let mut deciding = HashSet::new();
+        let mut calls = Vec::new();
+        let bounded = is_bounded(node) || !has_loop(node);
+        node.walk(&mut |node| {
+            let condition = match node.kind.as_str() {
+                "ForStmt" => node.inner.get(2),
+                "WhileStmt" => node.inner.first(),
+                "DoStmt" => node.inner.last(),
+                "CallExpr" => {
+                    calls.push(node);
+                    None
+                }
+                // It may be that of `if (…) break;`.
+                "IfStmt" => node.inner.first().filter(|_| node.inner.iter().any(leaves)),
+                _ => None,
+            };
+            condition.filter(|_| !bounded).into_iter().for_each(|c| reads(c, &mut deciding));
+        });
+        for call in calls {
+            let called = call.callee().and_then(|of| self.index.functions.get(&of.name)).copied();
+            let ends = called.map(|called| self.ends_loops(called)).unwrap_or_default();
+            for (arg, ends) in call.inner.iter().skip(1).zip(ends) {
+                if ends {
+                    reads(arg, &mut deciding);
+                }
+            }
+        }
+        add_sources(node, &mut deciding);
+        let found: Vec<bool> = parameters(node).map(|param| deciding.contains(&param.id)).collect();
+        self.ends_loops.insert(node.id, found.clone());
+        found
+    }
+
     /// True if elements of what a pointer leads to are used, or it is taken for another one.
     fn uses_elements(&mut self, node: &'a Node, param: u64) -> bool {
         let is_param = |node: &Node| {
@@ -51,7 +91,8 @@ impl<'a> Unit<'a> {
                 args.filter(|(_, arg)| is_param(arg)).any(|(number, _)| match known {
                     Some(known) => self.memory_params(known).get(number).copied().unwrap_or(false),
                     None => is_memory,
-                })
+                }) || known.is_some()
+                    && node.inner[1..].iter().any(|arg| is_param(arg) && is_cast(arg))
             }
             // `*(uint32_t *)p`, `((struct t *)p)->member`.
             "UnaryOperator" if node.opcode == "*" => {
@@ -69,43 +110,54 @@ fn is_cast(node: &Node) -> bool {
     let mut node = node.strip();
     let mut cast = false;
     while matches!(node.cast.as_str(), "BitCast" | "NoOp" | "LValueToRValue") {
-        cast |= node.cast == "BitCast";
+        cast |= node.cast == "BitCast" && !node.ty.ends_with("void *");
         node = node.inner[0].strip();
     }
     cast
 }
 
-/// Which parameters may decide when loops end that have no `NF_BOUND`.
-pub fn ends_loops(node: &Node) -> Vec<bool> {
-    let (mut deciding, mut bounded) = (HashSet::new(), false);
-    let reads = |node: &Node, found: &mut HashSet<u64>| {
-        node.walk(&mut |node| found.extend(node.referenced.as_ref().map(|of| of.id)));
-    };
-    node.walk(&mut |node| {
-        let condition = match node.kind.as_str() {
-            "ForStmt" => node.inner.get(2),
-            "WhileStmt" => node.inner.first(),
-            "DoStmt" => node.inner.last(),
-            _ => None,
-        };
-        condition.into_iter().for_each(|condition| reads(condition, &mut deciding));
-        bounded |= node.callee().is_some_and(|callee| callee.name == "__nf_bound");
-    });
-    // What such variables are set to decides too.
+fn has_loop(node: &Node) -> bool {
+    let mut found = false;
+    node.walk(&mut |n| found |= matches!(n.kind.as_str(), "ForStmt" | "WhileStmt" | "DoStmt"));
+    found
+}
+
+/// True if a function says how often a loop of its own runs.
+fn is_bounded(node: &Node) -> bool {
+    let mut bounded = false;
+    node.walk(&mut |node| bounded |= node.callee().is_some_and(|of| of.name == "__nf_bound"));
+    bounded
+}
+
+/// True if a statement ends with a way out of a loop.
+fn leaves(node: &Node) -> bool {
+    match node.kind.as_str() {
+        "BreakStmt" | "ReturnStmt" => true,
+        "CompoundStmt" => node.inner.last().is_some_and(leaves),
+        _ => false,
+    }
+}
+
+/// Adds the variables that an expression names.
+fn reads(node: &Node, found: &mut HashSet<u64>) {
+    node.walk(&mut |node| found.extend(node.referenced.as_ref().map(|of| of.id)));
+}
+
+/// Adds what the variables are set to.
+fn add_sources(function: &Node, found: &mut HashSet<u64>) {
     let mut before = usize::MAX;
-    while !bounded && before != deciding.len() {
-        before = deciding.len();
-        node.walk(&mut |node| {
+    while before != found.len() {
+        before = found.len();
+        function.walk(&mut |node| {
             let assigns = node.kind == "CompoundAssignOperator" || node.opcode == "=";
             let target = node.inner.first().and_then(|to| to.strip().referenced.as_ref());
             let is_set = match node.kind.as_str() {
-                "VarDecl" => deciding.contains(&node.id),
-                _ => assigns && target.is_some_and(|of| deciding.contains(&of.id)),
+                "VarDecl" => found.contains(&node.id),
+                _ => assigns && target.is_some_and(|of| found.contains(&of.id)),
             };
             if is_set {
-                node.inner.iter().for_each(|value| reads(value, &mut deciding));
+                node.inner.iter().for_each(|value| reads(value, found));
             }
         });
     }
-    parameters(node).map(|param| !bounded && deciding.contains(&param.id)).collect()
 }

@@ -386,17 +386,10 @@ impl<'a> FnLower<'_, 'a, '_> {
             name if is_of_arpa_inet(name) && !self.unit.index.functions.contains_key(name) => {
                 self.swapped(args.first()?)
             }
-            "__builtin_popcount" | "__builtin_popcountl" | "__builtin_popcountll" => {
-                self.expr(&args[0]).map(|value| {
-                    let ty = self.b.body.ty(value);
-                    let count = self.op(Op::Un(UnOp::Popcount, value), ty);
-                    Some(self.b.cast(count, Type::i(32)))
-                })
-            }
             "__builtin_expect" | "__builtin_expect_with_probability" => {
                 self.expr(&args[0]).map(Some)
             }
-            _ => return None,
+            _ => return self.bits_call(name, args),
         })
     }
 

@@ -83,9 +83,13 @@ impl<'a> Unit<'a> {
             "UnaryExprOrTypeTraitExpr" if node.name == "sizeof" => {
                 let text =
                     if node.arg_ty.is_empty() { &node.inner.first()?.ty } else { &node.arg_ty };
-                let ty = self.ctype(text);
-                let ty = self.ir_type(&ty)?;
-                Some(self.size_of(ty).into())
+                match self.ctype(text) {
+                    CType::Pointer { .. } => Some(8),
+                    ty => {
+                        let ty = self.ir_type(&ty)?;
+                        Some(self.size_of(ty).into())
+                    }
+                }
             }
             "OffsetOfExpr" => self.eval_offset_of(node),
             _ => None,

@@ -361,7 +361,13 @@ impl<'a> Unit<'a> {
     fn constant(&mut self, node: &'a Node) -> Lowered<Global> {
         let span = node.name_span;
         let ty = self.ctype(&node.ty);
-        if !matches!(ty, CType::Refused(_) | CType::Packet) && !is_const(&node.ty) {
+        // One that nothing writes to is as good as a constant.
+        let same = is_const(&node.ty)
+            || node.storage == "static"
+                && !node.ty.contains('*')
+                && !self.written.contains(&node.id)
+                && node.inner.iter().any(|child| !child.kind.ends_with("Attr"));
+        if !matches!(ty, CType::Refused(_) | CType::Packet) && !same {
             let message = format!("`{}` is a variable outside functions", node.name);
             let diagnostic = Diagnostic::error(codes::GLOBAL.id, span, message)
                 .note("packets may be handled by several cores, and each would see its own")

@@ -272,6 +272,10 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     fn conditional(&mut self, node: &'a Node) -> Lowered<Option<ValueId>> {
         let [cond, then, other] = &node.inner[..] else { return Err(Failed) };
+        if let Some(truth) = self.unit.eval(cond) {
+            let arm = if truth == 0 { other } else { then };
+            return self.expr_or_nothing(arm.strip());
+        }
         let likely = self.likely(cond);
         let cond = self.cond(cond)?;
         if self.ctype(node) == CType::Void {
@@ -529,7 +533,7 @@ impl<'a> FnLower<'_, 'a, '_> {
 }
 
 /// True for addresses, and comparisons of them, that have no effects.
-fn only_addresses(node: &Node) -> bool {
+pub fn only_addresses(node: &Node) -> bool {
     let is_address = |node: &Node| node.ty.ends_with('*');
     let compares = matches!(node.opcode.as_str(), "==" | "!=") && node.inner.iter().all(is_address);
     let mut effects = false;

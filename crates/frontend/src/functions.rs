@@ -9,7 +9,6 @@ use std::rc::Rc;
 use nicforge_ir::{Body, BodyBuilder, Diagnostic, FuncId, Proj, Span, Type, ValueId};
 
 use crate::ast::Node;
-use crate::callees;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarIndex, VarKind};
@@ -79,6 +78,8 @@ fn signature_of(unit: &mut Unit, node: &Node, memory: &[bool]) -> Lowered<Signat
     }
     let result = match unit.ctype(&node.ty) {
         CType::Function { result, .. } if *result == CType::Void => None,
+        // Such as `memcpy` has, which gives back what it got.
+        CType::Function { result, .. } if !memory.is_empty() && leads_to_data(&result) => None,
         CType::Function { result, .. } => Some(unit.value_type_of(&result, node.name_span)?),
         _ => {
             return Err(unit.refuse(
@@ -90,6 +91,12 @@ fn signature_of(unit: &mut Unit, node: &Node, memory: &[bool]) -> Lowered<Signat
         }
     };
     if failed { Err(Failed) } else { Ok(Signature { params, result }) }
+}
+
+/// True for `T *`, but for packets and functions.
+fn leads_to_data(ty: &CType) -> bool {
+    let CType::Pointer { to, .. } = ty else { return false };
+    matches!(**to, CType::Void | CType::Int { .. } | CType::Struct(_) | CType::Array(..))
 }
 
 /// The declarations of a function's parameters.
@@ -171,7 +178,7 @@ impl<'a> FnLower<'_, 'a, '_> {
             ParamKind::Packet => (Type::Packet, VarKind::Packet),
         };
         let (ty, first) = match passed {
-            Passed::Plain => (ty, First::Whole),
+            Passed::Plain | Passed::Bounded(_) => (ty, First::Whole),
             Passed::Memory(ty, first) => (*ty, *first),
             Passed::Known(value) => {
                 let value = self.b.int(*value, ty);
@@ -205,6 +212,9 @@ impl<'a> FnLower<'_, 'a, '_> {
         let first = self.first(first);
         self.firsts.extend(first.map(|first| (param.id, first)));
         self.views.extend(matches!(passed, Passed::Memory(..)).then_some(var));
+        if let Passed::Bounded(range) = passed {
+            self.counters.insert((value, Vec::new()), *range);
+        }
         matches!(kind, VarKind::Target { .. }).then_some(var)
     }
 
@@ -258,7 +268,8 @@ impl<'a> Unit<'a> {
             return Err(self.unknown_function(name, call));
         };
         let memory = self.memory_params(node);
-        let loops = callees::ends_loops(node);
+        let mut loops = self.ends_loops(node);
+        loops.resize(memory.len(), false);
         let signature = signature_of(self, node, &memory);
         let callee = signature.map(|signature| Rc::new(Callee { signature, memory, loops }));
         self.callees.insert(name.to_string(), callee.as_ref().ok().cloned());

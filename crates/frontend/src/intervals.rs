@@ -60,6 +60,10 @@ impl Values<'_> {
             Op::Zero => Some((0, 0)),
             Op::Cast(inner) => Some(below(*inner)),
             Op::Un(UnOp::Neg, inner) => interval(BinOp::Sub, (0, 0), below(*inner)),
+            // Taking away a part of the bits, or what a division leaves.
+            Op::Bin(BinOp::Sub, a, b) if below(*a).0 >= 0 && self.is_part(*b, *a) => {
+                Some((0, below(*a).1))
+            }
             Op::Bin(op, a, b) => interval(*op, below(*a), below(*b)),
             Op::Get { agg, path } => {
                 let declared = (self.fields)(self.body.ty(*agg), path);
@@ -73,7 +77,8 @@ impl Values<'_> {
                 let arm = |block, truth| {
                     let Op::Yield(values) = &self.body.terminator(block)?.op else { return None };
                     let yielded = *values.get(number as usize)?;
-                    Some(self.cut(below(yielded), yielded, *cond, truth, depth - 1))
+                    let facts = [self.facts, &[(*cond, truth)]].concat();
+                    Some(Values { facts: &facts, ..*self }.range(yielded, depth - 1))
                 };
                 match (arm(*then, true), arm(*other, false)) {
                     (Some(a), Some(b)) => Some(join(a, b)),
@@ -81,6 +86,15 @@ impl Values<'_> {
                 }
             }
             _ => None,
+        }
+    }
+
+    /// True if `part` is at most `whole`, which is not negative, by its definition.
+    fn is_part(&self, part: ValueId, whole: ValueId) -> bool {
+        match self.body.def_op(part) {
+            Some(Op::Bin(BinOp::And, a, b)) => self.same(*a, whole) || self.same(*b, whole),
+            Some(Op::Bin(BinOp::Rem | BinOp::Shr, a, _)) => self.same(*a, whole),
+            _ => false,
         }
     }
 

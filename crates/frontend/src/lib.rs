@@ -8,10 +8,12 @@
 
 mod alkali;
 mod ast;
+mod bits_calls;
 mod bounds;
 mod callees;
 mod calls;
 mod clang;
+mod conditions;
 mod consts;
 mod crypto_calls;
 mod ctypes;

@@ -12,7 +12,9 @@ use crate::alkali::source::Alkali;
 use crate::ast::Node;
 use crate::ctypes::{self, CType, Names, Refusal};
 use crate::diagnostics::codes::{self, Code};
+use crate::func::assigned_decls;
 use crate::functions::Signature;
+use crate::intervals::Range;
 use crate::promises::{Declared, Fires};
 
 /// Largest struct or array a value may be, in bytes.
@@ -157,6 +159,8 @@ pub enum Passed {
     Plain,
     /// An integer.
     Known(u64),
+    /// An integer in a range.
+    Bounded(Range),
     /// A pointer to memory of this type.
     Memory(Type, First),
     /// A pointer to a constant array.
@@ -251,6 +255,8 @@ pub struct Unit<'a> {
     pub callees: HashMap<String, Option<Rc<Callee>>>,
     /// Which parameters of functions lead to memory that each call knows, by declaration.
     pub memory_params: HashMap<u64, Vec<bool>>,
+    /// Which parameters of functions may decide when loops end, by declaration.
+    pub ends_loops: HashMap<u64, Vec<bool>>,
     /// Functions by what was passed to them.
     pub funcs: HashMap<String, Vec<(Vec<Passed>, FuncState)>>,
     pub alkali: Alkali,
@@ -260,6 +266,8 @@ pub struct Unit<'a> {
     pub timers: HashSet<String>,
     /// For each function and parameter: where a packet is given away, if every path does so.
     pub consumes: HashMap<FuncId, Vec<Option<Span>>>,
+    /// Variables that something assigns, or that an address is taken of.
+    pub written: HashSet<u64>,
     /// Expressions that were found not to be constant, by node.
     pub not_constant: HashSet<u64>,
     /// Structs and members that are to be written before they are read.
@@ -275,7 +283,10 @@ pub struct Unit<'a> {
 
 impl<'a> Unit<'a> {
     pub fn new(prog: Program, user_files: HashSet<FileId>, root: &'a Node) -> Unit<'a> {
+        let mut written = HashSet::new();
+        assigned_decls(root, &mut written);
         Unit {
+            written,
             prog,
             user_files,
             diagnostics: Vec::new(),
@@ -283,6 +294,7 @@ impl<'a> Unit<'a> {
             globals: HashMap::new(),
             callees: HashMap::new(),
             memory_params: HashMap::new(),
+            ends_loops: HashMap::new(),
             funcs: HashMap::new(),
             alkali: Alkali::new(root),
             queues: queues(root),

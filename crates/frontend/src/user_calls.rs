@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use nicforge_ir::{Diagnostic, FuncId, Op, Proj, Span, Type, ValueId};
 
 use crate::ast::Node;
+use crate::bounds::MAX_TRIPS;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarIndex};
 use crate::place::{Place, Root};
@@ -154,18 +155,34 @@ impl<'a> FnLower<'_, 'a, '_> {
                     handed.targets.push((place, *read_only, *span));
                     Passed::Plain
                 }
-                (Arg::Value(value), _) => match self.b.body.def_op(*value) {
-                    Some(Op::Int(known)) if callee.loops[number] => Passed::Known(*known),
-                    _ => {
+                (Arg::Value(value), _) => {
+                    let passed = self.known_of(*value, callee.loops[number]);
+                    if !matches!(passed, Passed::Known(_)) {
                         handed.values.push(*value);
-                        Passed::Plain
                     }
-                },
+                    passed
+                }
                 (Arg::Pointer { .. }, _) => return Err(Failed),
             };
             handed.passed.push(passed);
         }
         Ok(handed)
+    }
+
+    /// What is known of an integer that may decide when loops end.
+    fn known_of(&self, value: ValueId, ends_loops: bool) -> Passed {
+        let ty = self.b.body.ty(value);
+        match self.b.body.def_op(value) {
+            _ if !ends_loops || !ty.is_int() => Passed::Plain,
+            Some(Op::Int(known)) => Passed::Known(*known),
+            _ => {
+                let (low, high) = self.range_of_value(value);
+                match high.saturating_sub(low) {
+                    0..=MAX_TRIPS => Passed::Bounded((low, high)),
+                    _ => Passed::Plain,
+                }
+            }
+        }
     }
 
     /// The smallest place that has all that a group of pointers leads to.

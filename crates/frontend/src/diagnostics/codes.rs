@@ -51,7 +51,7 @@ codes! {
     EXPRESSION "NF0039" "expression outside the subset";
     ALIAS "NF0040" "one variable passed by two pointers";
     BUILTIN "NF0041" "compiler builtin outside the subset";
-    POINTER_PARAM "NF0042" "pointer parameter used as more than `*p` or `p->member`";
+    POINTER_PARAM "NF0042" "pointer parameter used as a value";
     EXTERN "NF0043" "C function with a declaration that cannot be called";
     OPAQUE "NF0044" "C outside the subset that uses what it cannot have";
 

@@ -1,0 +1,65 @@
+//! Conditions that loops go on under: in their heads, and behind `if (…) break;` in their bodies.
+
+use crate::ast::Node;
+use crate::steps::has_continue;
+
+/// A condition without what does not change its truth: `__builtin_expect`, `!!`, `!= 0`.
+pub fn plain(node: &Node) -> &Node {
+    let node = node.strip();
+    let inner = node.strip_casts();
+    if inner.callee().is_some_and(|callee| callee.name.starts_with("__builtin_expect")) {
+        return plain(&inner.inner[1]);
+    }
+    let not = |node: &Node| node.kind == "UnaryOperator" && node.opcode == "!";
+    if not(inner) && not(inner.inner[0].strip_casts()) {
+        return plain(&inner.inner[0].strip_casts().inner[0]);
+    }
+    node
+}
+
+/// The comparisons of which each must hold for a condition to hold.
+pub fn conjuncts(condition: &Node) -> Vec<Node> {
+    let node = plain(condition);
+    match node.opcode.as_str() {
+        "&&" => node.inner.iter().flat_map(conjuncts).collect(),
+        _ => vec![node.clone()],
+    }
+}
+
+/// The comparisons of which each must fail for a condition to fail, the other way round.
+fn failing(condition: &Node) -> Vec<Node> {
+    let node = plain(condition);
+    let opposite = match node.opcode.as_str() {
+        "||" => return node.inner.iter().flat_map(failing).collect(),
+        "!" => return conjuncts(&node.inner[0]),
+        "<" => ">=",
+        "<=" => ">",
+        ">" => "<=",
+        ">=" => "<",
+        "==" => "!=",
+        _ => return Vec::new(),
+    };
+    vec![Node { opcode: opposite.to_string(), ..node.clone() }]
+}
+
+/// What must hold for every trip to go on behind `if (…) break;`, and the number of statements in
+/// front of that.
+pub fn exits(body: &Node) -> Vec<(Node, usize)> {
+    let mut found = Vec::new();
+    if body.kind != "CompoundStmt" {
+        return found;
+    }
+    for (number, stmt) in body.inner.iter().enumerate() {
+        // Such a trip may not come to what follows.
+        if has_continue(stmt) {
+            break;
+        }
+        if let ("IfStmt", [condition, then]) = (stmt.kind.as_str(), &stmt.inner[..]) {
+            let last = if then.kind == "CompoundStmt" { then.inner.last() } else { Some(then) };
+            if last.is_some_and(|l| matches!(l.kind.as_str(), "BreakStmt" | "ReturnStmt")) {
+                found.extend(failing(condition).into_iter().map(|holds| (holds, number)));
+            }
+        }
+    }
+    found
+}
