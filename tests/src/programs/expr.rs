@@ -158,7 +158,7 @@ impl Gen {
             };
         }
         let a = self.expr(depth - 1);
-        match self.r.below(24) {
+        match self.r.below(25) {
             0..6 => {
                 let (op, b) = (self.r.of(&["+", "-", "*", "&", "|", "^"]), self.expr(depth - 1));
                 format!("({a}) {op} ({b})")
@@ -207,6 +207,18 @@ impl Gen {
                 let of = self.r.below(self.structs.len());
                 let value = self.struct_value(of);
                 format!("nf_csum_add((uint16_t)({a}), {})", paren(&value))
+            }
+            24 => {
+                // Without bits that are set, C leaves the counts of zeros open.
+                let b = self.expr(depth - 1);
+                match self.r.below(6) {
+                    0 => format!("__builtin_clz((uint32_t)({a}) | 1)"),
+                    1 => format!("__builtin_ctzll((uint64_t)({a}) | 1ull << 63)"),
+                    2 => format!("__builtin_popcountll({a})"),
+                    3 => format!("__builtin_ffs((int)({a})) + __builtin_parity((uint32_t)({b}))"),
+                    4 => format!("__builtin_rotateleft32((uint32_t)({a}), (uint32_t)({b}))"),
+                    _ => format!("__builtin_rotateright64((uint64_t)({a}), (uint64_t)({b}))"),
+                }
             }
             21 if self.of != Of::Values => self
                 .r

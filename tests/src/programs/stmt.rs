@@ -139,13 +139,25 @@ impl Gen {
         let most = 1 + self.r.below(6);
         let int = self.r.of(&["uint32_t", "int", "uint8_t"]);
         let e = self.expr(1);
-        let head = match self.r.below(5) {
+        let (mut exit, mut moves) = (String::new(), String::new());
+        let head = match self.r.below(7) {
             0 => format!("for ({int} {counter} = {most}; {counter} > 0; {counter}--)"),
             1 => format!("for (uint32_t {counter} = 0; {counter} < (({e}) & 7); {counter}++)"),
             2 => format!("for (uint32_t {counter} = ({e}) & 0xfff; {counter}; {counter} >>= 3)"),
             3 => {
                 let c = self.condition();
                 format!("for ({int} {counter} = 0; {counter} < {most} && ({c}); {counter}++)")
+            }
+            4 => {
+                let op = self.r.of(&["==", ">="]);
+                exit = format!("if ({counter} {op} {most})");
+                format!("for ({int} {counter} = 0;; {counter}++)")
+            }
+            5 => {
+                self.line(&format!("{int} {counter} = {most};"));
+                moves = format!("{counter}--;");
+                exit = format!("if (!({counter} > 0))");
+                "while (1)".to_string()
             }
             _ => {
                 format!(
@@ -155,6 +167,11 @@ impl Gen {
             }
         };
         self.open(&head);
+        if !exit.is_empty() {
+            self.line(&moves);
+            self.line(&exit);
+            self.line("    break;");
+        }
         self.loops += 1;
         self.scope.push(Var { text: counter, dot: ".", ty: Ty::Int("uint32_t"), writable: false });
         self.block();
