@@ -294,6 +294,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         if test == Test::NotEqual && !steady {
             return Some(Err("the variable may step over the value it is compared with".into()));
         }
+        let multiple = limit.map_or(1 << 63, |node| self.multiple_of(node));
         let limit =
             limit.map_or((0, 0), |node| self.range_without(node, &|place| parts.change(place)));
         let start = self.range(variable);
@@ -323,6 +324,14 @@ impl<'a> FnLower<'_, 'a, '_> {
             (true, Step::Add(a), Step::Add(b)) => ((start.0 + a.min(b), start.1 + a.max(b)), 1),
             _ => (start, 0),
         };
+        // Multiples of the step from 0 on are all met.
+        let met = match (test, nearest) {
+            (Test::NotEqual, Step::Add(by)) if tested == (0, 0) && by > 1 => {
+                limit.0 >= 0 && i128::from(multiple) % by == 0
+            }
+            _ => false,
+        };
+        let test = if met { Test::Less } else { test };
         // The longest step must not wrap; the shortest takes the most trips.
         let counted = trips(tested, farthest, test, limit, whole)
             .and_then(|_| trips(tested, nearest, test, limit, whole))
@@ -402,6 +411,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         match (node.kind.as_str(), node.opcode.as_str()) {
             ("UnaryOperator", "++") => Some(Step::Add(1)),
             ("UnaryOperator", "--") => Some(Step::Add(-1)),
+            ("CompoundAssignOperator", "&=") => clears_lowest(node.inner.get(1)?, spot),
             ("CompoundAssignOperator", op) => {
                 let by = constant(self, node.inner.get(1)?)?;
                 step_by(op.trim_end_matches('='), by)
@@ -409,6 +419,9 @@ impl<'a> FnLower<'_, 'a, '_> {
             ("BinaryOperator", "=") => {
                 let value = node.inner.get(1)?.strip_casts();
                 let [left, right] = &value.inner[..] else { return None };
+                if value.opcode == "&" && Spot::counted(left).as_ref() == Some(spot) {
+                    return clears_lowest(right, spot);
+                }
                 if Spot::counted(left).as_ref() == Some(spot) {
                     let by = constant(self, right)?;
                     return step_by(&value.opcode, by);
@@ -429,6 +442,15 @@ fn changes_sides(stmt: &Node, comparison: &Node) -> bool {
         let side = plain(side).strip_casts();
         Spot::of(side).is_some_and(|(spot, _)| touches(stmt, &spot))
     })
+}
+
+/// The step of `x &= x - 1`, which takes no more trips than a shift by one.
+fn clears_lowest(mask: &Node, spot: &Spot) -> Option<Step> {
+    let mask = mask.strip_casts();
+    let [left, right] = &mask.inner[..] else { return None };
+    let one = right.strip_casts().value.as_deref() == Some("1");
+    let less = mask.opcode == "-" && one && Spot::counted(left).as_ref() == Some(spot);
+    less.then_some(Step::Shift(1))
 }
 
 fn step_by(opcode: &str, by: i128) -> Option<Step> {

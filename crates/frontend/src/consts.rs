@@ -61,6 +61,8 @@ impl<'a> Unit<'a> {
                     _ => None,
                 }
             }
+            // Calls are inlined, so much is; what stands there for others is often assembly.
+            "CallExpr" if node.callee()?.name == "__builtin_constant_p" => Some(1),
             "DeclRefExpr" => {
                 let referenced = node.referenced.as_ref()?;
                 self.index.enumerators.get(&referenced.id).copied()

@@ -1,6 +1,6 @@
 //! What stands outside functions: tables, constants, annotations, handlers.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use nicforge_ir::{
     ConstArray, Diagnostic, Direction, Handler, Room, Side, Span, Table, TableId, TableKind, Type,
@@ -52,12 +52,15 @@ impl<'a> Unit<'a> {
         self.prog.ports = 2;
         let mut pending = Pending::default();
         let mut handlers = Vec::new();
-        let mut mentioned = HashSet::new();
-        root.walk(&mut |node| mentioned.extend(node.referenced.as_ref().map(|other| other.id)));
+        let mentioned = self.mentioned(root);
         for node in &root.inner {
+            let is_spare = node.kind == "VarDecl"
+                && (node.storage == "extern" || node.name_span.file != first_file())
+                && !mentioned.contains(&node.id)
+                && self.table_record(node).is_none();
             match node.kind.as_str() {
-                // Headers of systems declare what programs have no use for.
-                "VarDecl" if node.storage == "extern" && !mentioned.contains(&node.id) => {}
+                // Headers have what programs have no use for.
+                _ if is_spare => {}
                 "StaticAssertDecl" => self.annotation(node, &mut pending),
                 "VarDecl" => {
                     let is_table = self.global(node);
@@ -93,7 +96,7 @@ impl<'a> Unit<'a> {
             let is_user = node.name_span.file.is_some_and(|file| self.user_files.contains(&file));
             let counts = match node.kind.as_str() {
                 "FunctionDecl" => node.has("CompoundStmt") && reached.contains(node.name.as_str()),
-                kind => kind == "VarDecl",
+                kind => kind == "VarDecl" && self.globals.contains_key(&node.id),
             };
             if is_user && counts {
                 self.check_byte_order(node);
@@ -123,6 +126,30 @@ impl<'a> Unit<'a> {
             .help("define `void net_recv(nf_pkt pkt)`: it runs for every packet that comes in");
             self.report(diagnostic);
         }
+    }
+
+    /// Declarations that the program's own file names, and functions that are called.
+    fn mentioned(&self, root: &'a Node) -> HashSet<u64> {
+        let (mut found, mut next) = (HashSet::new(), Vec::new());
+        for node in &root.inner {
+            let may_handle = node.kind == "FunctionDecl" && node.storage != "static";
+            if node.name_span.file == first_file() || may_handle {
+                next.push(node);
+            }
+        }
+        let variables = root.inner.iter().filter(|node| node.kind == "VarDecl");
+        let variables: HashMap<u64, &Node> = variables.map(|node| (node.id, node)).collect();
+        while let Some(node) = next.pop() {
+            node.walk(&mut |node| {
+                let Some(named) = node.referenced.as_ref() else { return };
+                if found.insert(named.id) {
+                    let function = self.index.functions.get(&named.name);
+                    next.extend(function.filter(|_| named.kind == "FunctionDecl"));
+                    next.extend(variables.get(&named.id));
+                }
+            });
+        }
+        found
     }
 
     /// Functions that handlers call, with those; headers of systems have others, with types that

@@ -98,6 +98,25 @@ impl Values<'_> {
         }
     }
 
+    /// A power of two that a value is a multiple of, by its definition.
+    pub fn multiple(&self, value: ValueId, depth: u32) -> u64 {
+        const ANY: u64 = 1 << 63;
+        let below = |value: ValueId| if depth == 0 { 1 } else { self.multiple(value, depth - 1) };
+        match self.body.def_op(value) {
+            Some(Op::Int(0)) => ANY,
+            Some(Op::Int(known)) => 1 << known.trailing_zeros(),
+            Some(Op::Cast(inner)) => below(*inner),
+            Some(Op::Bin(BinOp::Add | BinOp::Sub | BinOp::Or, a, b)) => below(*a).min(below(*b)),
+            Some(Op::Bin(BinOp::And, a, b)) => below(*a).max(below(*b)),
+            Some(Op::Bin(BinOp::Mul, a, b)) => below(*a).saturating_mul(below(*b)).min(ANY),
+            Some(Op::Bin(BinOp::Shl, a, by)) => match self.body.def_op(*by) {
+                Some(Op::Int(by @ 0..63)) => below(*a).saturating_mul(1 << by).min(ANY),
+                _ => below(*a),
+            },
+            _ => 1,
+        }
+    }
+
     /// Range of the part of a value at the end of a path, by what was written there.
     pub fn part(&self, value: ValueId, path: &[Proj], depth: u32) -> Option<Range> {
         if path.is_empty() {

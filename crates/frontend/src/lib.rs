@@ -6,6 +6,7 @@
 //!
 //! Entry points: [`compile`] and [`compile_source`]; [`render`] shows a diagnostic.
 
+mod alignment;
 mod alkali;
 mod ast;
 mod bits_calls;

@@ -52,12 +52,33 @@ impl<'a> FnLower<'_, 'a, '_> {
             let value = self.read(&from.place);
             return self.write(&to.place, value, node.span);
         }
+        if self.ends_inside(&to, bytes) || self.ends_inside(&from, bytes) {
+            let array = self.unit.prog.array_of(Type::u(8), bytes as u32);
+            let from = self.seen_as(from, array, args[1].span)?;
+            let to = self.seen_as(to, array, args[0].span)?;
+            let value = self.read(&from);
+            return self.write(&to, value, node.span);
+        }
         let (into, out) = self.leaves_of((&to, &args[0]), (&from, &args[1]), bytes)?;
         let values = self.values_as(&from, &out, &into);
         for (leaf, value) in into.iter().zip(values) {
             self.write(&to.part(leaf), value, node.span)?;
         }
         Ok(())
+    }
+
+    /// True if bytes end inside an integer that is longer.
+    fn ends_inside(&self, memory: &Memory, bytes: u64) -> bool {
+        let place = &memory.place;
+        let all = match place.ty {
+            Type::Array(id) if memory.first.is_some() => {
+                let def = self.unit.prog.arrays[id];
+                return def.elem.is_int() && !bytes.is_multiple_of(self.unit.size_of(def.elem));
+            }
+            ty => leaves(&self.unit.prog, ty),
+        };
+        let inside = |leaf: &overlay::Leaf| leaf.at < 8 * bytes && 8 * bytes < leaf.at + leaf.bits;
+        !place.narrow && all.iter().any(inside)
     }
 
     fn fill_memory(&mut self, node: &'a Node, args: &'a [Node]) -> Lowered<()> {

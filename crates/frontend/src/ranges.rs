@@ -129,6 +129,15 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
     }
 
+    /// A power of two that a variable is a multiple of.
+    pub fn multiple_of(&self, node: &Node) -> u64 {
+        let spot = Spot::counted(node).and_then(|spot| self.part(&spot));
+        let Some((var, _)) = spot.filter(|(_, path)| path.is_empty()) else { return 1 };
+        let none = |_, _: &[Proj]| None;
+        let (body, facts, counters) = (&*self.b.body, &self.facts[..], &self.counters);
+        Values { body, facts, counters, fields: &none }.multiple(self.env[var], DEPTH)
+    }
+
     /// Range of a value, by its definition and the facts that hold here.
     pub fn range_of_value(&self, value: ValueId) -> Range {
         let fields = &|agg, path: &[Proj]| self.bit_field_range(agg, path);

@@ -58,25 +58,18 @@ impl<'a> Unit<'a> {
         };
         let Ok(def) = def else { return refused };
         let ty = self.prog.add_struct(def);
-        if self.check_size(Type::Struct(ty), record.name_span).is_err() {
+        if self.check_size(Type::Struct(ty), record.name_span).is_err()
+            || self.check_alignment(record, ty).is_err()
+        {
             return refused;
         }
         self.structs.insert(id, Some(ty));
         CType::Struct(ty)
     }
 
-    fn check_attributes(&mut self, record: &Node) -> Lowered<()> {
-        let unlike = ["AlignedAttr", "MaxFieldAlignmentAttr", "MSStructAttr"];
-        if !record.inner.iter().any(|node| unlike.contains(&node.kind.as_str())) {
-            return Ok(());
-        }
-        let help = "use __attribute__((packed)) or no attribute";
-        let message = "this layout attribute is not supported";
-        Err(self.refuse(codes::LAYOUT, record.name_span, message, help))
-    }
-
     fn struct_def(&mut self, record: &'a Node, name: String) -> Lowered<StructDef> {
-        let mut failed = self.check_attributes(record).is_err();
+        let pragma = self.pragma_pack(record);
+        let mut failed = pragma.is_err();
         let mut fields = Vec::new();
         let mut bytes = 0u64;
         for member in members(record) {
@@ -111,7 +104,7 @@ impl<'a> Unit<'a> {
                         BITS_FIELD for all members";
             return Err(self.refuse(codes::LAYOUT, span, message, help));
         }
-        let packed = record.has("PackedAttr") || tight;
+        let packed = record.has("PackedAttr") || tight || pragma.unwrap_or(false);
         if packed {
             self.widen_whole_fields(&mut fields);
         }
@@ -143,7 +136,7 @@ impl<'a> Unit<'a> {
         let node = member.field;
         let span = if node.name.is_empty() { node.span } else { node.name_span };
         // Of a bit-field: see `struct_def`.
-        if node.has("AlignedAttr") || (node.has("PackedAttr") && !node.flags.bit_field) {
+        if node.has("PackedAttr") && !node.flags.bit_field {
             let help = "put __attribute__((packed)) on the whole struct";
             return Err(self.refuse(
                 codes::LAYOUT,
@@ -184,7 +177,7 @@ impl<'a> Unit<'a> {
     /// A union: a struct with its first member that has all its bytes, or with words of its own.
     /// Other members lie over that.
     fn union_def(&mut self, union: &'a Node, name: String) -> Lowered<StructDef> {
-        self.check_attributes(union)?;
+        let pragma = self.pragma_pack(union)?;
         let mut all = Vec::new();
         for member in members(union) {
             let field = self.field_def(&member, all.len())?;
@@ -200,7 +193,7 @@ impl<'a> Unit<'a> {
             }
             all.push((member.field, field));
         }
-        let packed = union.has("PackedAttr");
+        let packed = union.has("PackedAttr") || pragma;
         let layouts = || all.iter().map(|(_, field)| self.prog.layout(field.ty));
         let align = match packed {
             true => 1,

@@ -76,6 +76,11 @@ impl<'a> Index<'a> {
         self.records.get(self.record_of_tag.get(tag)?).copied()
     }
 
+    /// The declaration of a typedef.
+    pub fn typedef(&self, name: &str) -> Option<&'a Node> {
+        self.typedefs.get(name).copied()
+    }
+
     fn add(&mut self, node: &'a Node) {
         match node.kind.as_str() {
             "RecordDecl" if node.flags.complete => {
@@ -276,6 +281,8 @@ pub struct Unit<'a> {
     pub fires: Vec<Fires>,
     pub structs: HashMap<u64, Option<StructId>>,
     pub fields: HashMap<u64, u32>,
+    /// Alignment of structs that is more than the natural one, in bytes.
+    pub aligned: HashMap<StructId, u64>,
     /// Members of unions that lie over what the union is kept as.
     pub lies_over: HashMap<u64, Over>,
     types: HashMap<String, CType>,
@@ -306,6 +313,7 @@ impl<'a> Unit<'a> {
             fires: Vec::new(),
             structs: HashMap::new(),
             fields: HashMap::new(),
+            aligned: HashMap::new(),
             lies_over: HashMap::new(),
             types: HashMap::new(),
         }

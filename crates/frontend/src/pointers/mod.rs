@@ -7,6 +7,7 @@
 //! refused where they are used.
 
 mod find;
+mod integers;
 mod rewrite;
 mod shape;
 
@@ -19,6 +20,7 @@ pub fn resolve(root: &mut Node) {
     let mut fresh = Fresh { next: 1 << 62 };
     let functions = |node: &&mut Node| node.kind == "FunctionDecl" && node.has("CompoundStmt");
     for function in root.inner.iter_mut().filter(functions) {
+        integers::as_pointers(function, &mut fresh);
         let known = find::pointers(function, &mut fresh);
         rewrite::function(function, &known, &mut fresh);
     }

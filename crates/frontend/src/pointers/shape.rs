@@ -51,11 +51,15 @@ pub fn unqualified(node: &Node) -> &Node {
     node
 }
 
-/// True for a conversion that only adds or takes away qualifiers.
+/// True for a conversion that only adds or takes away qualifiers; what `void *` leads to are bytes.
 fn keeps_type(cast: &Node) -> bool {
     let bare = |node: &Node| {
-        let to = pointee(&node.ty)?;
-        Some(to.split_whitespace().filter(|word| *word != "const").collect::<Vec<_>>().join(" "))
+        let words = pointee(&node.ty)?.split_whitespace().filter(|word| *word != "const");
+        let bare = words.collect::<Vec<_>>().join(" ");
+        Some(match bare.as_str() {
+            "void" | "uint8_t" => "unsigned char".to_string(),
+            _ => bare,
+        })
     };
     match cast.cast.as_str() {
         "NoOp" => true,
@@ -169,12 +173,19 @@ impl Fresh {
 
     /// An address of `void` as one of bytes.
     pub fn of_bytes(&mut self, base: Node) -> Node {
-        let ty = match pointee(&base.ty) {
-            Some("void") => "unsigned char *",
-            Some("const void") => "const unsigned char *",
-            _ => return base,
-        };
-        let cast = self.node(&base.clone(), "CStyleCastExpr", ty, vec![base]);
+        match pointee(&base.ty) {
+            Some("void") => self.reinterpreted(base, "unsigned char *"),
+            Some("const void") => self.reinterpreted(base, "const unsigned char *"),
+            _ => base,
+        }
+    }
+
+    /// An address as one of another type.
+    pub fn reinterpreted(&mut self, address: Node, ty: &str) -> Node {
+        if address.ty == ty {
+            return address;
+        }
+        let cast = self.node(&address.clone(), "CStyleCastExpr", ty, vec![address]);
         Node { cast: "BitCast".to_string(), ..cast }
     }
 }
