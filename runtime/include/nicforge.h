@@ -401,4 +401,27 @@ bool nf_fib_lookup(const struct nf_fib_query *query, struct nf_fib_answer *answe
 
 #include <nicforge/headers.h>
 
+/* What memcpy, memset and memcmp do with a number of bytes that varies. */
+static inline void __nf_memcpy(void *to, const void *from, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        ((uint8_t *)to)[i] = ((const uint8_t *)from)[i];
+}
+
+static inline void __nf_memset(void *to, int byte, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        ((uint8_t *)to)[i] = (uint8_t)byte;
+}
+
+static inline int __nf_memcmp(const void *a, const void *b, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t left = ((const uint8_t *)a)[i], right = ((const uint8_t *)b)[i];
+        if (left != right)
+            return left < right ? -1 : 1;
+    }
+    return 0;
+}
+
 #endif

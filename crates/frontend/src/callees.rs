@@ -52,6 +52,11 @@ impl<'a> Unit<'a> {
             condition.filter(|_| !bounded).into_iter().for_each(|c| reads(c, &mut deciding));
         });
         for call in calls {
+            if let (Some(callee), Some(count)) = (call.callee(), call.inner.get(3))
+                && is_memory_function(&callee.name)
+            {
+                reads(count, &mut deciding);
+            }
             let called = call.callee().and_then(|of| self.index.functions.get(&of.name)).copied();
             let ends = called.map(|called| self.ends_loops(called)).unwrap_or_default();
             for (arg, ends) in call.inner.iter().skip(1).zip(ends) {
@@ -83,9 +88,8 @@ impl<'a> Unit<'a> {
                 let known =
                     callee.and_then(|callee| self.index.functions.get(&callee.name)).copied();
                 let is_memory = callee.is_some_and(|callee| {
-                    let name = callee.name.strip_prefix("__builtin_").unwrap_or(&callee.name);
-                    matches!(name, "memcpy" | "memmove" | "memset" | "memcmp")
-                        || self.index.declared.contains_key(name)
+                    let name = &callee.name;
+                    is_memory_function(name) || self.index.declared.contains_key(name)
                 });
                 let args = node.inner.iter().skip(1).enumerate();
                 args.filter(|(_, arg)| is_param(arg)).any(|(number, _)| match known {
@@ -103,6 +107,11 @@ impl<'a> Unit<'a> {
         };
         used || node.inner.iter().any(|child| self.uses_elements(child, param))
     }
+}
+
+fn is_memory_function(name: &str) -> bool {
+    let name = name.strip_prefix("__builtin_").unwrap_or(name);
+    matches!(name, "memcpy" | "memmove" | "memset" | "memcmp")
 }
 
 /// True if a pointer is taken for one to another type.

@@ -1,6 +1,6 @@
-//! `memcpy`, `memmove`, `memset` and `memcmp`: a constant number of bytes of variables, member by
-//! member. There is no memory behind variables, so bytes of members that lie differently on the two
-//! sides are taken out of them and put together again.
+//! `memcpy`, `memmove`, `memset` and `memcmp`: bytes of variables, member by member. There is no
+//! memory behind variables, so bytes of members that lie differently on the two sides are taken out
+//! of them and put together again.
 
 use nicforge_ir::{BinOp, CmpOp, Op, Program, Proj, Span, Type, UnOp, ValueId};
 
@@ -10,7 +10,11 @@ use crate::func::FnLower;
 use crate::overlay::{self, MOST, leaves};
 use crate::place::Place;
 use crate::pointed::Memory;
+use crate::steps::Spot;
 use crate::unit::{Failed, Lowered};
+
+/// Most bytes of a call if their number varies.
+const MOST_BYTES: i128 = 4096;
 
 /// An integer in it.
 struct Leaf {
@@ -30,12 +34,46 @@ impl<'a> FnLower<'_, 'a, '_> {
         node: &'a Node,
         args: &'a [Node],
     ) -> Option<Lowered<Option<ValueId>>> {
-        Some(match name.strip_prefix("__builtin_").unwrap_or(name) {
+        let name = name.strip_prefix("__builtin_").unwrap_or(name);
+        if let Some(result) = self.loop_over_memory(name, node, args) {
+            return Some(result);
+        }
+        Some(match name {
             "memcpy" | "memmove" => self.copy_memory(node, args).map(|()| None),
             "memset" => self.fill_memory(node, args).map(|()| None),
             "memcmp" => self.compare_memory(args).map(Some),
             _ => return None,
         })
+    }
+
+    /// A call with a number of bytes that varies, or with such a byte: a function of `nicforge.h`
+    /// has a loop for it.
+    fn loop_over_memory(
+        &mut self,
+        name: &str,
+        node: &'a Node,
+        args: &'a [Node],
+    ) -> Option<Lowered<Option<ValueId>>> {
+        let looped = match name {
+            "memcpy" => "__nf_memcpy",
+            "memmove" if self.are_apart(args) => "__nf_memcpy",
+            "memset" => "__nf_memset",
+            "memcmp" => "__nf_memcmp",
+            _ => return None,
+        };
+        let [_, byte, count] = args else { return None };
+        let (least, most) = self.range(count);
+        let varies = least != most || name == "memset" && self.unit.eval(byte).is_none();
+        let known = least >= 0 && most <= MOST_BYTES;
+        (varies && known).then(|| self.user_call(looped, node, args))
+    }
+
+    /// True if two pointers surely lead to different variables, or members.
+    fn are_apart(&self, args: &'a [Node]) -> bool {
+        let [to, from, ..] = args else { return false };
+        let (Some((a, _)), Some((b, _))) = (Spot::of(to), Spot::of(from)) else { return false };
+        let var = |spot: &Spot| self.var_of.get(&spot.decl);
+        !a.overlaps(&b) && (a.decl == b.decl || var(&a) != var(&b))
     }
 
     fn copy_memory(&mut self, node: &'a Node, args: &'a [Node]) -> Lowered<()> {
@@ -134,11 +172,15 @@ impl<'a> FnLower<'_, 'a, '_> {
     }
 
     fn byte_count(&mut self, node: &'a Node) -> Lowered<u64> {
-        let count = self.unit.eval(node).and_then(|count| u64::try_from(count).ok());
-        count.ok_or_else(|| {
-            let help = "write a constant, or a loop with a bound over the elements";
-            self.memory_refused(node.span, "the number of bytes is not constant", help)
-        })
+        let (least, most) = self.range(node);
+        match u64::try_from(least) {
+            Ok(count) if least == most => Ok(count),
+            _ => {
+                let help = "limit it: a constant, a mask (`n & 63`), or a comparison in front";
+                let message = "it cannot be seen how many bytes these are at most";
+                Err(self.memory_refused(node.span, message, help))
+            }
+        }
     }
 
     /// Memory that a pointer argument leads to, of which `bytes` bytes are used.

@@ -52,7 +52,8 @@ impl Spot {
         Spot::of(node).filter(|(_, whole)| *whole).map(|(spot, _)| spot)
     }
 
-    fn overlaps(&self, other: &Spot) -> bool {
+    /// True if two places may share bytes.
+    pub fn overlaps(&self, other: &Spot) -> bool {
         self.decl == other.decl && self.members.iter().zip(&other.members).all(|(a, b)| a == b)
     }
 }

@@ -82,7 +82,10 @@ impl<'a> FnLower<'_, 'a, '_> {
         let span = arg.span;
         match kind {
             ParamKind::Packet => self.packet(arg).map(Arg::Value),
-            ParamKind::Value(_) => self.expr(arg).map(Arg::Value),
+            ParamKind::Value(ty) => self.expr(arg).map(|value| {
+                let is_int = ty.is_int() && self.b.body.ty(value).is_int();
+                Arg::Value(if is_int { self.b.cast(value, *ty) } else { value })
+            }),
             ParamKind::InOut { .. } => self.memory(arg).map(|memory| Arg::Pointer { memory, span }),
         }
     }
