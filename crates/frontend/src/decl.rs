@@ -9,8 +9,9 @@ use nicforge_ir::{
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
-use crate::functions::{Signature, lower_body, parameters, signature};
-use crate::unit::{Failed, Global, Lowered, ParamKind, Unit};
+use crate::functions::{lower_body, parameters, signature};
+use crate::signatures::{ParamKind, Signature};
+use crate::unit::{Failed, Global, Lowered, Unit};
 
 /// Most ports, replicas: more than any NIC or host has.
 const MAX_COUNT: i128 = 65_536;

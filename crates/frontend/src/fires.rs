@@ -17,7 +17,8 @@ use nicforge_ir::{BlockId, Body, Diagnostic, FuncId, Op, Program, Span};
 
 use crate::diagnostics::codes;
 use crate::promises::{Declared, Fires};
-use crate::unit::{FuncState, Unit};
+use crate::signatures::FuncState;
+use crate::unit::Unit;
 
 /// Vectors that are told apart.
 const MOST: usize = 2048;

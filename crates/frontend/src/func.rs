@@ -12,11 +12,12 @@ use std::collections::{HashMap, HashSet};
 
 use nicforge_ir::{BlockId, BodyBuilder, Diagnostic, Op, Program, Span, Type, ValueId};
 
+use crate::assigned::assigned_decls;
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes::{self, Code};
 use crate::intervals::{Counters, Fact};
-use crate::pointed::Memory;
+use crate::place::Memory;
 use crate::unit::{Failed, Global, Lowered, Unit};
 
 /// Deepest nesting of regions in one function; functions nest in each other up to
@@ -369,45 +370,6 @@ struct Arm {
     /// Environment and extra values where its end is reached.
     end: Option<(Vec<ValueId>, Vec<ValueId>)>,
     failed: bool,
-}
-
-/// Collects the declarations that the source below `node` may change: assignments, increments, and
-/// whatever is handed over by pointer.
-pub fn assigned_decls(node: &Node, found: &mut HashSet<u64>) {
-    node.walk(&mut |n| {
-        let target = match n.kind.as_str() {
-            "BinaryOperator" if n.opcode == "=" => n.inner.first(),
-            "CompoundAssignOperator" => n.inner.first(),
-            "UnaryOperator" if matches!(n.opcode.as_str(), "++" | "--" | "&") => n.inner.first(),
-            // A pointer parameter handed on.
-            "CallExpr" => {
-                n.inner.iter().skip(1).filter(|arg| arg.ty.ends_with('*')).for_each(|arg| {
-                    found.extend(root_decl(arg));
-                });
-                None
-            }
-            _ => None,
-        };
-        if let Some(target) = target {
-            found.extend(root_decl(target));
-        }
-    });
-}
-
-/// The variable a place expression is a part of.
-pub fn root_decl(node: &Node) -> Option<u64> {
-    let node = node.strip_casts();
-    match node.kind.as_str() {
-        "DeclRefExpr" => node.referenced.as_ref().map(|r| r.id),
-        "MemberExpr" | "ArraySubscriptExpr" => root_decl(node.inner.first()?),
-        "UnaryOperator" if matches!(node.opcode.as_str(), "*" | "&") => {
-            root_decl(node.inner.first()?)
-        }
-        "CStyleCastExpr" => root_decl(node.inner.first()?),
-        // An array from an element on.
-        "BinaryOperator" if node.opcode == "+" => root_decl(node.inner.first()?),
-        _ => None,
-    }
 }
 
 /// True if `ty` is a struct of this name; nicforge.h's own types are known by name.

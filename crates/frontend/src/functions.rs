@@ -12,18 +12,11 @@ use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarIndex, VarKind};
-use crate::place::{Place, Root};
-use crate::pointed::Memory;
-use crate::unit::{
-    Callee, Failed, First, FuncInfo, FuncState, Lowered, ParamKind, Passed, Step, Unit, Way,
+use crate::place::{Memory, Place, Root};
+use crate::signatures::{
+    Callee, First, FuncInfo, FuncState, ParamKind, Passed, Signature, Step, Way,
 };
-
-/// Parameters and result of a function.
-#[derive(Debug)]
-pub struct Signature {
-    pub params: Vec<ParamKind>,
-    pub result: Option<Type>,
-}
+use crate::unit::{Failed, Lowered, Unit};
 
 /// The signature of a function.
 ///

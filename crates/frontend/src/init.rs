@@ -1,10 +1,13 @@
-//! Initialisers of local variables and compound literals: the zero value with parts replaced.
+//! Initialisers of local variables and compound literals: the zero value with parts replaced; and
+//! strings.
 
-use nicforge_ir::{Op, Proj, Type, ValueId};
+use nicforge_ir::{ConstArray, Op, Proj, Type, ValueId};
 
 use crate::ast::Node;
+use crate::diagnostics::codes;
 use crate::func::FnLower;
-use crate::strings::initialiser;
+use crate::place::Place;
+use crate::strings::{initialiser, unescape};
 use crate::unit::{Failed, Lowered};
 
 impl<'a> FnLower<'_, 'a, '_> {
@@ -83,5 +86,48 @@ impl<'a> FnLower<'_, 'a, '_> {
             path.pop();
         }
         Ok(agg)
+    }
+
+    /// The constant array that a literal is, of type `ty`.
+    pub fn text(&mut self, literal: &Node, ty: Type) -> Lowered<Place> {
+        let elem = match ty {
+            Type::Array(id) => self.unit.prog.arrays[id].elem,
+            ty => ty,
+        };
+        if self.unit.size_of(elem) != 1 {
+            let help = "write its characters as numbers: { 'a', 'b' }";
+            let message = "a string of wide characters cannot be a value";
+            return Err(self.refuse(codes::STRING, literal.span, message, help));
+        }
+        let mut bytes = unescape(literal.value.as_deref().unwrap_or_default());
+        bytes.resize(self.unit.size_of(ty) as usize, 0);
+        let same = |array: &ConstArray| array.elem == elem && array.bytes == bytes;
+        if let Some((id, _)) = self.unit.prog.consts.iter().find(|(_, array)| same(array)) {
+            return Ok(self.constant(id));
+        }
+        let is_taken = |name: &String| self.unit.prog.consts.values().any(|c| c.name == *name);
+        let mut names = (1..).map(|number| format!("text_{number}"));
+        let name = names.find(|name| !is_taken(name)).unwrap_or_default();
+        let id = self.unit.prog.consts.push(ConstArray { name, elem, bytes, span: literal.span });
+        Ok(self.constant(id))
+    }
+
+    /// An array of characters that begins with a literal's; the rest is zero.
+    pub fn characters(&mut self, literal: &Node, ty: Type) -> Option<ValueId> {
+        let Type::Array(id) = ty else { return None };
+        let def = self.unit.prog.arrays[id];
+        let bytes = unescape(literal.value.as_deref()?);
+        if self.unit.size_of(def.elem) != 1 {
+            return None;
+        }
+        Some(self.at(literal.span, |f| {
+            let mut agg = f.zero(ty);
+            for (number, byte) in (0..def.len).zip(bytes) {
+                let index = f.b.int(number.into(), Type::U32);
+                let value = f.b.int(byte.into(), def.elem);
+                agg = f.op(Op::Set { agg, path: vec![Proj::Index(index)], value }, ty);
+            }
+            agg
+        }))
     }
 }

@@ -8,6 +8,7 @@
 
 mod alignment;
 mod alkali;
+mod assigned;
 mod ast;
 mod bits_calls;
 mod bounds;
@@ -41,6 +42,7 @@ mod promises;
 mod queues;
 mod ranges;
 mod records;
+mod signatures;
 mod steps;
 mod stmt;
 mod strings;

@@ -8,8 +8,7 @@ use crate::ast::Node;
 use crate::diagnostics::codes;
 use crate::func::FnLower;
 use crate::overlay::{self, MOST, leaves};
-use crate::place::Place;
-use crate::pointed::Memory;
+use crate::place::{Memory, Place};
 use crate::steps::Spot;
 use crate::unit::{Failed, Lowered};
 

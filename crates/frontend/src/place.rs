@@ -7,7 +7,6 @@ use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarIndex, VarKind};
-use crate::pointed::Memory;
 use crate::pointers::unqualified;
 use crate::unit::{Failed, Global, Lowered};
 
@@ -36,6 +35,13 @@ pub struct Place {
     root_ty: Type,
     /// The part is a bit-field, which does not keep all bits of its type.
     pub narrow: bool,
+}
+
+/// Memory that a pointer leads to: a variable or part of one, or an array from an element on.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    pub place: Place,
+    pub first: Option<ValueId>,
 }
 
 impl Place {

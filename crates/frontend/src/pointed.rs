@@ -2,20 +2,14 @@
 
 use nicforge_ir::{BinOp, Op, Proj, Span, Type, ValueId};
 
+use crate::assigned::root_decl;
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
-use crate::func::{FnLower, VarKind, root_decl};
+use crate::func::{FnLower, VarKind};
 use crate::overlay::{MOST, leaves};
-use crate::place::{Place, Root};
+use crate::place::{Memory, Place, Root};
 use crate::unit::{Failed, Global, Lowered};
-
-/// Memory that a pointer leads to: a variable or part of one, or an array from an element on.
-#[derive(Clone, Debug)]
-pub struct Memory {
-    pub place: Place,
-    pub first: Option<ValueId>,
-}
 
 const ADDRESS_HELP: &str =
     "point to one variable, `T *p = &variable`, or take the address in a call: `f(&variable)`";

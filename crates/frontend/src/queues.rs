@@ -9,8 +9,9 @@ use nicforge_ir::{Direction, EventId, Op, Type};
 use crate::ast::Node;
 use crate::diagnostics::codes;
 use crate::func::FnLower;
-use crate::functions::{Signature, signature};
-use crate::unit::{Failed, Lowered, ParamKind, Unit};
+use crate::functions::signature;
+use crate::signatures::{ParamKind, Signature};
+use crate::unit::{Failed, Lowered, Unit};
 
 /// Events that targets offer, whose names handlers of the user's own cannot have.
 const OFFERED: [&str; 10] = [

@@ -4,8 +4,8 @@ use nicforge_ir::{Direction, EventId, Span};
 
 use crate::ast::Node;
 use crate::diagnostics::codes;
-use crate::functions::Signature;
 use crate::queues::is_offered;
+use crate::signatures::Signature;
 use crate::unit::{Lowered, Unit};
 
 /// Longest period: an hour.

@@ -12,9 +12,9 @@ use crate::ast::Node;
 use crate::bounds::MAX_TRIPS;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarIndex};
-use crate::place::{Place, Root};
-use crate::pointed::Memory;
-use crate::unit::{Callee, Failed, First, Lowered, ParamKind, Passed, Step, Way};
+use crate::place::{Memory, Place, Root};
+use crate::signatures::{Callee, First, ParamKind, Passed, Step, Way};
+use crate::unit::{Failed, Lowered};
 
 /// What a call hands over, argument by argument.
 #[derive(Default)]

@@ -9,10 +9,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use nicforge_ir::{Diagnostic, Op, Type, ValueId};
 
+use crate::assigned::root_decl;
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
-use crate::func::{FnLower, VarIndex, VarKind, root_decl};
+use crate::func::{FnLower, VarIndex, VarKind};
 use crate::unit::{Global, Lowered};
 
 /// Buffers of a function, by their declarations.

@@ -8,7 +8,8 @@ use crate::diagnostics::codes;
 use crate::func::FnLower;
 use crate::functions::signature;
 use crate::place::Place;
-use crate::unit::{Failed, Lowered, ParamKind};
+use crate::signatures::ParamKind;
+use crate::unit::{Failed, Lowered};
 
 impl<'a> FnLower<'_, 'a, '_> {
     /// A call of the interface, if the program is written in it and `name` is one.

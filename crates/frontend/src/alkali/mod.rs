@@ -16,8 +16,8 @@ use nicforge_ir::{Diagnostic, Direction, EventId, Table, TableKind, Type};
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
-use crate::functions::Signature;
-use crate::unit::{Global, Lowered, ParamKind, Unit};
+use crate::signatures::{ParamKind, Signature};
+use crate::unit::{Global, Lowered, Unit};
 
 /// Headers of Alkali. Its own one forgets the widths of members before a compiler sees them.
 const HEADERS: [&str; 2] = ["alkali.h", "generic_handlers.h"];

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use super::Fresh;
 use super::rewrite::Rewriter;
 use super::shape::{is_pointer, is_unary, same, split, unqualified, variable, variable_read};
+use crate::assigned::assigned_decls;
 use crate::ast::Node;
-use crate::func::assigned_decls;
 
 /// A pointer variable that goes.
 #[derive(Clone, Debug)]
