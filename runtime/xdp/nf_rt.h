@@ -174,6 +174,26 @@ extern u64 nf_zero;
 /* Adds zero in a way that the verifier does not see: it takes x for any number then, which many
  * ways have in common. */
 #define NF_FORGET(x) ((x) += *(volatile u64 *)&nf_zero)
+/* x, which is any number to the verifier. */
+NF_INLINE u32 nf_unknown(u32 x)
+{
+    return x + *(volatile u32 *)&nf_zero;
+}
+
+/* Leaves a loop after eight million trips, which no loop has. The verifier takes states of different
+ * trips for one here (Documentation/bpf/standardization: may_goto; Linux 6.9). */
+#define NF_MAY_BREAK                                                                               \
+    if (({                                                                                         \
+            __label__ out, on;                                                                     \
+            bool ends = false;                                                                     \
+            asm goto("may_goto %l0" : : : : out);                                                  \
+            goto on;                                                                               \
+        out:                                                                                       \
+            ends = true;                                                                           \
+        on:                                                                                        \
+            ends;                                                                                  \
+        }))                                                                                        \
+    break
 /* Keeps a value in its register, so that the verifier sees a check and the access it covers as one
  * pointer. */
 #define NF_PIN(x) asm volatile("" : "+r"(x))

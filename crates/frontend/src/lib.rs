@@ -48,6 +48,7 @@ mod stmt;
 mod strings;
 mod switch;
 mod table_calls;
+mod there;
 mod timers;
 mod unit;
 mod user_calls;

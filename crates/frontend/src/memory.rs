@@ -12,6 +12,9 @@ use crate::place::{Memory, Place};
 use crate::steps::Spot;
 use crate::unit::{Failed, Lowered};
 
+/// Most bytes that are compared member by member.
+const LONG_COMPARISON: i128 = 64;
+
 /// Most bytes of a call if their number varies.
 const MOST_BYTES: i128 = 4096;
 
@@ -45,8 +48,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         })
     }
 
-    /// A call with a number of bytes that varies, or with such a byte: a function of `nicforge.h`
-    /// has a loop for it.
+    /// A call with a number of bytes that varies, or with such a byte, or a long comparison: a
+    /// function of `nicforge.h` has a loop for it.
     fn loop_over_memory(
         &mut self,
         name: &str,
@@ -62,7 +65,9 @@ impl<'a> FnLower<'_, 'a, '_> {
         };
         let [_, byte, count] = args else { return None };
         let (least, most) = self.range(count);
-        let varies = least != most || name == "memset" && self.unit.eval(byte).is_none();
+        let varies = least != most
+            || name == "memset" && self.unit.eval(byte).is_none()
+            || name == "memcmp" && most > LONG_COMPARISON;
         let known = least >= 0 && most <= MOST_BYTES;
         (varies && known).then(|| self.user_call(looped, node, args))
     }

@@ -8,6 +8,7 @@ use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarIndex, VarKind};
 use crate::pointers::unqualified;
+use crate::there::There;
 use crate::unit::{Failed, Global, Lowered};
 
 /// Where a place starts.
@@ -250,6 +251,11 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// The value at a place.
     pub fn read(&mut self, place: &Place) -> ValueId {
+        match self.element_there(place) {
+            Some(There::Place(place)) => return self.read(&place),
+            Some(There::Inside(part)) => return self.read_inside(&part),
+            None => {}
+        }
         let (agg, path) = match &place.root {
             Root::Var(var) => (self.env[*var], &place.path[..]),
             Root::Const(array) => match place.path.split_first() {
@@ -291,7 +297,7 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// Bits before the smallest part of a place's root that has the place and does not depend on
     /// indices, the part's type, and the path from there.
-    fn known_part<'p>(&self, place: &'p Place) -> (u64, Type, &'p [Proj]) {
+    pub fn known_part<'p>(&self, place: &'p Place) -> (u64, Type, &'p [Proj]) {
         let program = &self.unit.prog;
         let (mut at, mut ty) = (0, place.root_ty);
         for (number, step) in place.path.iter().enumerate() {
@@ -324,6 +330,11 @@ impl<'a> FnLower<'_, 'a, '_> {
     /// # Errors
     /// Reports places that cannot change.
     pub fn write(&mut self, place: &Place, value: ValueId, span: Span) -> Lowered<()> {
+        match self.element_there(place) {
+            Some(There::Place(place)) => return self.write(&place, value, span),
+            Some(There::Inside(part)) => return self.write_inside(&part, value, span),
+            None => {}
+        }
         if let Root::Over(kept, first) = &place.root {
             let (at, ty, rest) = self.known_part(place);
             let at = first + at;

@@ -279,13 +279,17 @@ impl<'a> FnLower<'_, 'a, '_> {
         if at + bytes > self.unit.size_of(place.ty) {
             return Err(self.not_there(bytes, span));
         }
+        let (place, at) = self.narrowed(&place, 8 * at, 8 * bytes);
+        if at == 0 && place.ty == ty && !place.narrow {
+            return Ok(place);
+        }
         let long = |ty: Type| leaves(&self.unit.prog, ty).len() > MOST;
         if place.narrow || long(ty) || long(place.ty) {
             let help = "point to a variable with all the bytes, or assign its members";
             let message = "this cannot be seen so";
             return Err(self.refuse(codes::POINTER_USE, span, message, help));
         }
-        Ok(place.over(8 * at, ty))
+        Ok(place.over(at, ty))
     }
 
     pub fn table_use(&mut self, node: &Node) -> Failed {

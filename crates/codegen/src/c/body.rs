@@ -122,6 +122,8 @@ pub struct Emitter<'a, D: Dialect> {
     pub far: Option<u32>,
     /// Numbers in loops are hidden from who checks the code, see `Dialect::trip_starts`.
     pub forgets: bool,
+    /// Loops may end at each trip.
+    pub open_loops: bool,
     /// Where expressions lie whose address is taken, if not in a temporary of C: what leads to
     /// members of a struct, and those that were needed.
     pub kept: Option<(&'static str, Kept)>,
@@ -161,6 +163,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
             lines,
             far: None,
             forgets: false,
+            open_loops: false,
             kept: None,
             out: String::new(),
             indent: 1,

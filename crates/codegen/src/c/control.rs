@@ -203,6 +203,11 @@ impl<D: Dialect> Emitter<'_, D> {
         if text.contains(&last_jump) {
             let _ = writeln!(text, "{}:;", labels.next);
         }
+        // A number that is known is one for each trip.
+        let first = match self.open_loops {
+            true => format!("nf_unknown({first})"),
+            false => first.to_string(),
+        };
         self.line(&format!("for (u32 {trip} = {first}; {trip} < {last}; {trip}++) {{"));
         self.out.push_str(&text);
         self.line("}");

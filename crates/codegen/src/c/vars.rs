@@ -216,6 +216,9 @@ fn is_simple(body: &Body, inst: InstId) -> bool {
         && !matches!(data.op.work(), Work::Hash | Work::Sum)
 }
 
+/// Ops in one expression, one around the other: compilers count brackets.
+const DEEPEST: u32 = 60;
+
 fn choose_inline(body: &Body) -> SecondaryMap<ValueId, bool> {
     let mut count: SecondaryMap<ValueId, u32> = SecondaryMap::new();
     let mut used_in: SecondaryMap<ValueId, Option<(BlockId, usize)>> = SecondaryMap::new();
@@ -235,6 +238,7 @@ fn choose_inline(body: &Body) -> SecondaryMap<ValueId, bool> {
         }
     }
     let mut inline = SecondaryMap::new();
+    let mut depth: SecondaryMap<ValueId, u32> = SecondaryMap::new();
     for &block in &reached {
         for (at, &inst) in body.blocks[block].insts.iter().enumerate() {
             let Some(&result) = body.insts[inst].results.first() else { continue };
@@ -256,7 +260,10 @@ fn choose_inline(body: &Body) -> SecondaryMap<ValueId, bool> {
                 }),
                 _ => true,
             };
-            inline[result] = constant || (once_here && before_update && !through_index(op));
+            let inner = op.operands().filter(|operand| inline[*operand]);
+            depth[result] = 1 + inner.map(|operand| depth[operand]).max().unwrap_or(0);
+            let fits = once_here && before_update && !through_index(op) && depth[result] < DEEPEST;
+            inline[result] = constant || fits;
         }
     }
     // An inlined read whose use is itself inlined later moves further down; such chains keep their

@@ -512,6 +512,9 @@ impl<T: Target> Dialect for InPlace<T> {
             .iter()
             .filter(|name| !name.is_empty())
             .for_each(|name| e.line(&format!("NF_FORGET({name});")));
+        if e.open_loops {
+            e.line("NF_MAY_BREAK;");
+        }
     }
 
     fn leave_loop(e: &mut E<'_, T>, before: &State) {

@@ -61,13 +61,22 @@ pub(crate) enum Writing {
     /// loop to the next: it would walk what follows once for each value that it knows, and the loop
     /// once for each trip.
     Forgetful,
+    /// And loops may end at each trip, as far as the verifier knows: it takes the trips of a loop
+    /// together, whatever they do. Linux 6.9 and later.
+    Open,
+}
+
+impl Writing {
+    fn forgets(self) -> bool {
+        matches!(self, Writing::Forgetful | Writing::Open)
+    }
 }
 
 fn in_every_form(
     make: impl Fn(Writing) -> Result<XdpArtifact, Vec<Unsupported>>,
 ) -> Result<XdpArtifact, Vec<Unsupported>> {
     let mut artifact = make(Writing::Plain)?;
-    for form in [Writing::Framed, Writing::Forgetful] {
+    for form in [Writing::Framed, Writing::Forgetful, Writing::Open] {
         let other = make(form)?.source.plain;
         let known = other == artifact.source.plain || artifact.source.others.contains(&other);
         if !known {
@@ -475,10 +484,11 @@ impl<'a> Generator<'a> {
         );
         let mut framed = match self.form {
             Writing::Plain => Vec::new(),
-            form => emitter.vars.move_out(body, FRAME, form == Writing::Forgetful),
+            form => emitter.vars.move_out(body, FRAME, form.forgets()),
         };
         emitter.far = (self.form != Writing::Plain).then_some(FAR);
-        emitter.forgets = self.form == Writing::Forgetful;
+        emitter.forgets = self.form.forgets();
+        emitter.open_loops = self.form == Writing::Open;
         let kept = Kept::default();
         emitter.kept = emitter.forgets.then(|| (FRAME, Kept::clone(&kept)));
         let (text, dialect) = emitter.run()?;

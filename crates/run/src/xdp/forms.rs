@@ -7,6 +7,9 @@ use nicforge_codegen::XdpSource;
 use super::object::takes;
 use crate::compile::{CompileError, Mode, compile_form};
 
+/// What loops have that the verifier does not walk trip by trip, from Linux 6.9 on.
+const OPEN_LOOPS: &str = "NF_MAY_BREAK;";
+
 /// C in one form or in several that mean the same.
 pub trait Forms {
     /// All of them, the best one first.
@@ -48,7 +51,8 @@ pub fn compile_bpf(
     for form in &forms {
         match compile_form(name, form, mode, includes) {
             Ok(object) if forms.len() == 1 || takes(&object) => return Ok(object),
-            // Another form may do.
+            // Another form may do. What an old kernel does not know says nothing of the program.
+            Ok(_) if last.is_some() && form.contains(OPEN_LOOPS) => {}
             Ok(object) => last = Some(Ok(object)),
             Err(error @ CompileError::Stack { .. }) if last.is_none() => last = Some(Err(error)),
             Err(error) if last.is_none() => return Err(error),
