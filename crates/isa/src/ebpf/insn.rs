@@ -19,6 +19,10 @@ impl Insn {
     }
 }
 
+/// `may_goto` (Linux 6.9): it jumps once it was met eight million times in a run of the program,
+/// which no run comes to. Until then it does nothing.
+const MAY_GOTO: u8 = 0xe5;
+
 /// Splits an instruction stream into slots.
 ///
 /// # Errors
@@ -29,12 +33,15 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Insn>, String> {
     }
     Ok(bytes
         .chunks_exact(8)
-        .map(|b| Insn {
-            code: b[0],
-            dst: b[1] & 15,
-            src: b[1] >> 4,
-            off: i16::from_le_bytes([b[2], b[3]]),
-            imm: i32::from_le_bytes([b[4], b[5], b[6], b[7]]),
+        .map(|b| match b[0] {
+            MAY_GOTO => Insn { code: 0x05, dst: 0, src: 0, off: 0, imm: 0 },
+            code => Insn {
+                code,
+                dst: b[1] & 15,
+                src: b[1] >> 4,
+                off: i16::from_le_bytes([b[2], b[3]]),
+                imm: i32::from_le_bytes([b[4], b[5], b[6], b[7]]),
+            },
         })
         .collect())
 }
@@ -82,4 +89,16 @@ pub fn targets(insns: &[Insn]) -> Vec<bool> {
         }
     }
     targets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn may_goto_does_nothing() {
+        let far = [MAY_GOTO, 0, 7, 0, 0, 0, 0, 0];
+        let nothing = Insn { code: 0x05, dst: 0, src: 0, off: 0, imm: 0 };
+        assert_eq!(decode(&far), Ok(vec![nothing]));
+    }
 }
