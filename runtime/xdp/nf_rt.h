@@ -175,13 +175,10 @@ extern u64 nf_zero;
  * ways have in common. */
 #define NF_FORGET(x) ((x) += *(volatile u64 *)&nf_zero)
 /* x, which is any number to the verifier. */
-NF_INLINE u32 nf_unknown(u32 x)
-{
-    return x + *(volatile u32 *)&nf_zero;
-}
+NF_INLINE u32 nf_unknown(u32 x) { return x + *(volatile u32 *)&nf_zero; }
 
-/* Leaves a loop after eight million trips, which no loop has. The verifier takes states of different
- * trips for one here (Documentation/bpf/standardization: may_goto; Linux 6.9). */
+/* Leaves a loop after eight million trips, which no loop has. The verifier takes states of
+ * different trips for one here (may_goto, Linux 6.9). */
 #define NF_MAY_BREAK                                                                               \
     if (({                                                                                         \
             __label__ out, on;                                                                     \
