@@ -8,7 +8,6 @@ use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarIndex, VarKind};
 use crate::pointers::unqualified;
-use crate::there::There;
 use crate::unit::{Failed, Global, Lowered};
 
 /// Where a place starts.
@@ -43,6 +42,20 @@ pub struct Place {
 pub struct Memory {
     pub place: Place,
     pub first: Option<ValueId>,
+}
+
+/// An element of memory that is seen as another array, in what is there.
+pub enum There {
+    Place(Place),
+    Inside(Inside),
+}
+
+/// A part of an integer.
+pub struct Inside {
+    pub whole: Place,
+    /// Bits below the part, of the integer's type.
+    pub shift: ValueId,
+    pub ty: Type,
 }
 
 impl Place {

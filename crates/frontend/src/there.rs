@@ -4,22 +4,8 @@
 use nicforge_ir::{BinOp, Op, Proj, Span, Type, UnOp, ValueId};
 
 use crate::func::FnLower;
-use crate::place::{Place, Root};
+use crate::place::{Inside, Place, Root, There};
 use crate::unit::Lowered;
-
-/// An element, in what is there.
-pub enum There {
-    Place(Place),
-    Inside(Inside),
-}
-
-/// A part of an integer.
-pub struct Inside {
-    whole: Place,
-    /// Bits below the part, of the integer's type.
-    shift: ValueId,
-    ty: Type,
-}
 
 impl<'a> FnLower<'_, 'a, '_> {
     /// Where an element lies if that is in an array of integers.
