@@ -45,17 +45,12 @@ fn programs_beyond_the_kernels_limits_run_there() {
 
 /// What no form of it makes acceptable is said by `check`, with its line and what to do.
 #[test]
-fn what_the_verifier_walks_for_ever_is_refused_by_check() {
+fn what_is_too_long_for_the_verifier_is_refused_by_check() {
     if !can_load() {
         return;
     }
     let place = Place::new();
-    let source = "#include <nicforge.h>\nNF_PORTS(1);\nstruct d { uint8_t b[64]; };\nvoid net_recv(nf_pkt pkt)\n{\n\
-                  \x20   struct d d;\n    uint32_t n = 0;\n    if (!nf_load(pkt, 0, &d)) {\n        nf_drop(pkt, \"short\");\n        return;\n    }\n\
-                  \x20   for (uint32_t i = 0; i < 300; i++)\n        for (uint32_t j = 0; j < 400; j++)\n\
-                  \x20           if (d.b[(i + n) & 63] > d.b[j & 63])\n                n += d.b[i & 63] ^ j;\n\
-                  \x20   nf_emit(pkt, &n);\n    nf_send(pkt, 0);\n}\n";
-    place.file("long.c", source);
+    place.file("long.c", common::TOO_LONG);
     let ran = place.run(&["check", "long.c", "--target", "xdp"]);
     for text in ["xdp  no", "long.c:1", "the kernel's verifier: ", "help: give loops fewer trips"] {
         assert!(ran.ok().contains(text), "{text}: {ran:?}");
