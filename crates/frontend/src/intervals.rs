@@ -52,6 +52,8 @@ impl Values<'_> {
         if let Some(range) = self.counters.get(&(value, Vec::new())) {
             return Some(*range);
         }
+        let whole = limits(bits, signed);
+        let fits = |range: Range| range.0 >= whole.0 && range.1 <= whole.1;
         match self.body.def_op(value)? {
             Op::Int(raw) => {
                 let exact = wrap(i128::from(*raw), bits, signed);
@@ -77,8 +79,16 @@ impl Values<'_> {
                 let arm = |block, truth| {
                     let Op::Yield(values) = &self.body.terminator(block)?.op else { return None };
                     let yielded = *values.get(number as usize)?;
-                    let facts = [self.facts, &[(*cond, truth)]].concat();
-                    Some(Values { facts: &facts, ..*self }.range(yielded, depth - 1))
+                    let cut = |range, value| self.cut(range, value, *cond, truth, depth - 1);
+                    // The condition is of what the arm does something to.
+                    let range = match self.body.def_op(yielded) {
+                        Some(Op::Bin(op, a, b)) if !self.is_part(*b, *a) => {
+                            let (a, b) = (cut(below(*a), *a), cut(below(*b), *b));
+                            interval(*op, a, b).filter(|range| fits(*range)).unwrap_or(whole)
+                        }
+                        _ => below(yielded),
+                    };
+                    Some(cut(range, yielded))
                 };
                 match (arm(*then, true), arm(*other, false)) {
                     (Some(a), Some(b)) => Some(join(a, b)),
