@@ -32,10 +32,10 @@ class Bits(Element):
             bits = (bits & 0x33333333) + ((bits >> 2) & 0x33333333);
             out(pkt, (((bits + (bits >> 4)) & 0x0f0f0f0f) * 0x01010101) >> 24);
         """,
-        "dpdk": "out(pkt, (uint32_t)__builtin_popcount(number) + (uint32_t)__builtin_parity(0));",
+        "dpdk": "out(pkt, (uint32_t)(1.0 * __builtin_popcount(number)));",
         "host": """
             uint32_t bits = 0;
-            for (uint32_t rest = number; rest != 0; rest &= rest - 1)
+            for (uint32_t rest = number; rest != 0; rest ^= rest & -rest)
                 bits++;
             out(pkt, bits);
         """,
