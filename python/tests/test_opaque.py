@@ -208,9 +208,7 @@ def test_what_the_subset_has_no_words_for_becomes_opaque(capture, tmp_path, caps
 
 
 def test_false_keeps_the_subset_and_true_leaves_it():
-    refused(
-        tried(POINTERS, opaque=False).check, "element `tried`: a pointer leads to one object"
-    )
+    refused(tried(POINTERS, opaque=False).check, "element `tried`: a pointer leads to one object")
     assert "opaque_tried(" in tried("out(pkt, size);", opaque=True).source().text
     words = ("is not to be opaque and has what only opaque bodies have",)
     refused(lambda: tried(POINTERS, opaque=False, includes=("<stdlib.h>",)), *words)
