@@ -101,7 +101,7 @@ impl<'a> Unit<'a> {
     }
 }
 
-/// What `__attribute__((aligned(n)))` of a declaration says.
+/// The number in `__attribute__((aligned(n)))` of a declaration.
 fn stated(node: &Node) -> Option<u64> {
     let aligned = node.inner.iter().filter(|child| child.kind == "AlignedAttr");
     let number = |attribute: &Node| match attribute.inner.first() {

@@ -1,5 +1,5 @@
-//! What functions have to know of their arguments where they are called: the memory that pointers
-//! lead to, and integers that decide when loops end.
+//! Parameters whose arguments functions have to know where they are called: pointers whose memory
+//! is the caller's, and integers that decide when loops end.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use crate::functions::parameters;
 use crate::unit::Unit;
 
 impl<'a> Unit<'a> {
-    /// Which parameters lead to memory that each call knows.
+    /// The parameters that lead to memory which each call knows.
     pub fn memory_params(&mut self, node: &'a Node) -> Vec<bool> {
         if let Some(known) = self.memory_params.get(&node.id) {
             return known.clone();
@@ -26,7 +26,7 @@ impl<'a> Unit<'a> {
         found
     }
 
-    /// Which parameters may decide when loops end that have no `NF_BOUND`: the function's own, and
+    /// The parameters that may decide when loops end without `NF_BOUND`: the function's own, and
     /// those of functions that it calls.
     pub fn ends_loops(&mut self, node: &'a Node) -> Vec<bool> {
         if let Some(known) = self.ends_loops.get(&node.id) {

@@ -42,8 +42,8 @@ fn failing(condition: &Node) -> Vec<Node> {
     vec![Node { opcode: opposite.to_string(), ..node.clone() }]
 }
 
-/// What must hold for every trip to go on behind `if (…) break;`, and the number of statements in
-/// front of that.
+/// Conditions on which trips go on behind `if (…) break;`, each with the number of statements in
+/// front of it.
 pub fn exits(body: &Node) -> Vec<(Node, usize)> {
     let mut found = Vec::new();
     if body.kind != "CompoundStmt" {

@@ -26,7 +26,7 @@ pub fn signature(unit: &mut Unit, node: &Node) -> Lowered<Signature> {
     signature_of(unit, node, &[])
 }
 
-/// As [`signature`]; `memory` says which parameters lead to memory that each call knows.
+/// The signature of a function; `memory` says which parameters lead to memory that calls know.
 fn signature_of(unit: &mut Unit, node: &Node, memory: &[bool]) -> Lowered<Signature> {
     if node.flags.variadic {
         let help = "give it a fixed list of parameters";

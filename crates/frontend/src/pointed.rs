@@ -1,4 +1,4 @@
-//! What pointers lead to: addresses of variables, parts of them, and parameters.
+//! Memory that pointers lead to: variables, parts of them, and targets of parameters.
 
 use nicforge_ir::{BinOp, Op, Proj, Span, Type, ValueId};
 
@@ -135,7 +135,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         Ok(Memory { first: Some(first), ..memory })
     }
 
-    /// How many integers that are there make one element of a type, if the first one varies.
+    /// The number of integers there that make one element of a type, if the first one varies.
     fn larger(&self, memory: &Memory, elem: Type) -> Option<u64> {
         let Type::Array(id) = memory.place.ty else { return None };
         let of = self.unit.prog.arrays[id].elem;
@@ -194,7 +194,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
     }
 
-    /// What a pointer to another type finds there.
+    /// The place that a pointer to another type finds there.
     pub fn seen_as(&mut self, memory: Memory, ty: Type, span: Span) -> Lowered<Place> {
         if memory.first.is_none() && memory.place.ty == ty {
             return Ok(memory.place);
@@ -254,7 +254,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         roots && a.ty == b.ty && whole && self.common(&a.path, &b.path) == a.path.len()
     }
 
-    /// How many steps two ways have in common, surely.
+    /// The number of steps that two ways surely have in common.
     pub fn common(&self, a: &[Proj], b: &[Proj]) -> usize {
         let known = |index: &ValueId| self.known(Some(*index));
         let same = |(a, b): &(&Proj, &Proj)| match (a, b) {

@@ -1,4 +1,4 @@
-//! What functions take and give, and what calls of them hand over.
+//! Signatures of functions, and the arguments that calls hand over.
 
 use nicforge_ir::{ConstId, FuncId, Type};
 
@@ -21,7 +21,7 @@ pub enum ParamKind {
     Packet,
 }
 
-/// What is known of a function's argument where it is called.
+/// Knowledge of a function's argument where it is called.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Passed {
     /// No more than the parameter says.
@@ -49,8 +49,8 @@ pub enum Passed {
 /// The way to a part of a variable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Way {
-    /// What the steps start from, if it is not the variable: what lies from a bit of another part
-    /// on, as a type.
+    /// The start of the steps, if it is not the variable: the bits of another part from one on, as
+    /// a type.
     pub over: Option<(Box<Way>, u64, Type)>,
     pub steps: Vec<Step>,
     /// Type of the part.
@@ -67,10 +67,10 @@ pub enum Step {
 /// The element of an array that a pointer leads to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum First {
-    /// What it leads to is no element.
+    /// None: the pointer leads to all of it.
     Whole,
     Known(u64),
-    /// It is passed behind the array.
+    /// Passed behind the array.
     Passed,
 }
 
@@ -78,10 +78,10 @@ pub enum First {
 #[derive(Debug)]
 pub struct Callee {
     pub signature: Signature,
-    /// Which parameters are pointers whose memory is as large as the caller's: their elements are
-    /// used, or their type is not told.
+    /// The parameters that are pointers whose memory is the caller's: their elements are used, or
+    /// their type is not told.
     pub memory: Vec<bool>,
-    /// Which parameters may decide when loops end.
+    /// The parameters that may decide when loops end.
     pub loops: Vec<bool>,
 }
 

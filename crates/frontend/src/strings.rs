@@ -2,7 +2,7 @@
 
 use crate::ast::Node;
 
-/// The bytes of a C string literal as clang prints it, quotes included; without the zero at its end.
+/// The bytes of a C string literal as clang prints it, quotes included; without the zero behind.
 pub fn unescape(literal: &str) -> Vec<u8> {
     let inner = literal.split_once('"').map_or(literal, |(_, rest)| rest);
     let inner = inner.strip_suffix('"').unwrap_or(inner);

@@ -8,7 +8,7 @@ use crate::place::{Inside, Place, Root, There};
 use crate::unit::Lowered;
 
 impl<'a> FnLower<'_, 'a, '_> {
-    /// Where an element lies if that is in an array of integers.
+    /// The place of an element, if it lies in an array of integers.
     pub fn element_there(&mut self, place: &Place) -> Option<There> {
         let Root::Over(kept, first) = &place.root else { return None };
         let (at, ty, rest) = self.known_part(place);

@@ -165,9 +165,9 @@ pub struct Unit<'a> {
     pub globals: HashMap<u64, Global>,
     /// Signatures of called functions; those that are refused have none.
     pub callees: HashMap<String, Option<Rc<Callee>>>,
-    /// Which parameters of functions lead to memory that each call knows, by declaration.
+    /// The parameters of functions that lead to memory which each call knows, by declaration.
     pub memory_params: HashMap<u64, Vec<bool>>,
-    /// Which parameters of functions may decide when loops end, by declaration.
+    /// The parameters of functions that may decide when loops end, by declaration.
     pub ends_loops: HashMap<u64, Vec<bool>>,
     /// Functions by what was passed to them.
     pub funcs: HashMap<String, Vec<(Vec<Passed>, FuncState)>>,
@@ -293,7 +293,7 @@ impl<'a> Unit<'a> {
                 codes::POINTER_TYPE,
                 span,
                 "a pointer leads to one object, and is no value",
-                "a `T *` may be a parameter, or a local that only leads to one variable or into one array",
+                "`T *` may be a parameter, or a local that leads to one variable or into one array",
             )),
             CType::Packet => Err(self.refuse(
                 codes::PACKET_COPIED,

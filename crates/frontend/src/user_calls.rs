@@ -16,7 +16,7 @@ use crate::place::{Memory, Place, Root};
 use crate::signatures::{Callee, First, ParamKind, Passed, Step, Way};
 use crate::unit::{Failed, Lowered};
 
-/// What a call hands over, argument by argument.
+/// Things that a call hands over, argument by argument.
 #[derive(Default)]
 struct Handed {
     values: Vec<ValueId>,
@@ -116,7 +116,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         clashing.map(|pointers| pointers.iter().map(|(number, ..)| *number).collect()).collect()
     }
 
-    /// What is handed over for arguments.
+    /// Values and places that are handed over for arguments.
     fn handed(&mut self, callee: &Callee, args: &[Arg]) -> Lowered<Handed> {
         let mut handed = Handed::default();
         let groups = self.pointer_groups(callee, args);
@@ -172,7 +172,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         Ok(handed)
     }
 
-    /// What is known of an integer that may decide when loops end.
+    /// Knowledge of an integer that may decide when loops end.
     fn known_of(&self, value: ValueId, ends_loops: bool) -> Passed {
         let ty = self.b.body.ty(value);
         match self.b.body.def_op(value) {

@@ -1,4 +1,4 @@
-//! Which pointers of a function lead to one object, and by what base and index.
+//! The pointers of a function that lead to one object, with their bases and indices.
 
 use std::collections::{HashMap, HashSet};
 
@@ -31,7 +31,7 @@ struct Variable {
     is_param: bool,
     /// The first of the values stands at its declaration.
     initialised: bool,
-    /// It moves by `++` or `+=`.
+    /// True if it moves by `++` or `+=`.
     moves: bool,
     /// Its own address is taken.
     lost: bool,

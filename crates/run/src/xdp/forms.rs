@@ -7,7 +7,7 @@ use nicforge_codegen::XdpSource;
 use super::object::takes;
 use crate::compile::{CompileError, Mode, compile_form};
 
-/// What loops have that the verifier does not walk trip by trip, from Linux 6.9 on.
+/// The mark of loops that the verifier does not walk trip by trip, from Linux 6.9 on.
 const OPEN_LOOPS: &str = "NF_MAY_BREAK;";
 
 /// C in one form or in several that mean the same.
