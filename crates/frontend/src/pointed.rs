@@ -33,7 +33,8 @@ impl<'a> FnLower<'_, 'a, '_> {
                         codes::DECAY,
                         node.span,
                         "an array cannot be used as a pointer to its first element",
-                        "pass the address of the whole array (`&array`) or of a struct that holds it",
+                        "pass the address of the whole array (`&array`) or of a struct that \
+                         holds it",
                     ));
                 }
                 _ => break,

@@ -5,6 +5,7 @@
 //! by CPU maps.
 
 mod aligned;
+mod forms;
 mod pipeline;
 mod process;
 mod target;
@@ -27,6 +28,7 @@ use crate::c::{Emitter, LineStyle};
 use crate::dpdk::Pipeline;
 use crate::inplace::InPlace;
 use crate::inplace::state::{Cursor, Emits, State};
+use forms::{Writing, in_every_form};
 use pipeline::{Form, Handover, Pipe};
 use target::Xdp;
 
@@ -46,44 +48,6 @@ const BUF_SLACK: u32 = 4096;
 /// Every op that XDP cannot do, with its place and what to do instead.
 pub fn generate(program: &Program, lines: LineStyle) -> Result<XdpArtifact, Vec<Unsupported>> {
     in_every_form(|form| Generator { form, ..Generator::new(program, lines, None) }.run())
-}
-
-/// Ways to write a program for the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Writing {
-    /// As one would write it.
-    #[default]
-    Plain,
-    /// Structs and arrays lie in an entry of a map for each CPU: the stack has 512 bytes, wants
-    /// every access aligned, and the verifier remembers what each of them holds.
-    Framed,
-    /// Numbers lie there too, and the verifier knows nothing of those that go from one trip of a
-    /// loop to the next: it would walk what follows once for each value that it knows, and the loop
-    /// once for each trip.
-    Forgetful,
-    /// And loops may end at each trip, as far as the verifier knows: it takes the trips of a loop
-    /// together, whatever they do. Linux 6.9 and later.
-    Open,
-}
-
-impl Writing {
-    fn forgets(self) -> bool {
-        matches!(self, Writing::Forgetful | Writing::Open)
-    }
-}
-
-fn in_every_form(
-    make: impl Fn(Writing) -> Result<XdpArtifact, Vec<Unsupported>>,
-) -> Result<XdpArtifact, Vec<Unsupported>> {
-    let mut artifact = make(Writing::Plain)?;
-    for form in [Writing::Framed, Writing::Forgetful, Writing::Open] {
-        let other = make(form)?.source.plain;
-        let known = other == artifact.source.plain || artifact.source.others.contains(&other);
-        if !known {
-            artifact.source.others.push(other);
-        }
-    }
-    Ok(artifact)
 }
 
 /// C for a planned program: a BPF program for every stage of the pipeline.
