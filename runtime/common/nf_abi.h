@@ -53,6 +53,29 @@ enum {
     NF_NET_COPY = 5,
 };
 
+/* Where members of struct nf_table lie on cores of 32 bits, for who fills tables before a start. */
+enum {
+    NF_TABLE_AT_INDEX = 32,
+    NF_TABLE_AT_ENTRIES = 36,
+    NF_TABLE_AT_FREE = 40,
+    NF_TABLE_AT_ZEROED = 44,
+    NF_TABLE_AT_CLOCK = 48,
+    NF_TABLE_AT_USES = 56,
+    NF_TABLE_AT_OF_LENGTH = 60,
+    NF_TABLE_AT_ORDER = 64,
+    NF_TABLE_AT_ORDERED = 68,
+    NF_TABLE_AT_REFUSED = 72,
+    NF_TABLE_AT_EVICTED = 80,
+    NF_TABLE_AT_END = 120,
+};
+
+/* Where members of struct nf_entry lie, and what is behind it: the key. */
+enum {
+    NF_ENTRY_AT_DETAIL = 8,
+    NF_ENTRY_AT_LIVE = 12,
+    NF_ENTRY_AT_KEY = 16,
+};
+
 /* Kinds of what leaves a design: commands to the deparser, and its records, 8 higher. */
 enum {
     NF_LEFT_SEND = 0,

@@ -18,11 +18,8 @@
 #include <rte_spinlock.h>
 
 #include "nf_log.h"
+#include "nf_stages.h"
 
-/* 1 writes every output down with its event's number, for verify. */
-#ifndef NF_VERIFY
-#define NF_VERIFY 0
-#endif
 #define NF_BURST 32
 #define NF_MAX_PORTS 16
 /* Events that handlers of one stage send each other for one input event. */
@@ -107,22 +104,10 @@ struct nf_worker {
     u64 handled;
 } __rte_cache_aligned;
 
-struct nf_stage_spec {
-    u32 first;
-    u32 replicas;
-    /* Events come in the order of their sequence numbers, whoever sent them. */
-    bool ordered;
-};
-
-extern const struct nf_stage_spec nf_stages[NF_STAGES];
-extern const u8 nf_stage_of[NF_EVENTS];
-extern const u16 nf_packet_at[NF_EVENTS];
 extern struct rte_ring *nf_rings[NF_WORKERS + 1][NF_WORKERS + 1];
 extern struct rte_mempool *nf_event_pool;
 /* Workers that left their loop before they were told to. */
 extern volatile bool nf_gone[NF_WORKERS + 1];
-static inline u32 nf_steer(struct nf_worker *w, u32 event, const void *params, const u8 *data,
-                           const u8 *end);
 
 /* ---- The output log
  * ------------------------------------------------------------------------------------------- */
@@ -279,40 +264,18 @@ NF_INLINE void nf_log(struct nf_env *env, u32 log, const u64 *args, u32 count)
 /* ---- Tables that replicas share
  * ---------------------------------------------------------------------------------- */
 
-#if NF_LOCKS
 /* A cache line each: neighbours are taken by other lcores. */
 struct nf_lock_line {
     rte_spinlock_t lock;
 } __rte_cache_aligned;
-extern struct nf_lock_line nf_locks[NF_LOCKS];
-#endif
+extern struct nf_lock_line nf_locks[NF_LOCKS + 1];
 
-/* Waits for a lock. Lcores may be more than CPUs here, so whoever finds it taken lets others run.
- */
-NF_INLINE void nf_lock(struct nf_env *env, u32 number)
-{
-#if NF_LOCKS
-    struct nf_worker *w = env->user;
-    while (!rte_spinlock_trylock(&nf_locks[number].lock))
-        sched_yield();
-    w->locks[w->lock_count++] = number;
-#else
-    (void)env;
-    (void)number;
-#endif
-}
+NF_INLINE bool nf_lock_try(u32 number) { return rte_spinlock_trylock(&nf_locks[number].lock); }
+NF_INLINE void nf_lock_free(u32 number) { rte_spinlock_unlock(&nf_locks[number].lock); }
+/* Lcores may be more than CPUs here, so whoever finds a lock taken lets others run. */
+NF_INLINE void nf_idle(void) { sched_yield(); }
 
-/* Gives back all that the event holds. */
-NF_INLINE void nf_unlock(struct nf_env *env)
-{
-#if NF_LOCKS
-    struct nf_worker *w = env->user;
-    while (w->lock_count)
-        rte_spinlock_unlock(&nf_locks[w->locks[--w->lock_count]].lock);
-#else
-    (void)env;
-#endif
-}
+#include "nf_locks.h"
 
 /* ---- Events between handlers
  * ------------------------------------------------------------------------------------ */

@@ -52,9 +52,7 @@
 #endif
 
 struct rte_ring *nf_rings[NF_WORKERS + 1][NF_WORKERS + 1];
-#if NF_LOCKS
-struct nf_lock_line nf_locks[NF_LOCKS];
-#endif
+struct nf_lock_line nf_locks[NF_LOCKS + 1];
 struct rte_mempool *nf_event_pool;
 volatile bool nf_gone[NF_WORKERS + 1];
 

@@ -11,10 +11,8 @@
 #ifndef NF_RISCV_HOOKS_H
 #define NF_RISCV_HOOKS_H
 
-/* 1 tells drops as well, and which input event an output comes from, for verify. */
-#ifndef NF_VERIFY
-#define NF_VERIFY 0
-#endif
+#include "nf_stages.h"
+
 /* Events that handlers of one stage send each other for one input event. */
 #define NF_LOCAL_EVENTS (NF_SENDS_ITSELF ? 16 : 1)
 
@@ -43,18 +41,6 @@ struct nf_worker {
     struct nf_local_event local[NF_LOCAL_EVENTS];
 };
 
-struct nf_stage_spec {
-    u32 first;
-    u32 replicas;
-    bool ordered;
-};
-
-extern const struct nf_stage_spec nf_stages[NF_STAGES];
-extern const u8 nf_stage_of[NF_EVENTS];
-extern const u16 nf_packet_at[NF_EVENTS];
-static inline u32 nf_steer(struct nf_worker *w, u32 event, const void *params, const u8 *data,
-                           const u8 *end);
-
 /* The image's workers, by replica; the loader sets it. */
 extern struct nf_worker *nf_worker_at[];
 
@@ -62,31 +48,16 @@ extern struct nf_worker *nf_worker_at[];
 #include "nf_port.h"
 
 _Static_assert(sizeof(void *) == 4, "cores of 32 bits");
-_Static_assert(
-    offsetof(struct nf_table, index) == 32 && offsetof(struct nf_table, entries) == 36 &&
-        offsetof(struct nf_table, free) == 40 && offsetof(struct nf_table, zeroed) == 44 &&
-        offsetof(struct nf_table, clock) == 48 && offsetof(struct nf_table, uses) == 56 &&
-        offsetof(struct nf_table, of_length) == 60 && offsetof(struct nf_table, order) == 64 &&
-        offsetof(struct nf_table, ordered) == 68 && offsetof(struct nf_table, refused) == 72 &&
-        offsetof(struct nf_table, evicted) == 80 && sizeof(struct nf_table) == 120,
-    "the loader writes tables as they lie here");
+#define NF_MEMBER(field, at) offsetof(struct nf_table, field) == NF_TABLE_AT_##at
+_Static_assert(NF_MEMBER(index, INDEX) && NF_MEMBER(entries, ENTRIES) && NF_MEMBER(free, FREE) &&
+                   NF_MEMBER(zeroed, ZEROED) && NF_MEMBER(clock, CLOCK) && NF_MEMBER(uses, USES) &&
+                   NF_MEMBER(of_length, OF_LENGTH) && NF_MEMBER(order, ORDER) &&
+                   NF_MEMBER(ordered, ORDERED) && NF_MEMBER(refused, REFUSED) &&
+                   NF_MEMBER(evicted, EVICTED) && sizeof(struct nf_table) == NF_TABLE_AT_END &&
+                   sizeof(struct nf_entry) == NF_ENTRY_AT_KEY,
+               "the loader writes tables as they lie here");
 
-/* Waits for the lock of a table that replicas share, or of one of its entries. */
-NF_INLINE void nf_lock(struct nf_env *env, u32 number)
-{
-    struct nf_worker *w = env->user;
-    while (!nf_lock_try(number))
-        nf_idle();
-    w->locks[w->lock_count++] = number;
-}
-
-/* Gives back all that the event holds. */
-NF_INLINE void nf_unlock(struct nf_env *env)
-{
-    struct nf_worker *w = env->user;
-    while (NF_LOCKS && w->lock_count)
-        nf_lock_free(w->locks[--w->lock_count]);
-}
+#include "nf_locks.h"
 
 NF_INLINE void nf_send(struct nf_env *env, struct nf_packet *pkt, u32 port)
 {

@@ -13,11 +13,8 @@
 #define NF_THREADS_HOOKS_H
 
 #include "nf_log.h"
+#include "nf_stages.h"
 
-/* 1 writes every output down with its event's number, for verify. */
-#ifndef NF_VERIFY
-#define NF_VERIFY 0
-#endif
 /* Events that handlers of one stage send each other for one input event. */
 #define NF_LOCAL_EVENTS 64
 #define NF_MAX_PORTS 16
@@ -93,39 +90,11 @@ struct nf_worker {
     u32 lock_count;
 };
 
-struct nf_stage_spec {
-    u32 first;
-    u32 replicas;
-    /* Events come in the order of their sequence numbers, whoever sent them. */
-    bool ordered;
-};
-
-extern const struct nf_stage_spec nf_stages[NF_STAGES];
-extern const u8 nf_stage_of[NF_EVENTS];
-extern const u16 nf_packet_at[NF_EVENTS];
-static inline u32 nf_steer(struct nf_worker *w, u32 event, const void *params, const u8 *data,
-                           const u8 *end);
-
 /* What the engines stand on: nf_port.h has it for threads, and for an NFP on the chip's own
  * operations. */
 #include "nf_port.h"
 
-/* Waits for the lock of a table that replicas share, or of one of its entries. */
-NF_INLINE void nf_lock(struct nf_env *env, u32 number)
-{
-    struct nf_worker *w = env->user;
-    while (!nf_lock_try(number))
-        nf_idle();
-    w->locks[w->lock_count++] = number;
-}
-
-/* Gives back all that the event holds. */
-NF_INLINE void nf_unlock(struct nf_env *env)
-{
-    struct nf_worker *w = env->user;
-    while (w->lock_count)
-        nf_lock_free(w->locks[--w->lock_count]);
-}
+#include "nf_locks.h"
 
 /* Writes an output down, in verify mode. */
 NF_INLINE void nf_output(struct nf_worker *w, u32 kind, u64 number, const void *bytes, u32 size)

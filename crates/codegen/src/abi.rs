@@ -60,6 +60,27 @@ numbers! {
         LOG = 4,
         NET_COPY = 5,
     }
+    /// Where members of struct nf_table lie on cores of 32 bits, for who fills tables before a start.
+    table: u32, "NF_TABLE_AT_" {
+        INDEX = 32,
+        ENTRIES = 36,
+        FREE = 40,
+        ZEROED = 44,
+        CLOCK = 48,
+        USES = 56,
+        OF_LENGTH = 60,
+        ORDER = 64,
+        ORDERED = 68,
+        REFUSED = 72,
+        EVICTED = 80,
+        END = 120,
+    }
+    /// Where members of struct nf_entry lie, and what is behind it: the key.
+    entry: u32, "NF_ENTRY_AT_" {
+        DETAIL = 8,
+        LIVE = 12,
+        KEY = 16,
+    }
     /// Kinds of what leaves a design: commands to the deparser, and its records, 8 higher.
     left: u64, "NF_LEFT_" {
         SEND = 0,

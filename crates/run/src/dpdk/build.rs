@@ -15,8 +15,10 @@ use crate::tools;
 use crate::units::{self, Around, Unit};
 
 /// What only DPDK applications include.
-const DPDK_RUNTIME: [(&str, &str); 10] = [
+const DPDK_RUNTIME: [(&str, &str); 12] = [
     ("nf_hooks.h", include_str!("../../../../runtime/dpdk/nf_hooks.h")),
+    ("nf_stages.h", include_str!("../../../../runtime/common/nf_stages.h")),
+    ("nf_locks.h", include_str!("../../../../runtime/common/nf_locks.h")),
     ("nf_main.h", include_str!("../../../../runtime/dpdk/nf_main.h")),
     ("nf_far.h", include_str!("../../../../runtime/dpdk/nf_far.h")),
     ("nf_dma.h", include_str!("../../../../runtime/dpdk/nf_dma.h")),

@@ -33,8 +33,10 @@ macro_rules! runtime {
 }
 
 /// What every program of engines includes and links, behind the host dialect's files.
-const THREADS: [(&str, &str); 10] = runtime!(
+const THREADS: [(&str, &str); 12] = runtime!(
     "nf_hooks.h" = "threads/nf_hooks.h",
+    "nf_stages.h" = "common/nf_stages.h",
+    "nf_locks.h" = "common/nf_locks.h",
     "nf_loop.h" = "threads/nf_loop.h",
     "nf_main.h" = "threads/nf_main.h",
     "nf_lines.h" = "threads/nf_lines.h",

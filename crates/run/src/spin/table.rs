@@ -3,15 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use nicforge_codegen::abi::{entry as head, table as field};
 use nicforge_ir::{Entry, Match, TableId, TableKind};
 
 use super::steer::key_hash;
 use super::tables::{PlaceError, Source};
 
-/// Bytes of `struct nf_table`.
-pub const TABLE: u32 = 120;
-/// Bytes in front of every entry.
-const HEAD: u32 = 16;
 const NONE: u32 = u32::MAX;
 
 /// Little-endian word at an offset; zero behind the end.
@@ -66,7 +63,7 @@ impl Shape {
             TableKind::Ternary => 2 * key,
             _ => key,
         };
-        let value_at = if def.kind == TableKind::Array { 0 } else { HEAD + round(stored) };
+        let value_at = if def.kind == TableKind::Array { 0 } else { head::KEY + round(stored) };
         Shape {
             kind: def.kind,
             capacity: def.capacity,
@@ -88,15 +85,15 @@ impl Shape {
             let (key, matching) = if self.kind == TableKind::Array {
                 ((number as u32).to_le_bytes().to_vec(), Match::Exact)
             } else {
-                if word(entry, 12) == 0 {
+                if word(entry, head::LIVE as usize) == 0 {
                     continue;
                 }
-                let key = entry[HEAD as usize..][..key_size].to_vec();
+                let key = entry[head::KEY as usize..][..key_size].to_vec();
                 let matching = match self.kind {
-                    TableKind::Lpm => Match::Prefix(word(entry, 8)),
+                    TableKind::Lpm => Match::Prefix(word(entry, head::DETAIL as usize)),
                     TableKind::Ternary => {
-                        let mask = entry[HEAD as usize + key_size..][..key_size].to_vec();
-                        Match::Mask { mask, priority: word(entry, 8) }
+                        let mask = entry[head::KEY as usize + key_size..][..key_size].to_vec();
+                        Match::Mask { mask, priority: word(entry, head::DETAIL as usize) }
                     }
                     _ => Match::Exact,
                 };
@@ -194,10 +191,10 @@ impl TableImage {
                 Match::Prefix(bits) => *bits,
                 Match::Mask { priority, .. } => *priority,
             };
-            put(&mut self.entries, at + HEAD, &key);
+            put(&mut self.entries, at + head::KEY, &key);
             let detail = if shape.kind == TableKind::Hash { 0 } else { detail };
-            put(&mut self.entries, at + 8, &detail.to_le_bytes());
-            put(&mut self.entries, at + 12, &1u32.to_le_bytes());
+            put(&mut self.entries, at + head::DETAIL, &detail.to_le_bytes());
+            put(&mut self.entries, at + head::LIVE, &1u32.to_le_bytes());
             if !self.index.is_empty() {
                 self.add(key_hash(&key), number);
             }
@@ -258,20 +255,20 @@ impl TableImage {
     /// The table with its arrays at an address: description, arrays, and where the entries are.
     pub fn at(&self, at: u32) -> (Vec<u8>, Vec<u8>, u32) {
         let shape = &self.shape;
-        let (mut bytes, mut arrays) = (vec![0; TABLE as usize], Vec::new());
-        let mut pointer = |part: &[u8], field: u32| {
+        let (mut bytes, mut arrays) = (vec![0; field::END as usize], Vec::new());
+        let mut pointer = |part: &[u8], at_field: u32| {
             let address = at + arrays.len() as u32;
             if !part.is_empty() {
-                put(&mut bytes, field, &address.to_le_bytes());
+                put(&mut bytes, at_field, &address.to_le_bytes());
                 arrays.extend_from_slice(part);
             }
             address
         };
-        let entries = pointer(&self.entries, 36);
-        pointer(&self.index, 32);
-        pointer(&self.uses, 56);
-        pointer(&self.of_length, 60);
-        pointer(&self.order, 64);
+        let entries = pointer(&self.entries, field::ENTRIES);
+        pointer(&self.index, field::INDEX);
+        pointer(&self.uses, field::USES);
+        pointer(&self.of_length, field::OF_LENGTH);
+        pointer(&self.order, field::ORDER);
         let mask = (self.index.len() as u32 / 8).saturating_sub(1);
         let words = [
             shape.kind.number(),
@@ -283,14 +280,14 @@ impl TableImage {
             self.count,
             mask,
         ];
-        for (field, word) in words.iter().enumerate() {
-            put(&mut bytes, 4 * field as u32, &word.to_le_bytes());
+        for (at, word) in words.iter().enumerate() {
+            put(&mut bytes, 4 * at as u32, &word.to_le_bytes());
         }
-        put(&mut bytes, 40, &NONE.to_le_bytes());
+        put(&mut bytes, field::FREE, &NONE.to_le_bytes());
         let zeroed = if shape.has_buf { shape.len_at + 4 } else { shape.entry_size };
-        put(&mut bytes, 44, &zeroed.to_le_bytes());
-        put(&mut bytes, 48, &self.clock.to_le_bytes());
-        put(&mut bytes, 68, &self.ordered.to_le_bytes());
+        put(&mut bytes, field::ZEROED, &zeroed.to_le_bytes());
+        put(&mut bytes, field::CLOCK, &self.clock.to_le_bytes());
+        put(&mut bytes, field::ORDERED, &self.ordered.to_le_bytes());
         (bytes, arrays, entries)
     }
 }

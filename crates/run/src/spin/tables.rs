@@ -9,11 +9,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use nicforge_codegen::abi::table as field;
 use nicforge_codegen::dpdk::DpdkArtifact;
 use nicforge_ir::{Entry, Program, TableId, TableKind};
 use nicforge_isa::object::riscv::Image;
 
-use super::table::{Shape, TABLE, TableImage, put, word};
+use super::table::{Shape, TableImage, put, word};
 
 /// The layout that `nf_layout` of an image tells.
 #[derive(Clone, Copy, Debug)]
@@ -230,14 +231,14 @@ pub fn place(source: &Source, layouts: &[Layout], rooms: &mut Rooms) -> Result<P
                     // What only one worker reads of a far table at every use lies beside it.
                     let own = source.artifact.sharded[index] || rooms.far.len() > 1;
                     let beside = (own && !near)
-                        .then(|| rooms.near[worker.near].take(name, u64::from(TABLE)).ok())
+                        .then(|| rooms.near[worker.near].take(name, u64::from(field::END)).ok())
                         .flatten();
                     let room = match &mut rooms.far[..] {
                         [far] if !near => far,
                         far if !near => &mut far[worker.near],
                         _ => &mut rooms.near[worker.near],
                     };
-                    let front = if beside.is_some() { 0 } else { TABLE };
+                    let front = if beside.is_some() { 0 } else { field::END };
                     let arrays_at = room.take(name, u64::from(front) + image.bytes())? + front;
                     let at = beside.unwrap_or(arrays_at - front);
                     let (bytes, arrays, entries) = image.at(arrays_at);
@@ -275,8 +276,9 @@ impl Placed {
         let mut seen: Vec<TableId> = Vec::new();
         for lies in &self.lies {
             let image = Shape::new(source, lies.table);
-            let head = read(lies.near, lies.at, TABLE);
-            let (refused, evicted) = (u64::from(word(&head, 72)), u64::from(word(&head, 80)));
+            let head = read(lies.near, lies.at, field::END);
+            let counted = |at: u32| u64::from(word(&head, at as usize));
+            let (refused, evicted) = (counted(field::REFUSED), counted(field::EVICTED));
             counts.push(Counted { worker: lies.worker, table: lies.table, refused, evicted });
             // Copies that nobody writes are all the same.
             if seen.contains(&lies.table) && !source.artifact.sharded[lies.table.as_u32() as usize]
