@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use nicforge_util::Random;
+
 /// Mutations of each file.
 const MUTATIONS: u64 = 1000;
 
@@ -20,50 +22,32 @@ fn corpus(folder: &str, endings: &[&str]) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `n`, or 0.
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-}
-
 /// A few changes of the kinds that find mistakes: bits, numbers at their limits, cuts, repeats,
 /// pieces of other files.
 fn mutate(file: &[u8], all: &[(PathBuf, Vec<u8>)], random: &mut Random) -> Vec<u8> {
     const NUMBERS: [u32; 8] = [0, 1, 0x7f, 0xff, 0xffff, 0x7fff_ffff, 0x8000_0000, u32::MAX];
     const WORDS: [&str; 8] = ["4294967296", "-1", "[", "{", "\"", "%0", "65", "\n"];
     let mut bytes = file.to_vec();
-    for _ in 0..=random.below(4) {
-        let at = random.below(bytes.len());
-        let to = (at + random.below(24)).min(bytes.len());
-        match random.below(7) {
-            0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+    for _ in 0..=random.index(4) {
+        let at = random.index(bytes.len());
+        let to = (at + random.index(24)).min(bytes.len());
+        match random.index(7) {
+            0 if at < bytes.len() => bytes[at] ^= 1 << random.index(8),
             1 if at + 4 <= bytes.len() => {
-                bytes[at..at + 4].copy_from_slice(&NUMBERS[random.below(8)].to_le_bytes());
+                bytes[at..at + 4].copy_from_slice(&NUMBERS[random.index(8)].to_le_bytes());
             }
             2 => bytes.truncate(at),
             3 => drop(bytes.drain(at..to)),
             4 => {
                 let piece = bytes[at..to].to_vec();
-                let place = random.below(bytes.len());
+                let place = random.index(bytes.len());
                 bytes.splice(place..place, piece);
             }
-            5 => drop(bytes.splice(at..to, WORDS[random.below(8)].bytes())),
+            5 => drop(bytes.splice(at..to, WORDS[random.index(8)].bytes())),
             _ => {
-                let other = &all[random.below(all.len())].1;
-                let from = random.below(other.len());
-                let until = (from + random.below(48)).min(other.len());
+                let other = &all[random.index(all.len())].1;
+                let from = random.index(other.len());
+                let until = (from + random.index(48)).min(other.len());
                 bytes.splice(at..at, other[from..until].iter().copied());
             }
         }
@@ -74,7 +58,7 @@ fn mutate(file: &[u8], all: &[(PathBuf, Vec<u8>)], random: &mut Random) -> Vec<u
 /// Runs a target on every file and its mutations; what makes it panic is printed.
 fn replay(files: &[(PathBuf, Vec<u8>)], target: impl Fn(&[u8])) {
     for (number, (path, bytes)) in files.iter().enumerate() {
-        let mut random = Random(number as u64);
+        let mut random = Random::new(number as u64);
         target(bytes);
         for mutation in 0..MUTATIONS {
             let mutated = mutate(bytes, files, &mut random);

@@ -1,7 +1,10 @@
-//! A small generator of random numbers (xoshiro256+ of Blackman and Vigna, seeded by splitmix64):
-//! fast, and the same everywhere.
+//! Random numbers of the laws that the models draw from, equal on every machine. Their bits are of
+//! xoshiro256+ (Blackman and Vigna), seeded by SplitMix64.
 
 use std::sync::LazyLock;
+
+use rand_xoshiro::Xoshiro256Plus;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 /// The ziggurat of 256 layers: where its tail begins, and the area of each layer.
 const TAIL: f64 = 7.697_117_470_131_05;
@@ -17,35 +20,19 @@ static LAYERS: LazyLock<[f64; 257]> = LazyLock::new(|| {
     ends
 });
 
-/// The generator's state.
+/// A stream of random numbers.
 #[derive(Clone, Debug)]
-pub struct Rng([u64; 4]);
+pub struct Rng(Xoshiro256Plus);
 
 impl Rng {
     /// Equal seeds give equal numbers.
     pub fn new(seed: u64) -> Rng {
-        let mut at = seed;
-        Rng(std::array::from_fn(|_| {
-            at = at.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = at;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
-        }))
+        Rng(Xoshiro256Plus::seed_from_u64(seed))
     }
 
     /// 64 random bits (the lowest few are weaker).
     pub fn bits(&mut self) -> u64 {
-        let [a, b, c, d] = &mut self.0;
-        let out = a.wrapping_add(*d);
-        let t = *b << 17;
-        *c ^= *a;
-        *d ^= *b;
-        *b ^= *c;
-        *a ^= *d;
-        *c ^= t;
-        *d = d.rotate_left(45);
-        out
+        self.0.next_u64()
     }
 
     /// Uniform in [0, 1).

@@ -266,12 +266,10 @@ fn search_agrees_with_enumeration_and_with_packets() {
             let packet: Vec<u8> =
                 (0..size).map(|_| (random.next() & random.next()) as u8).collect();
             let start = start(&program, packet, &mut || random.next());
-            let mut seed = random.next();
+            let mut more = Random::new(random.next());
             let mut values = |asked: world::Asked| {
-                seed = seed
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
-                asked.known.is_none().then_some((seed >> 32) as u32)
+                let value = more.next() as u32;
+                asked.known.is_none().then_some(value)
             };
             let run =
                 world::run(&program, &around, &start, &mut values, (10_000, usize::MAX)).unwrap();

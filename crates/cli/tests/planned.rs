@@ -128,9 +128,9 @@ fn connections() -> Vec<u8> {
     let mut capture = vec![
         0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0,
     ];
-    let mut random = 5u32;
+    let mut numbers = nicforge_util::Random::new(5);
     for i in 0..1500u32 {
-        random = random.wrapping_mul(1664525).wrapping_add(1013904223);
+        let random = numbers.next() as u32;
         let (source, control) = (random >> 8 & 0xff, random >> 24 < 12);
         let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
         frame.extend([

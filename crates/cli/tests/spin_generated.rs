@@ -10,6 +10,7 @@ mod common;
 use std::fmt::Write;
 
 use common::Place;
+use nicforge_util::Random;
 use serde_json::Value;
 
 /// Of how many one runs behind the hardware.
@@ -21,25 +22,9 @@ const HEADERS: u32 = 42;
 const TYPES: [&str; 8] =
     ["uint8_t", "int8_t", "uint16_t", "int16_t", "uint32_t", "int32_t", "uint64_t", "int64_t"];
 
-/// Choices from a seed, by xorshift.
-struct Choice(u64);
-
-impl Choice {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) % most
-    }
-
-    fn of(&mut self, some: &[&'static str]) -> &'static str {
-        some[self.below(some.len() as u64) as usize]
-    }
-}
-
 /// A handler's text while it is written.
 struct Handlers {
-    choice: Choice,
+    choice: Random,
     out: String,
     /// Variables in scope.
     vars: usize,
@@ -62,11 +47,11 @@ impl Handlers {
             1 => format!("REM({a}, {b})"),
             2 => format!("SHL({a}, {b})"),
             3 => format!("SHR({a}, {b})"),
-            4 => format!("({}) ({a})", self.choice.of(&TYPES)),
+            4 => format!("({}) ({a})", self.choice.pick(&TYPES)),
             5 => format!("help({a}, {b})"),
-            6 => format!("({a} {} {b})", self.choice.of(&["<", "==", ">=", "!=", "&&", "||"])),
+            6 => format!("({a} {} {b})", self.choice.pick(&["<", "==", ">=", "!=", "&&", "||"])),
             7 => format!("(bits.b{} ^ ({a}))", self.choice.below(3)),
-            _ => format!("({a} {} {b})", self.choice.of(&["+", "-", "*", "&", "|", "^"])),
+            _ => format!("({a} {} {b})", self.choice.pick(&["+", "-", "*", "&", "|", "^"])),
         }
     }
 
@@ -99,7 +84,7 @@ impl Handlers {
             _ => format!(
                 "v{} {}= {value};",
                 self.choice.below(self.vars as u64),
-                self.choice.of(&["+", "-", "^", "*"])
+                self.choice.pick(&["+", "-", "^", "*"])
             ),
         };
         let _ = writeln!(self.out, "{line}");
@@ -115,11 +100,11 @@ impl Handlers {
 /// Handlers whose packet handler computes on the payload, writes into it, counts, and sends some
 /// packets back.
 fn generate(seed: u64) -> String {
-    let choice = Choice((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let choice = Random::new(seed);
     let mut all = Handlers { choice, out: String::new(), vars: 6, loops: 0 };
     let head = "#include \"pspin.h\"\n#include <handler.h>\n#include <packets.h>\n#include <spin_dma.h>\n\
                 #include <spin_host.h>\n#include <string.h>\n#include \"defined.h\"\n";
-    let signs = [all.choice.of(&TYPES), all.choice.of(&TYPES), all.choice.of(&TYPES)];
+    let signs = [all.choice.pick(&TYPES), all.choice.pick(&TYPES), all.choice.pick(&TYPES)];
     let widths = [1 + all.choice.below(8), 1 + all.choice.below(16), 1 + all.choice.below(31)];
     let _ = write!(
         all.out,
@@ -132,7 +117,7 @@ fn generate(seed: u64) -> String {
          uint32_t room = size - {HEADERS};\nstruct bits bits = {{0}};\n",
         widths[0], widths[1], widths[2], signs[0], signs[1], signs[2]
     );
-    let list = all.choice.of(&TYPES);
+    let list = all.choice.pick(&TYPES);
     let _ = writeln!(
         all.out,
         "{list} list[8] = {{{}, {}, 7}};",
@@ -140,7 +125,7 @@ fn generate(seed: u64) -> String {
         all.choice.below(99)
     );
     for var in 0..all.vars {
-        let (ty, at) = (all.choice.of(&TYPES), HEADERS as u64 + all.choice.below(24));
+        let (ty, at) = (all.choice.pick(&TYPES), HEADERS as u64 + all.choice.below(24));
         let _ = writeln!(all.out, "{ty} v{var};\nmemcpy(&v{var}, packet + {at}, sizeof v{var});");
     }
     for _ in 0..4 + all.choice.below(6) {

@@ -71,17 +71,15 @@ fn merged_updates_give_the_same_bits() {
         let (mut old, mut new) = (Interp::new(&before), Interp::new(&after));
         let bytes = 2 + widths.iter().map(|width| *width as usize / 8).sum::<usize>();
         // Words of all zeroes, all ones and anything.
-        let mut state = 1u64;
+        let mut numbers = nicforge_util::Random::new(1);
         for round in 0..4000u32 {
             let frame: Vec<u8> = (0..bytes / 2)
                 .flat_map(|_| {
-                    state =
-                        state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                    let random = (state >> 33) as u16;
-                    let word = match (random ^ round as u16) % 4 {
+                    let random = numbers.next();
+                    let word = match (random ^ u64::from(round)) % 4 {
                         0 => 0,
                         1 => 0xffff,
-                        _ => (state >> 47) as u16,
+                        _ => (random >> 48) as u16,
                     };
                     word.to_le_bytes()
                 })

@@ -21,22 +21,17 @@ pub const KEY: usize = 40;
 /// A key per port, hexadecimal. All ports have the same one: equal fields hash equally by whatever
 /// port they come.
 pub fn keys(fields: &[PortFields]) -> Vec<String> {
-    fields.iter().map(|_| hex(&key())).collect()
+    fields.iter().map(|_| hex(&BYTES)).collect()
 }
 
 /// Every stretch of seven bits from the 26th on has some and lacks some, and no two such stretches
 /// in a row are equal: the low seven bits of windows `i`, which are `k[i+25 .. i+32]`, are
 /// different from their neighbours'.
-fn key() -> [u8; KEY] {
-    let mut key = [0u8; KEY];
-    let mut state = 0x6d5a_56da_255b_0ec2u64;
-    for byte in &mut key {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        *byte = (state >> 56) as u8;
-    }
-    key
-}
+const BYTES: [u8; KEY] = [
+    0x24, 0x0a, 0x46, 0x34, 0x64, 0x69, 0x2b, 0x5e, 0x95, 0x6d, 0x08, 0x9c, 0x37, 0xee, 0xa4, 0xaa,
+    0x82, 0x22, 0x6a, 0xbb, 0x2d, 0x3c, 0xa2, 0x5a, 0x83, 0x02, 0x9e, 0x84, 0xc7, 0xc9, 0xea, 0xac,
+    0x05, 0xcf, 0xf0, 0xa9, 0x91, 0xb8, 0x57, 0x76,
+];
 
 fn hex(key: &[u8; KEY]) -> String {
     key.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -130,11 +130,8 @@ mod tests {
 
     #[test]
     fn mutated_rules_and_frames_are_survived() {
-        let mut noise = 1u32;
-        let mut below = |bound: usize| {
-            noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (noise >> 8) as usize % bound
-        };
+        let mut random = nicforge_util::Random::new(1);
+        let mut below = |bound: usize| random.index(bound);
         let mut ipv6 = [0xee; 12].to_vec();
         ipv6.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 40, 0, 64]);
         ipv6.extend([7; 32]);

@@ -277,11 +277,10 @@ mod tests {
     fn random_packets_never_overlap() {
         let (mut ring, mut slots) =
             (Ring::new(BASE, 4096), Slots::new(BASE, &[(8, 128), (4, 768)], false));
-        let mut noise = 1u32;
+        let mut random = nicforge_util::Random::new(1);
         let mut held: [Vec<(u32, u32)>; 2] = [Vec::new(), Vec::new()];
         for _ in 0..5000 {
-            noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let (length, which) = (noise >> 8 & 511, (noise >> 20) as usize);
+            let (length, which) = (random.below(512) as u32, random.index(1 << 12));
             for (held, is_ring) in held.iter_mut().zip([true, false]) {
                 if which % 2 == 0 && !held.is_empty() {
                     let (address, _) = held.swap_remove(which / 2 % held.len());

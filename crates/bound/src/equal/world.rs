@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use nicforge_isa::ebpf::{Fault, Machine, Memory};
 use nicforge_isa::object::Map;
+use nicforge_util::Random;
 
 use super::host::Host;
 use super::side::Side;
@@ -53,20 +54,14 @@ pub struct Ended {
 impl World {
     /// A world with other answers, a few other bytes of the packet, and others of what maps hold.
     pub fn stirred(&self, seed: u64) -> World {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state
-        };
+        let mut random = Random::new(seed);
         let mut world = self.clone();
-        world.seed = next() | 1;
+        world.seed = random.next() | 1;
         let values = world.entries.values_mut().map(Vec::as_mut_slice);
         for bytes in values.chain([world.packet.as_mut_slice()]) {
             for byte in bytes {
-                let number = next();
-                if number % 16 == 0 {
+                let number = random.next();
+                if number.is_multiple_of(16) {
                     *byte = (number >> 8) as u8;
                 }
             }

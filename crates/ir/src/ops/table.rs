@@ -2,7 +2,7 @@
 //!
 //! A row holds documentation, variant, fields in order with what operands must be, how the text
 //! form writes them, results, and what the op touches. Traversals, effects, the verifier, the
-//! text form and `docs/dev/ops.md` follow from it.
+//! text form and `docs/ops.md` follow from it.
 
 use super::field::{Arg, BufSource, Field, Proj};
 use super::row::Gives::{Any, AnyInt, OkAndAny, Own, Types};

@@ -38,15 +38,15 @@ pub fn encode(row: &Row, insn: &Insn) -> u32 {
 mod tests {
     use super::*;
     use crate::rv32::{Decoder, RV32IMA};
+    use nicforge_util::Random;
 
     #[test]
     fn words_come_back() {
         let decoder = Decoder::rv32imac();
-        let mut noise = 0x9e37_79b9_u32;
+        let mut noise = Random::new(1);
         for row in RV32IMA {
             for _ in 0..1000 {
-                noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                let word = row.value | (noise ^ noise >> 15) & !row.mask;
+                let word = row.value | noise.next() as u32 & !row.mask;
                 // Fields that a fence or `fence.i` ignores are not kept.
                 let word = match row.format {
                     Format::Fence => word & 0x0ff0_707f,

@@ -51,14 +51,10 @@ pub fn parse_source(text: &str, ports: u32) -> Result<Source, PcapError> {
     Ok(Source { kind, path: path.into() })
 }
 
-/// The start of the random stream of event number `index` (from 0): the 64-bit finaliser of
-/// SplitMix64 over the index, so that streams of neighbours have nothing in common and every run
-/// draws the same numbers.
+/// The start of the random stream of event number `index` (from 0): a number of SplitMix64's, so
+/// that streams of neighbours have nothing in common and every run draws the same numbers.
 pub fn event_seed(index: u64) -> u64 {
-    let mut z = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    nicforge_util::random::nth(0, index)
 }
 
 /// One stream ordered by time; events of the same time keep the order of the captures, then of

@@ -3,12 +3,15 @@ use std::num::NonZeroU32;
 
 use super::*;
 
-struct Noise(u32);
+struct Noise(nicforge_util::Random);
 
 impl Noise {
+    fn new(seed: u64) -> Noise {
+        Noise(nicforge_util::Random::new(seed))
+    }
+
     fn below(&mut self, bound: u32) -> u32 {
-        self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (self.0 >> 8) % bound
+        self.0.below(bound.into()) as u32
     }
 }
 
@@ -118,7 +121,7 @@ const CONTEXTS: [(u32, bool, bool); 4] =
 /// is one that may start, nothing that may start is held back while there is room, and everything
 /// ends.
 fn compare(seed: u32, shared_queues: bool) {
-    let mut noise = Noise(seed);
+    let mut noise = Noise::new(seed.into());
     let contexts = CONTEXTS.map(|(weight, header, completion)| context(weight, header, completion));
     let mut config = Config { cells: 8, home_limit: 3, ..Config::fpspin(contexts.to_vec()) };
     config.faults.shared_queues = shared_queues;
@@ -243,7 +246,7 @@ fn random_messages_go_as_in_the_naive_model() {
 #[test]
 fn faults_lose_no_packet_twice() {
     for seed in 0..160 {
-        let mut noise = Noise(seed);
+        let mut noise = Noise::new(seed);
         let contexts =
             CONTEXTS.map(|(weight, header, completion)| context(weight, header, completion));
         let mut config =
@@ -287,7 +290,7 @@ fn faults_lose_no_packet_twice() {
 fn contend(faults: Faults, weights: [u32; 2], longest: [u32; 2], units: u32) -> ([u64; 2], f64) {
     let contexts = weights.map(|weight| context(weight, false, false)).to_vec();
     let mut scheduler = Scheduler::new(Config { faults, clusters: 1, ..Config::fpspin(contexts) });
-    let mut noise = Noise(7);
+    let mut noise = Noise::new(7);
     let (mut waiting, mut served) = ([0; 2], [0u64; 2]);
     let (mut running, mut worst) = (Vec::<(u64, Task)>::new(), 0f64);
     for now in 0..20_000 {

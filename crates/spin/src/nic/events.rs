@@ -114,13 +114,10 @@ mod tests {
     fn events_come_by_time_and_then_in_the_order_put_in() {
         let mut events = Events::new();
         let mut list: Vec<(u64, u64, Event)> = Vec::new();
-        let mut random = 1u64;
+        let mut random = nicforge_util::Random::new(1);
         let mut now = 0;
         for step in 0..50_000u64 {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            let choice = random >> 33;
+            let choice = random.below(1 << 31);
             if choice.is_multiple_of(2) || list.is_empty() {
                 let time = match choice / 2 % 16 {
                     0 => now + choice % 100_000,

@@ -217,13 +217,8 @@ mod tests {
     #[test]
     fn damaged_files_do_no_harm() {
         let whole = format!("{SWEEP}[plot]\nx = 'r'\ny = 'gbps'\nseries = 'p'\n");
-        let mut state = 7u64;
-        let mut next = |most: usize| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as usize % most
-        };
+        let mut random = nicforge_util::Random::new(7);
+        let mut next = |most: usize| random.index(most);
         let mut read = 0;
         for _ in 0..3000 {
             let mut text: Vec<char> = whole.chars().collect();

@@ -132,8 +132,7 @@ impl Core<'_> {
             // get_prandom_u32
             7 => {
                 self.tally.call(helper, None, 0.0);
-                self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                self.random >> 32
+                self.random.next() >> 32
             }
             // trace_printk, get_smp_processor_id, get_numa_node_id
             6 | 8 | 42 => {

@@ -16,6 +16,7 @@ use super::tally::Tally;
 use super::{Fault, Host, Insn, Machine, Memory, Pipeline, Processor};
 use crate::object::{self, Map, PSEUDO_MAP, PSEUDO_VALUE};
 use maps::Contents;
+use nicforge_util::Random;
 
 /// Room in front of a packet, and behind it, as the kernel's test run has it.
 const HEADROOM: u64 = 256;
@@ -51,7 +52,7 @@ struct Core<'a> {
     end: u64,
     meta: u64,
     time_ns: u64,
-    random: u64,
+    random: Random,
 }
 
 impl<'a> World<'a> {
@@ -81,7 +82,7 @@ impl<'a> World<'a> {
             end: 0,
             meta: 0,
             time_ns: 0,
-            random: 1,
+            random: Random::new(0),
         };
         Ok(World { program, memory, core })
     }

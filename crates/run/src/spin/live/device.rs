@@ -421,13 +421,8 @@ mod tests {
         let mut live = Live::new(crate::spin::live::LiveOptions::on(machine)).unwrap();
         let (stream, _other) = UnixStream::pair().unwrap();
         let mut client = Client { stream, buffer: Vec::new(), contexts: Vec::new(), gone: false };
-        let mut state = 1u64;
-        let mut draw = move |below: u64| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % below
-        };
+        let mut random = nicforge_util::Random::new(1);
+        let mut draw = move |below: u64| random.below(below);
         let interesting =
             [0, 1, 4095, 4096, 0x1c00_0000, 0x1c00_0000 << 32 | 64, u64::MAX, 1 << 20];
         let (mut fine, mut refused) = (0, 0);

@@ -386,13 +386,8 @@ mod tests {
     #[test]
     fn drivers_that_send_anything_are_told_why_it_ends() {
         for seed in 0..300u64 {
-            let mut state = seed + 1;
-            let mut draw = move |below: u64| {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
-                (state >> 33) % below
-            };
+            let mut random = nicforge_util::Random::new(seed);
+            let mut draw = move |below: u64| random.below(below);
             let (stream, mut driver) = UnixStream::pair().unwrap();
             let mut bytes = Vec::new();
             for _ in 0..draw(6) {
