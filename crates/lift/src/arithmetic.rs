@@ -121,7 +121,7 @@ impl Lifter<'_> {
         Ok(if signed { self.signed_binary(op, a, b, bits) } else { self.binary(op, a, b, bits) })
     }
 
-    fn move_pointer(&mut self, pointer: Abs, by: Num, back: bool) -> Result<Abs, Halt> {
+    pub fn move_pointer(&mut self, pointer: Abs, by: Num, back: bool) -> Result<Abs, Halt> {
         let mut shift = |place: Place| -> Place {
             if let Some(by) = by.constant() {
                 return place.plus(if back { (by as i64).wrapping_neg() } else { by as i64 });
@@ -150,7 +150,7 @@ impl Lifter<'_> {
     }
 
     /// Bytes of a packet pointer behind the packet's start.
-    fn position(&mut self, state: &State, pointer: Abs) -> Result<Num, Halt> {
+    pub fn position(&mut self, state: &State, pointer: Abs) -> Result<Num, Halt> {
         match state.renewed(pointer) {
             Abs::Packet { place, epoch } => {
                 alive(state, epoch)?;
@@ -166,7 +166,7 @@ impl Lifter<'_> {
         }
     }
 
-    fn distance(&mut self, state: &State, a: Abs, b: Abs) -> Result<Num, Halt> {
+    pub fn distance(&mut self, state: &State, a: Abs, b: Abs) -> Result<Num, Halt> {
         let offsets = |p: Place, q: Place| (p.var == q.var).then(|| p.off.wrapping_sub(q.off));
         match (a, b) {
             (Abs::Stack { frame: f, place: p }, Abs::Stack { frame: g, place: q }) if f == g => {

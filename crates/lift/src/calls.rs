@@ -124,6 +124,10 @@ impl Lifter<'_> {
             n::ADJUST_HEAD => return self.adjust_head(state, args[1]),
             n::ADJUST_TAIL => return self.adjust_tail(state, args[1]),
             n::SKB_CHANGE_TAIL => return self.change_tail(state, args),
+            n::DYNPTR_READ => return self.dynptr_bytes(state, args, false),
+            n::DYNPTR_WRITE => return self.dynptr_bytes(state, args, true),
+            // Packets are for slices.
+            n::DYNPTR_DATA => Abs::known(0),
             n::ADJUST_META => Abs::Num(self.adjust_meta(state, args[1])?),
             _ => return refuse(format!("calls {name}, which has no meaning here")),
         };

@@ -11,8 +11,9 @@ use crate::alike::differ;
 use crate::error::{Halt, limit, refuse};
 use crate::flow::{CALL, CALL_REGISTER, EXIT, jumps, target};
 use crate::join::{Ends, Way};
+use crate::kernel_functions::NEXT_NUMBER;
 use crate::lifter::Lifter;
-use crate::state::State;
+use crate::state::{Fork, State};
 use crate::value::{Abs, Cond};
 use crate::walk::{Ended, Next, Stops};
 
@@ -101,6 +102,7 @@ impl Lifter<'_> {
                         next
                     }
                 }
+                None if self.is_next_number(insn) => next,
                 None if matches!(insn.code, CALL | CALL_REGISTER | EXIT) => return None,
                 None => next,
             };
@@ -123,6 +125,9 @@ impl Lifter<'_> {
         // Trips of a loop are links like others.
         while !exits.contains(&at) && !outer.contain(at, depth) {
             self.step()?;
+            if links > MOST {
+                return limit(format!("a loop that may be left at more than {MOST} places"));
+            }
             let Some(&insn) = self.insns.get(at) else {
                 return refuse("control leaves the program");
             };
@@ -133,6 +138,29 @@ impl Lifter<'_> {
                 }
                 self.straight(insn, at, &mut cur)?;
                 at += if insn.code == LDDW { 2 } else { 1 };
+                continue;
+            }
+            if self.is_next_number(insn) {
+                let before = cur.clone();
+                match self.kernel_function(NEXT_NUMBER, &mut cur)? {
+                    None => at += 1,
+                    Some(fork) => match self.asked_at_once(at + 1, &mut cur, fork)? {
+                        Some((stays, exit, gone, next)) if exits.contains(&exit) => {
+                            if self.clashes(&out, exit, &gone) {
+                                cur = before;
+                                break;
+                            }
+                            links += 1;
+                            out = self.beside(active, (exit, gone), out, inner)?;
+                            active = self.push1(Op::Bin(BinOp::And, active, stays), Type::BOOL);
+                            at = next;
+                        }
+                        _ => {
+                            cur = before;
+                            break;
+                        }
+                    },
+                }
                 continue;
             }
             let Some(to) = target(self.insns, at) else { break };
@@ -153,14 +181,10 @@ impl Lifter<'_> {
             };
             let (exit, next) = if taken { (to, at + 1) } else { (at + 1, to) };
             let gone = self.refine(&cur, insn, taken);
-            let live = self.live(&[exit]);
-            if out.states.get(&exit).is_some_and(|other| differ(&gone, other, Some(live), false)) {
+            if self.clashes(&out, exit, &gone) {
                 break;
             }
             links += 1;
-            if links > MOST {
-                return limit(format!("a loop that may be left at more than {MOST} places"));
-            }
             out = self.beside(active, (exit, gone), out, inner)?;
             let stays = if taken { self.negate(cond) } else { cond };
             let Cond::Value(stays) = stays else { break };
@@ -169,6 +193,36 @@ impl Lifter<'_> {
             at = next;
         }
         self.beside(active, (at, cur), out, inner).map(|ends| Ended::Here(Box::new(ends)))
+    }
+
+    /// True if a state at a place cannot be one with what is known there.
+    fn clashes(&self, out: &Ends, exit: usize, gone: &State) -> bool {
+        let live = self.live(&[exit]);
+        out.states.get(&exit).is_some_and(|other| differ(gone, other, Some(live), false))
+    }
+
+    fn is_next_number(&self, insn: Insn) -> bool {
+        let named = |at: i32| self.object.externs.get(at as u32 as usize);
+        insn.code == CALL && insn.src == 2 && named(insn.imm).is_some_and(|n| n == NEXT_NUMBER)
+    }
+
+    /// Where both ways of a call go by the branch behind it, if that asks what the call gave: the
+    /// condition of the way that goes on, where the other one goes, its state, and where one does.
+    fn asked_at_once(
+        &mut self,
+        at: usize,
+        on: &mut State,
+        Fork { cond, mut fails, .. }: Fork,
+    ) -> Result<Option<(ValueId, usize, State, usize)>, Halt> {
+        let Some(&insn) = self.insns.get(at) else { return Ok(None) };
+        let Some(to) = target(self.insns, at).filter(|_| !jumps(insn)) else { return Ok(None) };
+        let place = |taken| if taken { to } else { at + 1 };
+        Ok(match (self.condition(insn, on)?, self.condition(insn, &mut fails)?) {
+            (Cond::Known(goes_on), Cond::Known(ends)) if goes_on != ends => {
+                Some((cond, place(ends), fails, place(goes_on)))
+            }
+            _ => None,
+        })
     }
 
     /// Follows a way where a condition holds; elsewhere ways have ended already.

@@ -55,6 +55,9 @@ pub mod number {
     pub const GET_BUFF_LEN: i32 = 188;
     pub const LOAD_BYTES: i32 = 189;
     pub const STORE_BYTES: i32 = 190;
+    pub const DYNPTR_READ: i32 = 201;
+    pub const DYNPTR_WRITE: i32 = 202;
+    pub const DYNPTR_DATA: i32 = 203;
     /// Of no kernel: entries of a map.
     pub const ENTRIES: i32 = -1000;
 }
@@ -81,6 +84,7 @@ pub fn reads(helper: i32) -> u16 {
         | n::TAIL_CALL => 3,
         n::MAP_UPDATE | n::FIB_LOOKUP | n::RINGBUF_OUTPUT | n::LOAD_BYTES | n::STORE_BYTES => 4,
         n::SKB_LOAD_BYTES | n::TRACE_VPRINTK => 4,
+        n::DYNPTR_DATA => 3,
         _ => 5,
     };
     ((1u16 << (arguments + 1)) - 1) & !1

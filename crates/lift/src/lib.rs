@@ -29,6 +29,7 @@ pub mod fuzz;
 mod helpers;
 mod host;
 mod join;
+mod kernel_functions;
 mod keys;
 mod kind;
 mod layout;

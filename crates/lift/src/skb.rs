@@ -318,7 +318,7 @@ impl Lifter<'_> {
     }
 
     /// Condition for a number of bytes that varies to be in the packet.
-    fn varying_fits(&mut self, state: &State, place: Place, bytes: Num) -> Cond {
+    pub fn varying_fits(&mut self, state: &State, place: Place, bytes: Num) -> Cond {
         let from = place.var.unwrap_or(Num::known(0));
         let end = self.binary(BinOp::Add, from, bytes, 64);
         let end = self.binary(BinOp::Add, end, Num::known(place.off as u64), 64);
@@ -334,7 +334,7 @@ impl Lifter<'_> {
 
     /// Does something where its bytes are there; else the call gives an error, and does something
     /// else.
-    fn or_error(
+    pub fn or_error(
         &mut self,
         state: &mut State,
         fits: Cond,

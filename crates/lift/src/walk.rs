@@ -21,6 +21,7 @@ use crate::error::{Halt, refuse};
 use crate::flow::{CALL, CALL_REGISTER, EXIT, jumps, target};
 use crate::helpers::number::TAIL_CALL;
 use crate::join::{Ends, Way};
+use crate::kernel_functions::Function;
 use crate::lifter::Lifter;
 use crate::maps::global;
 use crate::state::{Fork, Frame, Memory, State};
@@ -110,7 +111,7 @@ impl Lifter<'_> {
                         None => at += 1,
                     }
                 }
-                CALL if insn.src == 0 => match self.helper(insn.imm, &mut state)? {
+                CALL if insn.src != 1 => match self.call(insn, &mut state)? {
                     None => at += 1,
                     Some(Fork { cond, fails, again }) => {
                         let (next, like) =
@@ -122,18 +123,11 @@ impl Lifter<'_> {
                         }
                     }
                 },
-                CALL if insn.src == 1 => {
-                    at = enter(at, beside(at, insn.imm)?, &mut state)?;
-                }
+                CALL => at = enter(at, beside(at, insn.imm)?, &mut state)?,
                 CALL_REGISTER => match self.read(state.regs[usize::from(insn.dst.min(10))])? {
                     Abs::Function(to) => at = enter(at, to, &mut state)?,
                     other => return refuse(format!("calls {}", other.kind())),
                 },
-                CALL => {
-                    let name = self.object.externs.get(insn.imm as u32 as usize);
-                    let name = name.map_or("a function of the kernel", String::as_str);
-                    return refuse(format!("calls {name}, which the object does not hold (kfunc)"));
-                }
                 _ if jumps(insn) => at = target(self.insns, at).unwrap_or(usize::MAX),
                 code if matches!(code & 7, class::JMP | class::JMP32) => {
                     match self.branch(at, state, stops)? {
@@ -147,6 +141,16 @@ impl Lifter<'_> {
                 }
             }
         }
+    }
+
+    /// A call of a helper, or of a function of the kernel.
+    fn call(&mut self, insn: Insn, state: &mut State) -> Result<Option<Fork>, Halt> {
+        if insn.src == 0 {
+            return self.helper(insn.imm, state);
+        }
+        let name = self.object.externs.get(insn.imm as u32 as usize);
+        let name = name.map_or("a function of the kernel", String::as_str);
+        self.kernel_function(name, state)
     }
 
     /// Instructions that neither jump nor call.
@@ -218,6 +222,10 @@ impl Lifter<'_> {
             _ => {
                 let name =
                     self.object.externs.get(index).map_or("an extern symbol", String::as_str);
+                // Programs ask whether the kernel has a function.
+                if Function::named(name).is_some() {
+                    return Ok(Abs::known(1));
+                }
                 return refuse(format!("loads an address that only the kernel knows ({name})"));
             }
         })

@@ -65,6 +65,8 @@ pub enum Fault {
     Limit { limit: u64 },
     #[error("helper {helper}: {message}")]
     Helper { helper: i32, message: String },
+    #[error("calls a function of the kernel (kfunc) at instruction {pc}")]
+    KernelFunction { pc: usize },
     #[error("calls nest deeper than 8")]
     Depth,
 }
@@ -226,6 +228,9 @@ impl Machine<'_> {
                         }
                         Err(result) => r[0] = result,
                     }
+                }
+                class::JMP if insn.code == 0x85 && insn.src == 2 => {
+                    return Err(Fault::KernelFunction { pc });
                 }
                 class::JMP if insn.code == 0x85 => {
                     r[0] = host.call(memory, insn.imm, [r[1], r[2], r[3], r[4], r[5]])?;
