@@ -53,7 +53,7 @@ enum {
     NF_NET_COPY = 5,
 };
 
-/* Where members of struct nf_table lie on cores of 32 bits, for who fills tables before a start. */
+/* Offsets in struct nf_table on cores of 32 bits, for who fills tables before a start. */
 enum {
     NF_TABLE_AT_INDEX = 32,
     NF_TABLE_AT_ENTRIES = 36,
@@ -69,7 +69,7 @@ enum {
     NF_TABLE_AT_END = 120,
 };
 
-/* Where members of struct nf_entry lie, and what is behind it: the key. */
+/* Offsets in struct nf_entry; the key is behind it. */
 enum {
     NF_ENTRY_AT_DETAIL = 8,
     NF_ENTRY_AT_LIVE = 12,

@@ -24,6 +24,18 @@ struct {
     __type(value, __u64);
 } found SEC(".maps");
 
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 1 << 16);
+} ring SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, __u8[40]);
+} scratch SEC(".maps");
+
 static void note(__u32 at, __u64 value)
 {
     __u64 *slot = bpf_map_lookup_elem(&found, &at);
@@ -75,6 +87,41 @@ SEC("tc") int dynptr_tc(struct __sk_buff *ctx)
     if (bpf_dynptr_from_skb(ctx, 0, &all))
         return TC_ACT_OK;
     return work(&all) ? TC_ACT_SHOT : TC_ACT_OK;
+}
+
+/* A record of the ring by a dynamic pointer, and a map's value by one. */
+SEC("xdp/record") int record(struct xdp_md *ctx)
+{
+    struct bpf_dynptr all, out, mem;
+    __u8 buffer[8] = {}, eight[8] = {};
+    __u32 zero = 0;
+    __u8 *value = bpf_map_lookup_elem(&scratch, &zero);
+    if (!value || bpf_dynptr_from_xdp(ctx, 0, &all) || bpf_dynptr_read(eight, 8, &all, 6, 0))
+        return XDP_DROP;
+    if (bpf_dynptr_from_mem(value, 40, 0, &mem))
+        return XDP_ABORTED;
+    note(0, bpf_dynptr_write(&mem, eight[0] % 64, eight, 8, 0));
+    note(1, bpf_dynptr_adjust(&mem, 4, 30) + bpf_dynptr_size(&mem));
+    __u8 *inside = bpf_dynptr_data(&mem, 10, 4);
+    if (inside)
+        inside[1] += eight[1];
+    if (bpf_ringbuf_reserve_dynptr(&ring, 24, 0, &out)) {
+        bpf_ringbuf_discard_dynptr(&out, 0);
+        return XDP_ABORTED;
+    }
+    bpf_dynptr_write(&out, 0, eight, 8, 0);
+    bpf_dynptr_write(&out, 8, eight, 8, 0);
+    note(2, bpf_dynptr_write(&out, 16 + eight[2] % 2, eight, 8, 0));
+    __u8 *last = bpf_dynptr_data(&out, 16, 8);
+    if (last) {
+        __builtin_memset(last, 0, 8);
+        last[7] = 9;
+    }
+    if (eight[3] & 1)
+        bpf_ringbuf_submit_dynptr(&out, 0);
+    else
+        bpf_ringbuf_discard_dynptr(&out, 0);
+    return XDP_PASS;
 }
 
 char _license[] SEC("license") = "GPL";

@@ -143,9 +143,13 @@ fn lifted_programs_do_what_the_object_does_in_the_kernel() {
         ("behead.o:again", 0),
         ("exits.o:loop", 0),
         ("exits.o:find", 0),
+        ("dynptr.o:xdp/record", 2),
     ];
     // A third of them on DPDK, where each is compiled for seconds; `make soak` has all there.
     for (nth, (program, tables)) in programs.into_iter().enumerate() {
+        if !has && program.starts_with("dynptr.o") {
+            continue;
+        }
         let target = if soak() || nth % 3 == 0 { "dpdk" } else { "xdp" };
         let ran = place.run(&["verify", program, "--target", target]);
         let matches = format!("matches the reference: 400 of 400 events, {tables} of {tables}");

@@ -60,7 +60,7 @@ numbers! {
         LOG = 4,
         NET_COPY = 5,
     }
-    /// Where members of struct nf_table lie on cores of 32 bits, for who fills tables before a start.
+    /// Offsets in struct nf_table on cores of 32 bits, for who fills tables before a start.
     table: u32, "NF_TABLE_AT_" {
         INDEX = 32,
         ENTRIES = 36,
@@ -75,7 +75,7 @@ numbers! {
         EVICTED = 80,
         END = 120,
     }
-    /// Where members of struct nf_entry lie, and what is behind it: the key.
+    /// Offsets in struct nf_entry; the key is behind it.
     entry: u32, "NF_ENTRY_AT_" {
         DETAIL = 8,
         LIVE = 12,

@@ -32,7 +32,8 @@ const HARD_END: u64 = 4096 - 256 - 320;
 /// numbers makes a way of each.
 fn known_arguments(helper: i32) -> &'static [usize] {
     match helper {
-        n::REDIRECT | n::PROBE_READ | n::PROBE_READ_KERNEL | n::RINGBUF_RESERVE => &[2],
+        n::REDIRECT | n::PROBE_READ | n::PROBE_READ_KERNEL => &[2],
+        n::RINGBUF_RESERVE | n::RINGBUF_RESERVE_DYNPTR => &[2],
         n::RINGBUF_OUTPUT => &[3],
         n::FIB_LOOKUP => &[3, 4],
         n::CSUM_DIFF => &[2, 4],
@@ -126,8 +127,12 @@ impl Lifter<'_> {
             n::SKB_CHANGE_TAIL => return self.change_tail(state, args),
             n::DYNPTR_READ => return self.dynptr_bytes(state, args, false),
             n::DYNPTR_WRITE => return self.dynptr_bytes(state, args, true),
-            // Packets are for slices.
-            n::DYNPTR_DATA => Abs::known(0),
+            n::DYNPTR_DATA => return self.dynptr_data(state, args),
+            n::DYNPTR_FROM_MEM => self.dynptr_from_mem(state, args)?,
+            n::RINGBUF_RESERVE_DYNPTR => self.reserve_dynptr(state, args)?,
+            n::RINGBUF_SUBMIT_DYNPTR | n::RINGBUF_DISCARD_DYNPTR => {
+                self.give_dynptr(state, args[0], helper == n::RINGBUF_SUBMIT_DYNPTR)?
+            }
             n::ADJUST_META => Abs::Num(self.adjust_meta(state, args[1])?),
             _ => return refuse(format!("calls {name}, which has no meaning here")),
         };

@@ -206,8 +206,8 @@ impl Lifter<'_> {
         insn.code == CALL && insn.src == 2 && named(insn.imm).is_some_and(|n| n == NEXT_NUMBER)
     }
 
-    /// Where both ways of a call go by the branch behind it, if that asks what the call gave: the
-    /// condition of the way that goes on, where the other one goes, its state, and where one does.
+    /// Ways of a call by the branch behind it, if that asks what the call gave: the condition of
+    /// the one that goes on, where the other one goes, its state, and where the first one goes.
     fn asked_at_once(
         &mut self,
         at: usize,

@@ -55,6 +55,10 @@ pub mod number {
     pub const GET_BUFF_LEN: i32 = 188;
     pub const LOAD_BYTES: i32 = 189;
     pub const STORE_BYTES: i32 = 190;
+    pub const DYNPTR_FROM_MEM: i32 = 197;
+    pub const RINGBUF_RESERVE_DYNPTR: i32 = 198;
+    pub const RINGBUF_SUBMIT_DYNPTR: i32 = 199;
+    pub const RINGBUF_DISCARD_DYNPTR: i32 = 200;
     pub const DYNPTR_READ: i32 = 201;
     pub const DYNPTR_WRITE: i32 = 202;
     pub const DYNPTR_DATA: i32 = 203;
@@ -84,6 +88,8 @@ pub fn reads(helper: i32) -> u16 {
         | n::TAIL_CALL => 3,
         n::MAP_UPDATE | n::FIB_LOOKUP | n::RINGBUF_OUTPUT | n::LOAD_BYTES | n::STORE_BYTES => 4,
         n::SKB_LOAD_BYTES | n::TRACE_VPRINTK => 4,
+        n::RINGBUF_SUBMIT_DYNPTR | n::RINGBUF_DISCARD_DYNPTR => 2,
+        n::DYNPTR_FROM_MEM | n::RINGBUF_RESERVE_DYNPTR => 4,
         n::DYNPTR_DATA => 3,
         _ => 5,
     };

@@ -1,9 +1,10 @@
-//! Functions of the kernel that programs call by name (kfuncs): dynamic pointers into packets, and
-//! iterators over numbers (`kernel/bpf/helpers.c`, `bpf_iter.c`).
+//! Functions of the kernel that programs call by name (kfuncs), and helpers of the same kind:
+//! dynamic pointers, and iterators over numbers (`kernel/bpf/helpers.c`, `bpf_iter.c`).
 //!
 //! Both are structs on the stack that programs look at through these functions alone. A dynamic
-//! pointer's two words hold where its bytes begin and where they end, as packet pointers; zeros say
-//! that it is null. An iterator's word holds the number it is at, and the one where it ends.
+//! pointer's two words hold where its bytes begin and where they end, as pointers into a packet, a
+//! record of a ring buffer or a map's value; zeros say that it is null. An iterator's word holds the
+//! number it is at, and the one where it ends.
 
 use nicforge_ir::{BinOp, CmpOp};
 
@@ -124,6 +125,57 @@ impl Lifter<'_> {
         self.or_error(state, fits, E2BIG, (First::Copy { from, to, bytes: size }, None))
     }
 
+    /// `bpf_dynptr_from_mem`: bytes of a map's value.
+    pub fn dynptr_from_mem(&mut self, state: &mut State, args: [Abs; 5]) -> Result<Abs, Halt> {
+        let start = self.read(args[0])?;
+        let size = self.num(args[1])?.constant().filter(|size| *size <= MOST_OFFSET);
+        let (Abs::Value { .. }, Some(size), Some(flags)) =
+            (start, size, self.num(args[2])?.constant())
+        else {
+            return refuse(format!("makes a dynamic pointer of {}", start.kind()));
+        };
+        let bytes = Bytes { start, end: self.move_pointer(start, Num::known(size), false)? };
+        self.set_dynptr(state, args[3], (flags == 0).then_some(bytes))?;
+        Ok(Abs::known(if flags == 0 { 0 } else { EINVAL }))
+    }
+
+    /// `bpf_ringbuf_reserve_dynptr`: there is always room.
+    pub fn reserve_dynptr(&mut self, state: &mut State, args: [Abs; 5]) -> Result<Abs, Halt> {
+        let start = self.reserve(state, args)?;
+        let size = self.num(args[1])?;
+        let bytes = Bytes { start, end: self.move_pointer(start, size, false)? };
+        self.set_dynptr(state, args[3], Some(bytes))?;
+        Ok(Abs::known(0))
+    }
+
+    /// `bpf_ringbuf_submit_dynptr` and `bpf_ringbuf_discard_dynptr`: of the whole record, wherever
+    /// the pointer begins by now.
+    pub fn give_dynptr(&mut self, state: &mut State, at: Abs, sent: bool) -> Result<Abs, Halt> {
+        let result = match self.dynptr(state, at)? {
+            Some(Bytes { start: Abs::Record { record, .. }, .. }) => {
+                let whole = Abs::Record { record, place: Place::at(0) };
+                self.give_record(state, whole, sent)?
+            }
+            Some(other) => return refuse(format!("gives {} away", other.start.kind())),
+            None => Abs::Unusable("the result of giving a record away"),
+        };
+        self.set_dynptr(state, at, None)?;
+        Ok(result)
+    }
+
+    /// `bpf_dynptr_data`: a pointer to a part, or null; packets are for slices.
+    pub fn dynptr_data(&mut self, state: &mut State, args: [Abs; 5]) -> Result<Option<Fork>, Halt> {
+        match self.dynptr(state, args[0])? {
+            Some(bytes) if !matches!(bytes.start, Abs::Packet { .. }) => {
+                self.part_or_null(state, bytes, args[1], args[2])
+            }
+            _ => {
+                state.done(Abs::known(0));
+                Ok(None)
+            }
+        }
+    }
+
     /// The packet as it is now.
     fn dynptr_new(&mut self, state: &mut State, args: [Abs; 5]) -> Result<Abs, Halt> {
         if !matches!(self.read(args[0])?, Abs::Context(0)) {
@@ -155,6 +207,10 @@ impl Lifter<'_> {
             (Abs::Packet { epoch, .. }, end) if epoch == state.epoch => {
                 Ok(Some(Bytes { start, end }))
             }
+            (Abs::Record { .. } | Abs::Value { .. }, end) => {
+                let start = self.read(start)?;
+                Ok(Some(Bytes { start, end }))
+            }
             (Abs::Packet { .. }, _) => {
                 refuse("uses a dynamic pointer from before the packet's ends moved")
             }
@@ -163,12 +219,29 @@ impl Lifter<'_> {
     }
 
     fn dynptr_size(&mut self, state: &State, bytes: Bytes) -> Result<Num, Halt> {
-        let size = self.distance(state, bytes.end, bytes.start)?;
+        let size = match bytes.start {
+            Abs::Packet { .. } => self.distance(state, bytes.end, bytes.start)?,
+            _ => {
+                let (start, end) = (self.offset_in(bytes.start)?, self.offset_in(bytes.end)?);
+                self.sub(end, start)
+            }
+        };
         // Never less than nothing, and no packet is longer.
         Ok(match size.id {
             Some(id) => Num::within(id, size.lo.min(MOST_OFFSET), size.hi.min(MOST_OFFSET)),
             None => size,
         })
+    }
+
+    /// Bytes of a pointer behind the start of its memory.
+    fn offset_in(&mut self, pointer: Abs) -> Result<Num, Halt> {
+        match pointer {
+            Abs::Packet { place, .. } | Abs::Record { place, .. } | Abs::Value { place, .. } => {
+                let off = Num::known(place.off as u64);
+                Ok(place.var.map_or(off, |var| self.add(var, off)))
+            }
+            other => refuse(format!("uses {} in a dynamic pointer", other.kind())),
+        }
     }
 
     /// A part of a dynamic pointer's bytes, and the condition that it is there.
@@ -184,20 +257,21 @@ impl Lifter<'_> {
             return Ok((bytes.start, Cond::Known(false)));
         }
         let start = self.move_pointer(bytes.start, off, false)?;
-        let Abs::Packet { place, .. } = start else { return refuse(start.kind()) };
         // A number that varies may be so large that the sum is small again.
         let near = match off.hi > MOST_OFFSET {
             true => self.compare(CmpOp::Le, false, off, Num::known(MOST_OFFSET), 64),
             false => Cond::Known(true),
         };
-        let fits = match (bytes.end, size.constant()) {
-            (Abs::PacketEnd { off: 0, .. }, Some(size)) => {
+        let fits = match (start, bytes.end, size.constant()) {
+            (Abs::Packet { place, .. }, Abs::PacketEnd { .. }, Some(size)) => {
                 self.place_fits(state, place, size as u32)
             }
-            (Abs::PacketEnd { off: 0, .. }, None) => self.varying_fits(state, place, size),
-            (end, _) => {
-                let from = self.position(state, start)?;
-                let (last, end) = (self.add(from, size), self.position(state, end)?);
+            (Abs::Packet { place, .. }, Abs::PacketEnd { .. }, None) => {
+                self.varying_fits(state, place, size)
+            }
+            (_, end, _) => {
+                let from = self.offset_in(start)?;
+                let (last, end) = (self.add(from, size), self.offset_in(end)?);
                 self.compare(CmpOp::Le, false, last, end, 64)
             }
         };
@@ -206,14 +280,26 @@ impl Lifter<'_> {
 
     /// A pointer to a part, or null; all of a packet is in one piece, so no buffer is needed.
     fn dynptr_slice(&mut self, state: &mut State, args: [Abs; 5]) -> Result<Option<Fork>, Halt> {
-        let Some(bytes) = self.dynptr(state, args[0])? else {
-            state.done(Abs::known(0));
-            return Ok(None);
+        match self.dynptr(state, args[0])? {
+            Some(bytes) => self.part_or_null(state, bytes, args[1], args[3]),
+            None => {
+                state.done(Abs::known(0));
+                Ok(None)
+            }
+        }
+    }
+
+    fn part_or_null(
+        &mut self,
+        state: &mut State,
+        bytes: Bytes,
+        off: Abs,
+        size: Abs,
+    ) -> Result<Option<Fork>, Halt> {
+        let Some(size) = self.cut(size, 4)?.constant() else {
+            return refuse("takes a part of a dynamic pointer of a number of bytes that varies");
         };
-        let Some(size) = self.cut(args[3], 4)?.constant() else {
-            return refuse("takes a slice of a number of bytes that varies");
-        };
-        let (start, fits) = self.dynptr_part(state, bytes, args[1], Num::known(size))?;
+        let (start, fits) = self.dynptr_part(state, bytes, off, Num::known(size))?;
         let mut fails = state.clone();
         fails.done(Abs::known(0));
         state.done(start);
