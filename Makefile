@@ -3,7 +3,7 @@
 # make test   everything CI runs
 # make soak   the long runs: fuzzing and thousands of random programs
 # make mutants  how many small mistakes the tests of a crate find (needs cargo-mutants)
-# make dist   a wheel in dist/ with command, Python packages, examples and man pages: pip install dist/nicforge-*.whl
+# make dist   in dist/ a wheel and a Debian package of it: pip install dist/nicforge-*.whl, or apt install ./dist/nicforge_*.deb
 # All install what they need on a Debian 12 machine (as root or with sudo); the second time takes seconds.
 
 .PHONY: dist demo check test mutants soak bench bootstrap build clean
@@ -17,6 +17,7 @@ bootstrap:
 
 dist: build
 	@. scripts/env.sh && NICFORGE_BINARY=target/release/nicforge python3 -m pip -q wheel --no-deps -w dist .
+	@python3 scripts/deb.py "$$(ls -t dist/nicforge-*.whl | head -n 1)" dist
 	@ls dist/nicforge-*.whl
 
 demo: build

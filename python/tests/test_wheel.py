@@ -1,8 +1,10 @@
 """The wheel of `make dist`, from this build's binary: installed into an empty environment, it works
-where the repository cannot be seen. 48 s beside other builds."""
+where the repository cannot be seen. So does what the Debian package of it holds. 52 s beside other
+builds."""
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -49,6 +51,16 @@ def inside(place, *words):
     return run(*map(str, words), cwd=home, env=around)
 
 
+def unpack(place):
+    """The Debian package of the wheel, unpacked below a folder."""
+    run(sys.executable, ROOT / "scripts/deb.py", *(place / "dist").glob("*.whl"), place / "dist")
+    (package,) = (place / "dist").glob("nicforge_*.deb")
+    fields = run("dpkg-deb", "--field", package)
+    assert "Depends: libc6 (>= " in fields and "zlib1g" in fields
+    run("dpkg-deb", "--extract", package, place / "root")
+    return place / "root"
+
+
 def test_the_wheel_needs_nothing_of_the_repository(tmp_path):
     install(tmp_path)
     python, nicforge = (tmp_path / "venv/bin" / name for name in ("python3", "nicforge"))
@@ -63,6 +75,15 @@ def test_the_wheel_needs_nothing_of_the_repository(tmp_path):
     for more in ("share/man/man1/nicforge-run.1", "share/bash-completion/completions/nicforge"):
         assert (tmp_path / "venv" / more).is_file()
     assert inside(tmp_path, python, "-c", PACKAGES, nicforge) == "packages\n"
+    if shutil.which("dpkg-shlibdeps"):
+        root = unpack(tmp_path)
+        said = inside(tmp_path, root / "usr/bin/nicforge", "check", "examples/firewall")
+        assert "firewall.c: 1 handler" in said
+        unit = root / "usr/lib/systemd/system/nicforge@.service"
+        assert "ExecStart=/usr/bin/nicforge run " in unit.read_text()
+        assert (root / "usr/share/man/man1/nicforge-run.1.gz").is_file()
+    else:
+        print("Debian package left out: no dpkg-shlibdeps (apt-get install dpkg-dev)")
     # Loading programs takes root, as `make test` is.
     assert os.geteuid() == 0 or "CI" not in os.environ
     if os.geteuid() == 0:
