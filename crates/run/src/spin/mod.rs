@@ -5,6 +5,7 @@ pub mod agree;
 pub(crate) mod build;
 mod cores;
 pub mod datapath;
+mod gdb;
 mod image;
 mod lines;
 pub mod live;
@@ -26,6 +27,7 @@ pub use build::{
     native_of,
 };
 pub use cores::{CoresError, CoresRun, LONGEST, Stay, takes};
+pub use gdb::{Gdb, Session};
 pub use lines::Lines;
 pub use native::{Native, NativeError, NativeImage};
 pub use program::CoresProgram;

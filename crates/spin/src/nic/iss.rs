@@ -17,6 +17,7 @@ use nicforge_isa::rv32::{Cause, Code, Decoder, Hart, Stop, Timing, Trap};
 
 use super::bus::{Banks, Port};
 use super::cache::Cache;
+use super::debugger::{Cores, Debugger, Halt};
 use super::driver::{Ask, Failure};
 use super::engine::{BootError, Engine};
 use super::memories::Place;
@@ -61,6 +62,7 @@ pub struct Iss {
     cores: usize,
     slice: u64,
     restarts: u64,
+    debugger: Option<Box<dyn Debugger>>,
 }
 
 impl Iss {
@@ -88,10 +90,21 @@ impl Iss {
             cores: machine.cores,
             slice: slice.max(1),
             restarts: 0,
+            debugger: None,
         }
     }
 
-    fn hart(&mut self, hpu: usize) -> &mut Hart {
+    /// Cores that a debugger stops.
+    pub fn with_debugger(self, debugger: Box<dyn Debugger>) -> Iss {
+        Iss { debugger: Some(debugger), ..self }
+    }
+
+    /// The cluster of a core, and whose memory it sees.
+    pub(super) fn seen_by(&self, hpu: usize) -> (usize, usize) {
+        (hpu / self.cores, self.units[hpu].space)
+    }
+
+    pub(super) fn hart(&mut self, hpu: usize) -> &mut Hart {
         let unit = &mut self.units[hpu];
         &mut unit.harts[unit.space]
     }
@@ -110,6 +123,32 @@ impl Iss {
             world,
         };
         unit.harts[unit.space].run(&self.codes[unit.space], &mut port, until)
+    }
+
+    /// Runs one core, an instruction at a time if there is a debugger, which sees handlers alone.
+    fn step_watched(&mut self, world: &mut World, hpu: usize, until: u64) -> Stop {
+        let Some(mut debugger) = self.debugger.take_if(|_| world.drivers[hpu].busy()) else {
+            return self.step(world, hpu, until);
+        };
+        let stop = loop {
+            let pc = self.hart(hpu).pc;
+            if let Some(why) = debugger.stops(hpu, pc) {
+                debugger.halted(&mut Cores { iss: self, world }, hpu, why);
+            }
+            let cycle = self.hart(hpu).cycle;
+            let stop = self.step(world, hpu, cycle + 1);
+            let call = [Cause::CallFromUser, Cause::CallFromMachine];
+            if matches!(stop, Stop::Trap(trap) if !call.contains(&trap.cause)) {
+                debugger.halted(&mut Cores { iss: self, world }, hpu, Halt::Trap);
+            }
+            let time_left = self.hart(hpu).cycle < until || debugger.alone();
+            let goes_on = stop == Stop::Time && time_left;
+            if !goes_on || !world.drivers[hpu].busy() || !world.asks.is_empty() {
+                break stop;
+            }
+        };
+        self.debugger = Some(debugger);
+        stop
     }
 
     /// Lets a core begin the task its driver has.
@@ -290,7 +329,7 @@ impl Engine for Iss {
             }
             let second = self.ready.peek().map_or(u64::MAX, |Reverse((time, _))| *time);
             let end = until.min(second.saturating_add(self.slice)).min(deadline);
-            let stop = self.step(world, hpu, end);
+            let stop = self.step_watched(world, hpu, end);
             world.file(hpu, self.units[hpu].task);
             let exits =
                 world.requests.iter().any(|request| request.ask == Ask::Failed(Failure::Exit));

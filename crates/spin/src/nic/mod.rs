@@ -16,6 +16,7 @@ mod cache;
 mod commands;
 mod contexts;
 mod datapath;
+mod debugger;
 mod driver;
 mod engine;
 mod events;
@@ -42,6 +43,7 @@ use crate::memory::{NotTaken, Refused, Ring, Slots, Use};
 use crate::messages::{self, Scheduler};
 
 pub use datapath::{Datapath, Handed, NoDatapath, Range32, Setup, Step, suits};
+pub use debugger::{Cores, Debugger, Halt, PC};
 pub use driver::{Assigned, Command, Failure, NotYet};
 pub use engine::{BootError, Engine};
 pub use host::{HostMemory, SparseMemory};

@@ -8,8 +8,13 @@ use nicforge_isa::object::riscv::{self, Image};
 use nicforge_run::Fault;
 use nicforge_run::pcap;
 use nicforge_run::spin::datapath::Rtl;
-use nicforge_run::spin::{HostProgram, Layout, Lines, Native, Simulation, simulate_on};
-use nicforge_spin::nic::{Compat, Engine, Full, Iss, Nic, NicError, Options, SparseMemory};
+use nicforge_run::spin::{
+    Gdb, HostProgram, Layout, Lines, Native, Session, Simulation, simulate_on,
+};
+use nicforge_run::temp::Folder;
+use nicforge_spin::nic::{
+    Compat, Debugger, Engine, Full, Iss, Nic, NicError, Options, SparseMemory,
+};
 
 use super::build::{self, EngineArg};
 use super::input::Input;
@@ -67,6 +72,11 @@ pub struct Sim {
     /// Write frames that were sent to a capture
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Wait for GDB at a port of this machine (default: any); cores are its threads, and stand
+    /// before the first handler's first instruction
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "0",
+          require_equals = true)]
+    gdb: Option<u16>,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -80,14 +90,17 @@ pub fn run(args: Sim) -> Result<(), Failure> {
     if args.timeline.is_some() && args.engine == EngineArg::Native {
         return Err(Failure::usage("--timeline shows cycles, which only --engine iss has"));
     }
+    if args.gdb.is_some() && args.engine == EngineArg::Native {
+        return Err(Failure::usage("--gdb is for --engine iss; start native handlers under GDB"));
+    }
     let Chosen { machine, layout } = machine::find(&args.machine)?;
     let native = match args.engine {
         EngineArg::Iss => None,
         EngineArg::Native => Some(build::native(&args.file, layout, &args.flags)?),
     };
-    let (image, mut lines) = match &native {
-        Some(native) => (native.image.clone(), Lines::new(&native.elf)),
-        None => load(&args.file, layout, &args.flags)?,
+    let (image, mut lines, elf) = match &native {
+        Some(native) => (native.image.clone(), Lines::new(&native.elf), Vec::new()),
+        None => read(&args.file, layout, &args.flags)?,
     };
     let handlers = args.input.handlers(&args.file, &image)?;
     let memory = args.input.memory()?;
@@ -114,11 +127,22 @@ pub fn run(args: Sim) -> Result<(), Failure> {
         },
         memory: &memory,
     };
+    let mut session = None;
     let engine: Box<dyn Engine> = match &native {
         Some(native) => {
             Box::new(Native::new(&machine, native).map_err(|e| Failure::of(Fault::Environment, e))?)
         }
-        None => Box::new(Iss::new(&machine, simulation.options.slice)),
+        None => {
+            let cores = Iss::new(&machine, simulation.options.slice);
+            match args.gdb {
+                None => Box::new(cores),
+                Some(port) => {
+                    let (debugger, begun) = debugged(port, machine.hpus(), &args.file, &elf)?;
+                    session = Some(begun);
+                    Box::new(cores.with_debugger(debugger))
+                }
+            }
+        }
     };
     let host = Box::new(SparseMemory::default());
     let mut nic = Nic::with_engine(&machine, simulation.options.clone(), host, engine);
@@ -130,6 +154,9 @@ pub fn run(args: Sim) -> Result<(), Failure> {
         nic = nic.with_datapath(Box::new(path));
     }
     let simulated = simulate_on(&simulation, nic, arrivals);
+    if let Some((session, _folder)) = session {
+        session.end();
+    }
     let mut simulated = simulated.map_err(|e| refused(&args.file, &e))?;
     simulated.faults.iter_mut().for_each(|fault| lines.explain(fault));
     if let Some(path) = &args.timeline {
@@ -167,18 +194,52 @@ pub fn run(args: Sim) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A session of GDB, and a folder with the image, if there was none for it to read.
+type Begun = (Session, Option<Folder>);
+
+/// Waits for GDB, which reads symbols from the image.
+fn debugged(
+    port: u16,
+    cores: usize,
+    file: &Path,
+    elf: &[u8],
+) -> Result<(Box<dyn Debugger>, Begun), Failure> {
+    let fail = |e: std::io::Error| Failure::of(Fault::Environment, format!("--gdb={port}: {e}"));
+    let (mut image, mut folder) = (file.to_path_buf(), None);
+    if is_source(file) {
+        let made = Folder::new("gdb").map_err(fail)?;
+        image = made.path().join("handlers.elf");
+        std::fs::write(&image, elf).map_err(fail)?;
+        folder = Some(made);
+    }
+    let gdb = Gdb::listen(port, cores).map_err(fail)?;
+    let address = gdb.address().map_err(fail)?;
+    eprintln!("waiting for GDB: gdb-multiarch {} -ex 'target remote {address}'", image.display());
+    let (debugger, session) = gdb.accept().map_err(fail)?;
+    Ok((debugger, (session, folder)))
+}
+
+fn is_source(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == "c")
+}
+
 /// Reads an image, or compiles handlers.
 pub fn load(file: &Path, layout: Layout, flags: &[String]) -> Result<(Image, Lines), Failure> {
-    if file.extension().is_some_and(|ending| ending == "c") {
+    read(file, layout, flags).map(|(image, lines, _)| (image, lines))
+}
+
+/// Reads an image, or compiles handlers, and gives the bytes too.
+fn read(file: &Path, layout: Layout, flags: &[String]) -> Result<(Image, Lines, Vec<u8>), Failure> {
+    if is_source(file) {
         let built = build::image(&[file.to_path_buf()], layout, flags)?;
-        return Ok((built.image, Lines::new(&built.elf)));
+        return Ok((built.image, Lines::new(&built.elf), built.elf));
     }
     let bytes =
         std::fs::read(file).map_err(|e| Failure::user(format!("{}: {e}", file.display())))?;
     let image = riscv::parse(&bytes).map_err(|e| {
         Failure::user(format!("{}: neither C (*.c) nor an image of handlers: {e}", file.display()))
     })?;
-    Ok((image, Lines::new(&bytes)))
+    Ok((image, Lines::new(&bytes), bytes))
 }
 
 /// An image does not suit the machine.
