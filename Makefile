@@ -3,7 +3,7 @@
 # make test   everything CI runs
 # make soak   the long runs: fuzzing and thousands of random programs
 # make mutants  how many small mistakes the tests of a crate find (needs cargo-mutants)
-# make dist   in dist/ a wheel and a Debian package of it: pip install dist/nicforge-*.whl, or apt install ./dist/nicforge_*.deb
+# make dist   a wheel in dist/ for pip, and of it a package for Debian (apt install ./dist/*.deb)
 # All install what they need on a Debian 12 machine (as root or with sudo); the second time takes seconds.
 
 .PHONY: dist demo check test mutants soak bench bootstrap build clean

@@ -471,7 +471,10 @@ __handler__ void x_ph(handler_args_t *args)
         *(volatile uint32_t *)0x44 = sum;
 }
 void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **mem)
-{ volatile handler_fn all[] = {NULL, x_ph, NULL}; *hh = all[0]; *ph = all[1]; *th = all[2]; *mem = 0; }
+{
+    volatile handler_fn all[] = {NULL, x_ph, NULL};
+    *hh = all[0], *ph = all[1], *th = all[2], *mem = 0;
+}
 ";
 
 #[test]

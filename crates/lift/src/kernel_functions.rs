@@ -3,8 +3,8 @@
 //!
 //! Both are structs on the stack that programs look at through these functions alone. A dynamic
 //! pointer's two words hold where its bytes begin and where they end, as pointers into a packet, a
-//! record of a ring buffer or a map's value; zeros say that it is null. An iterator's word holds the
-//! number it is at, and the one where it ends.
+//! record of a ring buffer or a map's value; zeros say that it is null. An iterator's word holds
+//! the number it is at, and the one where it ends.
 
 use nicforge_ir::{BinOp, CmpOp};
 

@@ -30,7 +30,7 @@ use gdbstub_arch::riscv::Riscv32;
 use gdbstub_arch::riscv::reg::RiscvCoreRegs;
 use nicforge_spin::nic::{Cores, Debugger, Halt, PC};
 
-/// How often is looked for what GDB says while cores run.
+/// Time between two looks for what GDB says while cores run.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// A socket where GDB is awaited.
@@ -53,7 +53,7 @@ impl Gdb {
         Ok(Gdb { listener: TcpListener::bind(("127.0.0.1", port))?, cores })
     }
 
-    /// Where GDB finds it.
+    /// Address at which GDB finds it.
     ///
     /// # Errors
     /// The system does not say.
@@ -99,7 +99,7 @@ impl Session {
     }
 }
 
-/// What both sides see.
+/// State that both sides see.
 #[derive(Debug, Default)]
 struct Shared {
     breakpoints: Mutex<BTreeSet<u32>>,
@@ -357,7 +357,7 @@ impl SwBreakpoint for Stub {
     }
 }
 
-/// What happens while cores run.
+/// Events while cores run.
 enum Loop {}
 
 impl BlockingEventLoop for Loop {

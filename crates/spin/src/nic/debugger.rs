@@ -4,7 +4,7 @@
 use super::World;
 use super::iss::Iss;
 
-/// Why cores stand.
+/// Reasons for which cores stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Halt {
     /// In front of an instruction where the debugger wants to stop.
@@ -19,7 +19,7 @@ pub enum Halt {
 
 /// A debugger of cores.
 pub trait Debugger: std::fmt::Debug + Send {
-    /// True if a core is to stop in front of the instruction at `pc`, and why.
+    /// Reason to stop a core in front of the instruction at `pc`, if there is one.
     fn stops(&mut self, hpu: usize, pc: u32) -> Option<Halt>;
 
     /// True if the core that stopped last runs and the others stand, until it stops or waits.
@@ -39,7 +39,7 @@ pub struct Cores<'a> {
 pub const PC: u8 = 32;
 
 impl Cores<'_> {
-    /// How many there are.
+    /// Number of cores.
     pub fn count(&self) -> usize {
         self.world.drivers.len()
     }
@@ -56,7 +56,7 @@ impl Cores<'_> {
         if number == PC { hart.pc = value } else { hart.set_x(number, value) }
     }
 
-    /// Reads memory as a core sees it; how many bytes are there.
+    /// Reads memory as a core sees it, and gives how many of the bytes are there.
     pub fn read(&mut self, hpu: usize, address: u32, bytes: &mut [u8]) -> usize {
         let (cluster, space) = self.iss.seen_by(hpu);
         let memories = &self.world.memories;
