@@ -85,7 +85,7 @@ impl<'a> Engine<'a, '_> {
             name => self.refuse(
                 span,
                 &format!("hardware has no event `{name}`"),
-                "see `nicforge targets show u280`",
+                "take a NIC with cores; `nicforge check PROG --target all` says which have it",
             ),
         }
     }
