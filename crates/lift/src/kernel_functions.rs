@@ -63,6 +63,16 @@ struct Bytes {
     end: Abs,
 }
 
+/// Ways of a call that may fail: where its condition is known there is one, in `state`.
+fn ways(succeeds: Cond, state: &mut State, fails: State) -> Option<Fork> {
+    match succeeds {
+        Cond::Known(true) => {}
+        Cond::Known(false) => *state = fails,
+        Cond::Value(cond) => return Some(Fork { cond, fails, again: false }),
+    }
+    None
+}
+
 impl Lifter<'_> {
     /// A call of a kernel function by its name, as [`Lifter::helper`] has it.
     pub fn kernel_function(&mut self, name: &str, state: &mut State) -> Result<Option<Fork>, Halt> {
@@ -113,7 +123,7 @@ impl Lifter<'_> {
         let flags = self.num(args[4])?.constant();
         let Some(bytes) = self.dynptr(state, pointer)?.filter(|_| flags == Some(0)) else {
             if flags.is_none_or(|flags| flags != 0 && writes) {
-                return refuse("writes through a dynamic pointer with flags");
+                return refuse("reads or writes through a dynamic pointer with flags");
             }
             state.done(Abs::known(EINVAL));
             return Ok(None);
@@ -303,17 +313,11 @@ impl Lifter<'_> {
         let mut fails = state.clone();
         fails.done(Abs::known(0));
         state.done(start);
-        match fits {
-            Cond::Known(true) => {}
-            Cond::Known(false) => *state = fails,
-            Cond::Value(cond) => {
-                if let Abs::Packet { place: Place { off, var: None }, .. } = start {
-                    state.at_least = state.at_least.max(off.saturating_add_unsigned(size));
-                }
-                return Ok(Some(Fork { cond, fails, again: false }));
-            }
+        if let (Cond::Value(_), Abs::Packet { place: Place { off, var: None }, .. }) = (fits, start)
+        {
+            state.at_least = state.at_least.max(off.saturating_add_unsigned(size));
         }
-        Ok(None)
+        Ok(ways(fits, state, fails))
     }
 
     /// Another start and end, both from the start on.
@@ -338,12 +342,7 @@ impl Lifter<'_> {
         fails.done(Abs::Num(error));
         self.set_dynptr(state, args[0], Some(Bytes { start, end }))?;
         state.done(Abs::known(0));
-        match fits {
-            Cond::Known(true) => {}
-            Cond::Known(false) => *state = fails,
-            Cond::Value(cond) => return Ok(Some(Fork { cond, fails, again: false })),
-        }
-        Ok(None)
+        Ok(ways(fits, state, fails))
     }
 
     fn set_numbers(&mut self, state: &mut State, at: Abs, to: [Num; 2]) -> Result<(), Halt> {
@@ -366,12 +365,7 @@ impl Lifter<'_> {
         fails.done(Abs::Num(error));
         self.set_numbers(state, args[0], [before, end])?;
         state.done(Abs::known(0));
-        match fine {
-            Cond::Known(true) => {}
-            Cond::Known(false) => *state = fails,
-            Cond::Value(cond) => return Ok(Some(Fork { cond, fails, again: false })),
-        }
-        Ok(None)
+        Ok(ways(fine, state, fails))
     }
 
     /// A pointer to the next number, which is in the iterator, or null at the end.
@@ -386,11 +380,6 @@ impl Lifter<'_> {
         ends.done(Abs::known(0));
         self.store(state, at, 0, 4, Abs::Num(next))?;
         state.done(at);
-        match more {
-            Cond::Known(true) => {}
-            Cond::Known(false) => *state = ends,
-            Cond::Value(cond) => return Ok(Some(Fork { cond, fails: ends, again: false })),
-        }
-        Ok(None)
+        Ok(ways(more, state, ends))
     }
 }
