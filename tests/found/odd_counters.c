@@ -19,8 +19,16 @@ struct wide {
     uint64_t bytes;
 } __attribute__((packed));
 
+struct even {
+    uint32_t packets;
+    uint64_t bytes;
+    uint8_t kind;
+} __attribute__((packed));
+
 NF_TABLE(hash, flows, struct key, struct odd, 64);
 NF_TABLE(array, sizes, uint32_t, struct wide, 4);
+NF_TABLE(ternary, rules, struct key, struct odd, 4);
+NF_TABLE(ternary, marks, struct key, struct even, 4);
 NF_BUF_TABLE(hash, texts, struct key, struct wide, 16, 8);
 
 void net_recv(nf_pkt pkt)
@@ -35,6 +43,8 @@ void net_recv(nf_pkt pkt)
     nf_add(&flows, key, packets, 1);
     nf_max(&flows, key, most, nf_len(pkt));
     nf_add(&sizes, key.first & 3, bytes, nf_len(pkt));
+    nf_add(&rules, key, packets, 1);
+    nf_add(&marks, key, packets, 1);
     if (nf_lookup(&flows, key, &flow) && (flow.packets & 1)) {
         flow.last = (uint16_t)flow.most;
         nf_update(&flows, key, flow);

@@ -1,6 +1,6 @@
 //! What a code generator hands to `run`: the text, and the names the text uses.
 
-use nicforge_ir::{CommuteOp, EventId, HandlerId, ReasonId, TableId};
+use nicforge_ir::{CommuteOp, EventId, HandlerId, Program, ReasonId, TableId};
 use serde::{Deserialize, Serialize};
 
 /// C for the Linux kernel's XDP hook, with everything needed to load, feed and read it.
@@ -237,6 +237,30 @@ pub enum XdpMapShape {
     /// `used` 1 for live entries, the first unused one ends it. Members have the alignment of their
     /// αIR types; bytes in front of the value begin at a multiple of 8.
     TernaryList,
+}
+
+/// Offsets in an entry of a [`XdpMapShape::TernaryList`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XdpRule {
+    pub key: u32,
+    pub mask: u32,
+    pub value: u32,
+}
+
+impl XdpRule {
+    /// Offsets in the rules of `table`, whose values have `front` bytes in front of them.
+    pub fn of(program: &Program, table: TableId, front: u32) -> XdpRule {
+        let def = &program.tables[table];
+        let (of_key, of_value) = (program.layout(def.key), program.layout(def.value));
+        let key = 8u32.next_multiple_of(of_key.align);
+        let mask = (key + of_key.size).next_multiple_of(of_key.align);
+        let end = mask + of_key.size;
+        let value = match front {
+            0 => end.next_multiple_of(of_value.align),
+            front => end.next_multiple_of(8) + front,
+        };
+        XdpRule { key, mask, value }
+    }
 }
 
 /// C for the kernel in several forms that mean the same: as one would write it, and for programs

@@ -5,8 +5,9 @@
 //! them that handlers change in place are aligned; what a value looks like inside, and from
 //! outside, stays as it is.
 
-use nicforge_ir::{Op, Program, Span, TableId};
+use nicforge_ir::{Op, Program, Span, TableId, TableKind};
 
+use crate::artifact::XdpRule;
 use crate::c::body::Unsupported;
 use crate::inplace::tables::offset;
 
@@ -28,7 +29,16 @@ pub fn front(program: &Program, table: TableId) -> Result<u32, Unsupported> {
     let def = &program.tables[table];
     let align = program.layout(def.value).align as usize;
     let places = places(program, table);
-    let aligned = |front: u32, place: &Place| (front + place.at).is_multiple_of(place.size);
+    // In a rule other members lie before the value; what stands in front of it is a multiple of a
+    // word then.
+    let before = match def.kind {
+        TableKind::Ternary => XdpRule::of(program, table, 0).value,
+        _ => 0,
+    };
+    let aligned = |front: u32, place: &Place| {
+        let begins = if front == 0 { before } else { front };
+        (begins + place.at).is_multiple_of(place.size)
+    };
     let fits = |front: &u32| places.iter().all(|place| aligned(*front, place));
     let refuse = |place: &Place, why: String| {
         Err(Unsupported {
@@ -45,7 +55,7 @@ pub fn front(program: &Program, table: TableId) -> Result<u32, Unsupported> {
     if def.shared {
         return refuse(odd, "and the host maps this table: it cannot lie elsewhere".into());
     }
-    match (0..WORD).step_by(align).find(fits) {
+    match (0..=WORD).step_by(align).find(fits) {
         Some(front) => Ok(front),
         None => refuse(
             odd,
@@ -84,11 +94,16 @@ mod tests {
     /// Bytes in front of values whose members are bytes and words in turn, if the words of some are
     /// added to.
     fn front_of(members: &str, added: &[&str], shared: &str) -> Result<u32, String> {
+        let table = format!("table t: array[u32 -> s] capacity 4{shared}");
+        front_in(&table, "u32", members, added)
+    }
+
+    fn front_in(table: &str, key: &str, members: &str, added: &[&str]) -> Result<u32, String> {
         let lines: String =
             added.iter().map(|name| format!("  commute add t[%k].{name}, %{name}\n")).collect();
         let text = format!(
-            "program p ports 1\nstruct s packed {{ {members} }}\ntable t: array[u32 -> s] capacity 4{shared}\n\
-             reason \"no\"\nevent net_recv(pkt: packet) in\nhandler net_recv on net_recv(%pkt: packet) {{\n  %k: u32 = 1\n\
+            "program p ports 1\nstruct s packed {{ {members} }}\n{table}\n\
+             reason \"no\"\nevent net_recv(pkt: packet) in\nhandler net_recv on net_recv(%pkt: packet) {{\n  %k: {key} = 1\n\
              %a: u32 = 1\n  %b: u32 = 1\n  %c: u64 = 1\n{lines}  drop %pkt, \"no\"\n  return\n}}\n"
         );
         let program =
@@ -104,6 +119,18 @@ mod tests {
         assert_eq!(front_of(members, &["a"], ""), Ok(3));
         assert_eq!(front_of(members, &["b"], ""), Ok(2));
         assert_eq!(front_of(members, &["b", "c"], ""), Ok(6));
+    }
+
+    #[test]
+    fn values_of_rules_begin_behind_masks() {
+        let rules = |members: &str, added: &[&str]| {
+            let table = "table t: ternary[u8 -> s] capacity 4";
+            front_in(table, "u8", members, added)
+        };
+        let members = "a: u32, x: u8, b: u16";
+        assert_eq!(rules(members, &[]), Ok(0));
+        assert_eq!(rules(members, &["a"]), Ok(4));
+        assert_eq!(rules("x: u16, a: u32", &["a"]), Ok(0));
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod store;
 use std::sync::Arc;
 
 use libbpf_rs::{MapCore, MapHandle};
-use nicforge_codegen::{XdpArtifact, XdpBuf, XdpMapShape, XdpTable};
+use nicforge_codegen::{XdpArtifact, XdpBuf, XdpMapShape, XdpRule, XdpTable};
 use nicforge_ir::{Entry, Match, Program, TableBackend, TableError, TableId, Type};
 use nicforge_isa::object;
 
@@ -231,13 +231,7 @@ impl TableMap {
     ) -> std::result::Result<TableMap, XdpError> {
         let def = &program.tables[table.table];
         let (key, value) = (program.layout(def.key), program.layout(def.value));
-        let key_at = 8u32.next_multiple_of(key.align);
-        let mask_at = (key_at + key.size).next_multiple_of(key.align);
-        let mask_end = mask_at + key.size;
-        let value_at = match table.front {
-            0 => mask_end.next_multiple_of(value.align),
-            front => mask_end.next_multiple_of(8) + front,
-        };
+        let rule = XdpRule::of(program, table.table, table.front);
         let with_buf = match table.buf {
             None => table.front + value.size,
             Some(buf) => buf.value_size,
@@ -246,7 +240,7 @@ impl TableMap {
             XdpMapShape::Exact => (key.size, with_buf),
             XdpMapShape::Array | XdpMapShape::PerCpuSum => (4, with_buf),
             XdpMapShape::Lpm => (4 + key.size, with_buf),
-            XdpMapShape::TernaryList => (4, value_at + value.size),
+            XdpMapShape::TernaryList => (4, rule.value + value.size),
         };
         // The C compiler may pad the end of a map value that is a struct.
         let fits = map_value >= expected.1 && map_value < expected.1 + 8;
@@ -269,7 +263,7 @@ impl TableMap {
             front: table.front as usize,
             map_value: map_value as usize,
             capacity,
-            ternary: (key_at as usize, mask_at as usize, value_at as usize),
+            ternary: (rule.key as usize, rule.mask as usize, rule.value as usize),
         })
     }
 
