@@ -53,7 +53,8 @@ fn what_is_too_long_for_the_verifier_is_refused_by_check() {
     place.file("long.c", common::TOO_LONG);
     let ran = place.run(&["check", "long.c", "--target", "xdp"]);
     for text in ["xdp  no", "long.c:1", "the kernel's verifier: ", "help: give loops fewer trips"] {
-        assert!(ran.ok().contains(text), "{text}: {ran:?}");
+        assert!(ran.out.contains(text), "{text}: {ran:?}");
     }
+    ran.fails(1, &[]);
     place.is_clean();
 }

@@ -399,4 +399,8 @@ fn a_spin_nic_that_offers_timers_is_refused() {
     }
     let checked = place.run(&["check", &program, "--target", "mine.toml"]);
     assert!(checked.out.contains("lacks timers (NF_TIMER)"), "{checked:?}");
+    checked.fails(1, &[]);
+    let listed = place.run(&["check", &program, "--target", "mine.toml", "--json"]);
+    assert!(listed.out.contains("\"runs\": false"), "{listed:?}");
+    listed.fails(1, &[]);
 }

@@ -5,9 +5,12 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 
+/// The name that stands for every target there is.
+pub const ALL: &str = "all";
+
 /// The targets a name stands for.
 pub fn named(name: &str) -> Result<Vec<Target>, Failure> {
-    let names = if name == "all" { target::names() } else { vec![name] };
+    let names = if name == ALL { target::names() } else { vec![name] };
     names.into_iter().map(find).collect()
 }
 

@@ -68,8 +68,12 @@ def main(program, arguments: list[str] | None = None) -> None:
         elif options.command == "draw":
             print(program.draw(), end="")
         elif options.command == "check":
-            print(program.check(target), end="")
-            program.tool().say()
+            program.check_cores(target)
+            tool = program.tool()
+            said, runs = tool.checked(target)
+            print(said, end="")
+            tool.say()
+            sys.exit(0 if runs else 1)
         else:
             program.check_target(target)
             tool = program.tool()

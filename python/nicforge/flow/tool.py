@@ -127,10 +127,14 @@ class Tool:
 
     def check(self, target: str | None = None) -> str:
         """What `nicforge check` says; FlowError for the first mistake."""
+        return self.checked(target)[0]
+
+    def checked(self, target: str | None) -> tuple[str, bool]:
+        """The same, and if the program runs on the target, if one is named."""
         self.check_text()
         with self._folder() as path:
             said = self._call("check", path, *(["--target", target] if target else []))
-            return self.located(said.stdout, path)
+            return self.located(said.stdout, path), said.returncode == 0
 
     def check_text(self) -> None:
         """Raises FlowError for the first mistake in the C, and for entries that do not fit."""

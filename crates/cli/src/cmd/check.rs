@@ -1,21 +1,27 @@
 //! `nicforge check`: every problem in a program, in one go.
 
 use nicforge_driver::by_target::Programs;
+use nicforge_driver::support::Support;
 use nicforge_driver::{Failure, Runtime, diagnose, support, targets};
 use serde_json::Value;
 
 use crate::args::Check;
 use crate::out;
 
-/// Prints diagnostics; succeeds if there are no errors.
+/// Prints diagnostics; succeeds if there are no errors and the program runs on the one target that
+/// is named. Of `all` some lack something as a rule: they are listed.
 pub fn run(args: Check) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
     if let Some(function) = &args.opaque {
         return answer(&diagnose::opaque(&args.source, function, &runtime));
     }
     let asked = args.target.as_deref().map(targets::named).transpose()?;
+    let one = args.target.as_deref().is_some_and(|name| name != targets::ALL);
     if args.json {
-        return answer(&diagnose::check(&args.source, asked.as_deref(), &runtime)?);
+        let found = diagnose::check(&args.source, asked.as_deref(), &runtime)?;
+        let listed = found["targets"].as_array();
+        let refused = one && listed.is_some_and(|all| all.iter().any(|each| each["runs"] != true));
+        return answer(&found).and(status(!refused));
     }
     let targets = asked.unwrap_or_default();
     let programs = Programs::load(&args.source, &targets, &runtime)?;
@@ -32,14 +38,20 @@ pub fn run(args: Check) -> Result<(), Failure> {
         p.ports,
         plural(p.ports as usize)
     );
-    super::support::print(&support::of(&programs, &targets, &runtime)?);
-    Ok(())
+    let answers = support::of(&programs, &targets, &runtime)?;
+    super::support::print(&answers);
+    status(!one || answers.iter().all(Support::runs))
+}
+
+/// Status 1 without a further word if something that was printed is not so.
+fn status(so: bool) -> Result<(), Failure> {
+    if so { Ok(()) } else { Err(Failure::rendered(String::new())) }
 }
 
 /// Prints an answer as JSON; succeeds if it says `ok`.
 fn answer(found: &Value) -> Result<(), Failure> {
     outln!("{found:#}");
-    if found["ok"] == true { Ok(()) } else { Err(Failure::rendered(String::new())) }
+    status(found["ok"] == true)
 }
 
 fn plural(n: usize) -> &'static str {
