@@ -38,7 +38,37 @@ enum Value {
     Any,
 }
 
-type Known = Vec<Value>;
+/// Slots of which something is known, in order: of most in αIR's graphs nothing is.
+#[derive(Clone, Debug, Default)]
+struct Known(Vec<(u32, Value)>);
+
+impl Known {
+    fn get(&self, slot: Slot) -> Value {
+        let found = self.0.binary_search_by_key(&slot.0, |(at, _)| *at);
+        found.map_or(Value::Any, |at| self.0[at].1)
+    }
+
+    fn set(&mut self, slot: Slot, value: Value) {
+        match (self.0.binary_search_by_key(&slot.0, |(at, _)| *at), value) {
+            (Ok(at), Value::Any) => drop(self.0.remove(at)),
+            (Ok(at), value) => self.0[at].1 = value,
+            (Err(_), Value::Any) => {}
+            (Err(at), value) => self.0.insert(at, (slot.0, value)),
+        }
+    }
+
+    /// Joins what comes on another way; true if that changed something.
+    fn join(&mut self, graph: &Graph, incoming: &Known) -> bool {
+        let mut changed = false;
+        self.0.retain_mut(|(slot, value)| {
+            let joined = join(graph, *value, incoming.get(Slot(*slot)));
+            changed |= joined != *value;
+            *value = joined;
+            joined != Value::Any
+        });
+        changed
+    }
+}
 
 fn region(graph: &Graph, address: u64) -> Option<usize> {
     graph
@@ -72,7 +102,7 @@ fn width(expr: &Expr, known: &Known, graph: &Graph) -> Option<(u64, u8)> {
         Expr::Const(bits, value) => (value & ones(*bits), *bits),
         Expr::Base(base) => (graph.unchecked.as_ref()?.bases.get(*base as usize)?.home, 32),
         // Slots are extended to 64 bits here; operations cut off again.
-        Expr::Slot(Slot(slot)) => match known[*slot as usize] {
+        Expr::Slot(slot) => match known.get(*slot) {
             Value::Is(value) => (value, 64),
             _ => return None,
         },
@@ -103,7 +133,7 @@ fn within(expr: &Expr, known: &Known, graph: &Graph) -> Option<usize> {
         return region(graph, address);
     }
     match expr {
-        Expr::Slot(Slot(slot)) => match known[*slot as usize] {
+        Expr::Slot(slot) => match known.get(*slot) {
             Value::Within(region) => Some(region),
             _ => None,
         },
@@ -135,11 +165,11 @@ fn forward(effect: &Effect, graph: &Graph, known: &mut Known) {
                 Some(value) => Value::Is(value & ones(bits)),
                 None => within(value, known, graph).map_or(Value::Any, Value::Within),
             };
-            known[slot.0 as usize] = value;
+            known.set(*slot, value);
         }
         Effect::Load { slot, address, bytes } => {
             let value = if *bytes == 4 { loaded(address, known, graph) } else { Value::Any };
-            known[slot.0 as usize] = value;
+            known.set(*slot, value);
         }
         Effect::Store { .. }
         | Effect::Fill(_)
@@ -153,17 +183,6 @@ fn forward(effect: &Effect, graph: &Graph, known: &mut Known) {
     }
 }
 
-/// Joins into `old` what comes on another way; true if that changed it.
-fn join_into(graph: &Graph, old: &mut Known, incoming: &Known) -> bool {
-    let mut changed = false;
-    for (old, incoming) in old.iter_mut().zip(incoming) {
-        let joined = join(graph, *old, *incoming);
-        changed |= joined != *old;
-        *old = joined;
-    }
-    changed
-}
-
 /// Constants at the start of every block; `None` where control does not come. Of the blocks that
 /// wait, the first in `order` is next, so that most are looked at once for each loop around them.
 fn constants(graph: &Graph, order: &[BlockId]) -> Vec<Option<Known>> {
@@ -172,9 +191,9 @@ fn constants(graph: &Graph, order: &[BlockId]) -> Vec<Option<Known>> {
         place[block.0 as usize] = at;
     }
     let mut at: Vec<Option<Known>> = vec![None; graph.blocks.len()];
-    let mut start: Known = vec![Value::Any; graph.slots.len()];
+    let mut start = Known::default();
     for (slot, value) in &graph.start {
-        start[slot.0 as usize] = constant(value, &start, graph).map_or(Value::Any, Value::Is);
+        start.set(*slot, constant(value, &start, graph).map_or(Value::Any, Value::Is));
     }
     at[graph.entry.0 as usize] = Some(start);
     let mut waiting = BTreeSet::from([place[graph.entry.0 as usize]]);
@@ -186,7 +205,7 @@ fn constants(graph: &Graph, order: &[BlockId]) -> Vec<Option<Known>> {
         }
         for to in graph.successors(block) {
             let changed = match &mut at[to.0 as usize] {
-                Some(old) => join_into(graph, old, &known),
+                Some(old) => old.join(graph, &known),
                 none => {
                     *none = Some(known.clone());
                     true

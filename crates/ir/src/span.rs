@@ -31,7 +31,7 @@ impl Span {
     /// 1-based line and column of the first byte, given the text of its file.
     pub fn line_col(&self, text: &str) -> (u32, u32) {
         let upto = &text.as_bytes()[..(self.start as usize).min(text.len())];
-        let line = upto.iter().filter(|b| **b == b'\n').count() as u32 + 1;
+        let line = memchr::memchr_iter(b'\n', upto).count() as u32 + 1;
         let col = upto.iter().rev().take_while(|b| **b != b'\n').count() as u32 + 1;
         (line, col)
     }

@@ -70,6 +70,10 @@ impl Pass for SplitPaths {
 fn worth_splitting(program: &Program, body: &Body, block: BlockId, at: usize) -> bool {
     let insts = &body.blocks[block].insts;
     let Op::If { then, other, .. } = body.insts[insts[at]].op else { return false };
+    // Before anything that looks at all that follows.
+    if insts.len() - at - 1 > MOST_COPIED {
+        return false;
+    }
     let ends_here = matches!(body.terminator(block).map(|end| &end.op), Some(Op::Return(_)));
     if !ends_here || !goes_on(body, then) || !goes_on(body, other) {
         return false;

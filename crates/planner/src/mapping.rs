@@ -33,7 +33,9 @@
 //! this ends, and no rate in between is missed, since between two least vectors the rate cannot
 //! change. Memories, groups and locks are enumerated depth first; a branch is left when even the
 //! fastest memory for every open table, capacities ignored, would not beat the best answer. (Long
-//! pipelines have too many assignments to groups; see `MOST_ASSIGNMENTS`.) With capacities that do
+//! pipelines have too many assignments to groups and programs too many tables for that; see
+//! `MOST_ASSIGNMENTS` and `MOST_LOOKS`.) Tables that are alike go to memories in the order in which
+//! these are tried: to exchange two of them changes nothing. With capacities that do
 //! not matter (the usual case) the first descent meets the bound and ends the search. Ties are
 //! broken by fewest units, then least cycles, then first in order: the answer is the same on every
 //! run.
@@ -44,6 +46,7 @@
 
 mod view;
 
+use nicforge_ir::TableId;
 use nicforge_target::cost::{self, Load, TableAccess};
 use nicforge_target::{Device, Locks, Memory, Scope, UnitGroup};
 
@@ -140,7 +143,7 @@ pub struct UnitCost {
     pub updates: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TableNeed {
     /// Of one instance.
     pub bytes: u64,
@@ -216,6 +219,12 @@ struct Partial {
 /// and the answer may not be the best.
 const MOST_ASSIGNMENTS: usize = 1 << 14;
 
+/// Tables that are looked at for one assignment to groups, each once for every choice among
+/// memories; then the best answer so far counts.
+const MOST_LOOKS: usize = 1 << 17;
+/// The same where there is no answer yet.
+const MOST_LOOKS_AT_ALL: usize = 1 << 22;
+
 /// The best mapping, or nothing if the program does not fit.
 pub fn map(instance: &Instance, goal: Goal) -> Option<Mapping> {
     map_within(instance, goal, MOST_ASSIGNMENTS)
@@ -223,7 +232,8 @@ pub fn map(instance: &Instance, goal: Goal) -> Option<Mapping> {
 
 /// The best mapping, where up to `most` assignments are all tried.
 fn map_within(instance: &Instance, goal: Goal, most: usize) -> Option<Mapping> {
-    let mut search = Search { instance, goal, best: None };
+    let alike = alike(instance);
+    let mut search = Search { instance, goal, alike, best: None, looks: 0 };
     let mut partial = Partial {
         groups: vec![usize::MAX; instance.stages.len()],
         locked: vec![false; instance.stages.len()],
@@ -279,7 +289,11 @@ pub fn better(a: Score, b: Score) -> bool {
 struct Search<'a> {
     instance: &'a Instance,
     goal: Goal,
+    /// By table, the last one before it that is as it is.
+    alike: Vec<Option<usize>>,
     best: Option<(Score, Mapping)>,
+    /// At tables, for this assignment to groups.
+    looks: usize,
 }
 
 impl Search<'_> {
@@ -300,7 +314,7 @@ impl Search<'_> {
     /// Every assignment of stages to groups.
     fn all(&mut self, partial: &mut Partial, ways: &[Vec<(usize, bool)>], stage: usize) {
         let Some(here) = ways.get(stage) else {
-            self.tables(partial, 0);
+            self.memories(partial);
             return;
         };
         for way in here {
@@ -319,7 +333,7 @@ impl Search<'_> {
                 };
                 (partial.groups[stage], partial.locked[stage]) = *first;
             }
-            self.tables(partial, 0);
+            self.memories(partial);
             let mut improved = true;
             while improved {
                 improved = false;
@@ -328,7 +342,7 @@ impl Search<'_> {
                     for way in here {
                         (partial.groups[stage], partial.locked[stage]) = *way;
                         let before = self.best.as_ref().map(|best| best.0);
-                        self.tables(partial, 0);
+                        self.memories(partial);
                         if self.best.as_ref().map(|best| best.0) != before {
                             (kept, improved) = (*way, true);
                         }
@@ -339,7 +353,18 @@ impl Search<'_> {
         }
     }
 
+    /// Memories for all tables under an assignment to groups.
+    fn memories(&mut self, partial: &mut Partial) {
+        self.looks = 0;
+        self.tables(partial, 0);
+    }
+
     fn tables(&mut self, partial: &mut Partial, table: usize) {
+        let most = if self.best.is_some() { MOST_LOOKS } else { MOST_LOOKS_AT_ALL };
+        if self.looks > most {
+            return;
+        }
+        self.looks += self.instance.tables.len();
         // An upper bound once something is open, the value itself once nothing is.
         let Some(view) = View::new(self.instance, partial) else { return };
         let Some(replicas) = view.best(self.instance, self.goal) else { return };
@@ -352,14 +377,16 @@ impl Search<'_> {
             self.best = Some((score, mapping));
             return;
         }
-        let mut order: Vec<(f64, usize)> = Vec::new();
-        for memory in 0..self.instance.memories.len() {
-            if self.fits(partial, table, memory) {
-                order.push((self.table_time(partial, table, memory), memory));
-            }
-        }
+        let memories = 0..self.instance.memories.len();
+        let mut order: Vec<(f64, usize)> =
+            memories.map(|memory| (self.table_time(partial, table, memory), memory)).collect();
         order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        for (_, memory) in order {
+        let before = self.alike[table].and_then(|table| partial.memories[table]);
+        let from = order.iter().position(|(_, memory)| Some(*memory) == before).unwrap_or(0);
+        for (_, memory) in order.split_off(from) {
+            if !self.fits(partial, table, memory) {
+                continue;
+            }
             partial.memories[table] = Some(memory);
             self.tables(partial, table + 1);
         }
@@ -395,6 +422,22 @@ impl Search<'_> {
     fn score(&self, mapping: &Mapping) -> Score {
         score(self.instance, self.goal, mapping)
     }
+}
+
+/// By table, the last one before it that needs and is used as it is.
+fn alike(instance: &Instance) -> Vec<Option<usize>> {
+    let uses = |table: usize| {
+        let of_stage = |stage: &StageNeed| -> Vec<(TableAccess, bool)> {
+            let uses = stage.uses.iter().filter(|(used, _)| *used == table);
+            let nameless =
+                |access: &TableAccess| TableAccess { table: TableId::from_u32(0), ..*access };
+            uses.map(|(_, access)| (nameless(access), stage.by_entry.contains(&table))).collect()
+        };
+        instance.stages.iter().map(of_stage).collect::<Vec<_>>()
+    };
+    let all: Vec<_> = (0..instance.tables.len()).map(uses).collect();
+    let same = |a: usize, b: usize| instance.tables[a] == instance.tables[b] && all[a] == all[b];
+    (0..all.len()).map(|table| (0..table).rev().find(|other| same(*other, table))).collect()
 }
 
 /// How good a mapping is for a goal; larger is better, element by element.

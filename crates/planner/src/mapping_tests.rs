@@ -434,3 +434,57 @@ fn one_at_a_time_is_as_good_where_there_is_little() {
         "{mapped} mapped, {missed} not found, {worse} worse"
     );
 }
+
+/// More tables, used as the first one is, but that `differ` changes a use by its number.
+fn with_tables(instance: &mut Instance, count: usize, differ: impl Fn(usize, &mut TableAccess)) {
+    let first = instance.tables[0].clone();
+    instance.tables = vec![first; count];
+    for stage in &mut instance.stages {
+        let used = stage.uses.iter().find(|(table, _)| *table == 0).map(|(_, access)| *access);
+        stage.by_entry.clear();
+        let access = |access: TableAccess| {
+            (0..count).map(move |table| {
+                (table, TableAccess { table: TableId::from_u32(table as u32), ..access })
+            })
+        };
+        stage.uses = used.into_iter().flat_map(access).collect();
+        stage.uses.iter_mut().for_each(|(table, access)| differ(*table, access));
+    }
+}
+
+#[test]
+fn tables_that_are_alike_are_placed_as_well() {
+    let mut random = Random(nicforge_util::Random::new(5));
+    let mut apart = 0;
+    for number in 0..200 {
+        let mut instance = instance(&mut random);
+        with_tables(&mut instance, 3, |_, _| {});
+        assert_eq!(alike(&instance), [None, Some(0), Some(1)]);
+        let (ours, best) = (map(&instance, Goal::Rate), exhaustive(&instance));
+        assert_eq!(ours.is_some(), best.is_some(), "instance {number}");
+        let Some((ours, best)) = ours.zip(best) else { continue };
+        assert!((ours.rate - best).abs() <= 1e-6 * best, "instance {number}: {best}\n{ours:#?}");
+        apart += usize::from(ours.memories.iter().any(|memory| *memory != ours.memories[0]));
+    }
+    assert!(apart > 5, "{apart} with tables in several memories: too few to mean anything");
+}
+
+/// Choices among memories grow with each table; the search ends all the same.
+#[test]
+fn many_tables_are_placed() {
+    let mut random = Random(nicforge_util::Random::new(6));
+    let mut mapped = 0;
+    for _ in 0..10 {
+        let mut instance = instance(&mut random);
+        with_tables(&mut instance, 60, |table, access| access.bytes += table as u32);
+        instance.tables.iter_mut().for_each(|table| table.bytes = 8);
+        // All of them limit the rate, and none of them alone.
+        for (m, memory) in instance.memories.iter_mut().enumerate() {
+            memory.scope = Scope::Device;
+            memory.operations = Some(Rate::of(1e8 * (m + 1) as f64));
+            memory.operation_bytes = Some(8);
+        }
+        mapped += usize::from(map(&instance, Goal::Rate).is_some());
+    }
+    assert!(mapped >= 5, "{mapped} mapped");
+}

@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 
 use cranelift_entity::SecondaryMap;
+use cranelift_entity::packed_option::PackedOption;
 use nicforge_ir::{BlockId, Body, Class, InstId, Op, Proj, Type, ValueDef, ValueId, Work};
 
 use super::liveness::{Interference, interference};
@@ -18,7 +19,8 @@ use super::names::Names;
 /// Spellings of a body's values.
 pub struct Vars {
     inline: SecondaryMap<ValueId, bool>,
-    class: HashMap<ValueId, ValueId>,
+    /// Of a value that gave its variable up: one that shares it, nearer to the representative.
+    class: SecondaryMap<ValueId, PackedOption<ValueId>>,
     names: HashMap<ValueId, String>,
     /// Classes to declare in front of an instruction.
     pub declare_at: HashMap<InstId, Vec<ValueId>>,
@@ -30,7 +32,7 @@ impl Vars {
         let inline = choose_inline(body);
         let mut vars = Vars {
             inline,
-            class: HashMap::new(),
+            class: SecondaryMap::new(),
             names: HashMap::new(),
             declare_at: HashMap::new(),
         };
@@ -47,10 +49,20 @@ impl Vars {
     /// The representative of the values that share this one's variable.
     pub fn class(&self, value: ValueId) -> ValueId {
         let mut at = value;
-        while let Some(&next) = self.class.get(&at) {
+        while let Some(next) = self.class[at].expand() {
             at = next;
         }
         at
+    }
+
+    /// The same, and shortens the way for the next one who asks.
+    fn find(&mut self, value: ValueId) -> ValueId {
+        let (found, mut at) = (self.class(value), value);
+        while let Some(next) = self.class[at].expand() {
+            self.class[at] = found.into();
+            at = next;
+        }
+        found
     }
 
     /// The C variable of a value that has one.
@@ -109,6 +121,9 @@ impl Vars {
                 self.try_merge(body, &mut conflicts, a, b);
             }
         }
+        for value in body.values.keys() {
+            self.find(value);
+        }
     }
 
     /// Two values that must not share a variable: one says whether a read moved the packet's cursor,
@@ -135,7 +150,7 @@ impl Vars {
         {
             return;
         }
-        let (ra, rb) = (self.class(a), self.class(b));
+        let (ra, rb) = (self.find(a), self.find(b));
         if ra == rb {
             return;
         }
@@ -152,7 +167,7 @@ impl Vars {
         }
         let (keep, gone) = if body.values[ra].name.is_some() { (ra, rb) } else { (rb, ra) };
         conflicts.merge(keep, gone);
-        self.class.insert(gone, keep);
+        self.class[gone] = keep.into();
     }
 
     /// Names every class and finds the innermost region that holds all its definitions.

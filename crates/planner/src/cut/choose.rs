@@ -54,7 +54,7 @@ struct Groups {
 }
 
 /// A set of small numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Bits(Vec<u64>);
 
 impl Bits {
@@ -98,11 +98,25 @@ impl Groups {
         graph.x.iter().enumerate().for_each(|(node, vertex)| node_at[*vertex] = Some(node));
         let mut fixed = vec![false; work.nodes.len()];
         graph.sides.iter().for_each(|(node, ..)| fixed[*node] = true);
-        // Components come after those they need; sets of nodes and groups add up along the edges.
-        let most = components.len();
+        // Components come after those they need; sets of nodes and groups add up along the edges,
+        // and go with the last edge that wants them.
+        let is_group = |component: &&Vec<usize>| {
+            component.iter().any(|vertex| node_at[*vertex].is_some_and(|node| fixed[node]))
+        };
+        let most = components.iter().filter(is_group).count();
         let mut component_of = vec![0; edges.len()];
-        let mut node_sets: Vec<Bits> = Vec::with_capacity(most);
-        let mut group_sets: Vec<Bits> = Vec::with_capacity(most);
+        for (id, component) in components.iter().enumerate() {
+            component.iter().for_each(|vertex| component_of[*vertex] = id);
+        }
+        let mut wanted = vec![0u32; components.len()];
+        for (vertex, to) in
+            edges.iter().enumerate().flat_map(|(v, all)| all.iter().map(move |to| (v, to)))
+        {
+            if component_of[*to] != component_of[vertex] {
+                wanted[component_of[*to]] += 1;
+            }
+        }
+        let mut sets: Vec<(Bits, Bits)> = Vec::with_capacity(components.len());
         let mut groups = Groups {
             nodes: Vec::new(),
             needs: Vec::new(),
@@ -111,15 +125,20 @@ impl Groups {
         };
         for (id, component) in components.iter().enumerate() {
             let (mut nodes, mut needed) = (Bits::new(work.nodes.len()), Bits::new(most));
-            component.iter().for_each(|vertex| component_of[*vertex] = id);
             for &vertex in component {
                 if let Some(node) = node_at[vertex] {
                     nodes.add(node);
                 }
                 for &to in &edges[vertex] {
-                    if component_of[to] != id {
-                        nodes.join(&node_sets[component_of[to]]);
-                        needed.join(&group_sets[component_of[to]]);
+                    let other = component_of[to];
+                    if other == id {
+                        continue;
+                    }
+                    nodes.join(&sets[other].0);
+                    needed.join(&sets[other].1);
+                    wanted[other] -= 1;
+                    if wanted[other] == 0 {
+                        sets[other] = Default::default();
                     }
                 }
             }
@@ -135,8 +154,8 @@ impl Groups {
             if component.contains(&SOURCE) {
                 groups.forced = needed.clone();
             }
-            node_sets.push(nodes);
-            group_sets.push(needed);
+            let wanted = wanted[id] > 0;
+            sets.push(if wanted { (nodes, needed) } else { Default::default() });
         }
         groups
     }

@@ -101,10 +101,9 @@ pub fn order(
         })
         .collect();
     for through in 0..count {
-        for at in 0..count {
-            for of in 0..count {
-                needs[at][of] |= needs[at][through] && needs[through][of];
-            }
+        let further = needs[through].clone();
+        for all in needs.iter_mut().filter(|all| all[through]) {
+            all.iter_mut().zip(&further).for_each(|(one, other)| *one |= other);
         }
     }
     let mut open: Vec<usize> = (0..count).collect();
