@@ -8,6 +8,7 @@ use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarKind, is_struct_named};
 use crate::order::is_of_arpa_inet;
+use crate::overflow_calls::Checked;
 use crate::strings::unescape;
 use crate::unit::{Failed, Global, Lowered};
 
@@ -389,7 +390,10 @@ impl<'a> FnLower<'_, 'a, '_> {
             "__builtin_expect" | "__builtin_expect_with_probability" => {
                 self.expr(&args[0]).map(Some)
             }
-            _ => return self.bits_call(name, args),
+            _ => match Checked::of(name) {
+                Some(op) => self.overflow_call(op, node, args),
+                None => return self.bits_call(name, args),
+            },
         })
     }
 

@@ -34,6 +34,7 @@ mod memory;
 mod nesting;
 pub mod opaque;
 mod order;
+mod overflow_calls;
 mod overlay;
 mod place;
 mod pointed;
