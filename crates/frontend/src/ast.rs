@@ -64,6 +64,8 @@ pub struct Flags {
     pub has_filler: bool,
     pub implicit: bool,
     pub variadic: bool,
+    /// The association of a `_Generic` that its operand's type chose.
+    pub selected: bool,
     /// A `MemberExpr` names a union's member.
     pub in_union: bool,
 }
@@ -92,6 +94,13 @@ impl Node {
             }
         }
         node
+    }
+
+    /// Becomes the one of its operands that clang has chosen, in parentheses.
+    fn choose(&mut self, operand: Option<Node>) {
+        if let Some(operand) = operand {
+            (self.kind, self.inner) = ("ParenExpr".to_string(), vec![operand]);
+        }
     }
 
     /// A slot of a statement that the user left empty, such as `for`'s condition.
@@ -265,6 +274,7 @@ impl Decoder<'_, '_> {
                 "isGNURange" => node.flags.gnu_range = value == true,
                 "isImplicit" => node.flags.implicit = value == true,
                 "variadic" => node.flags.variadic = value == true,
+                "selected" => node.flags.selected = value == true,
                 "array_filler" | "inner" => {
                     node.flags.has_filler |= key == "array_filler";
                     let children = value.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -282,6 +292,8 @@ impl Decoder<'_, '_> {
                 self.in_unions.extend(members.map(|member| member.id));
             }
             "MemberExpr" => node.flags.in_union = self.in_unions.contains(&node.member),
+            "GenericSelectionExpr" => node.choose(selected(&node.inner)),
+            "ChooseExpr" => node.choose(chosen(&node.inner)),
             _ => {}
         }
         node
@@ -334,6 +346,18 @@ impl Decoder<'_, '_> {
         }
         Span::new(file, first.offset, end_offset)
     }
+}
+
+/// The expression of `_Generic` that counts.
+fn selected(operands: &[Node]) -> Option<Node> {
+    operands.iter().find(|operand| operand.flags.selected)?.inner.last().cloned()
+}
+
+/// The expression of `__builtin_choose_expr` that counts.
+fn chosen(operands: &[Node]) -> Option<Node> {
+    let [condition, then, other] = operands else { return None };
+    let so = condition.value.as_ref()? != "0";
+    Some(if so { then } else { other }.clone())
 }
 
 /// Length of the arguments behind a macro's name, parentheses included; 0 if they do not end on the

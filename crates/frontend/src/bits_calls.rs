@@ -17,6 +17,10 @@ impl<'a> FnLower<'_, 'a, '_> {
             let [value, by] = args else { return None };
             return Some(self.rotated(value, by, name.starts_with("rotateleft")).map(Some));
         }
+        if matches!(name, "abs" | "labs" | "llabs") {
+            let value = self.expr(args.first()?);
+            return Some(value.map(|value| Some(self.distance(value))));
+        }
         // Without the size: of `long` and of `long long` as well.
         let count = match name.trim_end_matches('l') {
             "popcount" => Self::popcount,
@@ -47,6 +51,14 @@ impl<'a> FnLower<'_, 'a, '_> {
         let high = self.op(Op::Bin(BinOp::Shl, value, up), ty);
         let low = self.op(Op::Bin(BinOp::Shr, value, down), ty);
         Ok(self.op(Op::Bin(BinOp::Or, high, low), ty))
+    }
+
+    /// The distance from zero; of the least number there is that number.
+    fn distance(&mut self, value: ValueId) -> ValueId {
+        let ty = self.b.body.ty(value);
+        let (zero, minus) = (self.b.int(0, ty), self.op(Op::Un(UnOp::Neg, value), ty));
+        let negative = self.b.cmp(CmpOp::Lt, value, zero);
+        self.op(Op::Select { cond: negative, then: minus, other: value }, ty)
     }
 
     fn popcount(&mut self, value: ValueId, ty: Type) -> ValueId {
