@@ -42,7 +42,8 @@ pub struct Node {
     pub opcode: String,
     pub cast: String,
     pub referenced: Option<Referenced>,
-    /// The `FieldDecl` of a `MemberExpr`, and of a union's initialiser list.
+    /// The `FieldDecl` of a `MemberExpr`, and of a union's initialiser list; the label of a `goto` and
+    /// of a labelled statement.
     pub member: u64,
     /// The record or enum a typedef's type names.
     pub tag_decl: u64,
@@ -260,7 +261,7 @@ impl Decoder<'_, '_> {
                     node.referenced =
                         Some(Referenced { id, kind: part("kind"), name: part("name") });
                 }
-                "referencedMemberDecl" => node.member = hex(value),
+                "referencedMemberDecl" | "declId" | "targetLabelDeclId" => node.member = hex(value),
                 "field" => node.member = value.get("id").map(hex).unwrap_or_default(),
                 "decl" | "ownedTagDecl" => {
                     node.tag_decl = value.get("id").map(hex).unwrap_or_default()

@@ -141,7 +141,7 @@ fn is_bounded(node: &Node) -> bool {
 /// True if a statement ends with a way out of a loop.
 fn leaves(node: &Node) -> bool {
     match node.kind.as_str() {
-        "BreakStmt" | "ReturnStmt" => true,
+        "BreakStmt" | "ReturnStmt" | "GotoStmt" => true,
         "CompoundStmt" => node.inner.last().is_some_and(leaves),
         _ => false,
     }

@@ -1,6 +1,7 @@
 //! Conditions that loops go on under: in their heads, and behind `if (…) break;` in their bodies.
 
 use crate::ast::Node;
+use crate::labels::leads_on;
 use crate::steps::has_continue;
 
 /// A condition without what does not change its truth: `__builtin_expect`, `!!`, `!= 0`.
@@ -51,12 +52,14 @@ pub fn exits(body: &Node) -> Vec<(Node, usize)> {
     }
     for (number, stmt) in body.inner.iter().enumerate() {
         // Such a trip may not come to what follows.
-        if has_continue(stmt) {
+        if has_continue(stmt) || leads_on(stmt, body) {
             break;
         }
         if let ("IfStmt", [condition, then]) = (stmt.kind.as_str(), &stmt.inner[..]) {
             let last = if then.kind == "CompoundStmt" { then.inner.last() } else { Some(then) };
-            if last.is_some_and(|l| matches!(l.kind.as_str(), "BreakStmt" | "ReturnStmt")) {
+            if last
+                .is_some_and(|l| matches!(l.kind.as_str(), "BreakStmt" | "ReturnStmt" | "GotoStmt"))
+            {
                 found.extend(failing(condition).into_iter().map(|holds| (holds, number)));
             }
         }

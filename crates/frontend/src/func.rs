@@ -49,6 +49,8 @@ pub type VarIndex = usize;
 pub struct Control<'a> {
     pub carried: Vec<VarIndex>,
     pub kind: ControlKind<'a>,
+    /// Something leaves it.
+    pub left: bool,
 }
 
 /// Ways in which `continue` acts besides going round.
@@ -58,6 +60,8 @@ pub enum ControlKind<'a> {
     Loop { step: Option<&'a Node>, condition: Option<&'a Node> },
     /// A `switch` with fall-through: one trip, left by `break`.
     Switch,
+    /// What stands in front of a labelled statement: one trip, left by `goto`.
+    Label(&'a Node),
 }
 
 /// A function being lowered.
@@ -317,7 +321,7 @@ impl<'a> FnLower<'_, 'a, '_> {
             self.env[var] = param;
         }
         self.b.switch_to(block);
-        self.controls.push(Control { carried: carried.clone(), kind });
+        self.controls.push(Control { carried: carried.clone(), kind, left: false });
         let known = self.facts.len();
         self.depth += 1;
         let result = if self.depth > MAX_DEPTH { Err(self.too_deep()) } else { body(self) };
@@ -327,7 +331,9 @@ impl<'a> FnLower<'_, 'a, '_> {
             let values = self.carried_values(self.controls.len() - 1);
             self.b.push0(Op::Continue { depth: 0, values });
         }
-        self.controls.pop();
+        // Only what a `goto` leads to may be out of reach: others end by their trips, too.
+        let left = self.controls.pop().is_some_and(|control| control.left);
+        let comes_out = left || !matches!(kind, ControlKind::Label(_));
         self.b.switch_to(outer);
         let init = carried.iter().map(|v| before[*v]).collect();
         let types: Vec<Type> = carried.iter().map(|v| self.vars[*v].ty).collect();
@@ -337,7 +343,10 @@ impl<'a> FnLower<'_, 'a, '_> {
         for (var, value) in carried.into_iter().zip(results) {
             self.assign(var, value);
         }
-        self.reachable = true;
+        self.reachable = comes_out;
+        if !comes_out {
+            self.seal_dead_end();
+        }
         result
     }
 

@@ -28,6 +28,7 @@ mod func;
 mod functions;
 mod init;
 mod intervals;
+mod labels;
 mod likely;
 mod linear;
 mod memory;

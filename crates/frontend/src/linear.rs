@@ -54,6 +54,8 @@ struct Checker<'u> {
     breaks: Vec<States>,
     /// For each loop around: the states with which it is entered.
     entries: Vec<Vec<State>>,
+    /// For each loop around: some path gets to a further trip, or has used them up.
+    goes_round: Vec<bool>,
     /// States and place of each return.
     returns: Vec<(Vec<State>, Span)>,
     found: Vec<Diagnostic>,
@@ -84,7 +86,9 @@ impl Checker<'_> {
                     let second = self.block(other, states);
                     states = join(first, second);
                 }
-                Op::Loop { body, .. } => states = self.trips(*body, now.clone()),
+                Op::Loop { body, max_trips, .. } => {
+                    states = self.trips(*body, *max_trips, now.clone())
+                }
                 Op::Return(_) => {
                     self.returns.push((now.clone(), inst.span));
                     return None;
@@ -106,9 +110,10 @@ impl Checker<'_> {
         states
     }
 
-    fn trips(&mut self, body: BlockId, entry: Vec<State>) -> States {
+    fn trips(&mut self, body: BlockId, max_trips: u32, entry: Vec<State>) -> States {
         self.breaks.push(None);
         self.entries.push(entry.clone());
+        self.goes_round.push(max_trips == 0);
         let end = self.block(body, Some(entry.clone()));
         if let Some(end) = end {
             self.go_round(self.entries.len() - 1, end);
@@ -117,10 +122,12 @@ impl Checker<'_> {
         let broken = self.breaks.pop().flatten();
         // Running out of trips leaves the states as they were on entry, which going round
         // preserves.
-        join(broken, Some(entry))
+        let used_up = self.goes_round.pop().unwrap_or(true);
+        join(broken, used_up.then_some(entry))
     }
 
     fn go_round(&mut self, level: usize, states: Vec<State>) {
+        self.goes_round[level] = true;
         for (packet, state) in states.iter().enumerate() {
             let (State::Gone(at) | State::Maybe(at)) = *state else { continue };
             if self.entries[level][packet] == State::Held {
@@ -208,6 +215,7 @@ fn check(unit: &Unit, body: &Body) -> Walked {
         consumes: &unit.consumes,
         breaks: Vec::new(),
         entries: Vec::new(),
+        goes_round: Vec::new(),
         returns: Vec::new(),
         found: Vec::new(),
         reported: HashSet::new(),

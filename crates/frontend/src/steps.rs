@@ -7,6 +7,7 @@
 
 use crate::ast::Node;
 use crate::intervals::Range;
+use crate::labels::{gotos, names};
 
 /// A variable's declaration, and the members that lead to a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,11 +113,41 @@ pub fn writes(node: &Node, spot: &Spot) -> usize {
     count
 }
 
-/// Sums of changes by the way through a statement: to its end, and to a `continue` of the loop.
-#[derive(Clone, Copy, Default)]
+/// Sums of changes by the way through a statement: to its end, to a `continue` of the loop, and to
+/// labels.
+#[derive(Clone, Default)]
 struct Flow {
     end: Option<Range>,
     again: Option<Range>,
+    jumps: Vec<(u64, Range)>,
+}
+
+impl Flow {
+    fn end(sum: Range) -> Flow {
+        Flow { end: Some(sum), ..Flow::default() }
+    }
+
+    /// The same behind what changes the place by a sum.
+    fn behind(self, sum: Range) -> Flow {
+        let jumps = self.jumps.into_iter().map(|(label, more)| (label, add(sum, more)));
+        Flow {
+            end: self.end.map(|more| add(sum, more)),
+            again: self.again.map(|more| add(sum, more)),
+            jumps: jumps.collect(),
+        }
+    }
+
+    /// One way or the other.
+    fn or(mut self, other: Flow) -> Flow {
+        self.jumps.extend(other.jumps);
+        Flow { end: join(self.end, other.end), again: join(self.again, other.again), ..self }
+    }
+
+    /// What comes next is a statement, to whose labels some ways may have led.
+    fn comes_to(&mut self, stmt: &Node) {
+        let here = self.jumps.iter().filter(|(label, _)| names(stmt, *label));
+        self.end = here.fold(self.end, |end, (_, sum)| join(end, Some(*sum)));
+    }
 }
 
 /// A walk through a loop's body.
@@ -206,50 +237,49 @@ impl Walk<'_> {
     }
 
     fn statement(&mut self, node: &Node) -> Result<Flow, String> {
-        let end = |range| Flow { end: Some(range), again: None };
-        match (node.kind.as_str(), &node.inner[..]) {
+        let jumps = |sum: Range| gotos(node).into_iter().map(|label| (label, sum)).collect();
+        Ok(match (node.kind.as_str(), &node.inner[..]) {
             ("CompoundStmt", children) => {
-                let mut flow = end(NOTHING);
+                let mut flow = Flow::end(NOTHING);
                 for child in children {
-                    let Some(before) = flow.end else { break };
-                    let after = self.statement(child)?;
-                    flow.again = join(flow.again, after.again.map(|sum| add(before, sum)));
-                    flow.end = after.end.map(|sum| add(before, sum));
+                    flow.comes_to(child);
+                    let Some(before) = flow.end.take() else { continue };
+                    flow = flow.or(self.statement(child)?.behind(before));
                 }
-                Ok(flow)
+                flow
             }
             ("IfStmt", [cond, arms @ ..]) if (1..=2).contains(&arms.len()) => {
                 let cond = self.expression(cond)?;
-                let mut joined = if arms.len() == 1 { end(NOTHING) } else { Flow::default() };
+                let mut joined = if arms.len() == 1 { Flow::end(NOTHING) } else { Flow::default() };
                 for arm in arms {
-                    let arm = self.statement(arm)?;
-                    joined = Flow {
-                        end: join(joined.end, arm.end),
-                        again: join(joined.again, arm.again),
-                    };
+                    joined = joined.or(self.statement(arm)?);
                 }
-                let behind = |sum: Option<Range>| sum.map(|sum| add(cond, sum));
-                Ok(Flow { end: behind(joined.end), again: behind(joined.again) })
+                joined.behind(cond)
             }
-            ("BreakStmt" | "ReturnStmt", _) => Ok(Flow::default()),
-            ("ContinueStmt", _) => Ok(Flow { end: None, again: Some(NOTHING) }),
+            ("BreakStmt" | "ReturnStmt", _) => Flow::default(),
+            ("GotoStmt", _) => Flow { jumps: jumps(NOTHING), ..Flow::default() },
+            ("LabelStmt", [.., inner]) => self.statement(inner)?,
+            ("ContinueStmt", _) => Flow { again: Some(NOTHING), ..Flow::default() },
             ("ForStmt" | "WhileStmt" | "DoStmt", _) if touches(node, self.spot) => {
-                Err("its variable is changed by a loop inside it".into())
+                return Err("its variable is changed by a loop inside it".into());
             }
-            ("ForStmt" | "WhileStmt" | "DoStmt", _) => Ok(end(NOTHING)),
+            ("ForStmt" | "WhileStmt" | "DoStmt", _) => {
+                Flow { jumps: jumps(NOTHING), ..Flow::end(NOTHING) }
+            }
             ("SwitchStmt", _) => {
                 let sum = self.at_most(node)?;
-                Ok(Flow { end: Some(sum), again: has_continue(node).then_some(sum) })
+                let again = has_continue(node).then_some(sum);
+                Flow { again, jumps: jumps(sum), ..Flow::end(sum) }
             }
-            ("AttributedStmt", [.., inner]) => self.statement(inner),
+            ("AttributedStmt", [.., inner]) => self.statement(inner)?,
             ("DeclStmt", children) => {
                 let mut sum = NOTHING;
                 for child in children {
                     sum = add(sum, self.expression(child)?);
                 }
-                Ok(end(sum))
+                Flow::end(sum)
             }
-            _ => Ok(end(self.expression(node)?)),
-        }
+            _ => Flow::end(self.expression(node)?),
+        })
     }
 }

@@ -22,7 +22,7 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     fn try_stmt(&mut self, node: &'a Node) -> Lowered<()> {
         match node.kind.as_str() {
-            "CompoundStmt" => node.inner.iter().for_each(|child| self.stmt(child)),
+            "CompoundStmt" => self.block(&node.inner),
             "NullStmt" => {}
             "DeclStmt" => node.inner.iter().try_for_each(|decl| self.local(decl))?,
             "IfStmt" => self.if_stmt(node)?,
@@ -30,17 +30,20 @@ impl<'a> FnLower<'_, 'a, '_> {
             "SwitchStmt" => self.switch_stmt(node)?,
             "ReturnStmt" => self.return_stmt(node)?,
             "BreakStmt" => {
-                let index = self.controls.len().checked_sub(1).ok_or(Failed)?;
+                let is_left = |kind: &ControlKind| !matches!(kind, ControlKind::Label(_));
+                let index = self.controls.iter().rposition(|c| is_left(&c.kind)).ok_or(Failed)?;
                 self.leave(index);
             }
             "ContinueStmt" => self.continue_stmt()?,
             "AttributedStmt" => {
                 node.inner.iter().filter(|n| !n.kind.ends_with("Attr")).for_each(|n| self.stmt(n))
             }
-            "GotoStmt" | "IndirectGotoStmt" | "LabelStmt" => {
-                let help = "use if, switch, loops, `break`, `continue` and early `return`";
-                self.refuse(codes::GOTO, node.span, "goto and labels are outside the subset", help);
-                return Err(Failed);
+            "GotoStmt" => self.goto_stmt(node)?,
+            "LabelStmt" => node.inner.last().into_iter().for_each(|inner| self.stmt(inner)),
+            "IndirectGotoStmt" => {
+                let help = "use `switch`";
+                let message = "a goto to what is computed is outside the subset";
+                return Err(self.refuse(codes::GOTO, node.span, message, help));
             }
             "GCCAsmStmt" | "MSAsmStmt" => {
                 let help = "write it with C's operators: the same program runs on very different processors";
@@ -209,6 +212,7 @@ impl<'a> FnLower<'_, 'a, '_> {
     /// Leaves loop or switch number `index` with the carried values.
     pub fn leave(&mut self, index: usize) {
         let op = Op::Break { depth: self.depth_of(index), values: self.carried_values(index) };
+        self.controls[index].left = true;
         self.terminate(op);
     }
 
@@ -342,7 +346,7 @@ impl<'a> FnLower<'_, 'a, '_> {
             return self.stmt(body);
         }
         let skip = usize::from(body.inner.first().is_some_and(is_bound));
-        body.inner.iter().skip(skip).for_each(|child| self.stmt(child));
+        self.block(&body.inner[skip..]);
     }
 
     /// The loop's head: from the keyword to where its body starts.

@@ -39,39 +39,13 @@ impl<'a> FnLower<'_, 'a, '_> {
     pub fn switch_stmt(&mut self, node: &'a Node) -> Lowered<()> {
         let [selector, body] = &node.inner[..] else { return Err(Failed) };
         let value = self.expr(selector)?;
-        self.declare_scope(body);
+        // They are in scope in all groups, wherever they are declared.
+        self.declare_scope(&body.inner);
         let groups = self.groups(body)?;
         if groups.len() <= MAX_CHAIN && is_chain(&groups) {
             self.chain(value, &groups, 0)
         } else {
             self.falling(value, node, &groups)
-        }
-    }
-
-    /// Declares the variables of the switch's braces before the groups: they are in scope in all of
-    /// them, wherever they are declared.
-    fn declare_scope(&mut self, body: &'a Node) {
-        let mut decls = Vec::new();
-        for stmt in &body.inner {
-            let mut stmt = stmt;
-            while let ("CaseStmt" | "DefaultStmt", Some(inner)) =
-                (stmt.kind.as_str(), stmt.inner.last())
-            {
-                stmt = inner;
-            }
-            if stmt.kind == "DeclStmt" {
-                decls.extend(
-                    stmt.inner.iter().filter(|n| n.kind == "VarDecl" && n.storage.is_empty()),
-                );
-            }
-        }
-        for decl in decls {
-            let ty = self.unit.ctype(&decl.ty);
-            // A type that values cannot have is reported where the declaration is lowered.
-            if let Some(ty) = self.unit.ir_type(&ty) {
-                let zero = self.at(decl.span, |f| f.zero(ty));
-                self.declare(decl.id, &decl.name, ty, VarKind::Local, zero);
-            }
         }
     }
 
@@ -262,7 +236,7 @@ fn ends_in_break(stmt: &Node) -> bool {
 /// True if control never gets behind a statement.
 fn always_leaves(stmt: &Node) -> bool {
     match stmt.kind.as_str() {
-        "BreakStmt" | "ReturnStmt" | "ContinueStmt" => true,
+        "BreakStmt" | "ReturnStmt" | "ContinueStmt" | "GotoStmt" => true,
         "CompoundStmt" => stmt.inner.last().is_some_and(always_leaves),
         "IfStmt" => stmt.inner.len() == 3 && stmt.inner[1..].iter().all(always_leaves),
         _ => false,

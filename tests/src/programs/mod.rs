@@ -112,6 +112,8 @@ struct Gen {
     /// Variables made so far in this function.
     made: usize,
     loops: usize,
+    /// Labels that `goto` may lead to.
+    labels: Vec<String>,
     /// Inside an index.
     indexing: bool,
     /// What may still be written.
@@ -156,6 +158,7 @@ pub fn generate(seed: u64) -> Generated {
         scope: Vec::new(),
         made: 0,
         loops: 0,
+        labels: Vec::new(),
         indexing: false,
         budget: 0,
         of: Of::Values,

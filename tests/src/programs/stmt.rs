@@ -51,7 +51,9 @@ impl Gen {
 
     fn statement(&mut self) {
         let deep = self.indent > 3;
-        match self.r.below(34) {
+        match self.r.below(36) {
+            34 if !deep => self.labelled(),
+            34 | 35 if !self.labels.is_empty() => self.goto(),
             32 | 33 => self.through_pointer(),
             31 => self.pointer(),
             30 if self.loops == 0 => self.bytes(),
@@ -254,6 +256,30 @@ impl Gen {
                 self.assign();
             }
         }
+    }
+
+    /// A block that `goto` may leave, to its end.
+    fn labelled(&mut self) {
+        let label = format!("l{}", self.made);
+        self.made += 1;
+        self.open("");
+        self.labels.push(label.clone());
+        self.goto();
+        self.block();
+        self.goto();
+        self.assign();
+        self.labels.pop();
+        self.line(&format!("{label}:;"));
+        self.assign();
+        self.close("");
+    }
+
+    /// A way to one of the labels under a condition.
+    fn goto(&mut self) {
+        let (c, labels) = (self.condition(), self.labels.clone());
+        let label = self.r.pick(&labels).clone();
+        self.line(&format!("if ({c})"));
+        self.line(&format!("    goto {label};"));
     }
 
     fn switch(&mut self) {

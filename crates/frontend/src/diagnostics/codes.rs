@@ -30,7 +30,7 @@ codes! {
     LAYOUT "NF0017" "layout attribute or bit-field the common layout lacks";
     NO_VALUE_TYPE "NF0018" "type that values cannot have";
 
-    GOTO "NF0020" "goto or label";
+    GOTO "NF0020" "goto that does not lead forward";
     ASM "NF0021" "inline assembly";
     RECURSION "NF0022" "recursion";
     UNBOUNDED "NF0023" "loop without a provable bound";
