@@ -66,3 +66,36 @@ pub fn exits(body: &Node) -> Vec<(Node, usize)> {
     }
     found
 }
+
+/// A condition that changes what it compares: `n--`, `i-- > 0`, `++i < 8`.
+pub struct Changing {
+    /// Without the change.
+    pub pure: Node,
+    pub change: Node,
+    /// The change is made before the test.
+    pub first: bool,
+}
+
+/// What a condition changes, if that is one side of it.
+pub fn changing(condition: &Node) -> Option<Changing> {
+    let inner = condition.inner.first();
+    match (condition.kind.as_str(), condition.opcode.as_str(), inner) {
+        ("ParenExpr" | "ImplicitCastExpr", _, Some(inner)) => {
+            let found = changing(inner)?;
+            Some(Changing { pure: Node { inner: vec![found.pure], ..condition.clone() }, ..found })
+        }
+        ("UnaryOperator", "++" | "--", Some(place)) => Some(Changing {
+            pure: place.clone(),
+            change: condition.clone(),
+            first: !condition.flags.postfix,
+        }),
+        ("BinaryOperator", "<" | "<=" | ">" | ">=" | "!=", _) => {
+            let side = |at: usize| changing(condition.inner.get(at)?).map(|found| (at, found));
+            let (at, found) = side(0).or_else(|| side(1))?;
+            let mut pure = condition.clone();
+            pure.inner[at] = found.pure;
+            Some(Changing { pure, ..found })
+        }
+        _ => None,
+    }
+}

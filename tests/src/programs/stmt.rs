@@ -142,7 +142,7 @@ impl Gen {
         let int = self.r.of(&["uint32_t", "int", "uint8_t"]);
         let e = self.expr(1);
         let (mut exit, mut moves) = (String::new(), String::new());
-        let head = match self.r.below(7) {
+        let head = match self.r.below(11) {
             0 => format!("for ({int} {counter} = {most}; {counter} > 0; {counter}--)"),
             1 => format!("for (uint32_t {counter} = 0; {counter} < (({e}) & 7); {counter}++)"),
             2 => format!("for (uint32_t {counter} = ({e}) & 0xfff; {counter}; {counter} >>= 3)"),
@@ -160,6 +160,17 @@ impl Gen {
                 moves = format!("{counter}--;");
                 exit = format!("if (!({counter} > 0))");
                 "while (1)".to_string()
+            }
+            6 => format!("for ({int} {counter} = {most}; {counter}-- > 0;)"),
+            7 => format!("for ({int} {counter} = 0; {counter}++ < {most};)"),
+            8 => {
+                let c = self.condition();
+                self.line(&format!("uint32_t {counter} = ({e}) & 7;"));
+                format!("while ({counter}-- && ({c}))")
+            }
+            9 => {
+                self.line(&format!("{int} {counter} = {most};"));
+                format!("while (--{counter})")
             }
             _ => {
                 format!(
