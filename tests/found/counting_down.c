@@ -46,6 +46,18 @@ void net_recv(nf_pkt pkt)
             break;
         sum += (uint32_t)m;
     }
+    for (uint8_t i = 0, j = 5; i < j; i++, j--) {
+        uint8_t swapped = h.bytes[i];
+        h.bytes[i] = h.bytes[j];
+        h.bytes[j] = swapped;
+    }
+    uint32_t low = 0, high = h.n & 7;
+    while (high > low) {
+        sum = sum * 5 + copy[low] + copy[high];
+        low++;
+        if (copy[high] & 1)
+            high--;
+    }
     do {
         sum += (uint32_t)m;
         m++;

@@ -17,6 +17,7 @@ use crate::diagnostics::codes;
 use crate::func::{FnLower, VarIndex};
 use crate::intervals::Range;
 use crate::steps::{Spot, Walk, has_continue, touches, writes};
+use crate::trips::{Step, Test, mirrored, reach, test_of, trips};
 use crate::unit::Lowered;
 
 /// Most trips a loop may have: more would take longer than any packet may.
@@ -69,94 +70,6 @@ impl LoopParts<'_> {
 pub struct Bound {
     pub max_trips: u32,
     pub counters: Vec<Counter>,
-}
-
-/// Change of the induction variable by a trip.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    Add(i128),
-    /// `>>=`, by bits.
-    Shift(i128),
-    /// `/=`
-    Divide(i128),
-}
-
-/// Comparison of the induction variable with the limit while the loop goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Test {
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    NotEqual,
-}
-
-/// Trips of a loop whose variable starts in `start`, changes by `step` while `test` against a limit
-/// in `limit` holds; `whole` is the range of the variable's type. An error says why there is no
-/// bound.
-pub fn trips(
-    start: Range,
-    step: Step,
-    test: Test,
-    limit: Range,
-    whole: Range,
-) -> Result<i128, String> {
-    let up_to = |value: i128, by: i128| if value <= 0 { 0 } else { (value + by - 1) / by };
-    match (step, test) {
-        (Step::Add(0), _) => Err("the variable does not change".into()),
-        (Step::Add(by), Test::Less | Test::LessOrEqual) if by > 0 => {
-            let end = if test == Test::Less { limit.1 } else { limit.1 + 1 };
-            if end - 1 + by > whole.1 {
-                return Err(format!(
-                    "the limit can be {}, and the variable would wrap before it ends",
-                    limit.1
-                ));
-            }
-            Ok(up_to(end - start.0, by))
-        }
-        (Step::Add(by), Test::Greater | Test::GreaterOrEqual) if by < 0 => {
-            let end = if test == Test::Greater { limit.0 } else { limit.0 - 1 };
-            if end + 1 + by < whole.0 {
-                return Err(format!(
-                    "the limit can be {}, and the variable would wrap before it ends",
-                    limit.0
-                ));
-            }
-            Ok(up_to(start.1 - end, -by))
-        }
-        (Step::Add(1), Test::NotEqual) if start.1 <= limit.0 => Ok(limit.1 - start.0),
-        (Step::Add(-1), Test::NotEqual) if start.0 >= limit.1 => Ok(start.1 - limit.0),
-        (Step::Add(by), Test::NotEqual)
-            if start.0 == start.1
-                && limit.0 == limit.1
-                && (limit.0 - start.0) % by == 0
-                && (limit.0 - start.0) / by >= 0 =>
-        {
-            Ok((limit.0 - start.0) / by)
-        }
-        (Step::Add(_), Test::NotEqual) => {
-            Err("the variable may step over the value it is compared with".into())
-        }
-        (Step::Add(_), _) => Err("the variable moves away from the limit".into()),
-        (Step::Shift(_) | Step::Divide(_), Test::NotEqual | Test::Greater)
-            if start.0 >= 0 && limit.0 >= 0 =>
-        {
-            if test == Test::NotEqual && limit != (0, 0) {
-                return Err("the variable may step over the value it is compared with".into());
-            }
-            let (mut value, mut count) = (start.1, 0);
-            while value > 0 {
-                value = match step {
-                    Step::Shift(by) => value >> by.clamp(0, 127),
-                    Step::Divide(by) => value / by,
-                    Step::Add(_) => 0,
-                };
-                count += 1;
-            }
-            Ok(count)
-        }
-        _ => Err("the variable does not reach the limit".into()),
-    }
 }
 
 impl<'a> FnLower<'_, 'a, '_> {
@@ -302,22 +215,36 @@ impl<'a> FnLower<'_, 'a, '_> {
         parts: &LoopParts,
     ) -> Option<Result<Counted, String>> {
         let condition = condition.strip_casts();
-        let (variable, test, limit) = match (condition.kind.as_str(), condition.opcode.as_str()) {
-            ("BinaryOperator", "<" | "<=" | ">" | ">=" | "!=") => {
-                let [left, right] = &condition.inner[..] else { return None };
+        match (condition.kind.as_str(), condition.opcode.as_str(), &condition.inner[..]) {
+            ("BinaryOperator", "<" | "<=" | ">" | ">=" | "!=", [left, right]) => {
                 let test = test_of(&condition.opcode)?;
                 let counts = |node: &Node| Spot::counted(node).is_some() && parts.change(node);
-                if counts(left) {
-                    (left, test, Some(right))
-                } else if counts(right) {
-                    (right, mirrored(test), Some(left))
-                } else {
-                    return None;
+                let sides = [(left, test, right), (right, mirrored(test), left)];
+                let mut refused = None;
+                for (variable, test, limit) in sides.into_iter().filter(|side| counts(side.0)) {
+                    match self.bound_by_side(variable, test, Some(limit), parts) {
+                        Some(Err(why)) => refused = refused.or(Some(Err(why))),
+                        Some(found) => return Some(found),
+                        None => {}
+                    }
                 }
+                refused
             }
-            ("DeclRefExpr" | "MemberExpr", _) => (condition, Test::NotEqual, None),
-            _ => return None,
-        };
+            ("DeclRefExpr" | "MemberExpr", ..) => {
+                self.bound_by_side(condition, Test::NotEqual, None, parts)
+            }
+            _ => None,
+        }
+    }
+
+    /// Trips by the comparison of a variable with a limit, which is zero if there is none.
+    fn bound_by_side(
+        &mut self,
+        variable: &Node,
+        test: Test,
+        limit: Option<&Node>,
+        parts: &LoopParts,
+    ) -> Option<Result<Counted, String>> {
         let spot = Spot::counted(variable)?;
         let (var, path) = self.part(&spot)?;
         let CType::Int { signed, bits, .. } = self.ctype(variable) else { return None };
@@ -342,10 +269,12 @@ impl<'a> FnLower<'_, 'a, '_> {
             return Some(Err("the variable may step over the value it is compared with".into()));
         }
         let multiple = limit.map_or(1 << 63, |node| self.multiple_of(node));
-        let limit =
-            limit.map_or((0, 0), |node| self.range_without(node, &|place| parts.change(place)));
         let start = self.range(variable);
         let start = (start.0.max(whole.0), start.1.min(whole.1));
+        let limit = limit.map_or((0, 0), |node| {
+            let coming = self.coming_limit(node, test, parts, start);
+            coming.unwrap_or_else(|| self.range_without(node, &|place| parts.change(place)))
+        });
         // A negative number compared with an unsigned one is a large one.
         if !signed && start.0 < 0 || limits(bits, signed).1 < limit.1 {
             return Some(Err(
@@ -393,6 +322,33 @@ impl<'a> FnLower<'_, 'a, '_> {
         Some(counted.map(|trips| (trips, Counter { var, path, ahead, behind })))
     }
 
+    /// The range of a limit that trips bring nearer, as in `for (…; i < j; i++, j--)`: it is
+    /// never farther than it begins, since what passes the test cannot wrap by a trip's changes.
+    fn coming_limit(
+        &mut self,
+        node: &Node,
+        test: Test,
+        parts: &LoopParts,
+        start: Range,
+    ) -> Option<Range> {
+        let spot = Spot::counted(node).filter(|_| !parts.is_do && parts.change(node))?;
+        self.part(&spot)?;
+        // Neither as itself nor as what is compared.
+        let mut whole = (i128::MIN, i128::MAX);
+        for node in [node, node.strip_casts()] {
+            let CType::Int { signed, bits, .. } = self.ctype(node) else { return None };
+            let of_type = limits(bits, signed);
+            whole = (whole.0.max(of_type.0), whole.1.min(of_type.1));
+        }
+        let (down, up) = self.changes_within(&spot, parts).ok()?;
+        let now = self.range(node);
+        match test {
+            Test::Less if up <= 0 && start.0 + 1 + down >= whole.0 => Some((whole.0, now.1)),
+            Test::Greater if down >= 0 && start.1 - 1 + up <= whole.1 => Some((now.0, whole.1)),
+            _ => None,
+        }
+    }
+
     /// The variable and the path of a place that loops count in.
     pub fn part(&self, spot: &Spot) -> Option<(VarIndex, Vec<Proj>)> {
         let var = *self.var_of.get(&spot.decl).filter(|var| !self.views.contains(var))?;
@@ -411,15 +367,9 @@ impl<'a> FnLower<'_, 'a, '_> {
         if let (1, Some(step)) = (count, self.division(spot, parts)?) {
             return Ok(Steps { each: Some((step, step)), within: None });
         }
-        let mut by = |node: &Node| match self.step_of(node, spot) {
-            Some(Step::Add(by)) => Some(by),
-            _ => None,
-        };
-        let mut walk = Walk { spot, by: &mut by };
-        let each = walk.of_trip(parts.body, parts.step)?;
-        let body = walk.at_most(parts.body)?;
-        let step = parts.step.map_or(Ok((0, 0)), |step| walk.at_most(step))?;
-        let within = Some((body.0.saturating_add(step.0), body.1.saturating_add(step.1)));
+        let mut by = |node: &Node| self.addend(node, spot);
+        let each = Walk { spot, by: &mut by }.of_trip(parts.body, parts.step)?;
+        let within = Some(self.changes_within(spot, parts)?);
         let each = match each {
             Some((0, 0)) if count == 0 => return Err("no trip changes its variable".into()),
             Some((low, high)) if low > 0 => Some((Step::Add(low), Step::Add(high))),
@@ -431,6 +381,23 @@ impl<'a> FnLower<'_, 'a, '_> {
             None => None,
         };
         Ok(Steps { each, within })
+    }
+
+    /// The sums of constants that parts of a trip may change a place by.
+    fn changes_within(&mut self, spot: &Spot, parts: &LoopParts) -> Result<Range, String> {
+        let mut by = |node: &Node| self.addend(node, spot);
+        let mut walk = Walk { spot, by: &mut by };
+        let body = walk.at_most(parts.body)?;
+        let step = parts.step.map_or(Ok((0, 0)), |step| walk.at_most(step))?;
+        Ok((body.0.saturating_add(step.0), body.1.saturating_add(step.1)))
+    }
+
+    /// The constant that an assignment adds to the place.
+    fn addend(&mut self, node: &Node, spot: &Spot) -> Option<i128> {
+        match self.step_of(node, spot)? {
+            Step::Add(by) => Some(by),
+            Step::Shift(_) | Step::Divide(_) => None,
+        }
     }
 
     /// The one division or shift of the place, if that is what every trip does to it.
@@ -514,61 +481,3 @@ fn step_by(opcode: &str, by: i128) -> Option<Step> {
 pub fn is_bound(node: &Node) -> bool {
     node.strip().callee().is_some_and(|callee| callee.name == "__nf_bound")
 }
-
-/// Where a place is at the start of a trip and behind the loop. Within the proved number of trips
-/// it does not wrap, and moves in one direction: by one step beyond what passes the condition, and
-/// where a trip is left early as far as its changes go. `first` is where the first trip's changes
-/// may start without having passed.
-fn reach(
-    start: Range,
-    first: Option<Range>,
-    farthest: Step,
-    pass: Range,
-    within: Option<Range>,
-    whole: Range,
-) -> (Range, Range) {
-    let Step::Add(by) = farthest else { return ((whole.0, start.1), (whole.0, start.1)) };
-    let Some(within) = within else { return (whole, whole) };
-    let (mut ahead, mut behind) = (start, start);
-    let mut also = |from: Range, low: i128, high: i128| {
-        behind = (behind.0.min(from.0 + low), behind.1.max(from.1 + high));
-    };
-    if by > 0 {
-        also((start.0, pass.1), within.0, within.1);
-        ahead.1 = start.1.max(pass.1 + by);
-    } else {
-        also((pass.0, start.1), within.0, within.1);
-        ahead.0 = start.0.min(pass.0 + by);
-    }
-    if let Some(first) = first {
-        also(first, within.0, within.1);
-    }
-    let inside = |range: Range| range.0 >= whole.0 && range.1 <= whole.1;
-    let clipped = (ahead.0.max(whole.0), ahead.1.min(whole.1));
-    (clipped, if inside(behind) { behind } else { whole })
-}
-
-fn test_of(opcode: &str) -> Option<Test> {
-    Some(match opcode {
-        "<" => Test::Less,
-        "<=" => Test::LessOrEqual,
-        ">" => Test::Greater,
-        ">=" => Test::GreaterOrEqual,
-        "!=" => Test::NotEqual,
-        _ => return None,
-    })
-}
-
-fn mirrored(test: Test) -> Test {
-    match test {
-        Test::Less => Test::Greater,
-        Test::LessOrEqual => Test::GreaterOrEqual,
-        Test::Greater => Test::Less,
-        Test::GreaterOrEqual => Test::LessOrEqual,
-        Test::NotEqual => Test::NotEqual,
-    }
-}
-
-#[cfg(test)]
-#[path = "bounds_tests.rs"]
-mod tests;

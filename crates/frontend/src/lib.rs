@@ -52,6 +52,7 @@ mod switch;
 mod table_calls;
 mod there;
 mod timers;
+mod trips;
 mod unit;
 mod user_calls;
 mod written;

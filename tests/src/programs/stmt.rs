@@ -142,7 +142,7 @@ impl Gen {
         let int = self.r.of(&["uint32_t", "int", "uint8_t"]);
         let e = self.expr(1);
         let (mut exit, mut moves) = (String::new(), String::new());
-        let head = match self.r.below(11) {
+        let head = match self.r.below(12) {
             0 => format!("for ({int} {counter} = {most}; {counter} > 0; {counter}--)"),
             1 => format!("for (uint32_t {counter} = 0; {counter} < (({e}) & 7); {counter}++)"),
             2 => format!("for (uint32_t {counter} = ({e}) & 0xfff; {counter}; {counter} >>= 3)"),
@@ -168,6 +168,9 @@ impl Gen {
                 self.line(&format!("uint32_t {counter} = ({e}) & 7;"));
                 format!("while ({counter}-- && ({c}))")
             }
+            10 => format!(
+                "for ({int} {counter} = 0, n{counter} = {most}; {counter} < n{counter}; {counter}++, n{counter}--)"
+            ),
             9 => {
                 self.line(&format!("{int} {counter} = {most};"));
                 format!("while (--{counter})")
