@@ -256,6 +256,14 @@ impl<'a> FnLower<'_, 'a, '_> {
         for (var, value) in changed.iter().zip(&results) {
             self.assign(*var, *value);
         }
+        if let (Some((a, _)), Some((b, _))) = (&then_arm.end, &other_arm.end) {
+            // Both arms set it to one value, which is there without them.
+            for var in 0..count {
+                if a[var] == b[var] {
+                    self.env[var] = a[var];
+                }
+            }
+        }
         match (&then_arm.end, &other_arm.end) {
             (None, None) => self.seal_dead_end(),
             // What follows is reached through the other arm only.
