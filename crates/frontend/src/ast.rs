@@ -42,8 +42,8 @@ pub struct Node {
     pub opcode: String,
     pub cast: String,
     pub referenced: Option<Referenced>,
-    /// The `FieldDecl` of a `MemberExpr`, and of a union's initialiser list; the label of a `goto` and
-    /// of a labelled statement.
+    /// The `FieldDecl` of a `MemberExpr`, and of a union's initialiser list; the label of a `goto`
+    /// and of a labelled statement.
     pub member: u64,
     /// The record or enum a typedef's type names.
     pub tag_decl: u64,

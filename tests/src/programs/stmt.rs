@@ -168,9 +168,10 @@ impl Gen {
                 self.line(&format!("uint32_t {counter} = ({e}) & 7;"));
                 format!("while ({counter}-- && ({c}))")
             }
-            10 => format!(
-                "for ({int} {counter} = 0, n{counter} = {most}; {counter} < n{counter}; {counter}++, n{counter}--)"
-            ),
+            10 => {
+                let from = format!("{int} {counter} = 0, n{counter} = {most}");
+                format!("for ({from}; {counter} < n{counter}; {counter}++, n{counter}--)")
+            }
             9 => {
                 self.line(&format!("{int} {counter} = {most};"));
                 format!("while (--{counter})")
