@@ -77,7 +77,8 @@ impl<'a> FnLower<'_, 'a, '_> {
             Some(index) => self.leave(index),
             None => {
                 let message = "this goto does not lead forward to a label in a block around it";
-                let help = "write a loop to go back; put the label ahead, in braces around the goto";
+                let help =
+                    "write a loop to go back; put the label ahead, in braces around the goto";
                 return Err(self.refuse(codes::GOTO, node.span, message, help));
             }
         }
