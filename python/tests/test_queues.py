@@ -25,6 +25,7 @@ from nicforge.flow import (
     u32,
     u64,
 )
+from nicforge.flow.command import main
 from nicforge.flow.tool import Tool
 from test_flow import TRAFFIC, line_of_here, refused
 
@@ -256,6 +257,14 @@ def test_check_says_which_target_cannot_wait():
     )
     for target, lossy in (("xdp", True), ("dpdk", ())):
         assert "wait when they are full" not in limited(lossy=lossy).check(target)
+
+
+def test_check_ends_with_status_1_where_a_program_does_not_run(capsys):
+    for target, verdict, code in (("dpdk", "yes", 0), ("xdp", "no", 1)):
+        with pytest.raises(SystemExit) as ended:
+            main(limited(lossy=()), ["check", "--target", target])
+        assert f"{target}  {verdict}" in capsys.readouterr().out
+        assert ended.value.code == code
 
 
 def back_and_forth(**back):

@@ -76,7 +76,7 @@ pub struct Changing {
     pub first: bool,
 }
 
-/// What a condition changes, if that is one side of it.
+/// The change that a condition makes, if one side of it does that.
 pub fn changing(condition: &Node) -> Option<Changing> {
     let inner = condition.inner.first();
     match (condition.kind.as_str(), condition.opcode.as_str(), inner) {

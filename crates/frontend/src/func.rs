@@ -60,7 +60,7 @@ pub enum ControlKind<'a> {
     Loop { step: Option<&'a Node>, condition: Option<&'a Node> },
     /// A `switch` with fall-through: one trip, left by `break`.
     Switch,
-    /// What stands in front of a labelled statement: one trip, left by `goto`.
+    /// The statements in front of a labelled one: one trip, left by `goto`.
     Label(&'a Node),
 }
 

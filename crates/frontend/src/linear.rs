@@ -54,7 +54,7 @@ struct Checker<'u> {
     breaks: Vec<States>,
     /// For each loop around: the states with which it is entered.
     entries: Vec<Vec<State>>,
-    /// For each loop around: some path gets to a further trip, or has used them up.
+    /// For each loop around: true if some path gets to a further trip, or has used them up.
     goes_round: Vec<bool>,
     /// States and place of each return.
     returns: Vec<(Vec<State>, Span)>,

@@ -143,7 +143,7 @@ impl Flow {
         Flow { end: join(self.end, other.end), again: join(self.again, other.again), ..self }
     }
 
-    /// What comes next is a statement, to whose labels some ways may have led.
+    /// Joins the ways that lead to the labels of the next statement.
     fn comes_to(&mut self, stmt: &Node) {
         let here = self.jumps.iter().filter(|(label, _)| names(stmt, *label));
         self.end = here.fold(self.end, |end, (_, sum)| join(end, Some(*sum)));

@@ -90,7 +90,7 @@ pub fn trips(
     }
 }
 
-/// Where a place is at the start of a trip and behind the loop. Within the proved number of trips
+/// Ranges of a place at the start of a trip and behind the loop. Within the proved number of trips
 /// it does not wrap, and moves in one direction: by one step beyond what passes the condition, and
 /// where a trip is left early as far as its changes go. `first` is where the first trip's changes
 /// may start without having passed.

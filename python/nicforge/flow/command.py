@@ -73,7 +73,8 @@ def main(program, arguments: list[str] | None = None) -> None:
             said, runs = tool.checked(target)
             print(said, end="")
             tool.say()
-            sys.exit(0 if runs else 1)
+            if not runs:
+                sys.exit(1)
         else:
             program.check_target(target)
             tool = program.tool()
