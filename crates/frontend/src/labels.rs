@@ -1,6 +1,6 @@
 //! `goto` forward, to a label directly in a block around it: `goto out;`, as C has it for errors.
 //!
-//! What stands in front of such a label is a loop of one trip, which a `goto` leaves. Passes turn
+//! Statements in front of such a label are a loop of one trip, which a `goto` leaves. Passes turn
 //! that into branches. Of two labels in a block the first one's loop is inside the other's.
 
 use crate::ast::Node;

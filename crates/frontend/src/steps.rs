@@ -127,7 +127,7 @@ impl Flow {
         Flow { end: Some(sum), ..Flow::default() }
     }
 
-    /// The same behind what changes the place by a sum.
+    /// Sums behind a change of the place by another sum.
     fn behind(self, sum: Range) -> Flow {
         let jumps = self.jumps.into_iter().map(|(label, more)| (label, add(sum, more)));
         Flow {

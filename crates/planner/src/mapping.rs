@@ -222,7 +222,7 @@ const MOST_ASSIGNMENTS: usize = 1 << 14;
 /// Tables that are looked at for one assignment to groups, each once for every choice among
 /// memories; then the best answer so far counts.
 const MOST_LOOKS: usize = 1 << 17;
-/// The same where there is no answer yet.
+/// Tables that are looked at where there is no answer yet.
 const MOST_LOOKS_AT_ALL: usize = 1 << 22;
 
 /// The best mapping, or nothing if the program does not fit.

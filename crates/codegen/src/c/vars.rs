@@ -55,7 +55,7 @@ impl Vars {
         at
     }
 
-    /// The same, and shortens the way for the next one who asks.
+    /// The representative as well; shortens the way for the next one who asks.
     fn find(&mut self, value: ValueId) -> ValueId {
         let (found, mut at) = (self.class(value), value);
         while let Some(next) = self.class[at].expand() {

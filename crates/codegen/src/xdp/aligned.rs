@@ -103,7 +103,8 @@ mod tests {
             added.iter().map(|name| format!("  commute add t[%k].{name}, %{name}\n")).collect();
         let text = format!(
             "program p ports 1\nstruct s packed {{ {members} }}\n{table}\n\
-             reason \"no\"\nevent net_recv(pkt: packet) in\nhandler net_recv on net_recv(%pkt: packet) {{\n  %k: {key} = 1\n\
+             reason \"no\"\nevent net_recv(pkt: packet) in\n\
+             handler net_recv on net_recv(%pkt: packet) {{\n  %k: {key} = 1\n\
              %a: u32 = 1\n  %b: u32 = 1\n  %c: u64 = 1\n{lines}  drop %pkt, \"no\"\n  return\n}}\n"
         );
         let program =
