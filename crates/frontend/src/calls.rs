@@ -4,6 +4,7 @@
 use nicforge_ir::{Diagnostic, Direction, DropReason, Op, Span, Type, UnOp, ValueId};
 
 use crate::ast::Node;
+use crate::atomics::is_fence;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarKind, is_struct_named};
@@ -390,9 +391,10 @@ impl<'a> FnLower<'_, 'a, '_> {
             "__builtin_expect" | "__builtin_expect_with_probability" => {
                 self.expr(&args[0]).map(Some)
             }
+            name if is_fence(name) => Ok(None),
             _ => match Checked::of(name) {
                 Some(op) => self.overflow_call(op, node, args),
-                None => return self.bits_call(name, args),
+                None => return self.atomic(node, true).or_else(|| self.bits_call(name, args)),
             },
         })
     }

@@ -55,7 +55,9 @@ impl<'a> Unit<'a> {
             "ImplicitCastExpr" | "CStyleCastExpr" => {
                 let inner = node.inner.first()?;
                 match node.cast.as_str() {
-                    "IntegralCast" | "NoOp" => self.eval(inner),
+                    "IntegralCast" | "NoOp" | "NonAtomicToAtomic" | "AtomicToNonAtomic" => {
+                        self.eval(inner)
+                    }
                     "IntegralToBoolean" => self.eval(inner).map(|v| (v != 0).into()),
                     "LValueToRValue" => self.eval_object(inner),
                     _ => None,

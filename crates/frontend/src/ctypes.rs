@@ -37,7 +37,8 @@ pub enum CType {
 pub enum Refusal {
     Float,
     Vla,
-    Volatile,
+    /// An atomic object that is no integer: it may have other bytes than its type.
+    Atomic,
     WideInt,
     /// NF_TABLE's own struct.
     Table,
@@ -148,22 +149,24 @@ impl Parser<'_> {
     }
 
     fn specifiers(&mut self) -> (CType, bool) {
-        let (mut read_only, mut volatile) = (false, false);
+        let mut read_only = false;
         let (mut signed, mut longs, mut base) = (None, 0, None::<CType>);
         loop {
             let word = self.peek_word();
             match word.as_str() {
                 "const" => read_only = true,
-                "volatile" => volatile = true,
+                // Handlers run one at a time.
+                "volatile" | "restrict" | "__restrict" => {}
                 "_Atomic" => {
                     self.word();
-                    if self.eat("(") {
-                        self.balanced('(', ')');
-                    }
-                    volatile = true;
+                    self.eat("(");
+                    let of = self.balanced('(', ')');
+                    base = Some(match parse(&of, self.names) {
+                        ty @ (CType::Int { .. } | CType::Refused(_)) => ty,
+                        _ => CType::Refused(Refusal::Atomic),
+                    });
                     continue;
                 }
-                "restrict" | "__restrict" => {}
                 "__attribute__" => {
                     self.word();
                     self.eat("(");
@@ -200,9 +203,6 @@ impl Parser<'_> {
             }
             self.word();
         }
-        if volatile {
-            return (CType::Refused(Refusal::Volatile), read_only);
-        }
         let base = match (base, longs) {
             (Some(CType::Refused(r)), _) => CType::Refused(r),
             (_, 1..) => CType::int(64, signed.unwrap_or(true)),
@@ -226,8 +226,7 @@ impl Parser<'_> {
             loop {
                 match self.peek_word().as_str() {
                     "const" => read_only = true,
-                    "restrict" | "__restrict" => {}
-                    "volatile" => base = CType::Refused(Refusal::Volatile),
+                    "volatile" | "restrict" | "__restrict" => {}
                     _ => break,
                 }
                 self.word();
@@ -340,13 +339,20 @@ mod tests {
     }
 
     #[test]
+    fn qualifiers_say_nothing() {
+        for text in ["volatile int", "_Atomic(int)", "const volatile _Atomic(int)"] {
+            assert_eq!(read(text), CType::INT, "{text}");
+        }
+        assert_eq!(read("volatile int *volatile"), read("int *"));
+    }
+
+    #[test]
     fn refusals() {
         for (text, why) in [
             ("double", Refusal::Float),
             ("long double", Refusal::Float),
             ("unsigned __int128", Refusal::WideInt),
-            ("volatile int", Refusal::Volatile),
-            ("_Atomic(int)", Refusal::Volatile),
+            ("_Atomic(struct s)", Refusal::Atomic),
             ("int[n]", Refusal::Vla),
             ("union u", Refusal::Unknown("u".into())),
             ("mystery", Refusal::Unknown("mystery".into())),

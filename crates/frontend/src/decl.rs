@@ -17,7 +17,7 @@ use crate::unit::{Failed, Global, Lowered, Unit};
 const MAX_COUNT: i128 = 65_536;
 
 /// Most entries of a table.
-const MAX_ENTRIES: u32 = 1 << 30;
+pub const MAX_ENTRIES: u32 = 1 << 30;
 
 /// Annotations that wait for the handler or table they stand before.
 #[derive(Default)]
@@ -56,7 +56,9 @@ impl<'a> Unit<'a> {
         let mentioned = self.mentioned(root);
         for node in &root.inner {
             let is_spare = node.kind == "VarDecl"
-                && (node.storage == "extern" || node.name_span.file != first_file())
+                && (node.storage == "extern"
+                    || node.name_span.file != first_file()
+                    || !node.ty.contains('*') && !self.is_constant(node))
                 && !mentioned.contains(&node.id)
                 && self.table_record(node).is_none();
             match node.kind.as_str() {
@@ -286,7 +288,7 @@ impl<'a> Unit<'a> {
             None => self.alkali_entry_table(node),
         };
         let is_table = table.is_some();
-        let global = table.unwrap_or_else(|| self.constant(node));
+        let global = table.unwrap_or_else(|| self.variable(node));
         self.globals.insert(node.id, global.unwrap_or(Global::Broken));
         is_table
     }
@@ -386,23 +388,20 @@ impl<'a> Unit<'a> {
         }
     }
 
-    fn constant(&mut self, node: &'a Node) -> Lowered<Global> {
-        let span = node.name_span;
-        let ty = self.ctype(&node.ty);
-        // One that nothing writes to is as good as a constant.
-        let same = is_const(&node.ty)
-            || node.storage == "static"
+    /// True for constants, and variables that nothing writes to, which are as good as one.
+    fn is_constant(&self, node: &Node) -> bool {
+        is_const(&node.ty)
+            || node.storage != "extern"
                 && !node.ty.contains('*')
                 && !self.written.contains(&node.id)
-                && node.inner.iter().any(|child| !child.kind.ends_with("Attr"));
-        if !matches!(ty, CType::Refused(_) | CType::Packet) && !same {
-            let message = format!("`{}` is a variable outside functions", node.name);
-            let diagnostic = Diagnostic::error(codes::GLOBAL.id, span, message)
-                .note("packets may be handled by several cores, and each would see its own")
-                .help(
-                    "keep state in a table: NF_TABLE(array, name, uint32_t, type, 1); make constants `const`",
-                );
-            return Err(self.report(diagnostic));
+                && node.inner.iter().any(|child| !child.kind.ends_with("Attr"))
+    }
+
+    fn variable(&mut self, node: &'a Node) -> Lowered<Global> {
+        let span = node.name_span;
+        let ty = self.ctype(&node.ty);
+        if !matches!(ty, CType::Refused(_) | CType::Packet) && !self.is_constant(node) {
+            return self.static_variable(node, &ty);
         }
         let ir = self.value_type_of(&ty, span)?;
         let Some(init) = node.inner.iter().find(|n| !n.kind.ends_with("Attr")) else {

@@ -31,7 +31,14 @@ impl<'a> FnLower<'_, 'a, '_> {
             }
             return self.effect(&node.inner[0]);
         }
-        self.at(node.span, |f| f.expr_or_nothing(node).map(|_| ()))
+        self.at(node.span, |f| match (node.kind.as_str(), node.opcode.as_str()) {
+            ("CompoundAssignOperator", _) => f.compound_assign(node, false).map(|_| ()),
+            ("UnaryOperator", "++" | "--") => f.step(node, false).map(|_| ()),
+            _ => match f.atomic(node, false) {
+                Some(done) => done.map(|_| ()),
+                None => f.expr_or_nothing(node).map(|_| ()),
+            },
+        })
     }
 
     /// The value of an expression, `None` if its type is `void`.
@@ -46,7 +53,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         match node.kind.as_str() {
             "ImplicitCastExpr" | "CStyleCastExpr" => self.cast(node).map(Some),
             "BinaryOperator" => self.binary(node),
-            "CompoundAssignOperator" => self.compound_assign(node).map(Some),
+            "CompoundAssignOperator" => self.compound_assign(node, true),
+            "UnaryOperator" if matches!(node.opcode.as_str(), "++" | "--") => self.step(node, true),
             "UnaryOperator" => self.unary(node).map(Some),
             "ConditionalOperator" => self.conditional(node),
             "BinaryConditionalOperator" => self.elvis(node).map(Some),
@@ -70,15 +78,7 @@ impl<'a> FnLower<'_, 'a, '_> {
                 Err(Failed)
             }
             "StmtExpr" => self.statement_expr(node),
-            "AtomicExpr" => {
-                let help = "use plain operators: handlers run one at a time; between replicas use nf_add on a table";
-                Err(self.refuse(
-                    codes::VOLATILE,
-                    node.span,
-                    "atomic operations do not exist here",
-                    help,
-                ))
-            }
+            "AtomicExpr" => self.atomic(node, true).unwrap_or(Err(Failed)),
             "VAArgExpr" => {
                 let help = "give the function a fixed list of parameters";
                 Err(self.refuse(
@@ -146,6 +146,7 @@ impl<'a> FnLower<'_, 'a, '_> {
                 Ok(self.b.cast(value, ty))
             }
             "IntegralToBoolean" => self.cond(inner),
+            "AtomicToNonAtomic" | "NonAtomicToAtomic" => self.expr(inner),
             "FloatingToIntegral" | "FloatingToBoolean" if self.is_broken(inner) => Err(Failed),
             "FloatingToIntegral" | "IntegralToFloating" | "FloatingCast" | "FloatingToBoolean" => {
                 let float = if node.cast == "IntegralToFloating" { node } else { inner };
@@ -437,19 +438,50 @@ impl<'a> FnLower<'_, 'a, '_> {
         Ok(if place.narrow { self.read(&place) } else { value })
     }
 
-    fn compound_assign(&mut self, node: &'a Node) -> Lowered<ValueId> {
+    /// `a += b`; its value may not be wanted.
+    fn compound_assign(&mut self, node: &'a Node, is_used: bool) -> Lowered<Option<ValueId>> {
         let [left, right] = &node.inner[..] else { return Err(Failed) };
         self.check_arithmetic(node)?;
         let compute = self.unit.value_type(&node.compute_ty, node.span)?;
         let b = self.expr(right)?;
         let place = self.place(left)?;
+        let opcode = node.opcode.trim_end_matches('=');
+        if !is_used && self.commute_static(&place, opcode, b) {
+            return Ok(None);
+        }
         let old = self.read(&place);
         let a = self.b.cast(old, compute);
-        let opcode = node.opcode.trim_end_matches('=');
         let result = self.arithmetic(opcode, a, b)?;
         let new = self.convert(result, place.ty);
         self.write(&place, new, node.span)?;
-        Ok(if place.narrow { self.read(&place) } else { new })
+        Ok(Some(if place.narrow { self.read(&place) } else { new }))
+    }
+
+    /// `++a`, `a--` and the like; its value may not be wanted.
+    fn step(&mut self, node: &'a Node, is_used: bool) -> Lowered<Option<ValueId>> {
+        self.check_arithmetic(node)?;
+        let place = self.place(&node.inner[0])?;
+        if !is_used && place.static_variable().is_some() {
+            let one = self.b.int(1, place.ty);
+            if self.commute_static(&place, &node.opcode[..1], one) {
+                return Ok(None);
+            }
+        }
+        let old = self.read(&place);
+        let new = if place.ty == Type::BOOL {
+            // `++` sets a _Bool, `--` inverts it.
+            let one = self.b.int(1, Type::BOOL);
+            if node.opcode == "++" { one } else { self.op(Op::Un(UnOp::Not, old), Type::BOOL) }
+        } else {
+            let one = self.b.int(1, place.ty);
+            self.arithmetic(&node.opcode[..1], old, one)?
+        };
+        self.write(&place, new, node.span)?;
+        Ok(Some(match (node.flags.postfix, place.narrow) {
+            (true, _) => old,
+            (false, true) => self.read(&place),
+            (false, false) => new,
+        }))
     }
 
     /// C's conversion between integers: to `_Bool` it asks whether the value is zero.
@@ -490,29 +522,6 @@ impl<'a> FnLower<'_, 'a, '_> {
                 let ty = self.type_of(node)?;
                 let value = self.expr(inner)?;
                 Ok(self.op(Op::Un(op, value), ty))
-            }
-            "++" | "--" => {
-                self.check_arithmetic(node)?;
-                let place = self.place(inner)?;
-                let old = self.read(&place);
-                let new = if place.ty == Type::BOOL {
-                    // `++` sets a _Bool, `--` inverts it.
-                    let one = self.b.int(1, Type::BOOL);
-                    if node.opcode == "++" {
-                        one
-                    } else {
-                        self.op(Op::Un(UnOp::Not, old), Type::BOOL)
-                    }
-                } else {
-                    let one = self.b.int(1, place.ty);
-                    self.arithmetic(&node.opcode[..1], old, one)?
-                };
-                self.write(&place, new, node.span)?;
-                match (node.flags.postfix, place.narrow) {
-                    (true, _) => Ok(old),
-                    (false, true) => Ok(self.read(&place)),
-                    (false, false) => Ok(new),
-                }
             }
             "*" => {
                 let place = self.target(inner)?;

@@ -184,6 +184,13 @@ impl<'a> FnLower<'_, 'a, '_> {
                 self.leads_to.insert(param.id, Memory { place, first });
                 return None;
             }
+            Passed::Static(table, way, first) => {
+                let whole = self.unit.static_type(*table);
+                let place = self.part_at(&Place::root(Root::Static(*table), whole), way);
+                let first = self.first(*first);
+                self.leads_to.insert(param.id, Memory { place, first });
+                return None;
+            }
             Passed::Within { target, whole, way, first } => {
                 let var = targets.get(*target).copied();
                 let new = whole.map(|(ty, read_only)| {
@@ -194,7 +201,8 @@ impl<'a> FnLower<'_, 'a, '_> {
                 let var = var.or(new)?;
                 self.var_of.insert(param.id, var);
                 self.views.insert(var);
-                let place = self.part_at(var, way);
+                let whole = Place::root(Root::Var(var), self.vars[var].ty);
+                let place = self.part_at(&whole, way);
                 let first = self.first(*first);
                 self.leads_to.insert(param.id, Memory { place, first });
                 return new;
@@ -211,11 +219,11 @@ impl<'a> FnLower<'_, 'a, '_> {
         matches!(kind, VarKind::Target { .. }).then_some(var)
     }
 
-    /// The part of a variable that a way leads to.
-    fn part_at(&mut self, var: VarIndex, way: &Way) -> Place {
+    /// The part of a variable, which is `whole`, that a way leads to.
+    fn part_at(&mut self, whole: &Place, way: &Way) -> Place {
         let root = match &way.over {
-            Some((kept, at, ty)) => self.part_at(var, kept).over(*at, *ty),
-            None => Place::root(Root::Var(var), self.vars[var].ty),
+            Some((kept, at, ty)) => self.part_at(whole, kept).over(*at, *ty),
+            None => whole.clone(),
         };
         let steps: Vec<Proj> = way
             .steps

@@ -10,6 +10,7 @@ mod alignment;
 mod alkali;
 mod assigned;
 mod ast;
+mod atomics;
 mod bits_calls;
 mod bounds;
 mod callees;
@@ -45,6 +46,7 @@ mod queues;
 mod ranges;
 mod records;
 mod signatures;
+mod statics;
 mod steps;
 mod stmt;
 mod strings;
@@ -216,6 +218,7 @@ fn run_here(
             return Err(Diagnostics { diagnostics, files: files.map });
         }
     };
+    statics::unite(&mut root);
     pointers::resolve(&mut root);
     let name =
         Path::new(&main.path).file_stem().map_or("program".into(), |stem| stem.to_string_lossy());

@@ -1,7 +1,7 @@
 //! Places: what an lvalue denotes. Aggregates are values, so a place is a variable and a path into
 //! it.
 
-use nicforge_ir::{ConstId, Op, Program, Proj, Span, Type, ValueId};
+use nicforge_ir::{ConstId, Op, Program, Proj, Span, TableId, Type, ValueId};
 
 use crate::ast::Node;
 use crate::ctypes::CType;
@@ -16,6 +16,8 @@ pub enum Root {
     Var(VarIndex),
     /// A constant array; a struct is the only element of one.
     Const(ConstId),
+    /// All entries of the table that a variable of static storage duration is, as an array.
+    Static(TableId),
     /// Part of a value that is no variable, such as a function's result.
     Value(ValueId),
     /// The bytes of a place from a bit on, with another type: a union's member.
@@ -79,6 +81,15 @@ impl Place {
         match &self.root {
             Root::Var(var) => Some(*var),
             Root::Over(place, _) => place.variable(),
+            _ => None,
+        }
+    }
+
+    /// The table of the static variable that it is a part of.
+    pub fn static_variable(&self) -> Option<TableId> {
+        match &self.root {
+            Root::Static(table) => Some(*table),
+            Root::Over(place, _) => place.static_variable(),
             _ => None,
         }
     }
@@ -191,6 +202,10 @@ impl<'a> FnLower<'_, 'a, '_> {
                 Ok(Place::of_value(value, ty))
             }
             Some(Global::ConstArray(id)) => Ok(self.constant(*id)),
+            Some(Global::Static { table, is_array }) => {
+                let (table, is_array) = (*table, *is_array);
+                Ok(self.static_place(table, is_array))
+            }
             Some(Global::Table(_)) => Err(self.table_use(node)),
             Some(Global::Broken) => Err(Failed),
             None if referenced.kind == "FunctionDecl" => Err(self.refuse(
@@ -274,6 +289,10 @@ impl<'a> FnLower<'_, 'a, '_> {
             Root::Const(array) => match place.path.split_first() {
                 Some((Proj::Index(index), rest)) => (self.const_element(*array, *index), rest),
                 _ => return self.whole_constant(*array, place.ty),
+            },
+            Root::Static(table) => match place.path.split_first() {
+                Some((Proj::Index(index), rest)) => (self.read_static(*table, *index), rest),
+                _ => return self.read_all_of_static(*table, place.ty),
             },
             Root::Value(value) => (*value, &place.path[..]),
             Root::Over(kept, first) => {
@@ -369,6 +388,10 @@ impl<'a> FnLower<'_, 'a, '_> {
                 }
             };
             return self.write_from(array, *first, value, span);
+        }
+        if let Root::Static(table) = place.root {
+            self.write_static(table, &place.path, value);
+            return Ok(());
         }
         let Root::Var(var) = place.root else {
             let help = "copy it into a local variable first";

@@ -248,6 +248,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         let roots = match (&a.root, &b.root) {
             (Root::Var(a), Root::Var(b)) => a == b,
             (Root::Const(a), Root::Const(b)) => a == b,
+            (Root::Static(a), Root::Static(b)) => a == b,
             (Root::Over(a, from), Root::Over(b, to)) => from == to && self.is_one_place(a, b),
             _ => false,
         };

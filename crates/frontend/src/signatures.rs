@@ -1,6 +1,6 @@
 //! Signatures of functions, and the arguments that calls hand over.
 
-use nicforge_ir::{ConstId, FuncId, Type};
+use nicforge_ir::{ConstId, FuncId, TableId, Type};
 
 /// Parameters and result of a function.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub enum Passed {
     Memory(Type, First),
     /// A pointer to a constant array.
     Constant(ConstId, Type, First),
+    /// A pointer into a variable of static storage duration.
+    Static(TableId, Way, First),
     /// A pointer into a variable that others lead to as well.
     Within {
         /// The variable, counted among those that pointers lead to.

@@ -114,14 +114,11 @@ impl<'a> FnLower<'_, 'a, '_> {
             return self.local_buffer(node);
         }
         let ir = match (node.storage.as_str(), &ty) {
-            ("static" | "extern", _) if !node.ty.starts_with("const ") => {
-                let help = "keep state that outlives a packet in a table (NF_TABLE)";
-                let message = format!("`{}` would outlive the packet", node.name);
-                Err(self.refuse(codes::STATIC_LOCAL, node.name_span, message, help))
-            }
             ("static" | "extern", _) => {
-                // A constant: the same as one outside the function.
-                self.unit.global(node);
+                // As one outside the function, whatever the function is called with.
+                if !self.unit.globals.contains_key(&node.id) {
+                    self.unit.global(node);
+                }
                 return Ok(());
             }
             _ => self.unit.value_type_of(&ty, node.name_span),

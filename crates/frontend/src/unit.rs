@@ -15,6 +15,7 @@ use crate::ctypes::{self, CType, Names, Refusal};
 use crate::diagnostics::codes::{self, Code};
 use crate::promises::{Declared, Fires};
 use crate::signatures::{Callee, FuncState, Passed};
+use crate::statics::Begins;
 
 /// Largest struct or array a value may be, in bytes.
 pub const MAX_VALUE_BYTES: u64 = 64 * 1024;
@@ -140,6 +141,11 @@ pub enum Global {
     /// A struct: the only element of a constant array.
     ConstStruct(ConstId),
     ConstInt(i128),
+    /// A variable that changes: entry 0 of its table, or all entries.
+    Static {
+        table: TableId,
+        is_array: bool,
+    },
     /// Refused and reported.
     Broken,
 }
@@ -163,6 +169,8 @@ pub struct Unit<'a> {
     pub diagnostics: Vec<Diagnostic>,
     pub index: Index<'a>,
     pub globals: HashMap<u64, Global>,
+    /// Variables of static storage duration that do not begin with zeroes.
+    pub begins: HashMap<TableId, Begins>,
     /// Signatures of called functions; those that are refused have none.
     pub callees: HashMap<String, Option<Rc<Callee>>>,
     /// The parameters of functions that lead to memory which each call knows, by declaration.
@@ -206,6 +214,7 @@ impl<'a> Unit<'a> {
             diagnostics: Vec::new(),
             index: Index::new(root),
             globals: HashMap::new(),
+            begins: HashMap::new(),
             callees: HashMap::new(),
             memory_params: HashMap::new(),
             ends_loops: HashMap::new(),
@@ -366,11 +375,10 @@ impl<'a> Unit<'a> {
                 "an array needs a constant length".to_string(),
                 "give it its largest length as a constant",
             ),
-            Refusal::Volatile => (
-                codes::VOLATILE,
-                "volatile and atomic objects do not exist here: handlers run one at a time"
-                    .to_string(),
-                "remove the qualifier; state shared by packets belongs into a table (NF_TABLE)",
+            Refusal::Atomic => (
+                codes::ATOMIC,
+                "only integers may be atomic".to_string(),
+                "remove the qualifier: handlers run one at a time",
             ),
             Refusal::WideInt => (
                 codes::WIDE_INT,

@@ -147,6 +147,23 @@ impl<'a> FnLower<'_, 'a, '_> {
                     let (target, front) = targets[group].unwrap_or_default();
                     self.within(memory, front, target, whole, &mut handed)
                 }
+                (Arg::Pointer { memory, span }, ParamKind::InOut { ty, .. })
+                    if memory.place.static_variable().is_some() =>
+                {
+                    let memory = match callee.memory[number] {
+                        true => memory.clone(),
+                        false => {
+                            let place = self.seen_as(memory.clone(), *ty, *span)?;
+                            Memory { place, first: None }
+                        }
+                    };
+                    let Some(table) = memory.place.static_variable() else {
+                        return Err(self.pointer_use(*span));
+                    };
+                    let way = self.way(&memory.place, 0, &mut handed);
+                    let first = self.first_of(memory.first, &mut handed);
+                    Passed::Static(table, way, first)
+                }
                 (Arg::Pointer { memory, span }, ParamKind::InOut { read_only, .. })
                     if callee.memory[number] =>
                 {

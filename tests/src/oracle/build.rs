@@ -12,6 +12,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use super::calls::{CALLS, Calls, Value};
 use super::machine::{Oracle, RawProgram};
 use super::padding;
+use super::statics::Statics;
 use crate::{root, threads};
 
 /// A program to build.
@@ -27,6 +28,7 @@ pub struct Object {
     _library: Library,
     /// By address in this process.
     masks: HashMap<usize, Vec<u8>>,
+    pub statics: Statics,
 }
 
 impl Object {
@@ -213,7 +215,6 @@ fn thunk(id: usize, parameter: &str) -> (String, String) {
 
 fn load(path: &Path, count: usize) -> Result<Vec<Oracle>, String> {
     let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
-    let marks = padding::masks(&bytes);
     // SAFETY: the object has no initialisers; the symbols are those of the shim.
     unsafe {
         let library =
@@ -228,9 +229,18 @@ fn load(path: &Path, count: usize) -> Result<Vec<Oracle>, String> {
             );
         }
         let base = base(&bytes, *calls as usize);
-        let masks = marks.into_iter().map(|(at, mask)| (base + at as usize, mask)).collect();
-        let object = Rc::new(Object { _library: library, masks });
-        Ok(programs.into_iter().map(|raw| Oracle::new(raw, object.clone())).collect())
+        let (mut masks, mut statics) = (HashMap::new(), Statics::default());
+        for padding::Variable { name, at, mask } in padding::variables(&bytes) {
+            let at = base + at as usize;
+            // Those of the shim stay as they are.
+            if !name.starts_with("nf_") {
+                statics.add(name, at, mask.clone());
+            }
+            masks.insert(at, mask);
+        }
+        let object = Rc::new(Object { _library: library, masks, statics });
+        let numbered = programs.into_iter().enumerate();
+        Ok(numbered.map(|(id, raw)| Oracle::new(id, raw, object.clone())).collect())
     }
 }
 

@@ -61,8 +61,13 @@ pub fn difference_with(
         }
     }
     for (id, table) in &program.tables {
-        let (want, got) =
-            (oracle.entries(&table.name), interp.dump(id).expect("the interpreter's tables"));
+        let got = interp.dump(id).expect("the interpreter's tables");
+        let Some(want) = oracle.entries(&table.name, program.size_of(table.value)) else {
+            return Some(format!(
+                "table {}: plain C has none, and not one such variable",
+                table.name
+            ));
+        };
         if want != got {
             return Some(format!(
                 "table {}\noracle      {want:?}\ninterpreter {got:?}",

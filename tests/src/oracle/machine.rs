@@ -67,6 +67,7 @@ pub struct Block {
 
 /// A program that runs.
 pub struct Oracle {
+    id: usize,
     at: *const RawProgram,
     raw: RawProgram,
     object: Rc<Object>,
@@ -96,9 +97,11 @@ fn text(at: *const c_char) -> String {
 }
 
 impl Oracle {
+    /// Program number `id` of an object.
+    ///
     /// # Safety
-    /// `raw` is of the object.
-    pub(super) unsafe fn new(at: *const RawProgram, object: Rc<Object>) -> Oracle {
+    /// `at` is of the object.
+    pub(super) unsafe fn new(id: usize, at: *const RawProgram, object: Rc<Object>) -> Oracle {
         // SAFETY: as above; tables lie side by side in their section.
         let (raw, raw_tables) = unsafe {
             let raw = at.read();
@@ -128,25 +131,32 @@ impl Oracle {
         let by_name =
             raw_tables.iter().enumerate().map(|(i, table)| (table.itself as usize, i)).collect();
         let (packets, said, later) = (Vec::new(), Vec::new(), VecDeque::new());
-        Oracle { at, raw, object, tables, by_name, packets, said, later, now: 0, seed: 0, drawn: 0 }
+        let (now, seed, drawn) = (0, 0, 0);
+        Oracle { id, at, raw, object, tables, by_name, packets, said, later, now, seed, drawn }
     }
 
-    /// The same program with empty tables.
+    /// The same program with empty tables, and variables as they were at first.
     pub fn fresh(&self) -> Oracle {
+        self.object.statics.reset();
         // SAFETY: it is of the object.
-        unsafe { Oracle::new(self.at, self.object.clone()) }
+        unsafe { Oracle::new(self.id, self.at, self.object.clone()) }
     }
 
     /// Puts an entry into a table.
     pub fn set(&mut self, table: &str, entry: &Entry) {
-        let table =
-            self.tables.iter_mut().find(|t| t.name == table).expect("a table of the program");
-        table.set(entry);
+        match self.tables.iter_mut().find(|t| t.name == table) {
+            Some(table) => table.set(entry),
+            None => assert!(self.object.statics.set(self.id, table, entry), "no table `{table}`"),
+        }
     }
 
-    /// What is in a table, sorted by key.
-    pub fn entries(&self, table: &str) -> Vec<Entry> {
-        self.tables.iter().find(|t| t.name == table).map(Table::entries).unwrap_or_default()
+    /// The entries of a table, sorted by key, whose values have `size` bytes; `None` if there is
+    /// neither a table of that name nor exactly one variable.
+    pub fn entries(&self, table: &str, size: u32) -> Option<Vec<Entry>> {
+        match self.tables.iter().find(|t| t.name == table) {
+            Some(table) => Some(table.entries()),
+            None => self.object.statics.entries(self.id, table, size as usize),
+        }
     }
 
     /// Insertions that a table refused, and entries it evicted.

@@ -9,6 +9,7 @@ pub mod faults;
 mod machine;
 mod packet;
 mod padding;
+mod statics;
 mod tables;
 
 pub use build::{Source, build, first_match};

@@ -1,10 +1,8 @@
-//! Which bits of a type mean something, from the debug information of a variable of that type.
+//! Variables, and which bits of their types mean something, from the debug information.
 //!
 //! The shim (`tests/oracle/nf_oracle.h`) has a static variable for each type that an operation
 //! takes. Its description in DWARF says where the members are, bit-fields too; what no member
 //! covers is padding. clang wrote that, not our front end.
-
-use std::collections::HashMap;
 
 use gimli::{
     AttributeValue, DebuggingInformationEntry, EndianSlice, LittleEndian, Operation, Unit,
@@ -15,8 +13,17 @@ use object::{Object, ObjectSection};
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 type Entry<'e, 'u, 'a> = DebuggingInformationEntry<'e, 'u, Slice<'a>>;
 
-/// By address in the object: a byte for each byte of the type, with ones where bits mean something.
-pub fn masks(object: &[u8]) -> HashMap<u64, Vec<u8>> {
+/// A variable with static storage.
+pub struct Variable {
+    pub name: String,
+    /// In the object.
+    pub at: u64,
+    /// A byte for each byte of the type, with ones where bits mean something.
+    pub mask: Vec<u8>,
+}
+
+/// All variables with static storage.
+pub fn variables(object: &[u8]) -> Vec<Variable> {
     let file = object::File::parse(object).expect("a shared object");
     let section = |id: gimli::SectionId| -> Result<Slice, gimli::Error> {
         let data = file
@@ -25,7 +32,7 @@ pub fn masks(object: &[u8]) -> HashMap<u64, Vec<u8>> {
         Ok(EndianSlice::new(data, LittleEndian))
     };
     let dwarf = gimli::Dwarf::load(section).expect("debug information");
-    let mut found = HashMap::new();
+    let mut found = Vec::new();
     let mut units = dwarf.units();
     while let Some(header) = units.next().expect("a unit") {
         let unit = dwarf.unit(header).expect("a unit");
@@ -34,8 +41,11 @@ pub fn masks(object: &[u8]) -> HashMap<u64, Vec<u8>> {
             if entry.tag() != gimli::DW_TAG_variable {
                 continue;
             }
-            if let (Some(address), Some(ty)) = (address(&unit, entry), type_of(entry)) {
-                found.insert(address, mask(&unit, ty));
+            if let (Some(at), Some(ty)) = (address(&unit, entry), type_of(entry)) {
+                let name = entry.attr_value(gimli::DW_AT_name).ok().flatten();
+                let name = name.and_then(|name| dwarf.attr_string(&unit, name).ok());
+                let name = name.map_or_else(String::new, |name| name.to_string_lossy().into());
+                found.push(Variable { name, at, mask: mask(&unit, ty) });
             }
         }
     }

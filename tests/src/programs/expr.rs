@@ -82,6 +82,11 @@ impl Gen {
     pub fn arrays(&self) -> Vec<Array> {
         let mut found = Vec::new();
         for var in self.scope.iter().filter(|var| var.writable) {
+            if let Ty::Array(elem, len) = &var.ty
+                && let Ty::Int(elem) = **elem
+            {
+                found.push(Array { text: var.text.clone(), elem, len: *len });
+            }
             if let Ty::Struct(id) = var.ty {
                 for member in &self.structs[id].members {
                     if let Ty::Array(elem, len) = &member.ty

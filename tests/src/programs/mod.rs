@@ -10,6 +10,7 @@ mod ops;
 mod patterns;
 mod pointers;
 mod rng;
+mod statics;
 mod stmt;
 mod types;
 
@@ -36,7 +37,7 @@ impl Generated {
     /// Names that programs of one object must not share.
     pub fn names() -> Vec<String> {
         let number = |prefix: char| (0..8).map(move |n| format!("{prefix}{n}"));
-        ['s', 't', 'h', 'k', 'q', 'e'].into_iter().flat_map(number).collect()
+        ['s', 't', 'h', 'k', 'q', 'e', 'g'].into_iter().flat_map(number).collect()
     }
 }
 
@@ -108,6 +109,8 @@ struct Gen {
     /// Element types of functions that take pointers to elements.
     walkers: Vec<&'static str>,
     message: Option<usize>,
+    /// Variables outside functions.
+    statics: Vec<Var>,
     scope: Vec<Var>,
     /// Variables made so far in this function.
     made: usize,
@@ -135,6 +138,10 @@ struct Gen {
     news: bool,
     /// True if it encrypts and digests.
     ciphers: bool,
+    /// True if it has variables that outlive events.
+    keeps: bool,
+    /// How many so far.
+    kept: usize,
     options: Options,
 }
 
@@ -155,6 +162,7 @@ pub fn generate(seed: u64) -> Generated {
         queues: Vec::new(),
         walkers: Vec::new(),
         message: None,
+        statics: Vec::new(),
         scope: Vec::new(),
         made: 0,
         loops: 0,
@@ -170,6 +178,8 @@ pub fn generate(seed: u64) -> Generated {
         copies: Rng::new(seed ^ 0xc09e).percent(15),
         news: Rng::new(seed ^ 0x9e77).percent(15),
         ciphers: Rng::new(seed ^ 0xae50).percent(8),
+        keeps: Rng::new(seed ^ 0x57a7).percent(25),
+        kept: 0,
         options,
     };
     g.program();
@@ -201,6 +211,7 @@ impl Gen {
         self.out.push_str(bytes::STRUCT);
         self.constants();
         self.declare_tables();
+        self.declare_statics();
         self.walkers();
         if self.r.percent(30) {
             self.message = Some(self.r.below(self.structs.len()));
@@ -376,7 +387,7 @@ impl Gen {
     }
 
     fn function(&mut self, head: &str, function: &Helper, of: Of, budget: i32) {
-        self.scope.clear();
+        self.scope = self.statics.clone();
         self.made = 0;
         (self.of, self.budget) = (of, budget);
         self.result = (function.result != "void").then_some(function.result);

@@ -58,6 +58,7 @@ impl Gen {
             31 => self.pointer(),
             30 if self.loops == 0 => self.bytes(),
             0..4 => self.assign(),
+            4 if self.keeps && self.r.percent(30) => self.static_variable(true),
             4 => self.local(),
             5..8 if !deep => self.choice(),
             8 if !deep && self.loops < 2 => self.counted_loop(),

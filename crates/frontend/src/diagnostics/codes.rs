@@ -24,7 +24,7 @@ codes! {
     UNION "NF0011" "union";
     POINTER_TYPE "NF0012" "variable or member of pointer type";
     VLA "NF0013" "array without a constant length";
-    VOLATILE "NF0014" "volatile or atomic object";
+    ATOMIC "NF0014" "atomic object or operation outside the subset";
     WIDE_INT "NF0015" "integer wider than 64 bits";
     TOO_LARGE "NF0016" "struct or array too large";
     LAYOUT "NF0017" "layout attribute or bit-field the common layout lacks";
@@ -55,8 +55,7 @@ codes! {
     EXTERN "NF0043" "C function with a declaration that cannot be called";
     OPAQUE "NF0044" "C outside the subset that uses what it cannot have";
 
-    GLOBAL "NF0050" "global variable that can change";
-    STATIC_LOCAL "NF0051" "static local variable";
+    GLOBAL "NF0050" "variable outside functions that cannot be kept";
     CONST_INIT "NF0052" "initialiser that is not constant";
 
     TABLE_KIND "NF0060" "unknown table kind";
@@ -102,7 +101,7 @@ const OUTSIDE: &[Code] = &[
     UNION,
     POINTER_TYPE,
     VLA,
-    VOLATILE,
+    ATOMIC,
     WIDE_INT,
     TOO_LARGE,
     LAYOUT,
@@ -127,7 +126,6 @@ const OUTSIDE: &[Code] = &[
     ALIAS,
     BUILTIN,
     POINTER_PARAM,
-    STATIC_LOCAL,
 ];
 
 /// The title of a code that is about something plain C has and the subset lacks.

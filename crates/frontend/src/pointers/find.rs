@@ -37,10 +37,10 @@ struct Variable {
     lost: bool,
 }
 
-/// Finds the pointers of a function that go.
-pub fn pointers(function: &Node, fresh: &mut Fresh) -> Known {
+/// Finds the pointers of a function that go; `changing` are variables that others change, too.
+pub fn pointers(function: &Node, changing: &HashSet<u64>, fresh: &mut Fresh) -> Known {
     let variables = variables(function);
-    let mut changed = HashSet::new();
+    let mut changed = changing.clone();
     assigned_decls(function, &mut changed);
     let is_set = |of: &Variable| of.moves || of.lost || !of.values.is_empty();
     let set = variables.iter().filter(|(_, of)| is_set(of)).map(|(id, _)| *id).collect();

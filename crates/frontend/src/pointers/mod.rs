@@ -12,16 +12,18 @@ mod rewrite;
 mod shape;
 
 use crate::ast::Node;
+use crate::statics;
 
 pub use shape::unqualified;
 
 /// Puts what pointers point to in the place of the pointers.
 pub fn resolve(root: &mut Node) {
     let mut fresh = Fresh { next: 1 << 62 };
+    let changing = statics::changing(root);
     let functions = |node: &&mut Node| node.kind == "FunctionDecl" && node.has("CompoundStmt");
     for function in root.inner.iter_mut().filter(functions) {
         integers::as_pointers(function, &mut fresh);
-        let known = find::pointers(function, &mut fresh);
+        let known = find::pointers(function, &changing, &mut fresh);
         rewrite::function(function, &known, &mut fresh);
     }
 }

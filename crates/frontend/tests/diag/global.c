@@ -1,10 +1,22 @@
 // test: check
 #include <nicforge.h>
-static uint64_t packets;
-int limit = 3;
+
+struct limits {
+    uint32_t low, high;
+};
+
+static struct limits limits = {.high = 3};
+static struct limits each[2] = {{1, 2}};
+extern uint32_t elsewhere;
+static uint32_t *leads;
+static float share;
 
 void net_recv(nf_pkt pkt)
 {
-    packets++;
-    nf_send(pkt, packets);
+    limits.low++;
+    each[limits.low & 1].high++;
+    elsewhere++;
+    leads = 0;
+    share += 1;
+    nf_send(pkt, limits.high);
 }

@@ -3,7 +3,9 @@
 
 void net_recv(nf_pkt pkt)
 {
-    static int count;
-    count++;
-    nf_send(pkt, count);
+    static struct { int low, high; } count = {0, 1};
+    extern int elsewhere;
+    count.low++;
+    elsewhere++;
+    nf_send(pkt, count.high);
 }

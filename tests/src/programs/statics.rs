@@ -1,0 +1,51 @@
+//! Variables outside functions, and static ones inside.
+
+use super::types::{self, Ty};
+use super::{Gen, Var};
+
+/// Names that programs of one object have of their own: g0 to g7.
+const MOST: usize = 8;
+
+impl Gen {
+    pub fn declare_statics(&mut self) {
+        if !self.keeps {
+            return;
+        }
+        for _ in 0..1 + self.r.below(4) {
+            self.static_variable(false);
+        }
+        self.statics = self.scope.clone();
+        self.line("");
+    }
+
+    /// Declares a variable that outlives events; `inside` a function others do not see it.
+    pub fn static_variable(&mut self, inside: bool) {
+        let number = self.kept;
+        if number == MOST {
+            return;
+        }
+        self.kept += 1;
+        let element = self.some_type(35);
+        let len = 1 + self.r.below(9) as u32;
+        let (ty, count) = match self.r.percent(40) {
+            true => (Ty::Array(Box::new(element.clone()), len), len),
+            false => (element.clone(), 1),
+        };
+        let begins = match element {
+            Ty::Int(int) if self.r.percent(50) => {
+                let values: Vec<String> =
+                    (0..count).map(|_| format!("({int}){}", self.constant())).collect();
+                match ty {
+                    Ty::Array(..) => format!(" = {{{}}}", values.join(", ")),
+                    _ => format!(" = {}", values[0]),
+                }
+            }
+            _ if !matches!(ty, Ty::Int(_)) && self.r.percent(20) => " = {}".to_string(),
+            _ => String::new(),
+        };
+        let text = format!("g{number}");
+        let storage = if inside || self.r.percent(70) { "static " } else { "" };
+        self.line(&format!("{storage}{}{begins};", types::declare(&ty, &text)));
+        self.scope.push(Var { text, dot: ".", ty, writable: true });
+    }
+}
