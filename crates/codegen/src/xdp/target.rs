@@ -514,6 +514,14 @@ impl Target for Xdp<'_> {
         format!("&{best}.key")
     }
 
+    /// clang may keep the answer of an earlier test in place of the pointer, and the verifier does
+    /// not see that both are one: what asks less of it tests the pointer again.
+    fn found_again(e: &mut E<'_, Self>, _: TableId, pointer: &str) {
+        if e.far.is_some() {
+            e.line(&format!("NF_PIN({pointer});"));
+        }
+    }
+
     /// All entries of an array exist, which the kernel's verifier does not know.
     fn exists(e: &mut E<'_, Self>, pointer: &str) {
         e.line(&format!("if (!{pointer})"));
