@@ -11,6 +11,7 @@ static uint16_t next_port = 1024;
 static struct flow flows[64];
 static uint32_t weights[4] = {1, 2, 3, 4};
 static uint8_t matrix[4][8];
+static int16_t cube[2][3][4] = {{{1}, {2, -3}}};
 static _Bool toggled = 1;
 static struct {
     uint32_t a : 5, b : 11;
@@ -72,6 +73,9 @@ void net_recv(nf_pkt pkt)
     matrix[h.a & 3][h.b & 7] = h.c;
     matrix[h.b & 3][h.c & 7]++;
     toggled ^= h.a & 1;
+    cube[h.a & 1][h.b % 3][h.c & 3] += h.d;
+    int16_t *row = cube[h.d & 1][1];
+    row[h.a & 3]--;
     odd.a += h.a;
     odd.b--;
     odd.c |= h.d;
@@ -83,7 +87,7 @@ void net_recv(nf_pkt pkt)
         .later = later,
         .flow_bytes = f->bytes + f->last[h.d & 3],
         .port = take(&next_port),
-        .m = matrix[h.c & 3][h.d & 7] + seen[h.a & 3],
+        .m = matrix[h.c & 3][h.d & 7] + seen[h.a & 3] + cube[1][h.c % 3][h.b & 3] + row[2],
         .toggled = toggled,
         .odd = odd.a ^ odd.b ^ odd.c,
     };

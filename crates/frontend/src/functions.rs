@@ -185,8 +185,8 @@ impl<'a> FnLower<'_, 'a, '_> {
                 return None;
             }
             Passed::Static(table, way, first) => {
-                let whole = self.unit.static_type(*table);
-                let place = self.part_at(&Place::root(Root::Static(*table), whole), way);
+                let whole = self.static_place(*table);
+                let place = self.part_at(&whole, way);
                 let first = self.first(*first);
                 self.leads_to.insert(param.id, Memory { place, first });
                 return None;

@@ -49,6 +49,7 @@ mod signatures;
 mod statics;
 mod steps;
 mod stmt;
+mod storage;
 mod strings;
 mod switch;
 mod table_calls;
@@ -218,7 +219,7 @@ fn run_here(
             return Err(Diagnostics { diagnostics, files: files.map });
         }
     };
-    statics::unite(&mut root);
+    storage::unite(&mut root);
     pointers::resolve(&mut root);
     let name =
         Path::new(&main.path).file_stem().map_or("program".into(), |stem| stem.to_string_lossy());

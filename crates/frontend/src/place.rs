@@ -16,7 +16,7 @@ pub enum Root {
     Var(VarIndex),
     /// A constant array; a struct is the only element of one.
     Const(ConstId),
-    /// All entries of the table that a variable of static storage duration is, as an array.
+    /// A variable of static storage duration, which is a table.
     Static(TableId),
     /// Part of a value that is no variable, such as a function's result.
     Value(ValueId),
@@ -202,9 +202,9 @@ impl<'a> FnLower<'_, 'a, '_> {
                 Ok(Place::of_value(value, ty))
             }
             Some(Global::ConstArray(id)) => Ok(self.constant(*id)),
-            Some(Global::Static { table, is_array }) => {
-                let (table, is_array) = (*table, *is_array);
-                Ok(self.static_place(table, is_array))
+            Some(Global::Static(table)) => {
+                let table = *table;
+                Ok(self.static_place(table))
             }
             Some(Global::Table(_)) => Err(self.table_use(node)),
             Some(Global::Broken) => Err(Failed),
@@ -290,10 +290,7 @@ impl<'a> FnLower<'_, 'a, '_> {
                 Some((Proj::Index(index), rest)) => (self.const_element(*array, *index), rest),
                 _ => return self.whole_constant(*array, place.ty),
             },
-            Root::Static(table) => match place.path.split_first() {
-                Some((Proj::Index(index), rest)) => (self.read_static(*table, *index), rest),
-                _ => return self.read_all_of_static(*table, place.ty),
-            },
+            Root::Static(table) => return self.read_static(*table, &place.path, place.ty),
             Root::Value(value) => (*value, &place.path[..]),
             Root::Over(kept, first) => {
                 let (at, ty, rest) = self.known_part(place);

@@ -1,83 +1,22 @@
 //! Variables of static storage duration (C11, 6.2.4): outside functions, or `static` inside one.
 //!
 //! They are state that packets share, so each is a table of kind `array`: of one entry, or of one
-//! for each element of an array. Reading one looks an entry up, writing one updates it. Tables
-//! begin with zeroes on every target: a variable that begins with another number is kept as the
-//! difference from that.
-
-use std::collections::{HashMap, HashSet};
+//! for each element of an array, row by row if it has several dimensions. Reading one looks an
+//! entry up, writing one updates it. Tables begin with zeroes on every target: a variable that
+//! begins with another number is kept as the difference from that.
 
 use nicforge_ir::{
-    BinOp, CommuteOp, ConstArray, ConstId, Op, Proj, Table, TableId, TableKind, Type, UnOp, ValueId,
+    BinOp, CmpOp, CommuteOp, ConstArray, Op, Proj, Table, TableId, TableKind, Type, UnOp, ValueId,
 };
 
-use crate::assigned::assigned_decls;
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::decl::MAX_ENTRIES;
 use crate::diagnostics::codes;
 use crate::func::FnLower;
 use crate::place::{Place, Root};
+use crate::storage::{Begins, Static};
 use crate::unit::{Global, Lowered, Unit};
-
-/// Numbers that a variable begins with, where they are not all zero.
-#[derive(Clone, Copy, Debug)]
-pub enum Begins {
-    With(u64),
-    Elements(ConstId),
-}
-
-/// Makes all declarations of a variable outside functions its definition.
-pub fn unite(root: &mut Node) {
-    let mut declared: HashMap<&str, Vec<&Node>> = HashMap::new();
-    for node in root.inner.iter().filter(|node| node.kind == "VarDecl") {
-        declared.entry(&node.name).or_default().push(node);
-    }
-    let begins = |node: &Node| node.inner.iter().any(|child| !child.kind.ends_with("Attr"));
-    let mut definitions = HashMap::new();
-    for (name, nodes) in declared {
-        let defined = nodes.iter().filter(|node| node.storage != "extern");
-        if let Some(definition) = defined.max_by_key(|node| begins(node)) {
-            definitions.insert(name.to_string(), definition.id);
-        }
-    }
-    let mut of = HashMap::new();
-    root.walk(&mut |node| {
-        let is_other = |id: &&u64| **id != node.id;
-        let outside = || root.inner.iter().any(|other| other.id == node.id);
-        if node.kind == "VarDecl"
-            && let Some(id) = definitions.get(&node.name).filter(is_other)
-            && (node.storage == "extern" || outside())
-        {
-            of.insert(node.id, *id);
-        }
-    });
-    if !of.is_empty() {
-        redirect(root, &of);
-    }
-}
-
-/// Takes declarations away, and lets what names them name others.
-fn redirect(node: &mut Node, to: &HashMap<u64, u64>) {
-    node.inner.retain(|child| !to.contains_key(&child.id));
-    if let Some(named) = &mut node.referenced {
-        named.id = to.get(&named.id).copied().unwrap_or(named.id);
-    }
-    node.inner.iter_mut().for_each(|child| redirect(child, to));
-}
-
-/// Variables of static storage duration that something changes: any function that is called may.
-pub fn changing(root: &Node) -> HashSet<u64> {
-    let mut found: HashSet<u64> =
-        root.inner.iter().filter(|node| node.kind == "VarDecl").map(|node| node.id).collect();
-    let mut changed = HashSet::new();
-    root.walk(&mut |node| {
-        found.extend((node.kind == "VarDecl" && node.storage == "static").then_some(node.id));
-    });
-    assigned_decls(root, &mut changed);
-    found.retain(|id| changed.contains(id));
-    found
-}
 
 impl<'a> Unit<'a> {
     /// Declares the table of a variable.
@@ -91,11 +30,13 @@ impl<'a> Unit<'a> {
             let help = "define it in this file: without `extern`";
             return Err(self.refuse(codes::GLOBAL, span, message, help));
         }
-        let (element, entries, is_array) = match ty {
-            CType::Array(element, entries) => (&**element, *entries, true),
-            ty => (ty, 1, false),
-        };
+        let (mut element, mut dims) = (ty, Vec::new());
+        while let CType::Array(inner, len) = element {
+            dims.push(*len);
+            element = inner;
+        }
         let value = self.value_type_of(element, span)?;
+        let entries = dims.iter().fold(1, |entries: u32, len| entries.saturating_mul(*len));
         if !(1..=MAX_ENTRIES).contains(&entries) {
             let message = format!("`{}` has {entries} elements", node.name);
             let help = format!("1 to {MAX_ENTRIES} of them are kept");
@@ -117,17 +58,17 @@ impl<'a> Unit<'a> {
             shared: false,
             span,
         });
-        self.begins.extend(begins.map(|begins| (table, begins)));
-        Ok(Global::Static { table, is_array })
+        self.statics.insert(table, Static { dims, begins });
+        Ok(Global::Static(table))
     }
 
-    fn begins(&mut self, node: &'a Node, ty: &CType, value: Type) -> Lowered<Option<Begins>> {
+    fn begins(&mut self, node: &'a Node, ty: &CType, value: Type) -> Lowered<Begins> {
         let init = node.inner.iter().find(|child| !child.kind.ends_with("Attr"));
-        let Some(init) = init.filter(|init| !self.is_zero(init)) else { return Ok(None) };
+        let Some(init) = init.filter(|init| !self.is_zero(init)) else { return Ok(Begins::Zero) };
         let whole = self.value_type_of(ty, node.name_span)?;
         let bytes = self.init_bytes(init, whole)?;
         if bytes.iter().all(|byte| *byte == 0) {
-            return Ok(None);
+            return Ok(Begins::Zero);
         }
         if !value.is_int() {
             let message =
@@ -139,11 +80,11 @@ impl<'a> Unit<'a> {
             let taken = |name: &str| self.prog.consts.values().any(|array| array.name == name);
             let name = free_name(&format!("{}_begins", node.name), taken);
             let array = ConstArray { name, elem: value, bytes, span: node.name_span };
-            return Ok(Some(Begins::Elements(self.prog.consts.push(array))));
+            return Ok(Begins::Elements(self.prog.consts.push(array)));
         }
         let mut raw = [0; 8];
         raw[..bytes.len()].copy_from_slice(&bytes);
-        Ok(Some(Begins::With(u64::from_le_bytes(raw))))
+        Ok(Begins::With(u64::from_le_bytes(raw)))
     }
 
     /// True if an initialiser gives nothing but zeroes, however much there is.
@@ -156,10 +97,10 @@ impl<'a> Unit<'a> {
         }
     }
 
-    /// The array that all entries of a variable's table are.
+    /// The type of a variable.
     pub fn static_type(&mut self, table: TableId) -> Type {
-        let (value, entries) = (self.prog.tables[table].value, self.prog.tables[table].capacity);
-        self.prog.array_of(value, entries)
+        let (value, dims) = (self.prog.tables[table].value, self.statics[&table].dims.clone());
+        dims.into_iter().rev().fold(value, |element, len| self.prog.array_of(element, len))
     }
 }
 
@@ -172,70 +113,109 @@ fn free_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
 
 impl FnLower<'_, '_, '_> {
     /// All of a variable.
-    pub fn static_place(&mut self, table: TableId, is_array: bool) -> Place {
+    pub fn static_place(&mut self, table: TableId) -> Place {
         let whole = self.unit.static_type(table);
-        let place = Place::root(Root::Static(table), whole);
-        if is_array {
-            return place;
-        }
-        let first = Proj::Index(self.b.int(0, Type::U32));
-        place.part(&[first], self.unit.prog.tables[table].value)
+        Place::root(Root::Static(table), whole)
     }
 
-    /// An element of a variable.
-    pub fn read_static(&mut self, table: TableId, key: ValueId) -> ValueId {
-        let value = self.unit.prog.tables[table].value;
-        let (_, entry) = self.b.push2(Op::Lookup { table, key }, Type::BOOL, value);
-        self.moved_by_begin(table, key, entry, BinOp::Add)
+    /// The key of the entry that a path into a variable leads to, and the rest of the path; `None`
+    /// if it leads to several.
+    fn entry_at<'p>(&mut self, table: TableId, path: &'p [Proj]) -> Option<(ValueId, &'p [Proj])> {
+        let dims = self.unit.statics[&table].dims.clone();
+        let (indices, rest) = path.split_at_checked(dims.len())?;
+        let (mut sum, mut inside) = (None, None);
+        for (step, len) in indices.iter().zip(&dims) {
+            let Proj::Index(index) = step else { return None };
+            // The table says what is beyond its end; a sum may come to another row's element.
+            let known = self.known(Some(*index));
+            if dims.len() > 1 && known.is_none_or(|known| known >= u64::from(*len)) {
+                let end = self.b.int((*len).into(), Type::U32);
+                let fits = self.b.cmp(CmpOp::Lt, *index, end);
+                inside = Some(match inside {
+                    None => fits,
+                    Some(inside) => self.op(Op::Bin(BinOp::And, inside, fits), Type::BOOL),
+                });
+            }
+            sum = Some(match sum {
+                None => *index,
+                Some(sum) => {
+                    let len = self.b.int((*len).into(), Type::U32);
+                    let row = self.op(Op::Bin(BinOp::Mul, sum, len), Type::U32);
+                    self.op(Op::Bin(BinOp::Add, row, *index), Type::U32)
+                }
+            });
+        }
+        let mut key = sum.unwrap_or_else(|| self.b.int(0, Type::U32));
+        if let Some(inside) = inside {
+            let beyond = self.b.int(u32::MAX.into(), Type::U32);
+            key = self.op(Op::Select { cond: inside, then: key, other: beyond }, Type::U32);
+        }
+        Some((key, rest))
     }
 
-    /// All elements of a variable, as an array of type `ty`.
-    pub fn read_all_of_static(&mut self, table: TableId, ty: Type) -> ValueId {
-        let mut whole = self.zero(ty);
-        for number in 0..self.unit.prog.tables[table].capacity {
-            let key = self.b.int(number.into(), Type::U32);
-            let value = self.read_static(table, key);
-            whole = self.op(Op::Set { agg: whole, path: vec![Proj::Index(key)], value }, ty);
+    /// The part of a variable, of type `ty`, that a path leads to.
+    pub fn read_static(&mut self, table: TableId, path: &[Proj], ty: Type) -> ValueId {
+        let Some((key, rest)) = self.entry_at(table, path) else {
+            let mut whole = self.zero(ty);
+            for (path, index, ty_of) in self.parts_of_array(path, ty) {
+                let value = self.read_static(table, &path, ty_of);
+                whole = self.op(Op::Set { agg: whole, path: vec![index], value }, ty);
+            }
+            return whole;
+        };
+        let agg = self.read_entry(table, key);
+        match rest {
+            [] => agg,
+            rest => self.op(Op::Get { agg, path: rest.to_vec() }, ty),
         }
-        whole
     }
 
     /// Puts `value` at the part of a variable that a path leads to.
     pub fn write_static(&mut self, table: TableId, path: &[Proj], value: ValueId) {
-        let Some((Proj::Index(key), rest)) = path.split_first() else {
-            for number in 0..self.unit.prog.tables[table].capacity {
-                let key = Proj::Index(self.b.int(number.into(), Type::U32));
-                let element = self.unit.prog.tables[table].value;
-                let element = self.op(Op::Get { agg: value, path: vec![key] }, element);
-                self.write_static(table, &[key], element);
+        let Some((key, rest)) = self.entry_at(table, path) else {
+            let ty = self.b.body.ty(value);
+            for (path, index, ty) in self.parts_of_array(path, ty) {
+                let element = self.op(Op::Get { agg: value, path: vec![index] }, ty);
+                self.write_static(table, &path, element);
             }
             return;
         };
         let value = match rest {
-            [] => self.moved_by_begin(table, *key, value, BinOp::Sub),
+            [] => self.moved_by_begin(table, key, value, BinOp::Sub),
             rest => {
-                let agg = self.read_static(table, *key);
+                let agg = self.read_entry(table, key);
                 let ty = self.b.body.ty(agg);
                 self.op(Op::Set { agg, path: rest.to_vec(), value }, ty)
             }
         };
-        self.op(Op::Update { table, key: *key, value }, Type::BOOL);
+        self.op(Op::Update { table, key, value }, Type::BOOL);
+    }
+
+    /// The elements of an array that a path leads to: their paths, indices and type.
+    fn parts_of_array(&mut self, path: &[Proj], ty: Type) -> Vec<(Vec<Proj>, Proj, Type)> {
+        let Type::Array(id) = ty else { return Vec::new() };
+        let def = self.unit.prog.arrays[id];
+        let element = |number: u32| {
+            let index = Proj::Index(self.b.int(number.into(), Type::U32));
+            ([path, &[index]].concat(), index, def.elem)
+        };
+        (0..def.len).map(element).collect()
+    }
+
+    fn read_entry(&mut self, table: TableId, key: ValueId) -> ValueId {
+        let value = self.unit.prog.tables[table].value;
+        let (_, entry) = self.b.push2(Op::Lookup { table, key }, Type::BOOL, value);
+        self.moved_by_begin(table, key, entry, BinOp::Add)
     }
 
     /// The number that a variable's entry stands for, by `Add`, or the entry that stands for a
     /// number, by `Sub`.
     fn moved_by_begin(&mut self, table: TableId, key: ValueId, of: ValueId, op: BinOp) -> ValueId {
         let ty = self.b.body.ty(of);
-        let begin = match self.unit.begins.get(&table) {
-            None => return of,
-            Some(Begins::With(number)) => {
-                let number = *number;
-                self.b.int(number, ty)
-            }
-            Some(Begins::Elements(array)) => {
-                let array = *array;
-                self.op(Op::ConstElem { array, index: key }, ty)
-            }
+        let begin = match self.unit.statics[&table].begins {
+            Begins::Zero => return of,
+            Begins::With(number) => self.b.int(number, ty),
+            Begins::Elements(array) => self.op(Op::ConstElem { array, index: key }, ty),
         };
         let op = if ty == Type::BOOL { BinOp::Xor } else { op };
         self.op(Op::Bin(op, of, begin), ty)
@@ -244,11 +224,18 @@ impl FnLower<'_, '_, '_> {
     /// `place += amount` and the like as one op, if the place is an integer of a variable's entry:
     /// replicas can do it side by side. Gives whether it was done.
     pub fn commute_static(&mut self, place: &Place, opcode: &str, amount: ValueId) -> bool {
-        let (Root::Static(table), [Proj::Index(key), rest @ ..]) = (&place.root, &place.path[..])
-        else {
-            return false;
+        let Root::Static(table) = place.root else { return false };
+        let begins = self.unit.statics[&table].begins;
+        let op = match opcode {
+            "+" | "-" => CommuteOp::Add,
+            "|" if matches!(begins, Begins::Zero) => CommuteOp::Or,
+            _ => return false,
         };
-        let (table, key) = (*table, *key);
+        let is_int = matches!(place.ty, Type::Int { bits: 8.., .. });
+        if !is_int || place.narrow {
+            return false;
+        }
+        let Some((key, rest)) = self.entry_at(table, &place.path) else { return false };
         let element = self.unit.prog.tables[table].value;
         let is_fixed = |number: usize| match rest[number] {
             Proj::Field(_) => true,
@@ -260,15 +247,9 @@ impl FnLower<'_, '_, '_> {
                 _ => false,
             },
         };
-        let is_int = matches!(place.ty, Type::Int { bits: 8.., .. });
-        if !is_int || place.narrow || !(0..rest.len()).all(is_fixed) {
+        if !(0..rest.len()).all(is_fixed) {
             return false;
         }
-        let op = match opcode {
-            "+" | "-" => CommuteOp::Add,
-            "|" if !self.unit.begins.contains_key(&table) => CommuteOp::Or,
-            _ => return false,
-        };
         let mut amount = self.b.cast(amount, place.ty);
         if opcode == "-" {
             amount = self.op(Op::Un(UnOp::Neg, amount), place.ty);

@@ -15,7 +15,7 @@ use crate::ctypes::{self, CType, Names, Refusal};
 use crate::diagnostics::codes::{self, Code};
 use crate::promises::{Declared, Fires};
 use crate::signatures::{Callee, FuncState, Passed};
-use crate::statics::Begins;
+use crate::storage::Static;
 
 /// Largest struct or array a value may be, in bytes.
 pub const MAX_VALUE_BYTES: u64 = 64 * 1024;
@@ -141,11 +141,8 @@ pub enum Global {
     /// A struct: the only element of a constant array.
     ConstStruct(ConstId),
     ConstInt(i128),
-    /// A variable that changes: entry 0 of its table, or all entries.
-    Static {
-        table: TableId,
-        is_array: bool,
-    },
+    /// A variable that changes.
+    Static(TableId),
     /// Refused and reported.
     Broken,
 }
@@ -169,8 +166,8 @@ pub struct Unit<'a> {
     pub diagnostics: Vec<Diagnostic>,
     pub index: Index<'a>,
     pub globals: HashMap<u64, Global>,
-    /// Variables of static storage duration that do not begin with zeroes.
-    pub begins: HashMap<TableId, Begins>,
+    /// Variables of static storage duration, by their tables.
+    pub statics: HashMap<TableId, Static>,
     /// Signatures of called functions; those that are refused have none.
     pub callees: HashMap<String, Option<Rc<Callee>>>,
     /// The parameters of functions that lead to memory which each call knows, by declaration.
@@ -214,7 +211,7 @@ impl<'a> Unit<'a> {
             diagnostics: Vec::new(),
             index: Index::new(root),
             globals: HashMap::new(),
-            begins: HashMap::new(),
+            statics: HashMap::new(),
             callees: HashMap::new(),
             memory_params: HashMap::new(),
             ends_loops: HashMap::new(),

@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use super::Fresh;
 use super::rewrite::Rewriter;
 use super::shape::{is_pointer, is_unary, same, split, unqualified, variable, variable_read};
-use crate::assigned::assigned_decls;
 use crate::ast::Node;
 
 /// A pointer variable that goes.
@@ -37,11 +36,10 @@ struct Variable {
     lost: bool,
 }
 
-/// Finds the pointers of a function that go; `changing` are variables that others change, too.
-pub fn pointers(function: &Node, changing: &HashSet<u64>, fresh: &mut Fresh) -> Known {
+/// Finds the pointers of a function that go; `changed` are variables that it, or what it calls,
+/// may change.
+pub fn pointers(function: &Node, changed: &HashSet<u64>, fresh: &mut Fresh) -> Known {
     let variables = variables(function);
-    let mut changed = changing.clone();
-    assigned_decls(function, &mut changed);
     let is_set = |of: &Variable| of.moves || of.lost || !of.values.is_empty();
     let set = variables.iter().filter(|(_, of)| is_set(of)).map(|(id, _)| *id).collect();
     let mut known = Known::new();
@@ -52,7 +50,7 @@ pub fn pointers(function: &Node, changing: &HashSet<u64>, fresh: &mut Fresh) -> 
             if known.contains_key(id) || variable.lost {
                 continue;
             }
-            let (set, changed) = (&set, &changed);
+            let set = &set;
             let mut finder = Finder { known: &known, own: *id, of: variable, set, changed, fresh };
             if let Some(pointer) = finder.pointer() {
                 known.insert(*id, pointer);

@@ -7,23 +7,28 @@
 //! refused where they are used.
 
 mod find;
+mod hoist;
 mod integers;
 mod rewrite;
 mod shape;
 
+use crate::assigned::assigned_decls;
 use crate::ast::Node;
-use crate::statics;
+use crate::storage;
 
 pub use shape::unqualified;
 
 /// Puts what pointers point to in the place of the pointers.
 pub fn resolve(root: &mut Node) {
     let mut fresh = Fresh { next: 1 << 62 };
-    let changing = statics::changing(root);
+    let changing = storage::changing(root);
     let functions = |node: &&mut Node| node.kind == "FunctionDecl" && node.has("CompoundStmt");
     for function in root.inner.iter_mut().filter(functions) {
         integers::as_pointers(function, &mut fresh);
-        let known = find::pointers(function, &changing, &mut fresh);
+        let mut changed = changing.clone();
+        assigned_decls(function, &mut changed);
+        hoist::indices(function, &changed, &mut fresh);
+        let known = find::pointers(function, &changed, &mut fresh);
         rewrite::function(function, &known, &mut fresh);
     }
 }
