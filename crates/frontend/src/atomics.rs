@@ -24,7 +24,7 @@ impl<'a> Atomic<'a> {
     /// The operation that an expression is.
     fn of(node: &'a Node) -> Option<Atomic<'a>> {
         if node.kind == "AtomicExpr" {
-            let prefixes = ["__atomic_", "__c11_atomic_", "__scoped_atomic_"];
+            let prefixes = ["__atomic_", "__c11_atomic_"];
             let name = prefixes.iter().find_map(|prefix| node.name.strip_prefix(prefix));
             let name = name.unwrap_or(&node.name);
             let generic = matches!(name, "load" | "store" | "exchange" | "compare_exchange");

@@ -17,6 +17,9 @@ impl<'a> FnLower<'_, 'a, '_> {
     /// A call; `None` if it returns nothing.
     pub fn call(&mut self, node: &'a Node) -> Lowered<Option<ValueId>> {
         let Some(callee) = node.callee() else {
+            if let Some(at) = self.function_at(&node.inner[0]) {
+                return self.call_at(node, at);
+            }
             let named = node.inner[0].strip_casts().referenced.as_ref();
             if named.is_some_and(|r| matches!(self.unit.globals.get(&r.id), Some(Global::Broken))) {
                 return Err(Failed);

@@ -9,6 +9,7 @@ use nicforge_ir::{
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
+use crate::function_tables::leads_to_function;
 use crate::functions::{lower_body, parameters, signature};
 use crate::signatures::{ParamKind, Signature};
 use crate::unit::{Failed, Global, Lowered, Unit};
@@ -400,6 +401,9 @@ impl<'a> Unit<'a> {
     fn variable(&mut self, node: &'a Node) -> Lowered<Global> {
         let span = node.name_span;
         let ty = self.ctype(&node.ty);
+        if leads_to_function(&ty) {
+            return self.functions(node, &ty);
+        }
         if !matches!(ty, CType::Refused(_) | CType::Packet) && !self.is_constant(node) {
             return self.static_variable(node, &ty);
         }
@@ -557,9 +561,8 @@ impl<'a> Unit<'a> {
     fn check_strangers(&mut self, root: &'a Node) {
         let mut called = HashSet::new();
         root.walk(&mut |n| {
-            if let Some(callee) = n.callee() {
-                called.insert(callee.name.as_str());
-            }
+            let named = n.referenced.as_ref().filter(|of| of.kind == "FunctionDecl");
+            called.extend(named.map(|of| of.name.as_str()));
         });
         for node in &root.inner {
             let external =

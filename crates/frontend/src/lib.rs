@@ -26,6 +26,7 @@ mod expr;
 mod externs;
 mod fires;
 mod func;
+mod function_tables;
 mod functions;
 mod init;
 mod intervals;

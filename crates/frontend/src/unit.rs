@@ -15,7 +15,7 @@ use crate::ctypes::{self, CType, Names, Refusal};
 use crate::diagnostics::codes::{self, Code};
 use crate::promises::{Declared, Fires};
 use crate::signatures::{Callee, FuncState, Passed};
-use crate::storage::Static;
+use crate::storage::{Functions, Static};
 
 /// Largest struct or array a value may be, in bytes.
 pub const MAX_VALUE_BYTES: u64 = 64 * 1024;
@@ -143,6 +143,8 @@ pub enum Global {
     ConstInt(i128),
     /// A variable that changes.
     Static(TableId),
+    /// A constant array of functions, or one function.
+    Functions(Functions),
     /// Refused and reported.
     Broken,
 }

@@ -16,6 +16,7 @@ use crate::assigned::assigned_decls;
 use crate::ast::Node;
 use crate::storage;
 
+pub use rewrite::is_null;
 pub use shape::unqualified;
 
 /// Puts what pointers point to in the place of the pointers.

@@ -317,7 +317,8 @@ fn is_address(node: &Node) -> bool {
     }
 }
 
-fn is_null(node: &Node) -> bool {
+/// True for a null pointer that is written as one.
+pub fn is_null(node: &Node) -> bool {
     let mut node = node.strip();
     while node.kind.ends_with("CastExpr") {
         if node.cast == "NullToPointer" {
