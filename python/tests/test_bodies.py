@@ -129,9 +129,21 @@ def test_mistakes_have_the_line_of_that_body():
 
     class Unsaid(Bits):
         opaque = False
-        bodies = {"host": "static uint32_t calls; out(pkt, calls++);  // has state"}
+        bodies = {"host": "double share = number; out(pkt, share);  // has a share"}
 
-    refused(program(Unsaid()).check, "static", line=line_of_here(__file__, '// has state"}'))
+    refused(program(Unsaid()).check, "floating", line=line_of_here(__file__, '// has a share"}'))
+
+
+def test_static_variables_are_state_of_an_element(capture):
+    class Numbers(Element):
+        inp, out = In(pkt=packet, number=u32), Out(packet, u32)
+        body = "static uint32_t seen = 7; out(pkt, number + seen++);"
+
+    network = FromNet()
+    network >> Size() >> Numbers() >> Numbers() >> Answer() >> Reply()
+    counted = Program("counted", network)
+    assert "2 tables" in counted.check()
+    assert "3 of 3 events" in counted.verify("dpdk", "--pcap", capture(frames(*"abc")))
 
 
 def test_elements_on_both_sides_have_no_body_of_the_host():

@@ -20,6 +20,8 @@ pub struct Variable {
     pub at: u64,
     /// A byte for each byte of the type, with ones where bits mean something.
     pub mask: Vec<u8>,
+    /// It is no constant.
+    pub changes: bool,
 }
 
 /// All variables with static storage.
@@ -31,6 +33,11 @@ pub fn variables(object: &[u8]) -> Vec<Variable> {
             .map_or(&[][..], |s| s.data().expect("a section's bytes"));
         Ok(EndianSlice::new(data, LittleEndian))
     };
+    let writable: Vec<(u64, u64)> = [".data", ".bss"]
+        .iter()
+        .filter_map(|name| file.section_by_name(name))
+        .map(|section| (section.address(), section.address() + section.size()))
+        .collect();
     let dwarf = gimli::Dwarf::load(section).expect("debug information");
     let mut found = Vec::new();
     let mut units = dwarf.units();
@@ -45,7 +52,8 @@ pub fn variables(object: &[u8]) -> Vec<Variable> {
                 let name = entry.attr_value(gimli::DW_AT_name).ok().flatten();
                 let name = name.and_then(|name| dwarf.attr_string(&unit, name).ok());
                 let name = name.map_or_else(String::new, |name| name.to_string_lossy().into());
-                found.push(Variable { name, at, mask: mask(&unit, ty) });
+                let changes = writable.iter().any(|(from, to)| (*from..*to).contains(&at));
+                found.push(Variable { name, at, mask: mask(&unit, ty), changes });
             }
         }
     }
