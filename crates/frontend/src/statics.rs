@@ -14,6 +14,7 @@ use crate::ctypes::CType;
 use crate::decl::MAX_ENTRIES;
 use crate::diagnostics::codes;
 use crate::func::FnLower;
+use crate::overlay::MOST;
 use crate::place::{Place, Root};
 use crate::storage::{Begins, Static};
 use crate::unit::{Global, Lowered, Unit};
@@ -157,7 +158,7 @@ impl FnLower<'_, '_, '_> {
     pub fn read_static(&mut self, table: TableId, path: &[Proj], ty: Type) -> ValueId {
         let Some((key, rest)) = self.entry_at(table, path) else {
             let mut whole = self.zero(ty);
-            for (path, index, ty_of) in self.parts_of_array(path, ty) {
+            for (path, index, ty_of) in self.parts_of_array(table, path, ty) {
                 let value = self.read_static(table, &path, ty_of);
                 whole = self.op(Op::Set { agg: whole, path: vec![index], value }, ty);
             }
@@ -174,7 +175,7 @@ impl FnLower<'_, '_, '_> {
     pub fn write_static(&mut self, table: TableId, path: &[Proj], value: ValueId) {
         let Some((key, rest)) = self.entry_at(table, path) else {
             let ty = self.b.body.ty(value);
-            for (path, index, ty) in self.parts_of_array(path, ty) {
+            for (path, index, ty) in self.parts_of_array(table, path, ty) {
                 let element = self.op(Op::Get { agg: value, path: vec![index] }, ty);
                 self.write_static(table, &path, element);
             }
@@ -191,9 +192,25 @@ impl FnLower<'_, '_, '_> {
         self.op(Op::Update { table, key, value }, Type::BOOL);
     }
 
-    /// The elements of an array that a path leads to: their paths, indices and type.
-    fn parts_of_array(&mut self, path: &[Proj], ty: Type) -> Vec<(Vec<Proj>, Proj, Type)> {
+    /// The elements of an array that a path leads to: their paths, indices and type. Reports arrays
+    /// of too many entries.
+    fn parts_of_array(
+        &mut self,
+        table: TableId,
+        path: &[Proj],
+        ty: Type,
+    ) -> Vec<(Vec<Proj>, Proj, Type)> {
         let Type::Array(id) = ty else { return Vec::new() };
+        let entry = self.unit.size_of(self.unit.prog.tables[table].value);
+        let entries = self.unit.size_of(ty) / entry.max(1);
+        if entries > MOST as u64 {
+            let name = &self.unit.prog.tables[table].name;
+            let message = format!("this takes {entries} elements of `{name}` at once");
+            let help = format!("write a loop over them: {MOST} are the most");
+            self.failed = true;
+            self.refuse(codes::TOO_LARGE, self.b.span, message, &help);
+            return Vec::new();
+        }
         let def = self.unit.prog.arrays[id];
         let element = |number: u32| {
             let index = Proj::Index(self.b.int(number.into(), Type::U32));
