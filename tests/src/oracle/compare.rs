@@ -60,13 +60,10 @@ pub fn difference_with(
             return Some(format!("event {i} {event:?}\noracle      {want:?}\ninterpreter {got:?}"));
         }
     }
-    for (id, table) in &program.tables {
+    for (id, table) in program.tables.iter().filter(|(_, table)| oracle.has(&table.name)) {
         let got = interp.dump(id).expect("the interpreter's tables");
         let Some(want) = oracle.entries(&table.name, program.size_of(table.value)) else {
-            return Some(format!(
-                "table {}: plain C has none, and not one such variable",
-                table.name
-            ));
+            return Some(format!("table {}: plain C has not one such variable", table.name));
         };
         if want != got {
             return Some(format!(

@@ -146,8 +146,16 @@ impl Oracle {
     pub fn set(&mut self, table: &str, entry: &Entry) {
         match self.tables.iter_mut().find(|t| t.name == table) {
             Some(table) => table.set(entry),
-            None => assert!(self.object.statics.set(self.id, table, entry), "no table `{table}`"),
+            None => {
+                let found = self.object.statics.set(self.id, table, entry);
+                assert!(found || !self.has(table), "several variables `{table}`");
+            }
         }
+    }
+
+    /// True if there is a table of this name, or a variable that plain C uses.
+    pub fn has(&self, table: &str) -> bool {
+        self.tables.iter().any(|t| t.name == table) || self.object.statics.has(self.id, table)
     }
 
     /// The entries of a table, sorted by key, whose values have `size` bytes; `None` if there is

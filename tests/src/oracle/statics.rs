@@ -42,6 +42,11 @@ impl Statics {
         of.first().filter(|_| of.len() == 1)
     }
 
+    /// True if a variable has this name; compilers leave out what nothing uses.
+    pub fn has(&self, program: usize, name: &str) -> bool {
+        self.of.contains_key(&format!("{name}_{program}")) || self.of.contains_key(name)
+    }
+
     /// The entries of a variable's table, whose values have `size` bytes; `None` without one.
     pub fn entries(&self, program: usize, name: &str, size: usize) -> Option<Vec<Entry>> {
         let variable = self.find(program, name)?;
