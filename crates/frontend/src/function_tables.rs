@@ -94,8 +94,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
     }
 
-    /// A call of the function at an index. Where there is none it does nothing and gives zero; of an
-    /// array without such places the last one is called beyond the end.
+    /// A call of the function at an index. Where there is none it does nothing and gives zero. Of
+    /// an array without such places the last one is called beyond the end.
     pub fn call_at(
         &mut self,
         node: &'a Node,

@@ -135,7 +135,7 @@ impl Oracle {
         Oracle { id, at, raw, object, tables, by_name, packets, said, later, now, seed, drawn }
     }
 
-    /// The same program with empty tables, and variables as they were at first.
+    /// A new run of this program: tables are empty, and variables as they were at first.
     pub fn fresh(&self) -> Oracle {
         self.object.statics.reset();
         // SAFETY: it is of the object.

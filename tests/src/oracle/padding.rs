@@ -20,7 +20,7 @@ pub struct Variable {
     pub at: u64,
     /// A byte for each byte of the type, with ones where bits mean something.
     pub mask: Vec<u8>,
-    /// It is no constant.
+    /// True of variables in writable memory; constants are elsewhere.
     pub changes: bool,
 }
 

@@ -140,7 +140,7 @@ struct Gen {
     ciphers: bool,
     /// True if it has variables that outlive events.
     keeps: bool,
-    /// How many so far.
+    /// Number of those variables so far.
     kept: usize,
     options: Options,
 }
