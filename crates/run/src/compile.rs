@@ -97,6 +97,12 @@ pub fn warnings() -> &'static [&'static str] {
     }
 }
 
+/// Flags with which GCC compiles generated code as C has it. Of `x = (uint16_t)((uint8_t)x + 1799)`
+/// in a loop GCC 12 thinks that it grows by 1799, or by 7, at each turn: its scalar evolution
+/// forgets what is cut off, and passes that believe it make other numbers of it, from -O1 on and
+/// on all machines. It believes nothing of expressions above a size, here 0.
+pub const GCC_FLAGS: [&str; 1] = ["--param=scev-max-expr-size=0"];
+
 /// Flags about warnings for code that is compiled with some effort: looking for what is odd takes
 /// time.
 pub fn warnings_with(effort: Effort) -> &'static [&'static str] {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{DpdkError, Machine};
-use crate::compile::warnings;
+use crate::compile::{GCC_FLAGS, warnings};
 use crate::host::{
     HostError, RUNTIME, fresh_dir, object_of_unit, refused, write_files, write_object,
 };
@@ -140,6 +140,7 @@ fn arm64_flags(root: &Path, cpu: &str) -> Vec<String> {
     let mut flags: Vec<String> =
         ["-static", "-include", "rte_config.h", "-moutline-atomics"].map(String::from).into();
     flags.push(format!("-mcpu={cpu}+crc"));
+    flags.extend(GCC_FLAGS.map(String::from));
     for include in ["usr/include/aarch64-linux-gnu/dpdk", "usr/include/dpdk", "usr/include"] {
         flags.extend(["-isystem".to_string(), at(include)]);
     }

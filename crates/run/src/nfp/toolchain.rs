@@ -5,6 +5,7 @@ use std::process::Command;
 
 use nicforge_target::Toolchain;
 
+use crate::compile::GCC_FLAGS;
 use crate::dpdk::DpdkError;
 use crate::{exec, tools};
 
@@ -42,6 +43,9 @@ pub fn link(toolchain: &Toolchain, dir: &Path, files: &[String]) -> Result<(), D
     }
     let mut compiler = Command::new(&toolchain.compiler);
     compiler.current_dir(dir).args(["-std=gnu11", "-fno-strict-aliasing", "-DNF_VERIFY=1"]);
+    if toolchain.compiler.contains("gcc") {
+        compiler.args(GCC_FLAGS);
+    }
     // Every stage's file has the program's constants, as every engine on a chip has its own.
     compiler.args(sources).args(["-Wl,-z,muldefs", "-o", "app"]);
     compiler.args(toolchain.flags.iter().map(|flag| filled(flag, toolchain, "")));

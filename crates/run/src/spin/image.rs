@@ -11,7 +11,7 @@ use nicforge_target::Target;
 
 use super::build::{BuildError, FLAGS, GCC, overflow, picolibc};
 use super::cores::CoresError;
-use crate::compile::{Effort, warnings_with};
+use crate::compile::{Effort, GCC_FLAGS, warnings_with};
 use crate::host::{NoObject, object, object_of};
 use crate::temp::{self, Folder};
 
@@ -184,6 +184,7 @@ fn build_with(
     run(preprocess)?;
     let mut flags: Vec<String> =
         FLAGS.iter().chain(own).chain(&["-fno-strict-aliasing"]).map(ToString::to_string).collect();
+    flags.extend(GCC_FLAGS.map(String::from));
     flags.extend(defines.iter().cloned());
     flags.extend(["-I.", "-isystem", "spin/include", "-isystem"].map(String::from));
     flags.push(library.join("include").display().to_string());
