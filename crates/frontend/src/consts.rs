@@ -87,16 +87,25 @@ impl<'a> Unit<'a> {
             "UnaryExprOrTypeTraitExpr" if node.name == "sizeof" => {
                 let text =
                     if node.arg_ty.is_empty() { &node.inner.first()?.ty } else { &node.arg_ty };
-                match self.ctype(text) {
-                    CType::Pointer { .. } => Some(8),
-                    ty => {
-                        let ty = self.ir_type(&ty)?;
-                        Some(self.size_of(ty).into())
-                    }
-                }
+                let ty = self.ctype(text);
+                self.eval_size_of(&ty)
             }
             "OffsetOfExpr" => self.eval_offset_of(node),
             _ => None,
+        }
+    }
+
+    /// The bytes that a type has in plain C.
+    fn eval_size_of(&mut self, ty: &CType) -> Option<i128> {
+        match ty {
+            CType::Pointer { .. } => Some(8),
+            CType::Array(of, len) if matches!(**of, CType::Pointer { .. } | CType::Array(..)) => {
+                Some(self.eval_size_of(of)? * i128::from(*len))
+            }
+            ty => {
+                let ty = self.ir_type(ty)?;
+                Some(self.size_of(ty).into())
+            }
         }
     }
 

@@ -300,8 +300,8 @@ impl<'a> Unit<'a> {
             CType::Pointer { .. } => Err(self.refuse(
                 codes::POINTER_TYPE,
                 span,
-                "a pointer leads to one object, and is no value",
-                "`T *` may be a parameter, or a local that leads to one variable or into one array",
+                "it cannot be seen where this pointer leads",
+                "it may lead to variables and into arrays that it is set to; elsewhere keep an index",
             )),
             CType::Packet => Err(self.refuse(
                 codes::PACKET_COPIED,

@@ -4,6 +4,7 @@
 //! (`tests/oracle/defined.h`).
 
 mod bytes;
+mod chosen;
 mod events;
 mod expr;
 mod ops;
@@ -108,6 +109,9 @@ struct Gen {
     queues: Vec<Helper>,
     /// Element types of functions that take pointers to elements.
     walkers: Vec<&'static str>,
+    /// Element type of the function that gives a pointer back, and whether it may be null.
+    finds: &'static str,
+    null: bool,
     message: Option<usize>,
     /// Variables outside functions.
     statics: Vec<Var>,
@@ -161,6 +165,8 @@ pub fn generate(seed: u64) -> Generated {
         consts: Vec::new(),
         queues: Vec::new(),
         walkers: Vec::new(),
+        finds: "uint8_t",
+        null: false,
         message: None,
         statics: Vec::new(),
         scope: Vec::new(),

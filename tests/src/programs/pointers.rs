@@ -40,6 +40,7 @@ impl Gen {
             self.close("\n");
             self.walkers.push(elem);
         }
+        self.finder();
     }
 
     /// A statement with a pointer into an array.
@@ -49,9 +50,11 @@ impl Gen {
             return;
         }
         let array = self.r.pick(&arrays).clone();
-        match self.r.below(4) {
+        match self.r.below(6) {
             0 => self.moving(&array),
             1 => self.seen_as(&array),
+            2 => self.searched(&arrays),
+            3 => self.found(&arrays),
             _ => self.handed_over(&arrays),
         }
     }
@@ -146,7 +149,7 @@ impl Gen {
     }
 
     /// An index that is below `len` in plain C too.
-    fn index_within(&mut self, len: u32) -> String {
+    pub fn index_within(&mut self, len: u32) -> String {
         let e = self.expr(1);
         format!("REM((uint32_t)({e}), {len}u)")
     }

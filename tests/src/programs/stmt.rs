@@ -55,6 +55,7 @@ impl Gen {
             34 if !deep => self.labelled(),
             34 | 35 if !self.labels.is_empty() => self.goto(),
             32 | 33 => self.through_pointer(),
+            31 if self.r.percent(50) => self.chosen_pointer(),
             31 => self.pointer(),
             30 if self.loops == 0 => self.bytes(),
             0..4 => self.assign(),

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Fresh;
+use super::make::Fresh;
 use super::rewrite::Rewriter;
 use super::shape::{is_pointer, is_unary, same, split, unqualified, variable, variable_read};
 use crate::ast::Node;
@@ -191,6 +191,10 @@ impl Finder<'_> {
             let steady = named.kind == "ParmVarDecl" && !self.set.contains(&id);
             return steady.then(|| Address { base: Some(node.clone()), steady });
         };
+        // Indices in the middle of it change with that pointer only.
+        if self.has_index_of_another(&pointer.value) {
+            return None;
+        }
         // An index may be out of sight where a pointer is set later than declared.
         let steady = pointer.steady && (pointer.index.is_none() || self.of.initialised);
         let base = match (pointer.is_param, variable_read(node)) {
@@ -199,6 +203,15 @@ impl Finder<'_> {
             (true, None) => self.fresh.value(node.clone()),
         };
         Some(Address { base: Some(base), steady })
+    }
+
+    fn has_index_of_another(&self, value: &Node) -> bool {
+        let mut found = false;
+        value.walk(&mut |node| {
+            let of = node.referenced.as_ref().and_then(|of| self.fresh.pointer_of(of.id));
+            found |= of.is_some_and(|pointer| pointer != self.own);
+        });
+        found
     }
 
     /// The address of a place.
@@ -245,7 +258,8 @@ impl Finder<'_> {
                 _ => !is_unary(node, "*"),
             };
             if let Some(of) = &node.referenced {
-                let kept = self.of.initialised && !self.changed.contains(&of.id);
+                let own = self.fresh.pointer_of(of.id) == Some(self.own);
+                let kept = own || self.of.initialised && !self.changed.contains(&of.id);
                 fixed &= of.kind == "EnumConstantDecl" || kept;
             }
         });

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::Fresh;
+use super::make::Fresh;
 use super::shape::{is_pointer, is_unary};
 use crate::ast::Node;
 

@@ -1,7 +1,7 @@
 //! Addresses that are counted with as integers, as `(T *)((uintptr_t)p + n)`: they are pointers to
 //! bytes.
 
-use super::Fresh;
+use super::make::Fresh;
 use super::shape::{element_type, is_pointer};
 use crate::ast::Node;
 

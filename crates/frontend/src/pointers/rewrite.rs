@@ -1,7 +1,7 @@
 //! The tree without the pointers that lead to one object.
 
-use super::Fresh;
 use super::find::Known;
+use super::make::Fresh;
 use super::shape::{
     INDEX, is_pointer, is_unary, same, split, unqualified, variable, variable_read,
 };
@@ -32,8 +32,9 @@ impl Rewriter<'_> {
             *node = value;
             return;
         }
+        let is_expr = matches!(node.kind.as_str(), "BinaryOperator" | "CStyleCastExpr");
         for number in statements(node) {
-            self.leave_out(&mut node.inner[number]);
+            self.leave_out(&mut node.inner[number], is_expr);
         }
         let address = |node: &Node| is_unary(unqualified(node), "&");
         let is_written_so = node.inner.first().is_some_and(address);
@@ -247,11 +248,16 @@ impl Rewriter<'_> {
 
     /// Makes a statement empty that gives a pointer its only value, which stands wherever the
     /// pointer is read.
-    fn leave_out(&mut self, statement: &mut Node) {
+    fn leave_out(&mut self, statement: &mut Node, is_expr: bool) {
         let assigns = statement.kind == "BinaryOperator" && statement.opcode == "=";
         let target = statement.inner.first().filter(|_| assigns).and_then(variable);
         let known = target.and_then(|of| self.known.get(&of.id));
-        if known.is_some_and(|pointer| pointer.index.is_none()) {
+        if known.is_none_or(|pointer| pointer.index.is_some()) {
+            return;
+        }
+        if is_expr {
+            *statement = self.fresh.number(statement, 0, "int");
+        } else {
             statement.kind = "NullStmt".to_string();
             statement.inner.clear();
         }
@@ -259,7 +265,7 @@ impl Rewriter<'_> {
 }
 
 /// The children of which only what they do counts: statements.
-fn statements(node: &Node) -> Vec<usize> {
+pub fn statements(node: &Node) -> Vec<usize> {
     let last = node.inner.len().saturating_sub(1);
     let mut numbers = match node.kind.as_str() {
         "CompoundStmt" => (0..node.inner.len()).collect(),
@@ -277,7 +283,7 @@ fn statements(node: &Node) -> Vec<usize> {
 }
 
 /// The children of which only the truth counts.
-fn conditions(node: &Node) -> Vec<usize> {
+pub fn conditions(node: &Node) -> Vec<usize> {
     let mut numbers = match node.kind.as_str() {
         "IfStmt" | "WhileStmt" | "ConditionalOperator" => vec![0],
         "DoStmt" => vec![1],
@@ -297,13 +303,15 @@ fn only_effects(node: &mut Node) {
     {
         only_effects(last);
         node.ty = last.ty.clone();
+    } else if node.kind == "ConditionalOperator" && node.ty == "void" {
+        node.inner[1..].iter_mut().for_each(only_effects);
     } else if let Some(index) = split(node).1.cloned() {
         *node = index;
     }
 }
 
 /// True for the address of a place, which is never null.
-fn is_address(node: &Node) -> bool {
+pub fn is_address(node: &Node) -> bool {
     let node = unqualified(node);
     let inner = node.inner.first();
     match (node.kind.as_str(), node.cast.as_str()) {

@@ -1,6 +1,5 @@
-//! Expressions for addresses, and how they are made: `base` or `&base[index]`.
+//! Expressions for addresses: `base` or `&base[index]`.
 
-use super::Fresh;
 use crate::ast::{Node, Referenced};
 
 /// The type of indices that stand for pointers.
@@ -12,7 +11,7 @@ pub fn is_pointer(ty: &str) -> bool {
 }
 
 /// The type that a pointer type leads to, as clang spells it.
-fn pointee(ty: &str) -> Option<&str> {
+pub fn pointee(ty: &str) -> Option<&str> {
     let mut base = ty.trim_end();
     for qualifier in ["const", "restrict", "__restrict", "volatile"] {
         base = base.strip_suffix(qualifier).unwrap_or(base).trim_end();
@@ -96,98 +95,6 @@ pub fn same(a: &Node, b: &Node) -> bool {
         && (a.kind != "CStyleCastExpr" || a.ty == b.ty)
         && a.inner.len() == b.inner.len()
         && a.inner.iter().zip(&b.inner).all(|(a, b)| same(a, b))
-}
-
-impl Fresh {
-    fn node(&mut self, like: &Node, kind: &str, ty: &str, inner: Vec<Node>) -> Node {
-        let (id, span) = (self.id(), like.span);
-        Node { id, kind: kind.to_string(), span, ty: ty.to_string(), inner, ..Node::default() }
-    }
-
-    pub fn number(&mut self, like: &Node, value: u64, ty: &str) -> Node {
-        let number = self.node(like, "IntegerLiteral", ty, Vec::new());
-        Node { value: Some(value.to_string()), ..number }
-    }
-
-    /// The name of the index that stands for a pointer.
-    pub fn name(&mut self, like: &Node, index: u64, name: &str) -> Node {
-        let kind = "VarDecl".to_string();
-        let referenced = Some(Referenced { id: index, kind, name: name.to_string() });
-        Node { referenced, ..self.node(like, "DeclRefExpr", INDEX, Vec::new()) }
-    }
-
-    pub fn value(&mut self, place: Node) -> Node {
-        let ty = place.ty.clone();
-        let read = self.node(&place.clone(), "ImplicitCastExpr", &ty, vec![place]);
-        Node { cast: "LValueToRValue".to_string(), ..read }
-    }
-
-    pub fn cast(&mut self, value: Node, ty: &str) -> Node {
-        if value.ty == ty {
-            return value;
-        }
-        let cast = self.node(&value.clone(), "ImplicitCastExpr", ty, vec![value]);
-        Node { cast: "IntegralCast".to_string(), ..cast }
-    }
-
-    /// `a + b` or `a - b` of indices; where there is no `a` it is 0.
-    pub fn sum(&mut self, a: Option<Node>, opcode: &str, b: Node) -> Node {
-        let a = match (a, opcode) {
-            (None, "+") => return b,
-            (None, _) => self.number(&b, 0, INDEX),
-            (Some(a), _) => a,
-        };
-        let (a, b) = (self.cast(a, INDEX), self.cast(b, INDEX));
-        let sum = self.node(&a.clone(), "BinaryOperator", INDEX, vec![a, b]);
-        Node { opcode: opcode.to_string(), ..sum }
-    }
-
-    pub fn binary(&mut self, like: &Node, opcode: &str, ty: &str, inner: Vec<Node>) -> Node {
-        let node = self.node(like, "BinaryOperator", ty, inner);
-        Node { opcode: opcode.to_string(), ..node }
-    }
-
-    /// `&base[index]`, of the pointer type `ty`.
-    pub fn address(&mut self, like: &Node, base: Node, index: Option<Node>, ty: &str) -> Node {
-        let Some(index) = index else { return Node { span: like.span, ..base } };
-        let place = self.element(like, base, Some(index));
-        let address = self.node(like, "UnaryOperator", ty, vec![place]);
-        Node { opcode: "&".to_string(), ..address }
-    }
-
-    /// `base[index]`, or `*base`.
-    pub fn element(&mut self, like: &Node, base: Node, index: Option<Node>) -> Node {
-        let to = element_type(&base.ty);
-        match index {
-            Some(index) => self.node(like, "ArraySubscriptExpr", &to, vec![base, index]),
-            // `*&x` is `x`.
-            None if is_unary(unqualified(&base), "&") => {
-                Node { span: like.span, ..unqualified(&base).inner[0].clone() }
-            }
-            None => {
-                let node = self.node(like, "UnaryOperator", &to, vec![base]);
-                Node { opcode: "*".to_string(), ..node }
-            }
-        }
-    }
-
-    /// An address of `void` as one of bytes.
-    pub fn of_bytes(&mut self, base: Node) -> Node {
-        match pointee(&base.ty) {
-            Some("void") => self.reinterpreted(base, "unsigned char *"),
-            Some("const void") => self.reinterpreted(base, "const unsigned char *"),
-            _ => base,
-        }
-    }
-
-    /// An address as one of another type.
-    pub fn reinterpreted(&mut self, address: Node, ty: &str) -> Node {
-        if address.ty == ty {
-            return address;
-        }
-        let cast = self.node(&address.clone(), "CStyleCastExpr", ty, vec![address]);
-        Node { cast: "BitCast".to_string(), ..cast }
-    }
 }
 
 #[cfg(test)]

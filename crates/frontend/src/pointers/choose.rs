@@ -1,0 +1,497 @@
+//! Pointers that lead to one of several places, or nowhere. Each place, but for indices in it, gets
+//! a pointer of its own, which leads to nothing else, and a number says which of them counts:
+//! `*p` becomes `which == 1 ? *p1 : *p2`. Null is number 0.
+
+use super::make::Fresh;
+use super::rewrite::{conditions, is_null};
+use super::shape::{INDEX, is_pointer, same, split, unqualified, variable, variable_read};
+use super::spread::apart;
+use crate::ast::Node;
+
+/// The kind of a node that stands where an index was taken out of an address.
+const HOLE: &str = "Hole";
+
+/// Takes one such pointer out of a function in which all that is known is in its place; false if
+/// there is none.
+pub fn one(function: &mut Node, fresh: &mut Fresh) -> bool {
+    for variable in variables(function) {
+        if fresh.is_part(variable.id) {
+            continue;
+        }
+        if variable.is_param {
+            copy_param(function, &variable, fresh);
+            return true;
+        }
+        let Some(choice) = Choice::of(&variable, fresh) else { continue };
+        choice.apply(function, fresh);
+        return true;
+    }
+    false
+}
+
+/// A pointer variable that is assigned.
+struct Variable {
+    id: u64,
+    name: String,
+    ty: String,
+    is_param: bool,
+    values: Vec<Node>,
+    /// Its own address is taken.
+    lost: bool,
+}
+
+/// The pointer variables of a function that are assigned.
+fn variables(function: &Node) -> Vec<Variable> {
+    let mut found: Vec<Variable> = Vec::new();
+    function.walk(&mut |node| {
+        let is_local = !matches!(node.storage.as_str(), "static" | "extern");
+        let is_param = node.kind == "ParmVarDecl";
+        if is_pointer(&node.ty) && (is_param || node.kind == "VarDecl" && is_local) {
+            let init = node.inner.iter().filter(|of| !is_param && !of.kind.ends_with("Attr"));
+            let (name, ty) = (node.name.clone(), node.ty.clone());
+            let values = init.cloned().collect();
+            found.push(Variable { id: node.id, name, ty, is_param, values, lost: false });
+        }
+        let target = node.inner.first().and_then(variable).map(|of| of.id);
+        let Some(of) = found.iter_mut().find(|of| Some(of.id) == target) else { return };
+        match (node.kind.as_str(), node.opcode.as_str()) {
+            ("BinaryOperator", "=") => of.values.extend(node.inner.get(1).cloned()),
+            ("UnaryOperator", "&") => of.lost = true,
+            _ => {}
+        }
+    });
+    found.retain(|of| !of.values.is_empty() && !of.lost);
+    found
+}
+
+/// Gives a parameter that is assigned a variable that takes its place.
+fn copy_param(function: &mut Node, param: &Variable, fresh: &mut Fresh) {
+    let id = fresh.id();
+    rename(function, param.id, id);
+    let Some(declared) = function.inner.iter().find(|node| node.id == param.id).cloned() else {
+        return;
+    };
+    let mut read = fresh.named(&declared, param.id, &param.name, &param.ty);
+    if let Some(of) = &mut read.referenced {
+        of.kind = "ParmVarDecl".to_string();
+    }
+    let value = fresh.value(read);
+    let copy = fresh.variable(&declared, id, &param.ty, Some(value));
+    let statement = fresh.statement(&declared, "DeclStmt", vec![copy]);
+    let body = function.inner.iter_mut().find(|node| node.kind == "CompoundStmt");
+    body.into_iter().for_each(|body| body.inner.insert(0, statement.clone()));
+}
+
+fn rename(node: &mut Node, from: u64, to: u64) {
+    if let Some(of) = node.referenced.as_mut().filter(|of| of.id == from) {
+        of.id = to;
+        of.kind = "VarDecl".to_string();
+    }
+    node.inner.iter_mut().for_each(|child| rename(child, from, to));
+}
+
+/// A place that a pointer may lead to.
+struct Group {
+    /// Its address, with holes for indices.
+    template: Node,
+    /// Variables with the indices.
+    indices: Vec<u64>,
+    /// The pointer that leads there.
+    pointer: u64,
+}
+
+/// What is assigned to a pointer.
+enum Value {
+    Null,
+    /// From the pointer's own value.
+    Own,
+    Group(usize),
+    /// Another place: its address with holes, and the indices in them.
+    Other(Box<Node>, Vec<Node>),
+}
+
+struct Choice<'c> {
+    of: &'c Variable,
+    groups: Vec<Group>,
+    null: bool,
+    /// The variable with the number of the group.
+    which: u64,
+    /// Variables for indices until all of them are known.
+    spares: Vec<u64>,
+}
+
+impl<'c> Choice<'c> {
+    fn of(variable: &'c Variable, fresh: &mut Fresh) -> Option<Choice<'c>> {
+        let mut choice = Choice {
+            of: variable,
+            groups: Vec::new(),
+            null: false,
+            which: fresh.id(),
+            spares: Vec::new(),
+        };
+        for value in &variable.values {
+            match choice.kind(value)? {
+                Value::Null => choice.null = true,
+                Value::Own | Value::Group(_) => {}
+                Value::Other(template, indices) => {
+                    let pointer = fresh.part();
+                    let indices = indices.iter().map(|_| fresh.index_of(pointer)).collect();
+                    choice.groups.push(Group { template: *template, indices, pointer });
+                }
+            }
+        }
+        let most = choice.groups.iter().map(|group| group.indices.len()).max()?;
+        // With one more for the index of the pointer itself.
+        choice.spares = (0..if most > 0 { most + 1 } else { 0 }).map(|_| fresh.id()).collect();
+        Some(choice)
+    }
+
+    /// The kind of a value; nothing if it is not seen where it leads.
+    fn kind(&self, value: &Node) -> Option<Value> {
+        if is_null(value) {
+            return Some(Value::Null);
+        }
+        if way_to_root(value).is_some_and(|way| self.is_read(follow(value, &way))) {
+            return Some(Value::Own);
+        }
+        let mut value = value.clone();
+        let way = way_to_base(&value);
+        let template = follow_mut(&mut value, &way);
+        let indices = take_indices(template)?;
+        let known = self.groups.iter().position(|group| same(&group.template, template));
+        Some(known.map_or_else(|| Value::Other(Box::new(template.clone()), indices), Value::Group))
+    }
+
+    /// True if a number says where the pointer leads.
+    fn is_open(&self) -> bool {
+        self.groups.len() + usize::from(self.null) > 1
+    }
+
+    fn is_read(&self, node: &Node) -> bool {
+        variable_read(node) == Some(self.of.id)
+    }
+
+    fn is_target(&self, node: &Node) -> bool {
+        node.inner.first().and_then(variable).is_some_and(|of| of.id == self.of.id)
+    }
+
+    /// Rewrites all that names the pointer.
+    fn apply(&self, node: &mut Node, fresh: &mut Fresh) {
+        apart(node, &|declared| declared.id == self.of.id, fresh);
+        if node.kind == "DeclStmt" && node.inner.iter().any(|of| of.id == self.of.id) {
+            node.inner = self.declarations(&node.inner, fresh);
+            return;
+        }
+        if self.null {
+            for number in conditions(node) {
+                let condition = &mut node.inner[number];
+                if self.is_read(unqualified(condition)) {
+                    *condition = self.compared(condition, "!=", fresh);
+                }
+            }
+            if let Some(opcode) = self.asks(node) {
+                *node = self.compared(node, opcode, fresh);
+                return;
+            }
+        }
+        if self.is_read(node) {
+            *node = self.each(node, &mut |group, fresh| self.read(node, group, fresh), fresh);
+            return;
+        }
+        match (node.kind.as_str(), node.opcode.as_str()) {
+            ("BinaryOperator", "=") if self.is_target(node) => self.assigned(node, fresh),
+            ("UnaryOperator", "++" | "--") | ("CompoundAssignOperator", "+=" | "-=")
+                if self.is_target(node) =>
+            {
+                node.inner[1..].iter_mut().for_each(|more| self.apply(more, fresh));
+                *node = self.each_place(
+                    &mut |group, fresh| {
+                        let mut moved = node.clone();
+                        moved.inner[0] = self.name(node, group, fresh);
+                        moved
+                    },
+                    fresh,
+                );
+            }
+            _ => node.inner.iter_mut().for_each(|child| self.apply(child, fresh)),
+        }
+    }
+
+    /// The variables that take the pointer's place.
+    fn declarations(&self, declared: &[Node], fresh: &mut Fresh) -> Vec<Node> {
+        let mut found = Vec::new();
+        for node in declared {
+            if node.id != self.of.id {
+                found.push(node.clone());
+                continue;
+            }
+            let groups = self.groups.iter();
+            let indices = groups.flat_map(|group| group.indices.iter().copied());
+            let numbers = indices.chain(self.spares.iter().copied());
+            let which = self.is_open().then_some(self.which);
+            for id in which.into_iter().chain(numbers) {
+                let zero = fresh.number(node, 0, INDEX);
+                found.push(fresh.variable(node, id, INDEX, Some(zero)));
+            }
+            for group in &self.groups {
+                found.push(fresh.variable(node, group.pointer, &self.of.ty, None));
+            }
+        }
+        found
+    }
+
+    /// How an expression compares the pointer with null.
+    fn asks(&self, node: &Node) -> Option<&'static str> {
+        let read = |node: &Node| self.is_read(unqualified(node));
+        match (node.kind.as_str(), node.opcode.as_str(), &node.inner[..]) {
+            ("UnaryOperator", "!", [pointer]) => read(pointer).then_some("=="),
+            ("BinaryOperator", opcode @ ("==" | "!="), [left, right]) => {
+                let opcode = if opcode == "==" { "==" } else { "!=" };
+                let asked = read(left) && is_null(right) || is_null(left) && read(right);
+                asked.then_some(opcode)
+            }
+            (_, _, [pointer]) if node.cast == "PointerToBoolean" => read(pointer).then_some("!="),
+            _ => None,
+        }
+    }
+
+    /// `which == 0` or `which != 0`.
+    fn compared(&self, like: &Node, opcode: &str, fresh: &mut Fresh) -> Node {
+        self.is_group(like, opcode, 0, fresh)
+    }
+
+    fn is_group(&self, like: &Node, opcode: &str, number: u64, fresh: &mut Fresh) -> Node {
+        let which = fresh.name(like, self.which, &self.of.name);
+        let (which, number) = (fresh.value(which), fresh.number(like, number, INDEX));
+        fresh.binary(like, opcode, "int", vec![which, number])
+    }
+
+    fn name(&self, like: &Node, group: &Group, fresh: &mut Fresh) -> Node {
+        fresh.named(like, group.pointer, &self.of.name, &self.of.ty)
+    }
+
+    fn read(&self, like: &Node, group: &Group, fresh: &mut Fresh) -> Node {
+        let name = self.name(like, group, fresh);
+        Node { ty: like.ty.clone(), ..fresh.value(name) }
+    }
+
+    /// An expression for each group, and a null pointer of which the number is chosen.
+    fn each(
+        &self,
+        like: &Node,
+        make: &mut dyn FnMut(&Group, &mut Fresh) -> Node,
+        fresh: &mut Fresh,
+    ) -> Node {
+        let last = self.null.then(|| fresh.null(like, &like.ty));
+        self.chain(last, make, fresh)
+    }
+
+    /// The same where null is undefined.
+    fn each_place(
+        &self,
+        make: &mut dyn FnMut(&Group, &mut Fresh) -> Node,
+        fresh: &mut Fresh,
+    ) -> Node {
+        self.chain(None, make, fresh)
+    }
+
+    fn chain(
+        &self,
+        mut last: Option<Node>,
+        make: &mut dyn FnMut(&Group, &mut Fresh) -> Node,
+        fresh: &mut Fresh,
+    ) -> Node {
+        for (number, group) in self.groups.iter().enumerate().rev() {
+            let made = make(group, fresh);
+            last = Some(match last {
+                Some(last) => {
+                    let cond = self.is_group(&made, "==", number as u64 + 1, fresh);
+                    fresh.conditional(cond, made, last)
+                }
+                None => made,
+            });
+        }
+        last.unwrap_or_default()
+    }
+
+    /// `p = value`.
+    fn assigned(&self, node: &mut Node, fresh: &mut Fresh) {
+        let mut value = std::mem::take(&mut node.inner[1]);
+        match self.kind(&value) {
+            Some(Value::Null) => {
+                let null = fresh.null(node, &node.ty);
+                let set = self.set(node, self.which, 0, fresh);
+                *node = fresh.comma(set, null);
+            }
+            Some(Value::Own) => {
+                let way = way_to_root(&value).unwrap_or_default();
+                let root = std::mem::take(follow_mut(&mut value, &way));
+                self.apply(&mut value, fresh);
+                *node = self.each_place(
+                    &mut |group, fresh| {
+                        let mut value = value.clone();
+                        *follow_mut(&mut value, &way) = self.read(&root, group, fresh);
+                        let name = self.name(node, group, fresh);
+                        fresh.assign(name, value)
+                    },
+                    fresh,
+                );
+            }
+            Some(Value::Group(number)) => self.led(node, value, number, fresh),
+            // All values were seen when the groups were made.
+            Some(Value::Other(..)) | None => node.inner[1] = value,
+        }
+    }
+
+    /// `p = value`, which leads to a group. The number is set last: the value may read the pointer.
+    fn led(&self, node: &mut Node, mut value: Node, number: usize, fresh: &mut Fresh) {
+        let group = &self.groups[number];
+        let mut reads = false;
+        value.walk(&mut |node| reads |= self.is_read(node));
+        let base = way_to_base(&value);
+        let mut indices = take_indices(follow_mut(&mut value, &base)).unwrap_or_default();
+        let mut ids = group.indices.iter();
+        fill_indices(follow_mut(&mut value, &base), fresh, &mut |fresh| {
+            let id = ids.next().copied().unwrap_or_default();
+            let name = fresh.name(node, id, &self.of.name);
+            fresh.value(name)
+        });
+        let own = own_index(&mut value, &base).filter(|_| reads && !group.indices.is_empty());
+        let is_late = own.is_some();
+        if let Some(own) = own {
+            let spare = fresh.name(own, self.spares[group.indices.len()], &self.of.name);
+            indices.push(std::mem::replace(own, fresh.value(spare)));
+        }
+        let mut steps = Vec::new();
+        let to = if is_late { &self.spares } else { &group.indices };
+        for (id, mut index) in to.iter().zip(indices) {
+            self.apply(&mut index, fresh);
+            let name = fresh.name(&index, *id, &self.of.name);
+            let index = fresh.cast(index, INDEX);
+            steps.push(fresh.assign(name, index));
+        }
+        for (id, spare) in group.indices.iter().zip(&self.spares).filter(|_| is_late) {
+            let (name, read) =
+                (fresh.name(node, *id, &self.of.name), fresh.name(node, *spare, &self.of.name));
+            let read = fresh.value(read);
+            steps.push(fresh.assign(name, read));
+        }
+        self.apply(&mut value, fresh);
+        let name = self.name(node, group, fresh);
+        steps.push(fresh.assign(name, value));
+        if self.is_open() {
+            steps.push(self.set(node, self.which, number as u64 + 1, fresh));
+            let like = Node { ty: node.ty.clone(), span: node.span, ..Node::default() };
+            steps.push(self.read(&like, group, fresh));
+        }
+        let last = steps.pop().unwrap_or_default();
+        *node = steps.into_iter().rfold(last, |last, step| fresh.comma(step, last));
+    }
+
+    fn set(&self, like: &Node, id: u64, number: u64, fresh: &mut Fresh) -> Node {
+        let name = fresh.name(like, id, &self.of.name);
+        let number = fresh.number(like, number, INDEX);
+        fresh.assign(name, number)
+    }
+}
+
+/// The way to the pointer that an address counts from.
+fn way_to_root(node: &Node) -> Option<Vec<usize>> {
+    if variable_read(node).is_some() && node.cast == "LValueToRValue" {
+        return is_pointer(&node.ty).then(Vec::new);
+    }
+    let next = match (node.kind.as_str(), &node.inner[..]) {
+        ("UnaryOperator", [_]) => matches!(node.opcode.as_str(), "&" | "*").then_some(0)?,
+        ("BinaryOperator", [left, _]) if matches!(node.opcode.as_str(), "+" | "-") => {
+            usize::from(!is_pointer(&left.ty))
+        }
+        ("ArraySubscriptExpr", [left, _]) => usize::from(!is_pointer(&left.ty)),
+        ("ParenExpr" | "ConstantExpr" | "ImplicitCastExpr" | "CStyleCastExpr", [_]) => 0,
+        _ => return None,
+    };
+    let way = way_to_root(&node.inner[next])?;
+    Some([vec![next], way].concat())
+}
+
+/// The way to what an address counts from, as `split` sees it; none if that is all of it.
+fn way_to_base(node: &Node) -> Vec<usize> {
+    if split(node).1.is_none() {
+        return Vec::new();
+    }
+    let mut way = Vec::new();
+    let mut at = node;
+    while at.kind != "ArraySubscriptExpr" {
+        way.push(0);
+        at = &at.inner[0];
+    }
+    way.push(0);
+    way
+}
+
+/// The index behind the way to a base.
+fn own_index<'n>(value: &'n mut Node, base: &[usize]) -> Option<&'n mut Node> {
+    let (_, place) = base.split_last()?;
+    follow_mut(value, place).inner.get_mut(1)
+}
+
+fn follow<'n>(node: &'n Node, way: &[usize]) -> &'n Node {
+    way.iter().fold(node, |node, number| &node.inner[*number])
+}
+
+fn follow_mut<'n>(node: &'n mut Node, way: &[usize]) -> &'n mut Node {
+    way.iter().fold(node, |node, number| &mut node.inner[*number])
+}
+
+/// Takes the indices out of an address; nothing if it is not seen where it leads.
+pub fn take_indices(address: &mut Node) -> Option<Vec<Node>> {
+    let mut found = Vec::new();
+    let hole = || Node { kind: HOLE.to_string(), ..Node::default() };
+    indices_of(address, &mut |index| found.push(std::mem::replace(index, hole())))?;
+    Some(found)
+}
+
+/// Puts something in the place of each index that was taken out.
+pub fn fill_indices(
+    address: &mut Node,
+    fresh: &mut Fresh,
+    make: &mut dyn FnMut(&mut Fresh) -> Node,
+) {
+    if address.kind == HOLE {
+        *address = make(fresh);
+        return;
+    }
+    address.inner.iter_mut().for_each(|child| fill_indices(child, fresh, make));
+}
+
+/// Visits the indices of an address that are not constant.
+fn indices_of(node: &mut Node, visit: &mut dyn FnMut(&mut Node)) -> Option<()> {
+    match (node.kind.as_str(), &mut node.inner[..]) {
+        ("DeclRefExpr", _) => {
+            let of = node.referenced.as_ref()?;
+            matches!(of.kind.as_str(), "VarDecl" | "ParmVarDecl").then_some(())
+        }
+        ("StringLiteral", _) => Some(()),
+        ("ImplicitCastExpr", [place]) if node.cast == "LValueToRValue" => {
+            variable(place).filter(|of| of.kind == "ParmVarDecl").map(|_| ())
+        }
+        ("ImplicitCastExpr" | "CStyleCastExpr", [inner])
+            if matches!(node.cast.as_str(), "NoOp" | "BitCast" | "ArrayToPointerDecay") =>
+        {
+            indices_of(inner, visit)
+        }
+        ("ParenExpr" | "ConstantExpr" | "MemberExpr", [inner]) => indices_of(inner, visit),
+        ("UnaryOperator", [inner]) if matches!(node.opcode.as_str(), "&" | "*") => {
+            indices_of(inner, visit)
+        }
+        ("ArraySubscriptExpr", [left, right]) => {
+            let left_first = left.ty.contains(['*', '[']);
+            let (base, index) = if left_first { (left, right) } else { (right, left) };
+            indices_of(base, visit)?;
+            if index.strip_casts().kind != "IntegerLiteral" {
+                visit(index);
+            }
+            Some(())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,152 @@
+//! Calls with null pointers: the function is copied without those parameters, and without what it
+//! does only where they are not null.
+
+use std::collections::{HashMap, HashSet};
+
+use super::make::Fresh;
+use super::nulls::Nulls;
+use super::rewrite::{conditions, is_null};
+use super::shape::{is_pointer, variable_read};
+use crate::ast::Node;
+
+/// Functions that ask whether parameters are null, as they are written, and their copies.
+#[derive(Default)]
+pub struct Without {
+    written: HashMap<String, Node>,
+    names: HashSet<String>,
+}
+
+impl Without {
+    /// Those of a file.
+    pub fn of(root: &Node, nulls: &Nulls) -> Without {
+        let mut without = Without::default();
+        for node in root.inner.iter().filter(|node| node.kind == "FunctionDecl") {
+            without.names.insert(node.name.clone());
+            if node.has("CompoundStmt") && nulls.asks(&node.name) {
+                without.written.insert(node.name.clone(), node.clone());
+            }
+        }
+        without
+    }
+
+    /// Lets calls in a function that hand null pointers over call copies, and gives those copies
+    /// that are new. What `settled` names gives numbers of its own back already.
+    pub fn calls(
+        &mut self,
+        node: &mut Node,
+        settled: &dyn Fn(&str) -> bool,
+        fresh: &mut Fresh,
+    ) -> Vec<Node> {
+        let mut made = Vec::new();
+        for child in &mut node.inner {
+            made.extend(self.calls(child, settled, fresh));
+        }
+        let Some(callee) = node.callee().filter(|callee| !settled(&callee.name)) else {
+            return made;
+        };
+        let Some(function) = self.written.get(&callee.name) else { return made };
+        let args = node.inner.iter().skip(1).enumerate();
+        let null: Vec<usize> =
+            args.filter(|(_, arg)| is_null(arg)).map(|(number, _)| number).collect();
+        if null.is_empty() {
+            return made;
+        }
+        let mut copy = function.clone();
+        let is_param = |node: &&Node| node.kind == "ParmVarDecl";
+        let params: Vec<u64> = copy.inner.iter().filter(is_param).map(|node| node.id).collect();
+        let gone: HashSet<u64> = null.iter().filter_map(|at| params.get(*at).copied()).collect();
+        copy.name = format!("{}_without", function.name);
+        null.iter().for_each(|number| copy.name.push_str(&format!("_{}", number + 1)));
+        for number in null.iter().rev() {
+            node.inner.remove(number + 1);
+        }
+        rename(&mut node.inner[0], &copy.name);
+        if self.names.insert(copy.name.clone()) {
+            copy.id = fresh.id();
+            copy.inner.retain(|node| !gone.contains(&node.id));
+            clear(&mut copy, &gone, fresh);
+            // It may be called with fewer pointers still.
+            self.written.insert(copy.name.clone(), copy.clone());
+            made.push(copy);
+        }
+        made
+    }
+}
+
+fn rename(callee: &mut Node, name: &str) {
+    if let Some(of) = &mut callee.referenced {
+        of.name = name.to_string();
+    }
+    callee.inner.iter_mut().for_each(|inner| rename(inner, name));
+}
+
+/// Makes pointers null, and folds what follows from it.
+fn clear(node: &mut Node, gone: &HashSet<u64>, fresh: &mut Fresh) {
+    if variable_read(node).is_some_and(|id| gone.contains(&id)) && node.kind.ends_with("CastExpr") {
+        *node = fresh.null(node, &node.ty);
+        return;
+    }
+    node.inner.iter_mut().for_each(|child| clear(child, gone, fresh));
+    for number in conditions(node) {
+        let condition = &mut node.inner[number];
+        if is_pointer(&condition.ty) && is_null(condition) {
+            *condition = fresh.number(condition, 0, "int");
+        }
+    }
+    let truth = match (node.opcode.as_str(), &node.inner[..]) {
+        ("==" | "!=", [left, right]) if is_null(left) && is_null(right) => {
+            Some(node.opcode == "==")
+        }
+        ("!", [pointer]) if is_null(pointer) => Some(true),
+        ("!", [truth]) => number(truth).map(|value| value == 0),
+        ("&&", [left, _]) if number(left) == Some(0) => Some(false),
+        ("||", [left, _]) if number(left).is_some_and(|value| value != 0) => Some(true),
+        (_, [pointer]) if node.cast == "PointerToBoolean" && is_null(pointer) => Some(false),
+        _ => None,
+    };
+    if let Some(truth) = truth {
+        *node = fresh.number(node, truth.into(), &node.ty);
+    }
+    if node.kind == "CompoundStmt" {
+        leave_out_behind(&mut node.inner);
+    }
+}
+
+/// Leaves out what stands behind a way out that is always taken.
+fn leave_out_behind(statements: &mut Vec<Node>) {
+    let taken = statements.iter().position(|statement| match &statement.inner[..] {
+        [condition, then, rest @ ..] if statement.kind == "IfStmt" => {
+            let arm = match number(condition) {
+                Some(0) => rest.first(),
+                Some(_) => Some(then),
+                None => None,
+            };
+            arm.is_some_and(leaves)
+        }
+        _ => false,
+    });
+    let Some(taken) = taken else { return };
+    let mut is_named = false;
+    for statement in &statements[taken + 1..] {
+        statement.walk(&mut |node| {
+            is_named |= matches!(node.kind.as_str(), "LabelStmt" | "CaseStmt" | "DefaultStmt");
+        });
+    }
+    if !is_named {
+        statements.truncate(taken + 1);
+    }
+}
+
+fn leaves(statement: &Node) -> bool {
+    match statement.kind.as_str() {
+        "ReturnStmt" | "BreakStmt" | "ContinueStmt" | "GotoStmt" => true,
+        "CompoundStmt" => statement.inner.last().is_some_and(leaves),
+        _ => false,
+    }
+}
+
+fn number(node: &Node) -> Option<u64> {
+    let node = node.strip_casts();
+    let is_number = node.kind == "IntegerLiteral";
+    node.value.as_ref().filter(|_| is_number).and_then(|value| value.parse().ok())
+}

@@ -1,0 +1,57 @@
+/* Pointers that may be left out of a call, and arrays of pointers that nothing changes. */
+#include <nicforge.h>
+
+struct told {
+    uint32_t key;
+    uint16_t code;
+    uint8_t bytes[6];
+    uint64_t sum;
+};
+
+struct stats {
+    uint32_t seen;
+    uint32_t odd;
+};
+
+static struct stats stats[4];
+static const char *methods[] = {"GET ", "POST ", "DELETE "};
+static const uint8_t first[4] = {1, 2, 3, 4}, second[4] = {9, 8, 7, 6};
+static const uint8_t *const keys[] = {first, second, &first[2]};
+
+#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
+
+static uint32_t parse(const struct told *told, uint32_t *hash, struct stats *counted)
+{
+    if (counted) {
+        counted->seen++;
+        if (told->key & 1)
+            counted->odd++;
+    }
+    if (!hash)
+        return told->key & 3;
+    *hash = nf_hash(0, told->key);
+    return hash && counted ? 1 : 2;
+}
+
+void net_recv(nf_pkt pkt)
+{
+    struct told told;
+    if (!nf_extract(pkt, &told)) {
+        nf_drop(pkt, "short");
+        return;
+    }
+    uint32_t hash = 0, number = parse(&told, NULL, NULL);
+    struct stats *counted = told.code & 1 ? &stats[number] : NULL;
+    told.sum += parse(&told, &hash, counted) + hash;
+    for (unsigned i = 0; i < COUNT(methods); i++) {
+        const char *method = methods[i];
+        for (int j = 0; j < 4 && method[j]; j++)
+            told.sum = told.sum * 31 + method[j];
+        told.sum += methods[i][0] == (told.key & 0xff);
+    }
+    told.sum += keys[told.code % 3][told.key & 1];
+    uint8_t *parts[2] = {told.bytes, (uint8_t *)&told.key};
+    parts[told.code >> 3 & 1][1] ^= 5;
+    nf_emit(pkt, &told);
+    nf_send(pkt, 0);
+}
