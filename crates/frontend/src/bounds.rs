@@ -100,6 +100,10 @@ impl<'a> FnLower<'_, 'a, '_> {
                     Some(Err(why)) => reason = why,
                     None => {}
                 }
+                if let Some((trips, both)) = self.bound_by_halving(&part, parts) {
+                    best = Some(best.map_or(trips, |b| b.min(trips)));
+                    counters.extend(both);
+                }
             }
         }
         for (condition, before) in exits(parts.body) {
@@ -364,7 +368,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
         let count: usize =
             parts.step.into_iter().chain([parts.body]).map(|node| writes(node, spot)).sum();
-        if let (1, Some(step)) = (count, self.division(spot, parts)?) {
+        if let (1, Some(step)) = (count, self.scaling(spot, parts)?) {
             return Ok(Steps { each: Some((step, step)), within: None });
         }
         let mut by = |node: &Node| self.addend(node, spot);
@@ -396,20 +400,26 @@ impl<'a> FnLower<'_, 'a, '_> {
     fn addend(&mut self, node: &Node, spot: &Spot) -> Option<i128> {
         match self.step_of(node, spot)? {
             Step::Add(by) => Some(by),
-            Step::Shift(_) | Step::Divide(_) => None,
+            _ => None,
         }
     }
 
-    /// The one division or shift of the place, if that is what every trip does to it.
-    fn division(&mut self, spot: &Spot, parts: &LoopParts) -> Result<Option<Step>, String> {
+    /// The one division, shift or multiplication of the place, if that is what every trip does to
+    /// it.
+    fn scaling(&mut self, spot: &Spot, parts: &LoopParts) -> Result<Option<Step>, String> {
         let mut found = None;
         for node in parts.step.into_iter().chain([parts.body]) {
             node.walk(&mut |n| found = found.or_else(|| self.step_of(n, spot)));
         }
-        let Some(step @ (Step::Shift(_) | Step::Divide(_))) = found else { return Ok(None) };
+        let Some(step) = found.filter(|step| !matches!(step, Step::Add(_))) else {
+            return Ok(None);
+        };
         // Counted as one, a change that every way makes has the interval from one to one.
         let mut once = |_: &Node| Some(1);
         let each = Walk { spot, by: &mut once }.of_trip(parts.body, parts.step)?;
+        if parts.is_do && matches!(step, Step::DivideLess(_) | Step::Multiply(..)) {
+            return Err("the first trip, which no condition precedes, may wrap the variable".into());
+        }
         if each.is_none_or(|each| each == (1, 1)) {
             return Ok(Some(step));
         }
@@ -440,11 +450,38 @@ impl<'a> FnLower<'_, 'a, '_> {
                     let by = constant(self, right)?;
                     return step_by(&value.opcode, by);
                 }
+                if let Some(step) = self.multiplied(value, spot) {
+                    return Some(step);
+                }
                 if value.opcode == "+" && Spot::counted(right).as_ref() == Some(spot) {
                     return constant(self, left).map(Step::Add);
                 }
                 None
             }
+            _ => None,
+        }
+    }
+
+    /// The step of `(i - 1) / n` and `i * n + m`.
+    fn multiplied(&mut self, value: &Node, spot: &Spot) -> Option<Step> {
+        let [left, right] = &value.inner[..] else { return None };
+        let is_spot = |node: &Node| Spot::counted(node).as_ref() == Some(spot);
+        let by = self.unit.eval(right);
+        let inner = left.strip_casts();
+        match (value.opcode.as_str(), &inner.inner[..], by) {
+            ("/" | ">>", [place, one], Some(by)) if inner.opcode == "-" && is_spot(place) => {
+                let by = if value.opcode == "/" { by } else { 1 << by.clamp(0, 64) };
+                (self.unit.eval(one) == Some(1) && by >= 2).then_some(Step::DivideLess(by))
+            }
+            ("+", _, Some(more)) if more >= 0 => match self.multiplied(inner, spot)? {
+                Step::Multiply(by, so_far) => Some(Step::Multiply(by, so_far + more)),
+                _ => None,
+            },
+            ("*", _, _) if is_spot(right) => {
+                let by = self.unit.eval(left).filter(|by| *by >= 2)?;
+                Some(Step::Multiply(by, 0))
+            }
+            ("*" | "<<", _, Some(by)) if is_spot(left) => step_by(&value.opcode, by),
             _ => None,
         }
     }
@@ -473,6 +510,8 @@ fn step_by(opcode: &str, by: i128) -> Option<Step> {
         "-" => Some(Step::Add(-by)),
         ">>" if by >= 1 => Some(Step::Shift(by)),
         "/" if by >= 2 => Some(Step::Divide(by)),
+        "*" if by >= 2 => Some(Step::Multiply(by, 0)),
+        "<<" if (1..64).contains(&by) => Some(Step::Multiply(1 << by, 0)),
         _ => None,
     }
 }

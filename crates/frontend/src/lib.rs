@@ -28,6 +28,7 @@ mod fires;
 mod func;
 mod function_tables;
 mod functions;
+mod halving;
 mod init;
 mod intervals;
 mod labels;

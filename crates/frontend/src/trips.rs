@@ -10,6 +10,10 @@ pub enum Step {
     Shift(i128),
     /// `/=`
     Divide(i128),
+    /// `i = (i - 1) / n`
+    DivideLess(i128),
+    /// `i = i * n + m`, by n and m.
+    Multiply(i128, i128),
 }
 
 /// Comparison of the induction variable with the limit while the loop goes on.
@@ -69,9 +73,28 @@ pub fn trips(
             Err("the variable may step over the value it is compared with".into())
         }
         (Step::Add(_), _) => Err("the variable moves away from the limit".into()),
-        (Step::Shift(_) | Step::Divide(_), Test::NotEqual | Test::Greater)
-            if start.0 >= 0 && limit.0 >= 0 =>
+        (Step::Multiply(by, more), Test::Less | Test::LessOrEqual)
+            if by.saturating_mul(start.0.max(0)).saturating_add(more) > start.0.max(0)
+                && start.0 >= 0 =>
         {
+            let most = limit.1 - i128::from(test == Test::Less);
+            if most.max(0).saturating_mul(by).saturating_add(more) > whole.1 {
+                return Err(format!(
+                    "the limit can be {}, and the variable would wrap before it ends",
+                    limit.1
+                ));
+            }
+            let (mut value, mut count) = (start.0, 0);
+            while value <= most {
+                value = value * by + more;
+                count += 1;
+            }
+            Ok(count)
+        }
+        (
+            Step::Shift(_) | Step::Divide(_) | Step::DivideLess(_),
+            Test::NotEqual | Test::Greater,
+        ) if start.0 >= 0 && limit.0 >= 0 => {
             if test == Test::NotEqual && limit != (0, 0) {
                 return Err("the variable may step over the value it is compared with".into());
             }
@@ -80,7 +103,8 @@ pub fn trips(
                 value = match step {
                     Step::Shift(by) => value >> by.clamp(0, 127),
                     Step::Divide(by) => value / by,
-                    Step::Add(_) => 0,
+                    Step::DivideLess(by) => (value - 1) / by,
+                    Step::Add(_) | Step::Multiply(..) => 0,
                 };
                 count += 1;
             }
@@ -102,7 +126,15 @@ pub fn reach(
     within: Option<Range>,
     whole: Range,
 ) -> (Range, Range) {
-    let Step::Add(by) = farthest else { return ((whole.0, start.1), (whole.0, start.1)) };
+    let by = match farthest {
+        Step::Add(by) => by,
+        Step::Multiply(by, more) => {
+            let end = start.1.max(pass.1.max(0).saturating_mul(by).saturating_add(more));
+            let range = (start.0, end.min(whole.1));
+            return (range, range);
+        }
+        _ => return ((whole.0, start.1), (whole.0, start.1)),
+    };
     let Some(within) = within else { return (whole, whole) };
     let (mut ahead, mut behind) = (start, start);
     let mut also = |from: Range, low: i128, high: i128| {

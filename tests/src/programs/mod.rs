@@ -11,6 +11,7 @@ mod ops;
 mod patterns;
 mod pointers;
 mod rng;
+mod scaled;
 mod statics;
 mod stmt;
 mod types;

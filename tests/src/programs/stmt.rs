@@ -63,6 +63,7 @@ impl Gen {
             4 => self.local(),
             5..8 if !deep => self.choice(),
             8 if !deep && self.loops < 2 => self.counted_loop(),
+            9 if !deep && self.loops < 2 && self.r.percent(30) => self.scaled_loop(),
             9 if !deep && self.loops < 2 => self.inner_counter(),
             10 if !deep && self.loops < 2 => self.while_loop(),
             11 if !deep => self.switch(),
