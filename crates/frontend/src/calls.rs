@@ -17,9 +17,6 @@ impl<'a> FnLower<'_, 'a, '_> {
     /// A call; `None` if it returns nothing.
     pub fn call(&mut self, node: &'a Node) -> Lowered<Option<ValueId>> {
         let Some(callee) = node.callee() else {
-            if let Some(at) = self.function_at(&node.inner[0]) {
-                return self.call_at(node, at);
-            }
             let named = node.inner[0].strip_casts().referenced.as_ref();
             if named.is_some_and(|r| matches!(self.unit.globals.get(&r.id), Some(Global::Broken))) {
                 return Err(Failed);
@@ -27,8 +24,8 @@ impl<'a> FnLower<'_, 'a, '_> {
             return Err(self.refuse(
                 codes::FUNCTION_POINTER,
                 node.span,
-                "only functions can be called, not pointers to them",
-                "call the function by its name; choose between functions with `if` or `switch`",
+                "no function is ever given to pointers of this kind",
+                "let it lead to functions of this file: `int (*f)(int) = add;`",
             ));
         };
         let args = &node.inner[1..];

@@ -9,7 +9,6 @@ use nicforge_ir::{
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
-use crate::function_tables::leads_to_function;
 use crate::functions::{lower_body, parameters, signature};
 use crate::signatures::{ParamKind, Signature};
 use crate::unit::{Failed, Global, Lowered, Unit};
@@ -401,9 +400,6 @@ impl<'a> Unit<'a> {
     fn variable(&mut self, node: &'a Node) -> Lowered<Global> {
         let span = node.name_span;
         let ty = self.ctype(&node.ty);
-        if leads_to_function(&ty) {
-            return self.functions(node, &ty);
-        }
         if !matches!(ty, CType::Refused(_) | CType::Packet) && !self.is_constant(node) {
             return self.static_variable(node, &ty);
         }

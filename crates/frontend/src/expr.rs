@@ -8,7 +8,6 @@ use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarKind};
 use crate::likely::likely_of;
-use crate::pointers::is_null;
 use crate::unit::{Failed, Lowered};
 
 impl<'a> FnLower<'_, 'a, '_> {
@@ -218,10 +217,7 @@ impl<'a> FnLower<'_, 'a, '_> {
                     return Err(f.packet_copied(node.span));
                 }
                 if matches!(ty, CType::Pointer { .. }) {
-                    return match f.function_at(node) {
-                        Some(at) => f.is_function(at),
-                        None => Err(f.pointer_use(node.span)),
-                    };
+                    return Err(f.pointer_use(node.span));
                 }
                 let value = f.expr(node)?;
                 Ok(f.b.truth(value))
@@ -237,16 +233,7 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     fn compare(&mut self, node: &'a Node) -> Lowered<ValueId> {
         let [left, right] = &node.inner[..] else { return Err(Failed) };
-        for (side, other) in [(left, right), (right, left)] {
-            if let Some(at) = self.function_at(side).filter(|_| is_null(other)) {
-                let there = self.is_function(at)?;
-                let is_equal = node.opcode == "==";
-                return Ok(if is_equal {
-                    self.op(Op::Un(UnOp::Not, there), Type::BOOL)
-                } else {
-                    there
-                });
-            }
+        for side in [left, right] {
             match self.ctype(side.strip_casts()) {
                 CType::Packet => return Err(self.packet_copied(node.span)),
                 CType::Pointer { .. } => {

@@ -26,7 +26,6 @@ mod expr;
 mod externs;
 mod fires;
 mod func;
-mod function_tables;
 mod functions;
 mod halving;
 mod init;

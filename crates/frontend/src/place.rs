@@ -206,12 +206,6 @@ impl<'a> FnLower<'_, 'a, '_> {
                 let table = *table;
                 Ok(self.static_place(table))
             }
-            Some(Global::Functions(_)) => Err(self.refuse(
-                codes::FUNCTION_POINTER,
-                node.span,
-                format!("`{}` is used as a value", referenced.name),
-                "call one of its functions: `name[index](…)`",
-            )),
             Some(Global::Table(_)) => Err(self.table_use(node)),
             Some(Global::Broken) => Err(Failed),
             None if referenced.kind == "FunctionDecl" => Err(self.refuse(

@@ -1,5 +1,5 @@
 //! Variables of static storage duration in the tree: which declarations are one variable, which
-//! variables change, and how they, and constant arrays of functions, are kept.
+//! variables change, and how they are kept.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,9 +15,6 @@ pub struct Static {
     pub dims: Vec<u32>,
     pub begins: Begins,
 }
-
-/// Names of the functions of a constant array, by index; nothing where there is no function.
-pub type Functions = Vec<Option<String>>;
 
 /// Numbers that a variable begins with.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@ use crate::ctypes::{self, CType, Names, Refusal};
 use crate::diagnostics::codes::{self, Code};
 use crate::promises::{Declared, Fires};
 use crate::signatures::{Callee, FuncState, Passed};
-use crate::storage::{Functions, Static};
+use crate::storage::Static;
 
 /// Largest struct or array a value may be, in bytes.
 pub const MAX_VALUE_BYTES: u64 = 64 * 1024;
@@ -143,8 +143,6 @@ pub enum Global {
     ConstInt(i128),
     /// A variable that changes.
     Static(TableId),
-    /// A constant array of functions, or one function.
-    Functions(Functions),
     /// Refused and reported.
     Broken,
 }
@@ -294,8 +292,8 @@ impl<'a> Unit<'a> {
             CType::Pointer { to, .. } if matches!(**to, CType::Function { .. }) => Err(self.refuse(
                 codes::FUNCTION_POINTER,
                 span,
-                "a function pointer cannot be a value",
-                "call the function by its name; choose between functions with `if` or `switch`",
+                "no function is ever given to a pointer in this file",
+                "let it lead to functions of this file: `int (*f)(int) = add;`",
             )),
             CType::Pointer { .. } => Err(self.refuse(
                 codes::POINTER_TYPE,

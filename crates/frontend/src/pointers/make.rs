@@ -148,6 +148,13 @@ impl Fresh {
         Node { ty: ty.to_string(), ..self.name(like, id, name) }
     }
 
+    /// A function's name, where it is called.
+    pub fn function(&mut self, like: &Node, of: Referenced, ty: &str) -> Node {
+        let name = Node { referenced: Some(of), ..self.node(like, "DeclRefExpr", ty, Vec::new()) };
+        let decayed = self.node(like, "ImplicitCastExpr", ty, vec![name]);
+        Node { cast: "FunctionToPointerDecay".to_string(), ..decayed }
+    }
+
     /// `to = value`.
     pub fn assign(&mut self, to: Node, value: Node) -> Node {
         let (like, ty) = (value.clone(), to.ty.clone());

@@ -10,6 +10,7 @@
 mod arrays;
 mod choose;
 mod find;
+mod functions;
 mod hoist;
 mod integers;
 mod make;
@@ -29,13 +30,13 @@ use crate::storage;
 use make::Fresh;
 use nulls::Nulls;
 use returned::Returning;
-pub use rewrite::is_null;
 pub use shape::unqualified;
 use without::Without;
 
 /// Puts what pointers point to in the place of the pointers.
 pub fn resolve(root: &mut Node) {
     let mut fresh = Fresh::default();
+    functions::resolve(root, &mut fresh);
     arrays::resolve(root, &mut fresh);
     let changing = storage::changing(root);
     let nulls = Nulls::of(root);

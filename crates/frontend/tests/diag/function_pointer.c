@@ -1,15 +1,16 @@
 // test: check
+// No function of this file is where these lead.
 #include <nicforge.h>
 
-static int twice(int x) { return 2 * x; }
+NF_TABLE(array, places, uint32_t, uint64_t, 4);
 
-static int (*moving)(int) = twice;
-static int (*const rows[2][2])(int) = {{twice}};
+typedef int (*op)(int);
 
 void net_recv(nf_pkt pkt)
 {
-    int (*f)(int) = twice;
+    op unset;
+    uint64_t place;
 
-    moving = 0;
-    nf_send(pkt, f(1) + rows[0][1](2));
+    nf_lookup(&places, 0, &place);
+    nf_send(pkt, unset(1) + ((op)place)(2));
 }
