@@ -3,7 +3,7 @@
 //! They are state that packets share, so each is a table of kind `array`: of one entry, or of one
 //! for each element of an array, row by row if it has several dimensions. Reading one looks an
 //! entry up, writing one updates it. Tables begin with zeroes on every target: a variable that
-//! begins with another number is kept as the difference from that.
+//! begins with another number is kept as the difference from that, a struct as the bits that differ.
 
 use nicforge_ir::{
     BinOp, CmpOp, CommuteOp, ConstArray, Op, Proj, Table, TableId, TableKind, Type, UnOp, ValueId,
@@ -14,7 +14,7 @@ use crate::ctypes::CType;
 use crate::decl::MAX_ENTRIES;
 use crate::diagnostics::codes;
 use crate::func::FnLower;
-use crate::overlay::MOST;
+use crate::overlay::{MOST, leaves};
 use crate::place::{Place, Root};
 use crate::storage::{Begins, Static};
 use crate::unit::{Global, Lowered, Unit};
@@ -71,11 +71,10 @@ impl<'a> Unit<'a> {
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(Begins::Zero);
         }
-        if !value.is_int() {
-            let message =
-                format!("`{}` changes, and begins with members that are not 0", node.name);
-            let help = "begin with zeroes; integers, and arrays of them, may begin with any number";
-            return Err(self.refuse(codes::GLOBAL, node.name_span, message, help));
+        if leaves(&self.prog, value).len() > MOST {
+            let message = format!("`{}` changes, and does not begin with zeroes", node.name);
+            let help = format!("begin with zeroes: structs of up to {MOST} integers need not");
+            return Err(self.refuse(codes::GLOBAL, node.name_span, message, &help));
         }
         if !whole.is_int() {
             let taken = |name: &str| self.prog.consts.values().any(|array| array.name == name);
@@ -186,7 +185,8 @@ impl FnLower<'_, '_, '_> {
             rest => {
                 let agg = self.read_entry(table, key);
                 let ty = self.b.body.ty(agg);
-                self.op(Op::Set { agg, path: rest.to_vec(), value }, ty)
+                let agg = self.op(Op::Set { agg, path: rest.to_vec(), value }, ty);
+                self.moved_by_begin(table, key, agg, BinOp::Sub)
             }
         };
         self.op(Op::Update { table, key, value }, Type::BOOL);
@@ -225,8 +225,8 @@ impl FnLower<'_, '_, '_> {
         self.moved_by_begin(table, key, entry, BinOp::Add)
     }
 
-    /// The number that a variable's entry stands for, by `Add`, or the entry that stands for a
-    /// number, by `Sub`.
+    /// The value that a variable's entry stands for, by `Add`, or the entry that stands for a
+    /// value, by `Sub`. Bits of structs that begin with 1 are turned, either way.
     fn moved_by_begin(&mut self, table: TableId, key: ValueId, of: ValueId, op: BinOp) -> ValueId {
         let ty = self.b.body.ty(of);
         let begin = match self.unit.statics[&table].begins {
@@ -234,8 +234,19 @@ impl FnLower<'_, '_, '_> {
             Begins::With(number) => self.b.int(number, ty),
             Begins::Elements(array) => self.op(Op::ConstElem { array, index: key }, ty),
         };
-        let op = if ty == Type::BOOL { BinOp::Xor } else { op };
-        self.op(Op::Bin(op, of, begin), ty)
+        if ty.is_int() {
+            let op = if ty == Type::BOOL { BinOp::Xor } else { op };
+            return self.op(Op::Bin(op, of, begin), ty);
+        }
+        let mut moved = of;
+        for leaf in leaves(&self.unit.prog, ty) {
+            let path = self.projections(&leaf.path);
+            let mut part = |agg| self.op(Op::Get { agg, path: path.clone() }, leaf.ty);
+            let (value, begin) = (part(moved), part(begin));
+            let value = self.op(Op::Bin(BinOp::Xor, value, begin), leaf.ty);
+            moved = self.op(Op::Set { agg: moved, path, value }, ty);
+        }
+        moved
     }
 
     /// `place += amount` and the like as one op, if the place is an integer of a variable's entry:
@@ -243,7 +254,9 @@ impl FnLower<'_, '_, '_> {
     pub fn commute_static(&mut self, place: &Place, opcode: &str, amount: ValueId) -> bool {
         let Root::Static(table) = place.root else { return false };
         let begins = self.unit.statics[&table].begins;
+        let is_sum = matches!(begins, Begins::Zero) || self.unit.prog.tables[table].value.is_int();
         let op = match opcode {
+            _ if !is_sum => return false,
             "+" | "-" => CommuteOp::Add,
             "|" if matches!(begins, Begins::Zero) => CommuteOp::Or,
             _ => return false,

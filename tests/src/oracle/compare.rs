@@ -5,6 +5,7 @@ use nicforge_ir::{
 };
 use nicforge_run::control;
 
+use super::statics::Values;
 use super::{Oracle, Said};
 
 /// What went to outside, in the oracle's words.
@@ -45,7 +46,8 @@ pub fn difference_with(
         return Some(format!("the entries: {error}"));
     }
     for (table, entry) in entries {
-        oracle.set(&program.tables[*table].name, entry);
+        let def = &program.tables[*table];
+        oracle.set(&def.name, Values::of(program, def), entry);
     }
     for (i, event) in events.iter().enumerate() {
         let want = oracle.run(event);
@@ -62,7 +64,7 @@ pub fn difference_with(
     }
     for (id, table) in program.tables.iter().filter(|(_, table)| oracle.has(&table.name)) {
         let got = interp.dump(id).expect("the interpreter's tables");
-        let Some(want) = oracle.entries(&table.name, program.size_of(table.value)) else {
+        let Some(want) = oracle.entries(&table.name, Values::of(program, table)) else {
             return Some(format!("table {}: plain C has not one such variable", table.name));
         };
         if want != got {

@@ -10,6 +10,7 @@ use nicforge_ir::{Entry, Input, InputEvent};
 use super::build::Object;
 use super::calls::Value;
 use super::packet::Packet;
+use super::statics::Values;
 use super::tables::{Kind, Table};
 
 /// What went to outside, as [`nicforge_ir::Output`] with the reason of a drop as text.
@@ -143,11 +144,11 @@ impl Oracle {
     }
 
     /// Puts an entry into a table.
-    pub fn set(&mut self, table: &str, entry: &Entry) {
+    pub fn set(&mut self, table: &str, values: Values, entry: &Entry) {
         match self.tables.iter_mut().find(|t| t.name == table) {
             Some(table) => table.set(entry),
             None => {
-                let found = self.object.statics.set(self.id, table, entry);
+                let found = self.object.statics.set(self.id, table, values, entry);
                 assert!(found || !self.has(table), "several variables `{table}`");
             }
         }
@@ -158,12 +159,12 @@ impl Oracle {
         self.tables.iter().any(|t| t.name == table) || self.object.statics.has(self.id, table)
     }
 
-    /// The entries of a table, sorted by key, whose values have `size` bytes; `None` if there is
-    /// neither a table of that name nor exactly one variable.
-    pub fn entries(&self, table: &str, size: u32) -> Option<Vec<Entry>> {
+    /// The entries of a table, sorted by key; `None` if there is neither a table of that name nor
+    /// exactly one variable.
+    pub fn entries(&self, table: &str, values: Values) -> Option<Vec<Entry>> {
         match self.tables.iter().find(|t| t.name == table) {
             Some(table) => Some(table.entries()),
-            None => self.object.statics.entries(self.id, table, size as usize),
+            None => self.object.statics.entries(self.id, table, values),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use nicforge_ir::{Entry, Match};
+use nicforge_ir::{Entry, Match, Program, Table};
 
 /// The variables of an object, by name; memory is that of this process.
 #[derive(Default)]
@@ -47,28 +47,28 @@ impl Statics {
         self.of.contains_key(&format!("{name}_{program}")) || self.of.contains_key(name)
     }
 
-    /// The entries of a variable's table, whose values have `size` bytes; `None` without one.
-    pub fn entries(&self, program: usize, name: &str, size: usize) -> Option<Vec<Entry>> {
+    /// The entries of a variable's table; `None` without one.
+    pub fn entries(&self, program: usize, name: &str, of: Values) -> Option<Vec<Entry>> {
         let variable = self.find(program, name)?;
         // SAFETY: the variable is as long as its mask.
         let now = unsafe { memory(variable.at, variable.mask.len()) };
-        let elements = now.chunks(size).zip(variable.elements(size)).zip(0u32..);
+        let elements = now.chunks(of.size).zip(variable.elements(of.size)).zip(0u32..);
         let entries = elements.map(|((now, (mask, begins)), number)| Entry {
             key: number.to_le_bytes().to_vec(),
             matching: Match::Exact,
-            value: combined(now, begins, mask, u64::wrapping_sub),
+            value: of.combined(now, begins, mask, u64::wrapping_sub),
             buf: None,
         });
         Some(entries.filter(|entry| entry.value.iter().any(|byte| *byte != 0)).collect())
     }
 
     /// Sets a variable as an entry of its table says; whether there is one.
-    pub fn set(&self, program: usize, name: &str, entry: &Entry) -> bool {
+    pub fn set(&self, program: usize, name: &str, of: Values, entry: &Entry) -> bool {
         let Some(variable) = self.find(program, name) else { return false };
-        let size = entry.value.len();
         let number = entry.key.iter().rev().fold(0, |n, byte| n << 8 | usize::from(*byte));
-        if let Some((mask, begins)) = variable.elements(size).nth(number) {
-            variable.put(number * size, &combined(&entry.value, begins, mask, u64::wrapping_add));
+        if let Some((mask, begins)) = variable.elements(of.size).nth(number) {
+            let value = of.combined(&entry.value, begins, mask, u64::wrapping_add);
+            variable.put(number * of.size, &value);
         }
         true
     }
@@ -94,14 +94,38 @@ unsafe fn memory(at: usize, len: usize) -> &'static [u8] {
     unsafe { std::slice::from_raw_parts(at as *const u8, len) }
 }
 
-/// Bytes of an element with its first value taken away or added: what begins with other than zero
-/// is an integer.
-fn combined(bytes: &[u8], begins: &[u8], mask: &[u8], with: fn(u64, u64) -> u64) -> Vec<u8> {
-    let masked: Vec<u8> = bytes.iter().zip(mask).map(|(byte, mask)| byte & mask).collect();
-    if begins.iter().all(|byte| *byte == 0) {
-        return masked;
+/// Values of a table.
+#[derive(Clone, Copy)]
+pub struct Values {
+    /// Bytes of one.
+    pub size: usize,
+    pub is_int: bool,
+}
+
+impl Values {
+    pub fn of(program: &Program, table: &Table) -> Values {
+        Values { size: program.size_of(table.value) as usize, is_int: table.value.is_int() }
     }
-    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte));
-    let found = with(number(&masked), number(begins)).to_le_bytes();
-    found[..bytes.len()].iter().zip(mask).map(|(byte, mask)| byte & mask).collect()
+
+    /// Bytes of an element with its first value taken away or added, if it is an integer; of a
+    /// struct the bits that differ.
+    fn combined(
+        self,
+        bytes: &[u8],
+        begins: &[u8],
+        mask: &[u8],
+        with: fn(u64, u64) -> u64,
+    ) -> Vec<u8> {
+        let masked: Vec<u8> = bytes.iter().zip(mask).map(|(byte, mask)| byte & mask).collect();
+        if begins.iter().all(|byte| *byte == 0) {
+            return masked;
+        }
+        if !self.is_int {
+            let turned = masked.iter().zip(begins).map(|(byte, begin)| byte ^ begin);
+            return turned.zip(mask).map(|(byte, mask)| byte & mask).collect();
+        }
+        let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte));
+        let found = with(number(&masked), number(begins)).to_le_bytes();
+        found[..bytes.len()].iter().zip(mask).map(|(byte, mask)| byte & mask).collect()
+    }
 }

@@ -40,6 +40,15 @@ impl Gen {
                     _ => format!(" = {}", values[0]),
                 }
             }
+            Ty::Struct(id)
+                if matches!(self.structs[id].members[0].ty, Ty::Int(_)) && self.r.percent(50) =>
+            {
+                let first = format!("{{{}}}", self.constant());
+                match ty {
+                    Ty::Array(..) => format!(" = {{{first}}}"),
+                    _ => format!(" = {first}"),
+                }
+            }
             _ if !matches!(ty, Ty::Int(_)) && self.r.percent(20) => " = {}".to_string(),
             _ => String::new(),
         };

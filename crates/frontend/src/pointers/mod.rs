@@ -9,6 +9,7 @@
 
 mod arrays;
 mod choose;
+mod elvis;
 mod find;
 mod functions;
 mod hoist;
@@ -89,6 +90,7 @@ impl Resolver {
         self.copies(function, &HashSet::new());
         let fresh = &mut self.fresh;
         integers::as_pointers(function, fresh);
+        elvis::resolve(function, fresh);
         returned::calls(function, &self.returning, fresh);
         let as_written = function.clone();
         if returned::mark(function, fresh) {

@@ -49,6 +49,9 @@ impl Spreader<'_> {
         if node.kind != "ParenExpr" && way_through(node).is_none() && !is_choice(node) {
             self.lift(node);
         }
+        if node.kind == "ConditionalOperator" && node.ty == "void" {
+            node.inner[1..].iter_mut().for_each(effects);
+        }
         self.statements(node);
     }
 
@@ -221,14 +224,21 @@ fn is_choice(node: &Node) -> bool {
 
 /// The way to the first choice below an expression.
 fn way_from(node: &Node) -> Option<Way> {
-    let first = usize::from(node.kind == "CallExpr");
     if node.kind.ends_with("Stmt") || node.kind.ends_with("Decl") {
         return None;
     }
-    node.inner.iter().enumerate().skip(first).find_map(|(number, child)| {
-        let way = way_to_choice(child)?;
-        Some([vec![number], way].concat())
-    })
+    let children = match node.kind.as_str() {
+        "CallExpr" => 1..node.inner.len(),
+        // Its arms may be left out.
+        "ConditionalOperator" => 0..1,
+        _ => 0..node.inner.len(),
+    };
+    node.inner.iter().enumerate().filter(|(number, _)| children.contains(number)).find_map(
+        |(number, child)| {
+            let way = way_to_choice(child)?;
+            Some([vec![number], way].concat())
+        },
+    )
 }
 
 /// The way to a choice that an address, or a place, begins with.
