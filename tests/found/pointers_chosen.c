@@ -89,6 +89,10 @@ void net_recv(nf_pkt pkt)
     uint8_t *second = at - 1;
     at = other + (told.code & 3);
     told.sum += *second * 257 + *at + other[5];
+    const struct limit *both = told.code & 1 ? &fallback : &found;
+    struct limit copy;
+    memcpy(&copy, both, sizeof(*both));
+    told.sum += copy.burst + sizeof(both->rate);
 
     nf_emit(pkt, &told);
     nf_send(pkt, best != NULL);

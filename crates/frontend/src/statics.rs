@@ -3,7 +3,8 @@
 //! They are state that packets share, so each is a table of kind `array`: of one entry, or of one
 //! for each element of an array, row by row if it has several dimensions. Reading one looks an
 //! entry up, writing one updates it. Tables begin with zeroes on every target: a variable that
-//! begins with another number is kept as the difference from that, a struct as the bits that differ.
+//! begins with another number is kept as the difference from that, a struct as the bits that
+//! differ.
 
 use nicforge_ir::{
     BinOp, CmpOp, CommuteOp, ConstArray, Op, Proj, Table, TableId, TableKind, Type, UnOp, ValueId,

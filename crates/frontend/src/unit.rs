@@ -299,7 +299,8 @@ impl<'a> Unit<'a> {
                 codes::POINTER_TYPE,
                 span,
                 "it cannot be seen where this pointer leads",
-                "it may lead to variables and into arrays that it is set to; elsewhere keep an index",
+                "it may lead to variables and into arrays that it is set to; elsewhere keep an \
+                 index",
             )),
             CType::Packet => Err(self.refuse(
                 codes::PACKET_COPIED,

@@ -22,6 +22,10 @@ type Way = Vec<usize>;
 
 impl Spreader<'_> {
     fn node(&mut self, node: &mut Node) {
+        // Of what has its size taken only the type counts.
+        if node.kind == "UnaryExprOrTypeTraitExpr" {
+            return;
+        }
         if let ("StmtExpr", [block]) = (node.kind.as_str(), &mut node.inner[..]) {
             // The last one is the value.
             let last = block.inner.pop();
@@ -279,7 +283,7 @@ pub fn is_pure(node: &Node) -> bool {
     let mut pure = true;
     node.walk(&mut |node| {
         pure &= match node.kind.as_str() {
-            "CallExpr" | "StmtExpr" | "CompoundAssignOperator" => false,
+            "CallExpr" | "AtomicExpr" | "StmtExpr" | "CompoundAssignOperator" => false,
             "BinaryOperator" => node.opcode != "=",
             "UnaryOperator" => !matches!(node.opcode.as_str(), "++" | "--"),
             _ => true,
