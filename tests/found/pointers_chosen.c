@@ -89,6 +89,8 @@ void net_recv(nf_pkt pkt)
     uint8_t *second = at - 1;
     at = other + (told.code & 3);
     told.sum += *second * 257 + *at + other[5];
+    const uint8_t *where = told.code & 2 ? other + 2 : told.bytes + 1;
+    told.sum += (where == other + 2) + 2 * (where != &told.bytes[told.key & 3]) + (where == at);
     const struct limit *both = told.code & 1 ? &fallback : &found;
     struct limit copy;
     memcpy(&copy, both, sizeof(*both));

@@ -99,6 +99,13 @@ void net_recv(nf_pkt pkt)
     told.sum += way->age * 1000 + node->hits;
     told.sum += *behind(told.bytes, told.code) + behind(told.bytes, 1)[told.key & 1];
     either(set, told.code + 1)->age++;
+    struct way *next = &sets[told.key & 7].ways[told.code & 3];
+    for (int i = 0; i < 3 && next->age < 1000; i++)
+        next = &sets[next->key & 7].ways[next->age & 3];
+    next->age++;
+    if (told.code & 64)
+        next = &spare;
+    told.sum += next == way;
     (find(set, told.key) ?: &spare)->age += 2;
     told.sum += (find(set, 7) ?: find(set, told.code) ?: &spare)->age + spare.key;
     nf_emit(pkt, &told);

@@ -2,14 +2,12 @@
 //! a pointer of its own, which leads to nothing else, and a number says which of them counts:
 //! `*p` becomes `which == 1 ? *p1 : *p2`. Null is number 0.
 
+use super::holes::{fill_indices, take_indices};
 use super::make::Fresh;
 use super::rewrite::{conditions, is_null};
 use super::shape::{INDEX, is_pointer, same, split, unqualified, variable, variable_read};
 use super::spread::apart;
 use crate::ast::Node;
-
-/// The kind of a node that stands where an index was taken out of an address.
-const HOLE: &str = "Hole";
 
 /// Takes one such pointer out of a function in which all that is known is in its place; false if
 /// there is none.
@@ -343,7 +341,8 @@ impl<'c> Choice<'c> {
         }
     }
 
-    /// `p = value`, which leads to a group. The number is set last: the value may read the pointer.
+    /// `p = value`, which leads to a group. The value may read the pointer, so the number is set
+    /// last, and where it does indices change once all of them are known.
     fn led(&self, node: &mut Node, mut value: Node, number: usize, fresh: &mut Fresh) {
         let group = &self.groups[number];
         let mut reads = false;
@@ -356,9 +355,8 @@ impl<'c> Choice<'c> {
             let name = fresh.name(node, id, &self.of.name);
             fresh.value(name)
         });
-        let own = own_index(&mut value, &base).filter(|_| reads && !group.indices.is_empty());
-        let is_late = own.is_some();
-        if let Some(own) = own {
+        let is_late = reads && !group.indices.is_empty();
+        if let Some(own) = own_index(&mut value, &base).filter(|_| is_late) {
             let spare = fresh.name(own, self.spares[group.indices.len()], &self.of.name);
             indices.push(std::mem::replace(own, fresh.value(spare)));
         }
@@ -440,58 +438,4 @@ fn follow<'n>(node: &'n Node, way: &[usize]) -> &'n Node {
 
 fn follow_mut<'n>(node: &'n mut Node, way: &[usize]) -> &'n mut Node {
     way.iter().fold(node, |node, number| &mut node.inner[*number])
-}
-
-/// Takes the indices out of an address; nothing if it is not seen where it leads.
-pub fn take_indices(address: &mut Node) -> Option<Vec<Node>> {
-    let mut found = Vec::new();
-    let hole = || Node { kind: HOLE.to_string(), ..Node::default() };
-    indices_of(address, &mut |index| found.push(std::mem::replace(index, hole())))?;
-    Some(found)
-}
-
-/// Puts something in the place of each index that was taken out.
-pub fn fill_indices(
-    address: &mut Node,
-    fresh: &mut Fresh,
-    make: &mut dyn FnMut(&mut Fresh) -> Node,
-) {
-    if address.kind == HOLE {
-        *address = make(fresh);
-        return;
-    }
-    address.inner.iter_mut().for_each(|child| fill_indices(child, fresh, make));
-}
-
-/// Visits the indices of an address that are not constant.
-fn indices_of(node: &mut Node, visit: &mut dyn FnMut(&mut Node)) -> Option<()> {
-    match (node.kind.as_str(), &mut node.inner[..]) {
-        ("DeclRefExpr", _) => {
-            let of = node.referenced.as_ref()?;
-            matches!(of.kind.as_str(), "VarDecl" | "ParmVarDecl").then_some(())
-        }
-        ("StringLiteral", _) => Some(()),
-        ("ImplicitCastExpr", [place]) if node.cast == "LValueToRValue" => {
-            variable(place).filter(|of| of.kind == "ParmVarDecl").map(|_| ())
-        }
-        ("ImplicitCastExpr" | "CStyleCastExpr", [inner])
-            if matches!(node.cast.as_str(), "NoOp" | "BitCast" | "ArrayToPointerDecay") =>
-        {
-            indices_of(inner, visit)
-        }
-        ("ParenExpr" | "ConstantExpr" | "MemberExpr", [inner]) => indices_of(inner, visit),
-        ("UnaryOperator", [inner]) if matches!(node.opcode.as_str(), "&" | "*") => {
-            indices_of(inner, visit)
-        }
-        ("ArraySubscriptExpr", [left, right]) => {
-            let left_first = left.ty.contains(['*', '[']);
-            let (base, index) = if left_first { (left, right) } else { (right, left) };
-            indices_of(base, visit)?;
-            if index.strip_casts().kind != "IntegerLiteral" {
-                visit(index);
-            }
-            Some(())
-        }
-        _ => None,
-    }
 }

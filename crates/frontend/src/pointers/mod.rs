@@ -13,6 +13,7 @@ mod elvis;
 mod find;
 mod functions;
 mod hoist;
+mod holes;
 mod integers;
 mod make;
 mod nulls;

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::choose::{fill_indices, take_indices};
+use super::holes::{fill_indices, take_indices};
 use super::make::Fresh;
 use super::rewrite::is_null;
 use super::shape::{INDEX, is_pointer, same, variable, variable_read};

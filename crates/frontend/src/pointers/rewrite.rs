@@ -1,9 +1,10 @@
 //! The tree without the pointers that lead to one object.
 
 use super::find::Known;
+use super::holes::take_indices;
 use super::make::Fresh;
 use super::shape::{
-    INDEX, is_pointer, is_unary, same, split, unqualified, variable, variable_read,
+    INDEX, is_pointer, is_unary, object, same, split, unqualified, variable, variable_read,
 };
 use crate::ast::Node;
 
@@ -225,7 +226,7 @@ impl Rewriter<'_> {
         *node = self.fresh.address(node, base, Some(index), &node.ty);
     }
 
-    /// Two pointers into one object, or one and nothing.
+    /// Two pointers into one object, or into two, or one and nothing.
     fn compared(&mut self, node: &mut Node, left: &Node, right: &Node) {
         if is_null(left) && is_address(right) || is_null(right) && is_address(left) {
             let differ = u64::from(node.opcode == "!=");
@@ -233,6 +234,15 @@ impl Rewriter<'_> {
             return;
         }
         if !same(split(left).0, split(right).0) {
+            let apart = object(left).zip(object(right)).is_some_and(|(a, b)| a != b);
+            if !matches!(node.opcode.as_str(), "==" | "!=") {
+                return;
+            }
+            if apart {
+                *node = self.fresh.number(node, u64::from(node.opcode == "!="), "int");
+            } else if let Some(compared) = self.compared_by_indices(node, left, right) {
+                *node = compared;
+            }
             return;
         }
         let (a, b) = (self.index(left), self.index(right));
@@ -244,6 +254,26 @@ impl Rewriter<'_> {
             return;
         }
         *node = self.fresh.binary(node, &node.opcode, &node.ty, vec![a, b]);
+    }
+
+    /// Two pointers whose addresses differ in indices only.
+    fn compared_by_indices(&mut self, node: &Node, left: &Node, right: &Node) -> Option<Node> {
+        let (mut a, mut b) = (left.clone(), right.clone());
+        let (of_a, of_b) = (take_indices(&mut a)?, take_indices(&mut b)?);
+        if !same(&a, &b) {
+            return None;
+        }
+        let together = if node.opcode == "==" { "&&" } else { "||" };
+        let mut all: Option<Node> = None;
+        for (a, b) in of_a.into_iter().zip(of_b) {
+            let (a, b) = (self.fresh.cast(a, INDEX), self.fresh.cast(b, INDEX));
+            let one = self.fresh.binary(node, &node.opcode, "int", vec![a, b]);
+            all = Some(match all {
+                Some(all) => self.fresh.binary(node, together, "int", vec![all, one]),
+                None => one,
+            });
+        }
+        all
     }
 
     /// Makes a statement empty that gives a pointer its only value, which stands wherever the

@@ -77,6 +77,22 @@ pub fn split(node: &Node) -> (&Node, Option<&Node>) {
     }
 }
 
+/// The variable that an address leads into; nothing if a pointer says which.
+pub fn object(address: &Node) -> Option<u64> {
+    let node = address.strip();
+    match (node.kind.as_str(), &node.inner[..]) {
+        ("DeclRefExpr", _) => variable(node).filter(|_| !is_pointer(&node.ty)).map(|of| of.id),
+        ("ImplicitCastExpr" | "CStyleCastExpr", [inner]) if node.cast != "LValueToRValue" => {
+            object(inner)
+        }
+        ("MemberExpr" | "UnaryOperator", [inner]) => object(inner),
+        ("ArraySubscriptExpr", [left, right]) => {
+            object(if left.ty.contains(['*', '[']) { left } else { right })
+        }
+        _ => None,
+    }
+}
+
 pub fn is_unary(node: &Node, opcode: &str) -> bool {
     node.kind == "UnaryOperator" && node.opcode == opcode
 }
