@@ -1,9 +1,10 @@
 //! Running clang: source in, syntax tree or diagnostics out.
 
 use std::collections::HashMap;
+use std::env::consts::ARCH;
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
@@ -212,10 +213,7 @@ fn parse_messages(messages: &str, files: &mut Files) -> Vec<Diagnostic> {
             found.push(match annotation(text) {
                 Some(name) => out_of_range(span, &name),
                 None if text.ends_with("file not found") => {
-                    Diagnostic::error(codes::CLANG.id, span, text).help(
-                        "give its folder with -I; programs have no system headers, and \
-                         nicforge/headers.h has the usual packet headers",
-                    )
+                    Diagnostic::error(codes::CLANG.id, span, text).help(missing_header_help(text))
                 }
                 None => Diagnostic::error(codes::CLANG.id, span, text),
             });
@@ -239,6 +237,19 @@ fn parse_messages(messages: &str, files: &mut Files) -> Vec<Diagnostic> {
         }
     }
     found
+}
+
+/// Where a header may be that clang misses: `'string.h' file not found`.
+fn missing_header_help(text: &str) -> String {
+    let system = ["/usr/include".to_string(), format!("/usr/include/{ARCH}-linux-gnu")];
+    let name = text.split('\'').nth(1).filter(|name| !name.starts_with('.'));
+    let is_there = |name: &str| system.iter().any(|dir| Path::new(dir).join(name).is_file());
+    if name.is_some_and(is_there) {
+        return format!("it is a header of this system: -I {} -I {}", system[0], system[1]);
+    }
+    "give its folder with -I; programs have no system headers, and nicforge/headers.h has the usual \
+     packet headers"
+        .to_string()
 }
 
 /// The annotation of which clang says that its number is not above 0, as nicforge.h has it.
@@ -286,6 +297,16 @@ fn token_len(text: &str, start: usize) -> usize {
 mod tests {
     use super::*;
     use nicforge_ir::SourceFile;
+
+    #[test]
+    fn missing_headers_are_looked_for() {
+        let told = missing_header_help("'stdio.h' file not found");
+        assert_eq!(told.contains("-I /usr/include "), Path::new("/usr/include/stdio.h").is_file());
+        for name in ["no/such/header.h", "../include/stdio.h"] {
+            let told = missing_header_help(&format!("'{name}' file not found"));
+            assert!(told.starts_with("give its folder with -I"), "{told}");
+        }
+    }
 
     #[test]
     fn files_read_together_are_read_as_alone() {
