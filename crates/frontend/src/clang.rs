@@ -247,8 +247,8 @@ fn missing_header_help(text: &str) -> String {
     if name.is_some_and(is_there) {
         return format!("it is a header of this system: -I {} -I {}", system[0], system[1]);
     }
-    "give its folder with -I; programs have no system headers, and nicforge/headers.h has the usual \
-     packet headers"
+    "give its folder with -I; programs have no system headers, and nicforge/headers.h has the \
+     usual packet headers"
         .to_string()
 }
 
