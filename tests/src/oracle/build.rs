@@ -131,6 +131,9 @@ fn compile(sources: &[Source], object: &Path) -> Result<(), String> {
         "-fblocks",
         "-ffreestanding",
     ]);
+    // In their order: clang 19 crashes on some blocks in static functions that it puts off, where
+    // there is debug information (program 2921).
+    clang.arg("-femit-all-decls");
     // What C leaves open and the language does not.
     clang.args([
         "-ftrivial-auto-var-init=zero",
