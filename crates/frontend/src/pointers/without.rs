@@ -6,13 +6,16 @@ use std::collections::{HashMap, HashSet};
 use super::make::Fresh;
 use super::nulls::Nulls;
 use super::rewrite::{conditions, is_null};
-use super::shape::{is_pointer, variable_read};
+use super::shape::{is_pointer, variable, variable_read};
 use crate::ast::Node;
 
 /// Functions that ask whether parameters are null, as they are written, and their copies.
 #[derive(Default)]
 pub struct Without {
     written: HashMap<String, Node>,
+    /// Names of copies, by those of functions and the numbers of the parameters that are null.
+    copies: HashMap<(String, Vec<usize>), String>,
+    /// All names of functions.
     names: HashSet<String>,
 }
 
@@ -51,26 +54,72 @@ impl Without {
         if null.is_empty() {
             return made;
         }
-        let mut copy = function.clone();
-        let is_param = |node: &&Node| node.kind == "ParmVarDecl";
-        let params: Vec<u64> = copy.inner.iter().filter(is_param).map(|node| node.id).collect();
-        let gone: HashSet<u64> = null.iter().filter_map(|at| params.get(*at).copied()).collect();
-        copy.name = format!("{}_without", function.name);
-        null.iter().for_each(|number| copy.name.push_str(&format!("_{}", number + 1)));
         for number in null.iter().rev() {
             node.inner.remove(number + 1);
         }
-        rename(&mut node.inner[0], &copy.name);
-        if self.names.insert(copy.name.clone()) {
-            copy.id = fresh.id();
-            copy.inner.retain(|node| !gone.contains(&node.id));
-            clear(&mut copy, &gone, fresh);
-            // It may be called with fewer pointers still.
-            self.written.insert(copy.name.clone(), copy.clone());
-            made.push(copy);
+        let key = (function.name.clone(), null);
+        if let Some(name) = self.copies.get(&key) {
+            rename(&mut node.inner[0], name);
+            return made;
         }
+        let mut copy = without(function, &key.1, fresh);
+        copy.name = format!("{}_without", function.name);
+        key.1.iter().for_each(|number| copy.name.push_str(&format!("_{}", number + 1)));
+        while !self.names.insert(copy.name.clone()) {
+            copy.name.push('_');
+        }
+        rename(&mut node.inner[0], &copy.name);
+        self.copies.insert(key, copy.name.clone());
+        // It may be called with fewer pointers still.
+        self.written.insert(copy.name.clone(), copy.clone());
+        made.push(copy);
         made
     }
+}
+
+/// A function without some of its parameters, which are null. Those that it sets are variables.
+fn without(function: &Node, null: &[usize], fresh: &mut Fresh) -> Node {
+    let mut copy = Node { id: fresh.id(), ..function.clone() };
+    let is_param = |node: &&Node| node.kind == "ParmVarDecl";
+    let params: Vec<Node> = copy.inner.iter().filter(is_param).cloned().collect();
+    let params: Vec<&Node> = null.iter().filter_map(|number| params.get(*number)).collect();
+    let mut gone: HashSet<u64> = params.iter().map(|param| param.id).collect();
+    copy.inner.retain(|node| !gone.contains(&node.id));
+    for param in params.into_iter().filter(|param| sets(function, param.id)) {
+        gone.remove(&param.id);
+        let null = fresh.null(param, &param.ty);
+        let variable = fresh.variable(param, param.id, &param.ty, Some(null));
+        let declared = fresh.statement(param, "DeclStmt", vec![variable]);
+        is_variable(&mut copy, param.id);
+        let body = copy.inner.iter_mut().find(|node| node.kind == "CompoundStmt");
+        body.into_iter().for_each(|body| body.inner.insert(0, declared.clone()));
+    }
+    clear(&mut copy, &gone, fresh);
+    copy
+}
+
+/// True if a function gives a variable another value, or its address away.
+fn sets(function: &Node, id: u64) -> bool {
+    let mut found = false;
+    function.walk(&mut |node| {
+        let changes = matches!(
+            (node.kind.as_str(), node.opcode.as_str()),
+            ("BinaryOperator", "=")
+                | ("CompoundAssignOperator", _)
+                | ("UnaryOperator", "++" | "--" | "&")
+        );
+        let target = node.inner.first().filter(|_| changes).and_then(variable);
+        found |= target.is_some_and(|of| of.id == id);
+    });
+    found
+}
+
+/// Makes what names a parameter name a variable.
+fn is_variable(node: &mut Node, id: u64) {
+    if let Some(of) = node.referenced.as_mut().filter(|of| of.id == id) {
+        of.kind = "VarDecl".to_string();
+    }
+    node.inner.iter_mut().for_each(|child| is_variable(child, id));
 }
 
 fn rename(callee: &mut Node, name: &str) {
