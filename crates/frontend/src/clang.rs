@@ -239,7 +239,7 @@ fn parse_messages(messages: &str, files: &mut Files) -> Vec<Diagnostic> {
     found
 }
 
-/// Where a header may be that clang misses: `'string.h' file not found`.
+/// Remedy for a header that clang misses, by its words: `'string.h' file not found`.
 fn missing_header_help(text: &str) -> String {
     let system = ["/usr/include".to_string(), format!("/usr/include/{ARCH}-linux-gnu")];
     let name = text.split('\'').nth(1).filter(|name| !name.starts_with('.'));

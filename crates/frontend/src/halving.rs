@@ -150,7 +150,7 @@ impl<'a> FnLower<'_, 'a, '_> {
                 || is(right, low) && a.is_some_and(|of| pair(of, "-", high, low)))
     }
 
-    /// What an expression is half of.
+    /// Operand of which an expression is half.
     fn half_of<'n>(&mut self, node: &'n Node) -> Option<&'n Node> {
         let node = node.strip_casts();
         let [left, right] = &node.inner[..] else { return None };
@@ -185,7 +185,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         found
     }
 
-    /// By how much an expression is beyond the middle.
+    /// Distance of an expression from the middle.
     fn beyond(&mut self, node: &Node, mid: &Spot) -> Option<i128> {
         if Spot::counted(node).as_ref() == Some(mid) {
             return Some(0);

@@ -5,7 +5,9 @@
 use super::holes::{fill_indices, take_indices};
 use super::make::Fresh;
 use super::rewrite::{conditions, is_null};
-use super::shape::{INDEX, is_pointer, same, split, unqualified, variable, variable_read};
+use super::shape::{
+    INDEX, follow, follow_mut, is_pointer, same, split, unqualified, variable, variable_read,
+};
 use super::spread::apart;
 use crate::ast::Node;
 
@@ -75,9 +77,7 @@ fn copy_param(function: &mut Node, param: &Variable, fresh: &mut Fresh) {
     }
     let value = fresh.value(read);
     let copy = fresh.variable(&declared, id, &param.ty, Some(value));
-    let statement = fresh.statement(&declared, "DeclStmt", vec![copy]);
-    let body = function.inner.iter_mut().find(|node| node.kind == "CompoundStmt");
-    body.into_iter().for_each(|body| body.inner.insert(0, statement.clone()));
+    fresh.declare(function, vec![copy]);
 }
 
 fn rename(node: &mut Node, from: u64, to: u64) {
@@ -98,7 +98,7 @@ struct Group {
     pointer: u64,
 }
 
-/// What is assigned to a pointer.
+/// Values that are assigned to a pointer, by kind.
 enum Value {
     Null,
     /// From the pointer's own value.
@@ -193,7 +193,8 @@ impl<'c> Choice<'c> {
             }
         }
         if self.is_read(node) {
-            *node = self.each(node, &mut |group, fresh| self.read(node, group, fresh), fresh);
+            let null = self.null.then(|| fresh.null(node, &node.ty));
+            *node = self.chain(null, &mut |group, fresh| self.read(node, group, fresh), fresh);
             return;
         }
         match (node.kind.as_str(), node.opcode.as_str()) {
@@ -202,7 +203,8 @@ impl<'c> Choice<'c> {
                 if self.is_target(node) =>
             {
                 node.inner[1..].iter_mut().for_each(|more| self.apply(more, fresh));
-                *node = self.each_place(
+                *node = self.chain(
+                    None,
                     &mut |group, fresh| {
                         let mut moved = node.clone();
                         moved.inner[0] = self.name(node, group, fresh);
@@ -238,7 +240,7 @@ impl<'c> Choice<'c> {
         found
     }
 
-    /// How an expression compares the pointer with null.
+    /// Comparison with null that an expression makes of the pointer.
     fn asks(&self, node: &Node) -> Option<&'static str> {
         let read = |node: &Node| self.is_read(unqualified(node));
         match (node.kind.as_str(), node.opcode.as_str(), &node.inner[..]) {
@@ -273,26 +275,7 @@ impl<'c> Choice<'c> {
         Node { ty: like.ty.clone(), ..fresh.value(name) }
     }
 
-    /// An expression for each group, and a null pointer of which the number is chosen.
-    fn each(
-        &self,
-        like: &Node,
-        make: &mut dyn FnMut(&Group, &mut Fresh) -> Node,
-        fresh: &mut Fresh,
-    ) -> Node {
-        let last = self.null.then(|| fresh.null(like, &like.ty));
-        self.chain(last, make, fresh)
-    }
-
-    /// The same where null is undefined.
-    fn each_place(
-        &self,
-        make: &mut dyn FnMut(&Group, &mut Fresh) -> Node,
-        fresh: &mut Fresh,
-    ) -> Node {
-        self.chain(None, make, fresh)
-    }
-
+    /// A choice between an expression for each group, and `last` for null, where that is defined.
     fn chain(
         &self,
         mut last: Option<Node>,
@@ -325,7 +308,8 @@ impl<'c> Choice<'c> {
                 let way = way_to_root(&value).unwrap_or_default();
                 let root = std::mem::take(follow_mut(&mut value, &way));
                 self.apply(&mut value, fresh);
-                *node = self.each_place(
+                *node = self.chain(
+                    None,
                     &mut |group, fresh| {
                         let mut value = value.clone();
                         *follow_mut(&mut value, &way) = self.read(&root, group, fresh);
@@ -430,12 +414,4 @@ fn way_to_base(node: &Node) -> Vec<usize> {
 fn own_index<'n>(value: &'n mut Node, base: &[usize]) -> Option<&'n mut Node> {
     let (_, place) = base.split_last()?;
     follow_mut(value, place).inner.get_mut(1)
-}
-
-fn follow<'n>(node: &'n Node, way: &[usize]) -> &'n Node {
-    way.iter().fold(node, |node, number| &node.inner[*number])
-}
-
-fn follow_mut<'n>(node: &'n mut Node, way: &[usize]) -> &'n mut Node {
-    way.iter().fold(node, |node, number| &mut node.inner[*number])
 }

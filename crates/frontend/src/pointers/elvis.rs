@@ -8,10 +8,7 @@ use crate::ast::Node;
 pub fn resolve(function: &mut Node, fresh: &mut Fresh) {
     let mut declared = Vec::new();
     rewrite(function, &mut declared, fresh);
-    let body = function.inner.iter_mut().find(|node| node.kind == "CompoundStmt");
-    if let Some(body) = body.filter(|_| !declared.is_empty()) {
-        body.inner.insert(0, fresh.statement(&body.clone(), "DeclStmt", declared));
-    }
+    fresh.declare(function, declared);
 }
 
 fn rewrite(node: &mut Node, declared: &mut Vec<Node>, fresh: &mut Fresh) {

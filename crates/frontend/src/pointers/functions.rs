@@ -23,10 +23,7 @@ pub fn resolve(root: &mut Node, fresh: &mut Fresh) {
     for node in &mut root.inner {
         found.node(node, fresh);
         let declared = std::mem::take(&mut found.declared);
-        let body = node.inner.iter_mut().find(|inner| inner.kind == "CompoundStmt");
-        if let Some(body) = body.filter(|_| !declared.is_empty()) {
-            body.inner.insert(0, fresh.statement(&body.clone(), "DeclStmt", declared));
-        }
+        fresh.declare(node, declared);
     }
 }
 

@@ -2,7 +2,7 @@
 //! those.
 
 use super::make::Fresh;
-use super::shape::variable;
+use super::shape::{is_address_type, variable};
 use crate::ast::Node;
 
 /// The kind of a node that stands where an index was taken out.
@@ -50,7 +50,7 @@ fn indices_of(node: &mut Node, visit: &mut dyn FnMut(&mut Node)) -> Option<()> {
             indices_of(inner, visit)
         }
         ("ArraySubscriptExpr", [left, right]) => {
-            let left_first = left.ty.contains(['*', '[']);
+            let left_first = is_address_type(&left.ty);
             let (base, index) = if left_first { (left, right) } else { (right, left) };
             indices_of(base, visit)?;
             if index.strip_casts().kind != "IntegerLiteral" {

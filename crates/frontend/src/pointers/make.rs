@@ -202,6 +202,14 @@ impl Fresh {
         self.node(&inner.clone(), kind, ty, vec![inner])
     }
 
+    /// Declares variables at the start of a function.
+    pub fn declare(&mut self, function: &mut Node, variables: Vec<Node>) {
+        let body = function.inner.iter_mut().find(|node| node.kind == "CompoundStmt");
+        if let Some(body) = body.filter(|_| !variables.is_empty()) {
+            body.inner.insert(0, self.node(body, "DeclStmt", "", variables));
+        }
+    }
+
     /// A statement of a kind.
     pub fn statement(&mut self, like: &Node, kind: &str, inner: Vec<Node>) -> Node {
         self.node(like, kind, "", inner)

@@ -14,7 +14,7 @@ pub struct Nulls {
 }
 
 impl Nulls {
-    /// Those of a file.
+    /// Parameters of a file's functions.
     pub fn of(root: &Node) -> Nulls {
         let is_defined = |node: &&Node| node.kind == "FunctionDecl" && node.has("CompoundStmt");
         let functions: Vec<&Node> = root.inner.iter().filter(is_defined).collect();

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use super::holes::{fill_indices, take_indices};
 use super::make::Fresh;
 use super::rewrite::is_null;
-use super::shape::{INDEX, is_pointer, same, variable, variable_read};
+use super::shape::{INDEX, is_address_type, is_pointer, same, variable, variable_read};
 use super::spread::is_pure;
 use crate::ast::Node;
 
@@ -151,8 +151,7 @@ fn shifted(number: Node, opcode: &str, by: u32, fresh: &mut Fresh) -> Node {
 fn widths_of(address: &Node) -> Vec<u32> {
     let mut found = Vec::new();
     if let ("ArraySubscriptExpr", [left, right]) = (address.kind.as_str(), &address.inner[..]) {
-        let (base, index) =
-            if left.ty.contains(['*', '[']) { (left, right) } else { (right, left) };
+        let (base, index) = if is_address_type(&left.ty) { (left, right) } else { (right, left) };
         found.extend(widths_of(base));
         if index.strip_casts().kind != "IntegerLiteral" {
             // An array's own type is below its conversion to a pointer.
@@ -173,9 +172,7 @@ pub fn calls(function: &mut Node, returning: &Returning, fresh: &mut Fresh) {
     let mut calls = Calls { returning, fresh, declared: Vec::new() };
     calls.node(function);
     let declared = calls.declared;
-    let body = function.inner.iter_mut().find(|node| node.kind == "CompoundStmt");
-    let Some(body) = body.filter(|_| !declared.is_empty()) else { return };
-    body.inner.insert(0, fresh.statement(&body.clone(), "DeclStmt", declared));
+    fresh.declare(function, declared);
 }
 
 struct Calls<'c> {

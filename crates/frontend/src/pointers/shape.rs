@@ -87,10 +87,25 @@ pub fn object(address: &Node) -> Option<u64> {
         }
         ("MemberExpr" | "UnaryOperator", [inner]) => object(inner),
         ("ArraySubscriptExpr", [left, right]) => {
-            object(if left.ty.contains(['*', '[']) { left } else { right })
+            object(if is_address_type(&left.ty) { left } else { right })
         }
         _ => None,
     }
+}
+
+/// True for the type of a pointer or of an array.
+pub fn is_address_type(ty: &str) -> bool {
+    ty.contains(['*', '['])
+}
+
+/// The node at the end of a way: numbers of children.
+pub fn follow<'n>(node: &'n Node, way: &[usize]) -> &'n Node {
+    way.iter().fold(node, |node, number| &node.inner[*number])
+}
+
+/// That node, to change it.
+pub fn follow_mut<'n>(node: &'n mut Node, way: &[usize]) -> &'n mut Node {
+    way.iter().fold(node, |node, number| &mut node.inner[*number])
 }
 
 pub fn is_unary(node: &Node, opcode: &str) -> bool {
@@ -98,7 +113,7 @@ pub fn is_unary(node: &Node, opcode: &str) -> bool {
 }
 
 fn is_integer(node: &Node) -> bool {
-    !node.ty.contains(['*', '['])
+    !is_address_type(&node.ty)
 }
 
 /// True if two addresses are written alike.

@@ -4,7 +4,7 @@
 use super::make::Fresh;
 use super::nulls::Nulls;
 use super::rewrite::{conditions, is_null, statements};
-use super::shape::{is_pointer, is_unary};
+use super::shape::{follow_mut, is_address_type, is_pointer, is_unary};
 use crate::ast::Node;
 
 /// Moves all choices of a function outward.
@@ -76,7 +76,7 @@ impl Spreader<'_> {
     /// Makes an expression that depends on a choice between pointers a choice itself.
     fn lift(&mut self, node: &mut Node) {
         let Some(way) = way_from(node) else { return };
-        let place = follow(node, &way);
+        let place = follow_mut(node, &way);
         let choice = std::mem::take(place);
         match (choice.kind.as_str(), <[Node; 3]>::try_from(choice.inner)) {
             ("ConditionalOperator", Ok([cond, then, other])) => {
@@ -105,7 +105,7 @@ impl Spreader<'_> {
             return None;
         }
         let mut node = node.clone();
-        *follow(&mut node, way) = pointer;
+        *follow_mut(&mut node, way) = pointer;
         self.lift(&mut node);
         if let [left, right] = &node.inner[..]
             && matches!(node.opcode.as_str(), "==" | "!=")
@@ -268,14 +268,6 @@ fn way_through(node: &Node) -> Option<usize> {
         }
         _ => None,
     }
-}
-
-fn is_address_type(ty: &str) -> bool {
-    ty.contains(['*', '['])
-}
-
-fn follow<'n>(node: &'n mut Node, way: &Way) -> &'n mut Node {
-    way.iter().fold(node, |node, number| &mut node.inner[*number])
 }
 
 /// True for an expression that changes nothing.

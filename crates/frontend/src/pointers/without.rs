@@ -20,7 +20,7 @@ pub struct Without {
 }
 
 impl Without {
-    /// Those of a file.
+    /// Functions of a file.
     pub fn of(root: &Node, nulls: &Nulls) -> Without {
         let mut without = Without::default();
         for node in root.inner.iter().filter(|node| node.kind == "FunctionDecl") {
@@ -89,10 +89,8 @@ fn without(function: &Node, null: &[usize], fresh: &mut Fresh) -> Node {
         gone.remove(&param.id);
         let null = fresh.null(param, &param.ty);
         let variable = fresh.variable(param, param.id, &param.ty, Some(null));
-        let declared = fresh.statement(param, "DeclStmt", vec![variable]);
         is_variable(&mut copy, param.id);
-        let body = copy.inner.iter_mut().find(|node| node.kind == "CompoundStmt");
-        body.into_iter().for_each(|body| body.inner.insert(0, declared.clone()));
+        fresh.declare(&mut copy, vec![variable]);
     }
     clear(&mut copy, &gone, fresh);
     copy
