@@ -96,6 +96,14 @@ void net_recv(nf_pkt pkt)
     memcpy(&copy, both, sizeof(*both));
     told.sum += copy.burst + sizeof(both->rate);
 
+    /* Two pointers into the same one of two variables, as generated program 940270 has them. */
+    struct entry left = {.key = told.key}, right = {.count = told.code};
+    struct entry *one = told.code & 4 ? &left : &right;
+    uint8_t *in = &one->bytes[told.key % 5];
+    for (int i = 0; i < 4 && in < one->bytes + 5; i++)
+        *in++ ^= told.code + i;
+    told.sum += (in - one->bytes) * 7 + (in >= &one->bytes[2]) + left.bytes[2] + right.bytes[3];
+
     nf_emit(pkt, &told);
     nf_send(pkt, best != NULL);
 }

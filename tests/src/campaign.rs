@@ -162,6 +162,11 @@ pub fn wrong_with(text: &str, seed: u64, judge_name: &str) -> Option<String> {
     if program.events.values().any(|event| event.period.is_some_and(|period| period < 10_000)) {
         return None;
     }
+    // Or a program without the handler of packets.
+    let takes_packets = |event| program.handler_of(event).is_some();
+    if !program.event_named("net_recv").is_some_and(takes_packets) {
+        return None;
+    }
     let (entries, events) = (entries(&program, seed), events(&program, seed, EVENTS));
     match judge_name {
         "front end" => None,

@@ -91,9 +91,14 @@ impl<'a> FnLower<'_, 'a, '_> {
             reason =
                 "its condition does not compare a variable that every trip changes by a constant"
                     .to_string();
+            let mut changes = false;
             for part in conjuncts(condition) {
+                changes |= self.unit.may_change(&part);
+                // What the test that ends the loop changes before it fails is in a trip of its own.
+                let last = changes && !parts.is_do && changing(&part).is_none();
                 match self.bound_by(&part, parts) {
                     Some(Ok((trips, counter))) => {
+                        let trips = trips + i128::from(last);
                         best = Some(best.map_or(trips, |b| b.min(trips)));
                         counters.push(counter);
                     }
@@ -101,6 +106,7 @@ impl<'a> FnLower<'_, 'a, '_> {
                     None => {}
                 }
                 if let Some((trips, both)) = self.bound_by_halving(&part, parts) {
+                    let trips = trips + i128::from(last);
                     best = Some(best.map_or(trips, |b| b.min(trips)));
                     counters.extend(both);
                 }

@@ -23,6 +23,13 @@ pub fn conjuncts(condition: &Node) -> Vec<Node> {
     let node = plain(condition);
     match node.opcode.as_str() {
         "&&" => node.inner.iter().flat_map(conjuncts).collect(),
+        "," => {
+            let [first, last] = &node.inner[..] else { return Vec::new() };
+            // Only what it does counts.
+            let kind = "Discarded".to_string();
+            let first = Node { kind, inner: vec![first.clone()], ..Node::default() };
+            [vec![first], conjuncts(last)].concat()
+        }
         _ => vec![node.clone()],
     }
 }

@@ -6,6 +6,7 @@ use nicforge_ir::{BinOp, CmpOp, Op, Type, UnOp, ValueId};
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
+use crate::effects::is_pure;
 use crate::func::{FnLower, VarKind};
 use crate::likely::likely_of;
 use crate::unit::{Failed, Lowered};
@@ -545,14 +546,7 @@ impl<'a> FnLower<'_, 'a, '_> {
 pub fn only_addresses(node: &Node) -> bool {
     let is_address = |node: &Node| node.ty.ends_with('*');
     let compares = matches!(node.opcode.as_str(), "==" | "!=") && node.inner.iter().all(is_address);
-    let mut effects = false;
-    node.walk(&mut |n| {
-        let changes = n.kind == "BinaryOperator" && n.opcode == "="
-            || n.kind == "UnaryOperator" && matches!(n.opcode.as_str(), "++" | "--");
-        let calls = matches!(n.kind.as_str(), "CallExpr" | "CompoundAssignOperator" | "StmtExpr");
-        effects |= changes || calls;
-    });
-    (is_address(node) || compares) && !effects
+    (is_address(node) || compares) && is_pure(node)
 }
 
 fn is_lvalue(node: &Node) -> bool {

@@ -22,6 +22,7 @@ mod crypto_calls;
 mod ctypes;
 mod decl;
 pub mod diagnostics;
+mod effects;
 mod expr;
 mod externs;
 mod fires;

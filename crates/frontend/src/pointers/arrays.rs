@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::make::Fresh;
 use super::shape::{INDEX, is_pointer, variable};
-use super::spread::is_pure;
 use crate::ast::Node;
+use crate::effects::is_pure;
 
 /// Most elements that are chosen between.
 const MOST: usize = 16;

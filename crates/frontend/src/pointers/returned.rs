@@ -8,8 +8,8 @@ use super::holes::{fill_indices, take_indices};
 use super::make::Fresh;
 use super::rewrite::is_null;
 use super::shape::{INDEX, is_address_type, is_pointer, same, variable, variable_read};
-use super::spread::is_pure;
 use crate::ast::Node;
+use crate::effects::is_pure;
 
 /// The type of what is given back in the place of a pointer.
 const NUMBER: &str = "unsigned long";

@@ -7,6 +7,7 @@ use super::shape::{
     INDEX, is_pointer, is_unary, object, same, split, unqualified, variable, variable_read,
 };
 use crate::ast::Node;
+use crate::effects::is_pure;
 
 /// Takes the known pointers out of a function.
 pub fn function(function: &mut Node, known: &Known, fresh: &mut Fresh) {
@@ -64,7 +65,7 @@ impl Rewriter<'_> {
         for number in conditions(node) {
             let condition = &mut node.inner[number];
             if is_address(condition) {
-                *condition = self.fresh.number(condition, 1, "int");
+                *condition = self.known_truth(condition, &[condition], true);
             }
         }
     }
@@ -155,7 +156,9 @@ impl Rewriter<'_> {
                 }
             }
             "++" | "--" => self.moved(node),
-            "!" if is_address(&node.inner[0]) => *node = self.fresh.number(node, 0, "int"),
+            "!" if is_address(&node.inner[0]) => {
+                *node = self.known_truth(node, &[&node.inner[0]], false);
+            }
             _ => {}
         }
     }
@@ -229,17 +232,20 @@ impl Rewriter<'_> {
     /// Two pointers into one object, or into two, or one and nothing.
     fn compared(&mut self, node: &mut Node, left: &Node, right: &Node) {
         if is_null(left) && is_address(right) || is_null(right) && is_address(left) {
-            let differ = u64::from(node.opcode == "!=");
-            *node = self.fresh.number(node, differ, "int");
+            *node = self.known_truth(node, &[left, right], node.opcode == "!=");
             return;
         }
         if !same(split(left).0, split(right).0) {
             let apart = object(left).zip(object(right)).is_some_and(|(a, b)| a != b);
             if !matches!(node.opcode.as_str(), "==" | "!=") {
+                // Of two choices, a pair that never occurs.
+                if apart && Fresh::is_own(node) {
+                    *node = self.fresh.number(node, 0, &node.ty);
+                }
                 return;
             }
             if apart {
-                *node = self.fresh.number(node, u64::from(node.opcode == "!="), "int");
+                *node = self.known_truth(node, &[left, right], node.opcode == "!=");
             } else if let Some(compared) = self.compared_by_indices(node, left, right) {
                 *node = compared;
             }
@@ -254,6 +260,17 @@ impl Rewriter<'_> {
             return;
         }
         *node = self.fresh.binary(node, &node.opcode, &node.ty, vec![a, b]);
+    }
+
+    /// A truth that needs no addresses, behind what those change.
+    fn known_truth(&mut self, like: &Node, addresses: &[&Node], truth: bool) -> Node {
+        let number = self.fresh.number(like, truth.into(), "int");
+        let changing = addresses.iter().filter(|address| !is_pure(address));
+        changing.rev().fold(number, |last, address| {
+            let mut first = (*address).clone();
+            only_effects(&mut first);
+            self.fresh.comma(first, last)
+        })
     }
 
     /// Two pointers whose addresses differ in indices only.

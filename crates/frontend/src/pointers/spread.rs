@@ -6,6 +6,7 @@ use super::nulls::Nulls;
 use super::rewrite::{conditions, is_null, statements};
 use super::shape::{follow_mut, is_address_type, is_pointer, is_unary};
 use crate::ast::Node;
+use crate::effects::is_pure;
 
 /// Moves all choices of a function outward.
 pub fn choices(function: &mut Node, nulls: &Nulls, fresh: &mut Fresh) {
@@ -105,6 +106,9 @@ impl Spreader<'_> {
             return None;
         }
         let mut node = node.clone();
+        if node.kind == "BinaryOperator" {
+            node.id = self.fresh.id();
+        }
         *follow_mut(&mut node, way) = pointer;
         self.lift(&mut node);
         if let [left, right] = &node.inner[..]
@@ -268,18 +272,4 @@ fn way_through(node: &Node) -> Option<usize> {
         }
         _ => None,
     }
-}
-
-/// True for an expression that changes nothing.
-pub fn is_pure(node: &Node) -> bool {
-    let mut pure = true;
-    node.walk(&mut |node| {
-        pure &= match node.kind.as_str() {
-            "CallExpr" | "AtomicExpr" | "StmtExpr" | "CompoundAssignOperator" => false,
-            "BinaryOperator" => node.opcode != "=",
-            "UnaryOperator" => !matches!(node.opcode.as_str(), "++" | "--"),
-            _ => true,
-        };
-    });
-    pure
 }
