@@ -9,7 +9,8 @@ use nicforge_codegen::nfp::{Engines, Placement};
 use nicforge_codegen::rtl::Wanted;
 use nicforge_codegen::{LineStyle, dpdk, host, pipeline, xdp};
 use nicforge_ir::{
-    Direction, Entry, Input, InputEvent, Interp, Output, Program, TableBackend, TableId, Verified,
+    Direction, Entry, Input, InputEvent, Interp, Op, Output, Program, TableBackend, TableId,
+    Verified,
 };
 use nicforge_passes::PassManager;
 use nicforge_passes::fuse::fuse;
@@ -134,6 +135,10 @@ pub fn judge(name: &str, case: &Case) -> Verdict {
         "host" => on_host(case, compiled),
         "xdp" => on_xdp(case, compiled),
         "u280" => on_rtl(case, compiled),
+        // What micro-engines have not stands in handlers of the host.
+        "agilio-cx" if has_ciphers(compiled) => {
+            Verdict::Left("its host's handlers run in plans of several stages only".into())
+        }
         _ => on_stages(target, case, compiled, (&Pipeline::single(compiled), None), case.program),
     }
 }
@@ -196,6 +201,13 @@ fn engines(
         Engines::Threads => Placement::default(),
     });
     EnginesProgram::new(compiled, pipeline, &placement, engines)
+}
+
+/// True if a handler calls a cipher or a digest.
+fn has_ciphers(program: &Program) -> bool {
+    let bodies = program.handlers.values().map(|handler| &handler.body);
+    let mut insts = bodies.flat_map(|body| body.insts.values());
+    insts.any(|inst| matches!(inst.op, Op::Crypto { .. }))
 }
 
 /// True if all handlers take events from outside.

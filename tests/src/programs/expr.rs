@@ -154,6 +154,18 @@ impl Gen {
         }
     }
 
+    /// A condition that changes something before it is tested.
+    pub fn changing_condition(&mut self) -> String {
+        let condition = self.condition();
+        let Some((target, _)) = self.writable() else { return condition };
+        let e = self.expr(1);
+        match self.r.below(3) {
+            0 => format!("({target} = {e}) && ({condition})"),
+            1 => format!("{target} += {e}, {condition}"),
+            _ => format!("(({target} = {e}) | 1) && ({condition})"),
+        }
+    }
+
     /// An integer.
     pub fn expr(&mut self, depth: u32) -> String {
         if depth == 0 || self.r.percent(20) {

@@ -125,8 +125,11 @@ impl Gen {
     }
 
     fn choice(&mut self) {
-        let c = self.condition();
-        let c = if self.r.percent(10) { format!("NF_LIKELY(0.9, {c})") } else { c };
+        let c = match self.r.below(20) {
+            0 | 1 => format!("NF_LIKELY(0.9, {})", self.condition()),
+            2 | 3 => self.changing_condition(),
+            _ => self.condition(),
+        };
         self.open(&format!("if ({c})"));
         self.block();
         if self.r.percent(40) {
@@ -145,7 +148,7 @@ impl Gen {
         let int = self.r.of(&["uint32_t", "int", "uint8_t"]);
         let e = self.expr(1);
         let (mut exit, mut moves) = (String::new(), String::new());
-        let head = match self.r.below(12) {
+        let head = match self.r.below(14) {
             0 => format!("for ({int} {counter} = {most}; {counter} > 0; {counter}--)"),
             1 => format!("for (uint32_t {counter} = 0; {counter} < (({e}) & 7); {counter}++)"),
             2 => format!("for (uint32_t {counter} = ({e}) & 0xfff; {counter}; {counter} >>= 3)"),
@@ -170,6 +173,10 @@ impl Gen {
                 let c = self.condition();
                 self.line(&format!("uint32_t {counter} = ({e}) & 7;"));
                 format!("while ({counter}-- && ({c}))")
+            }
+            11 => {
+                let c = self.changing_condition();
+                format!("for ({int} {counter} = 0; ({c}) && {counter} < {most}; {counter}++)")
             }
             10 => {
                 let from = format!("{int} {counter} = 0, n{counter} = {most}");
