@@ -109,7 +109,8 @@ impl<'a> Unit<'a> {
     }
 }
 
-fn is_memory_function(name: &str) -> bool {
+/// True for functions that copy, set and compare memory.
+pub fn is_memory_function(name: &str) -> bool {
     let name = name.strip_prefix("__builtin_").unwrap_or(name);
     matches!(name, "memcpy" | "memmove" | "memset" | "memcmp")
 }

@@ -23,6 +23,7 @@ mod ctypes;
 mod decl;
 pub mod diagnostics;
 mod effects;
+mod entries;
 mod expr;
 mod externs;
 mod fires;

@@ -63,6 +63,11 @@ impl<'a> Unit<'a> {
         {
             return refused;
         }
+        for (member, number) in members(record).zip(0..) {
+            if self.is_indexed(member.field.id) {
+                self.indexed_fields.insert((ty, number));
+            }
+        }
         self.structs.insert(id, Some(ty));
         CType::Struct(ty)
     }

@@ -3,17 +3,45 @@
 
 use std::collections::{HashMap, HashSet};
 
-use nicforge_ir::ConstId;
+use nicforge_ir::{ConstId, TableId, Type};
 
 use crate::assigned::assigned_decls;
 use crate::ast::Node;
+use crate::callees::is_memory_function;
 
-/// A variable of static storage duration, which is a table.
+/// A variable of static storage duration, or a part of it: elements in a table.
 #[derive(Clone, Debug)]
 pub struct Static {
-    /// Dimensions of the array that it is, outermost first.
+    /// Dimensions of all arrays that its elements are in, outermost first.
     pub dims: Vec<u32>,
-    pub begins: Begins,
+    /// How many of them, the last ones, are arrays of its own.
+    pub own: usize,
+    /// The type of an element.
+    pub element: Type,
+    /// The table of the elements, or of what is left of them; none if nothing is.
+    pub table: Option<(TableId, Begins)>,
+    /// How the members of an element are kept; empty if they are together.
+    pub members: Vec<Member>,
+}
+
+impl Static {
+    /// The table that stands for the variable.
+    pub fn first_table(&self) -> Option<TableId> {
+        let of_members = self.members.iter().filter_map(|member| match member {
+            Member::Apart(part) => part.first_table(),
+            Member::Rest(_) => None,
+        });
+        self.table.map(|(table, _)| table).into_iter().chain(of_members).next()
+    }
+}
+
+/// A member of a struct with long arrays.
+#[derive(Clone, Debug)]
+pub enum Member {
+    /// In the table of what is left, by this number.
+    Rest(u32),
+    /// In a table of its own.
+    Apart(Static),
 }
 
 /// Numbers that a variable begins with.
@@ -75,4 +103,50 @@ pub fn changing(root: &Node) -> HashSet<u64> {
     assigned_decls(root, &mut changed);
     found.retain(|id| changed.contains(id));
     found
+}
+
+/// Members that are arrays of which an element is taken by a number that varies, or which are
+/// handed to a function.
+pub fn indexed_members(root: &Node) -> HashSet<u64> {
+    let mut found = HashSet::new();
+    add_indexed(root, &mut found);
+    found
+}
+
+fn add_indexed(node: &Node, found: &mut HashSet<u64>) {
+    let quiet: &[Node] = match (node.kind.as_str(), &node.inner[..]) {
+        ("UnaryExprOrTypeTraitExpr", _) => return,
+        ("ArraySubscriptExpr", [base, index]) => {
+            if index.strip_casts().kind == "IntegerLiteral" {
+                std::slice::from_ref(base)
+            } else {
+                found.extend(array_member(base));
+                &[]
+            }
+        }
+        ("CallExpr", [_, args @ ..])
+            if node.callee().is_some_and(|callee| is_memory_function(&callee.name)) =>
+        {
+            args
+        }
+        _ => &[],
+    };
+    let is_array = |node: &Node| node.kind == "MemberExpr" && node.ty.contains('[');
+    found.extend(is_array(node).then_some(node.member));
+    for child in &node.inner {
+        let whole = child.strip_casts();
+        let is_quiet = quiet.iter().any(|node| std::ptr::eq(node, child)) && is_array(whole);
+        let inner = if is_quiet { &whole.inner[..] } else { std::slice::from_ref(child) };
+        inner.iter().for_each(|node| add_indexed(node, found));
+    }
+}
+
+/// The member that an array, or one of its rows, is.
+fn array_member(node: &Node) -> Option<u64> {
+    let node = node.strip_casts();
+    match node.kind.as_str() {
+        "MemberExpr" => Some(node.member),
+        "ArraySubscriptExpr" => array_member(node.inner.first()?),
+        _ => None,
+    }
 }

@@ -15,7 +15,7 @@ use crate::ctypes::{self, CType, Names, Refusal};
 use crate::diagnostics::codes::{self, Code};
 use crate::promises::{Declared, Fires};
 use crate::signatures::{Callee, FuncState, Passed};
-use crate::storage::Static;
+use crate::storage::{Static, indexed_members};
 
 /// Largest struct or array a value may be, in bytes.
 pub const MAX_VALUE_BYTES: u64 = 64 * 1024;
@@ -166,8 +166,14 @@ pub struct Unit<'a> {
     pub diagnostics: Vec<Diagnostic>,
     pub index: Index<'a>,
     pub globals: HashMap<u64, Global>,
-    /// Variables of static storage duration, by their tables.
-    pub statics: HashMap<TableId, Static>,
+    /// Variables of static storage duration, by their tables; of several by the first.
+    pub statics: HashMap<TableId, Rc<Static>>,
+    /// Structs of what is left of others without their long arrays.
+    pub rests: HashMap<StructId, StructId>,
+    /// Members of which elements are taken by a number that varies, by declaration.
+    indexed: HashSet<u64>,
+    /// The same by struct and number.
+    pub indexed_fields: HashSet<(StructId, u32)>,
     /// Signatures of called functions; those that are refused have none.
     pub callees: HashMap<String, Option<Rc<Callee>>>,
     /// The parameters of functions that lead to memory which each call knows, by declaration.
@@ -212,6 +218,9 @@ impl<'a> Unit<'a> {
             index: Index::new(root),
             globals: HashMap::new(),
             statics: HashMap::new(),
+            rests: HashMap::new(),
+            indexed: indexed_members(root),
+            indexed_fields: HashSet::new(),
             callees: HashMap::new(),
             memory_params: HashMap::new(),
             ends_loops: HashMap::new(),
@@ -230,6 +239,11 @@ impl<'a> Unit<'a> {
             lies_over: HashMap::new(),
             types: HashMap::new(),
         }
+    }
+
+    /// True for the declaration of a member of which elements are taken by a number that varies.
+    pub fn is_indexed(&self, member: u64) -> bool {
+        self.indexed.contains(&member)
     }
 
     /// Reports a diagnostic.

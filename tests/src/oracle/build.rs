@@ -233,11 +233,11 @@ fn load(path: &Path, count: usize) -> Result<Vec<Oracle>, String> {
         }
         let base = base(&bytes, *calls as usize);
         let (mut masks, mut statics) = (HashMap::new(), Statics::default());
-        for padding::Variable { name, at, mask, changes } in padding::variables(&bytes) {
+        for padding::Variable { name, at, mask, changes, shape } in padding::variables(&bytes) {
             let at = base + at as usize;
             // Those of the shim stay as they are.
             if changes && !name.starts_with("nf_") {
-                statics.add(name, at, mask.clone());
+                statics.add(name, at, mask.clone(), shape);
             }
             masks.insert(at, mask);
         }

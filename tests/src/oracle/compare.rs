@@ -47,7 +47,7 @@ pub fn difference_with(
     }
     for (table, entry) in entries {
         let def = &program.tables[*table];
-        oracle.set(&def.name, Values::of(program, def), entry);
+        oracle.set(&def.name, &Values::of(program, def), entry);
     }
     for (i, event) in events.iter().enumerate() {
         let want = oracle.run(event);
@@ -62,9 +62,13 @@ pub fn difference_with(
             return Some(format!("event {i} {event:?}\noracle      {want:?}\ninterpreter {got:?}"));
         }
     }
-    for (id, table) in program.tables.iter().filter(|(_, table)| oracle.has(&table.name)) {
+    for (id, table) in program.tables.iter() {
+        let values = Values::of(program, table);
+        if !oracle.has(&table.name, &values) {
+            continue;
+        }
         let got = interp.dump(id).expect("the interpreter's tables");
-        let Some(want) = oracle.entries(&table.name, Values::of(program, table)) else {
+        let Some(want) = oracle.entries(&table.name, &values) else {
             return Some(format!("table {}: plain C has not one such variable", table.name));
         };
         if want != got {

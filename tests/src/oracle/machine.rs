@@ -144,24 +144,25 @@ impl Oracle {
     }
 
     /// Puts an entry into a table.
-    pub fn set(&mut self, table: &str, values: Values, entry: &Entry) {
+    pub fn set(&mut self, table: &str, values: &Values, entry: &Entry) {
         match self.tables.iter_mut().find(|t| t.name == table) {
             Some(table) => table.set(entry),
             None => {
                 let found = self.object.statics.set(self.id, table, values, entry);
-                assert!(found || !self.has(table), "several variables `{table}`");
+                assert!(found || !self.has(table, values), "several variables `{table}`");
             }
         }
     }
 
     /// True if there is a table of this name, or a variable that plain C uses.
-    pub fn has(&self, table: &str) -> bool {
-        self.tables.iter().any(|t| t.name == table) || self.object.statics.has(self.id, table)
+    pub fn has(&self, table: &str, values: &Values) -> bool {
+        self.tables.iter().any(|t| t.name == table)
+            || self.object.statics.has(self.id, table, values)
     }
 
     /// The entries of a table, sorted by key; `None` if there is neither a table of that name nor
     /// exactly one variable.
-    pub fn entries(&self, table: &str, values: Values) -> Option<Vec<Entry>> {
+    pub fn entries(&self, table: &str, values: &Values) -> Option<Vec<Entry>> {
         match self.tables.iter().find(|t| t.name == table) {
             Some(table) => Some(table.entries()),
             None => self.object.statics.entries(self.id, table, values),

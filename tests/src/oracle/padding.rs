@@ -22,6 +22,27 @@ pub struct Variable {
     pub mask: Vec<u8>,
     /// True of variables in writable memory; constants are elsewhere.
     pub changes: bool,
+    pub shape: Shape,
+}
+
+/// What a type is made of.
+pub enum Shape {
+    Other,
+    /// Elements, row by row if it has several dimensions.
+    Array {
+        len: usize,
+        bytes: usize,
+        element: Box<Shape>,
+    },
+    Struct(Vec<Member>),
+}
+
+/// A member of a struct, at a bit.
+pub struct Member {
+    pub name: String,
+    pub at: usize,
+    pub bits: usize,
+    pub shape: Shape,
 }
 
 /// All variables with static storage.
@@ -49,11 +70,10 @@ pub fn variables(object: &[u8]) -> Vec<Variable> {
                 continue;
             }
             if let (Some(at), Some(ty)) = (address(&unit, entry), type_of(entry)) {
-                let name = entry.attr_value(gimli::DW_AT_name).ok().flatten();
-                let name = name.and_then(|name| dwarf.attr_string(&unit, name).ok());
-                let name = name.map_or_else(String::new, |name| name.to_string_lossy().into());
+                let name = name_of(&dwarf, &unit, entry);
                 let changes = writable.iter().any(|(from, to)| (*from..*to).contains(&at));
-                found.push(Variable { name, at, mask: mask(&unit, ty), changes });
+                let (mask, shape) = (mask(&unit, ty), shape(&dwarf, &unit, ty));
+                found.push(Variable { name, at, mask, changes, shape });
             }
         }
     }
@@ -77,6 +97,12 @@ fn type_of(entry: &Entry) -> Option<UnitOffset> {
     }
 }
 
+fn name_of(dwarf: &gimli::Dwarf<Slice>, unit: &Unit<Slice>, entry: &Entry) -> String {
+    let name = entry.attr_value(gimli::DW_AT_name).ok().flatten();
+    let name = name.and_then(|name| dwarf.attr_string(unit, name).ok());
+    name.map_or_else(String::new, |name| name.to_string_lossy().into())
+}
+
 fn number(entry: &Entry, name: gimli::DwAt) -> Option<u64> {
     entry.attr_value(name).ok()??.udata_value()
 }
@@ -92,14 +118,7 @@ fn mask(unit: &Unit<Slice>, ty: UnitOffset) -> Vec<u8> {
         }
         gimli::DW_TAG_enumeration_type => vec![0xff; size],
         gimli::DW_TAG_array_type => {
-            let element = mask(unit, type_of(&entry).expect("an element"));
-            let count: u64 = children(unit, ty)
-                .iter()
-                .filter_map(|range| unit.entry(*range).ok())
-                .filter(|range| range.tag() == gimli::DW_TAG_subrange_type)
-                .map(|range| number(&range, gimli::DW_AT_count).unwrap_or(0))
-                .product();
-            element.repeat(count as usize)
+            mask(unit, type_of(&entry).expect("an element")).repeat(len(unit, ty))
         }
         gimli::DW_TAG_structure_type | gimli::DW_TAG_union_type => {
             let mut bytes = vec![0; size];
@@ -114,6 +133,45 @@ fn mask(unit: &Unit<Slice>, ty: UnitOffset) -> Vec<u8> {
         gimli::DW_TAG_pointer_type => vec![0xff; 8],
         // typedef, const, volatile
         _ => type_of(&entry).map_or_else(Vec::new, |ty| mask(unit, ty)),
+    }
+}
+
+/// The elements of all dimensions of an array.
+fn len(unit: &Unit<Slice>, array: UnitOffset) -> usize {
+    let ranges = children(unit, array);
+    let ranges = ranges.iter().filter_map(|range| unit.entry(*range).ok());
+    let ranges = ranges.filter(|range| range.tag() == gimli::DW_TAG_subrange_type);
+    ranges.map(|range| number(&range, gimli::DW_AT_count).unwrap_or(0) as usize).product()
+}
+
+fn shape(dwarf: &gimli::Dwarf<Slice>, unit: &Unit<Slice>, ty: UnitOffset) -> Shape {
+    let entry = unit.entry(ty).expect("a type");
+    match entry.tag() {
+        gimli::DW_TAG_array_type => {
+            let of = type_of(&entry).expect("an element");
+            let (len, bytes) = (len(unit, ty), mask(unit, of).len());
+            Shape::Array { len, bytes, element: Box::new(shape(dwarf, unit, of)) }
+        }
+        gimli::DW_TAG_structure_type => {
+            let members = children(unit, ty).into_iter().filter_map(|child| {
+                let member = unit.entry(child).ok()?;
+                let of = (member.tag() == gimli::DW_TAG_member).then(|| type_of(&member))??;
+                let number = |name| number(&member, name).map(|number| number as usize);
+                let at = number(gimli::DW_AT_data_bit_offset);
+                let whole = || 8 * number(gimli::DW_AT_data_member_location).unwrap_or(0);
+                Some(Member {
+                    name: name_of(dwarf, unit, &member),
+                    at: at.unwrap_or_else(whole),
+                    bits: number(gimli::DW_AT_bit_size).unwrap_or(8 * mask(unit, of).len()),
+                    shape: shape(dwarf, unit, of),
+                })
+            });
+            Shape::Struct(members.collect())
+        }
+        gimli::DW_TAG_typedef | gimli::DW_TAG_const_type | gimli::DW_TAG_volatile_type => {
+            type_of(&entry).map_or(Shape::Other, |ty| shape(dwarf, unit, ty))
+        }
+        _ => Shape::Other,
     }
 }
 

@@ -14,6 +14,9 @@ impl Gen {
         for _ in 0..1 + self.r.below(4) {
             self.static_variable(false);
         }
+        if self.r.percent(50) {
+            self.long_arrays();
+        }
         self.statics = self.scope.clone();
         self.line("");
     }
@@ -56,5 +59,45 @@ impl Gen {
         let storage = if inside || self.r.percent(70) { "static " } else { "" };
         self.line(&format!("{storage}{}{begins};", types::declare(&ty, &text)));
         self.scope.push(Var { text, dot: ".", ty, writable: true });
+    }
+
+    /// Declares a struct with long arrays, in an array of its own or not; its members are the
+    /// variables.
+    fn long_arrays(&mut self) {
+        let number = self.kept;
+        if number == MOST {
+            return;
+        }
+        self.kept += 1;
+        let mut members = Vec::new();
+        for at in 0..2 + self.r.below(3) {
+            let ty = match self.r.below(5) {
+                0 => Ty::Struct(self.r.below(self.structs.len())),
+                1 | 2 => Ty::Int(self.r.of(&types::INTS)),
+                _ => {
+                    let element = self.some_type(20);
+                    Ty::Array(Box::new(element), 17 + self.r.below(50) as u32)
+                }
+            };
+            members.push((format!("m{at}"), ty));
+        }
+        let declared: String =
+            members.iter().map(|(name, ty)| format!(" {};", types::declare(ty, name))).collect();
+        let rows = self.r.percent(30).then(|| 1 + self.r.below(3));
+        let dims = rows.map_or(String::new(), |rows| format!("[{rows}]"));
+        let begins = match (&members[0].1, rows) {
+            (Ty::Int(_), None) if self.r.percent(50) => format!(" = {{{}}}", self.constant()),
+            (Ty::Array(of, _), None) if matches!(**of, Ty::Int(_)) && self.r.percent(50) => {
+                let (a, b) = (self.constant(), self.constant());
+                format!(" = {{.m0 = {{{a}, [3] = {b}}}}}")
+            }
+            _ => String::new(),
+        };
+        self.line(&format!("static struct {{{declared} }} g{number}{dims}{begins};"));
+        let row = rows.map_or(String::new(), |rows| format!("[{}]", self.r.below(rows)));
+        for (name, ty) in members {
+            let text = format!("g{number}{row}.{name}");
+            self.scope.push(Var { text, dot: ".", ty, writable: true });
+        }
     }
 }
