@@ -44,6 +44,17 @@ static uint32_t seen_of(const struct stats *counted, uint32_t more)
     return counted ? counted->seen + more : 1;
 }
 
+/* A pointer that is handed on, and read where it is never null (generated program 1130042). */
+static uint32_t rate_of(const struct stats *counted, const uint8_t *bytes, bool is_known)
+{
+    static const struct stats none = {3, 4};
+    const struct stats *of = &none;
+    if (is_known)
+        of = counted;
+    uint32_t rate = is_known ? counted->odd + bytes[1] + *bytes : 5;
+    return rate * 7 + of->seen;
+}
+
 void net_recv(nf_pkt pkt)
 {
     struct told told;
@@ -63,6 +74,8 @@ void net_recv(nf_pkt pkt)
     told.sum += keys[told.code % 3][told.key & 1];
     told.sum += parse(&told, NULL, &stats[number]) + parse_without_2();
     told.sum += seen_of(NULL, 1) + seen_of(&stats[number], 2) + seen_of(counted, 3);
+    told.sum += rate_of(counted, counted ? told.bytes : NULL, counted != NULL);
+    told.sum += rate_of(NULL, NULL, false) + rate_of(&stats[number], told.bytes, true);
     uint8_t *parts[2] = {told.bytes, (uint8_t *)&told.key};
     parts[told.code >> 3 & 1][1] ^= 5;
     nf_emit(pkt, &told);

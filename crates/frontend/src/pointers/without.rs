@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::make::Fresh;
 use super::nulls::Nulls;
 use super::rewrite::{conditions, is_null};
-use super::shape::{is_pointer, variable, variable_read};
+use super::shape::{element_type, is_pointer, variable, variable_read};
 use crate::ast::Node;
 
 /// Functions that ask whether parameters are null, as they are written, and their copies.
@@ -92,8 +92,34 @@ fn without(function: &Node, null: &[usize], fresh: &mut Fresh) -> Node {
         is_variable(&mut copy, param.id);
         fresh.declare(&mut copy, vec![variable]);
     }
-    clear(&mut copy, &gone, fresh);
+    let mut nowhere = Nowhere::default();
+    clear(&mut copy, &gone, &mut nowhere, fresh);
+    fresh.declare(&mut copy, nowhere.declared);
     copy
+}
+
+/// Variables for what null pointers lead to, by type: C leaves open what is read there.
+#[derive(Default)]
+struct Nowhere {
+    ids: HashMap<String, u64>,
+    declared: Vec<Node>,
+}
+
+impl Nowhere {
+    /// The variable for a null pointer; nothing for another one.
+    fn of(&mut self, pointer: &Node, fresh: &mut Fresh) -> Option<Node> {
+        if !is_null(pointer) || !is_pointer(&pointer.ty) {
+            return None;
+        }
+        let ty = element_type(&pointer.ty);
+        let ty = ty.strip_prefix("const ").unwrap_or(&ty).to_string();
+        let id = *self.ids.entry(ty.clone()).or_insert_with(|| {
+            let id = fresh.id();
+            self.declared.push(fresh.variable(pointer, id, &ty, None));
+            id
+        });
+        Some(fresh.named(pointer, id, "nowhere", &ty))
+    }
 }
 
 /// True if a function gives a variable another value, or its address away.
@@ -128,12 +154,25 @@ fn rename(callee: &mut Node, name: &str) {
 }
 
 /// Makes pointers null, and folds what follows from it.
-fn clear(node: &mut Node, gone: &HashSet<u64>, fresh: &mut Fresh) {
+fn clear(node: &mut Node, gone: &HashSet<u64>, nowhere: &mut Nowhere, fresh: &mut Fresh) {
     if variable_read(node).is_some_and(|id| gone.contains(&id)) && node.kind.ends_with("CastExpr") {
         *node = fresh.null(node, &node.ty);
         return;
     }
-    node.inner.iter_mut().for_each(|child| clear(child, gone, fresh));
+    node.inner.iter_mut().for_each(|child| clear(child, gone, nowhere, fresh));
+    match node.kind.as_str() {
+        "MemberExpr" if node.flags.arrow => {
+            if let Some(variable) = nowhere.of(&node.inner[0], fresh) {
+                node.flags.arrow = false;
+                node.inner[0] = variable;
+            }
+        }
+        "ArraySubscriptExpr" | "UnaryOperator" if node.opcode.is_empty() || node.opcode == "*" => {
+            let variable = node.inner.iter().find_map(|pointer| nowhere.of(pointer, fresh));
+            *node = variable.unwrap_or_else(|| std::mem::take(node));
+        }
+        _ => {}
+    }
     for number in conditions(node) {
         let condition = &mut node.inner[number];
         if is_pointer(&condition.ty) && is_null(condition) {
