@@ -70,7 +70,12 @@ fn sixteen_arm_cores() {
 
 #[test]
 fn sixty_four_riscv_cores_in_eight_clusters() {
-    in_every_command("manycore", &["l2_forward", "flow_stats"], "(on simulated cores)", None);
+    in_every_command(
+        "manycore",
+        &["l2_forward", "flow_stats", "l4lb"],
+        "(on simulated cores)",
+        None,
+    );
 }
 
 /// The tools of the spec's `[toolchain]`.

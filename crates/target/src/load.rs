@@ -313,12 +313,7 @@ fn check_spin(target: &Target, spin: &Spin) -> Result<(), Complaint> {
         );
     }
     // Addresses: each memory has a window of this many bytes.
-    let windows = [
-        (spin.l1, "l1", 1 << 20),
-        (spin.handler_memory, "handler_memory", 4 << 20),
-        (spin.packet_memory, "packet_memory", 4 << 20),
-        (spin.program_memory, "program_memory", 1 << 20),
-    ];
+    let windows = [(spin.l1, "l1", 1 << 20), (spin.program_memory, "program_memory", 1 << 20)];
     for (size, name, most) in windows {
         if size.value > f64::from(most) {
             return fail(&format!(
@@ -326,6 +321,12 @@ fn check_spin(target: &Target, spin: &Spin) -> Result<(), Complaint> {
                 most >> 10
             ));
         }
+    }
+    if spin.handler_memory.value + spin.packet_memory.value > f64::from(16 << 20) {
+        return fail(
+            "[spin]: handler_memory and packet_memory are at most 16 MiB together, their window of \
+             addresses",
+        );
     }
     if spin.l1.value < f64::from(SPIN_RUNTIME) {
         return fail(&format!(
@@ -491,5 +492,17 @@ mod tests {
         let cpu =
             error(|text| text.replace("costs = \"rv32\"", "costs = \"rv32\"\ncpu = \"rv32\""));
         assert!(cpu.contains("cpu is for codegen dpdk, not for riscv; leave it out"), "{cpu}");
+    }
+
+    #[test]
+    fn memories_behind_one_another_share_a_window() {
+        let pspin = source("pspin").unwrap();
+        let with = |handlers: &str, packets: &str| {
+            let text = pspin.replace("handler_memory = \"4 MiB\"", handlers);
+            parse("spec.toml", &text.replace("packet_memory = \"4 MiB\"", packets))
+        };
+        assert!(with("handler_memory = \"14 MiB\"", "packet_memory = \"2 MiB\"").is_ok());
+        let error = with("handler_memory = \"14 MiB\"", "packet_memory = \"3 MiB\"").unwrap_err();
+        assert!(error.to_string().contains("at most 16 MiB together"), "{error}");
     }
 }
