@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use nicforge_codegen::dpdk::{PipeStage, Pipeline, SteerBy};
 use nicforge_ir::interp::{Access, Tracer};
 use nicforge_ir::{
-    Direction, Entry, HandlerId, InputEvent, Interp, Output, Program, TableBackend, TableError,
+    Direction, Entry, HandlerId, InputEvent, Interp, Op, Output, Program, TableBackend, TableError,
     TableId, Verified,
 };
 
@@ -164,8 +164,9 @@ impl Tracer for Keys {
 }
 
 /// True if packets of one key leave in order: by one stage, all of whose events of a key go to one
-/// replica, and not through replicas on their way there that take events in turn. Else they may
-/// overtake each other on their way out, whatever the order in which they used the entry.
+/// replica, and not through replicas on their way there that take events in turn, or by ways of
+/// different lengths that meet where nothing sorts them. Else they may overtake each other on their
+/// way out, whatever the order in which they used the entry.
 fn leave_by_key(compiled: &Program, pipeline: &Pipeline) -> bool {
     let handler = |id: &HandlerId| {
         let body = &compiled.handlers[*id].body;
@@ -183,7 +184,10 @@ fn leave_by_key(compiled: &Program, pipeline: &Pipeline) -> bool {
         compiled.events[compiled.handlers[*id].event].direction == Direction::Internal
     };
     let mixes = |stage: &PipeStage| {
-        stage.replicas > 1 && stage.handlers.iter().any(|id| internal(id) && !steered(id))
+        let in_turn =
+            stage.replicas > 1 && stage.handlers.iter().any(|id| internal(id) && !steered(id));
+        let senders = pipeline.stages.iter().filter(|from| sends_to(compiled, from, stage));
+        in_turn || !stage.ordered && senders.count() > 1
     };
     match exits[..] {
         [] => true,
@@ -191,6 +195,20 @@ fn leave_by_key(compiled: &Program, pipeline: &Pipeline) -> bool {
         [exit] => exit.replicas == 1 || exit.handlers.iter().all(steered),
         _ => false,
     }
+}
+
+/// True if a stage generates events for another.
+fn sends_to(program: &Program, from: &PipeStage, to: &PipeStage) -> bool {
+    let events: Vec<_> = to.handlers.iter().map(|id| program.handlers[*id].event).collect();
+    from.handlers.iter().any(|id| {
+        let body = &program.handlers[*id].body;
+        let mut found = false;
+        body.for_each_inst(body.entry(), &mut |inst| {
+            let op = &body.insts[inst].op;
+            found |= matches!(op, Op::Generate { event, .. } if events.contains(event));
+        });
+        found
+    })
 }
 
 /// Places that a pipe's hash table looks at for a key, and those of its stash
@@ -293,4 +311,57 @@ pub fn compare(
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packets that found their entry go by another way than those that did not.
+    const TWO_WAYS: &str = "program two_ways ports 1
+table counts: array[u32 -> u32] capacity 4
+event net_recv(pkt: packet) in
+event net_send(pkt: packet, port: u32) out
+event aside(pkt: packet) internal
+event away(pkt: packet) internal
+
+handler net_recv on net_recv(%pkt: packet) {
+  %ok: u1, %key: u32 = extract %pkt
+  %hit: u1, %x: u32 = lookup counts[%key]
+  %one: u32 = 1
+  %more: u32 = add %x, %one
+  %stored: u1 = update counts[%key], %more
+  if %hit {
+    generate aside(%pkt)
+    yield
+  } else {
+    generate away(%pkt)
+    yield
+  }
+  return
+}
+
+handler aside on aside(%pkt: packet) {
+  generate away(%pkt)
+  return
+}
+
+handler away on away(%pkt: packet) {
+  %zero: u32 = 0
+  generate net_send(%pkt, %zero)
+  return
+}
+";
+
+    #[test]
+    fn ways_of_different_lengths_mix_packets_where_nothing_sorts_them() {
+        let program = nicforge_ir::text::parse(TWO_WAYS).unwrap_or_else(|e| panic!("{e}"));
+        let mut pipeline = Pipeline::single(&program);
+        let one = pipeline.stages[0].clone();
+        let stage = |handler| PipeStage { handlers: vec![handler], ..one.clone() };
+        pipeline.stages = program.handlers.keys().map(stage).collect();
+        assert!(!leave_by_key(&program, &pipeline));
+        pipeline.stages[2].ordered = true;
+        assert!(leave_by_key(&program, &pipeline));
+    }
 }
