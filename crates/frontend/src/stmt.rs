@@ -75,9 +75,7 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// `({ ... })`: its value is the last statement's.
     pub fn statement_expr(&mut self, node: &'a Node) -> Lowered<Option<ValueId>> {
-        let leaves = ["ReturnStmt", "BreakStmt", "ContinueStmt", "GotoStmt", "LabelStmt"];
-        let mut leaving = None;
-        node.walk(&mut |n| leaving = leaving.or(leaves.contains(&n.kind.as_str()).then_some(n)));
+        let leaving = leaving(node);
         if let Some(leaving) = leaving {
             let message = "a statement leaves the expression that it is in";
             let help = "write a static inline function";
@@ -85,7 +83,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
         let statements = node.inner.first().map_or(&[][..], |block| &block.inner);
         let Some((last, before)) = statements.split_last() else { return Ok(None) };
-        before.iter().for_each(|statement| self.stmt(statement));
+        self.block(before);
         if last.kind.ends_with("Stmt") {
             self.stmt(last);
             return Ok(None);
@@ -368,4 +366,33 @@ pub fn has_break(node: &Node) -> bool {
         "ForStmt" | "WhileStmt" | "DoStmt" | "SwitchStmt" => false,
         _ => node.inner.iter().any(has_break),
     }
+}
+
+/// The statement that leaves the expression that it is in.
+fn leaving(expression: &Node) -> Option<&Node> {
+    let mut labels = Vec::new();
+    expression.walk(&mut |n| labels.extend((n.kind == "LabelStmt").then_some(n.member)));
+    leaving_from(expression, &labels, (false, false))
+}
+
+/// The same with the labels inside, and whether a `break` and a `continue` stay inside.
+fn leaving_from<'n>(
+    node: &'n Node,
+    labels: &[u64],
+    (breaks, continues): (bool, bool),
+) -> Option<&'n Node> {
+    let leaves = match node.kind.as_str() {
+        "ReturnStmt" => true,
+        "BreakStmt" => !breaks,
+        "ContinueStmt" => !continues,
+        "GotoStmt" => !labels.contains(&node.member),
+        _ => false,
+    };
+    let inside = match node.kind.as_str() {
+        "ForStmt" | "WhileStmt" | "DoStmt" => (true, true),
+        "SwitchStmt" => (true, continues),
+        _ => (breaks, continues),
+    };
+    let within = || node.inner.iter().find_map(|inner| leaving_from(inner, labels, inside));
+    if leaves { Some(node) } else { within() }
 }

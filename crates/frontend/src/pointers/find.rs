@@ -50,15 +50,68 @@ pub fn pointers(function: &Node, changed: &HashSet<u64>, fresh: &mut Fresh) -> K
             if known.contains_key(id) || variable.lost {
                 continue;
             }
-            let set = &set;
-            let mut finder = Finder { known: &known, own: *id, of: variable, set, changed, fresh };
-            if let Some(pointer) = finder.pointer() {
+            let (set, own) = (&set, HashSet::from([*id]));
+            let mut finder = Finder { known: &known, own, of: variable, set, changed, fresh };
+            if let Some(pointer) = finder.pointer(*id) {
                 known.insert(*id, pointer);
             }
         }
         if known.len() == before {
+            together(&variables, &set, changed, &mut known, fresh);
+        }
+        if known.len() == before {
             return known;
         }
+    }
+}
+
+/// Finds pointers that are set to one another, and otherwise lead to one object.
+fn together(
+    variables: &[(u64, Variable)],
+    set: &HashSet<u64>,
+    changed: &HashSet<u64>,
+    known: &mut Known,
+    fresh: &mut Fresh,
+) {
+    let of = |id: u64| variables.iter().find(|(other, _)| *other == id).map(|(_, of)| of);
+    for (first, variable) in variables {
+        let mut own = HashSet::new();
+        let mut open = vec![*first];
+        while let Some(id) = open.pop() {
+            if known.contains_key(&id) || !own.insert(id) {
+                continue;
+            }
+            for value in of(id).into_iter().flat_map(|of| &of.values) {
+                value.walk(&mut |node| {
+                    let read = variable_read(node).filter(|id| of(*id).is_some());
+                    open.extend(read);
+                });
+            }
+        }
+        let takes = |id: &u64| of(*id).is_some_and(|of| !of.lost && !of.is_param);
+        if own.len() < 2 || !own.iter().all(takes) {
+            continue;
+        }
+        let mut base: Option<Node> = None;
+        let mut is_one = true;
+        for value in own.iter().filter_map(|id| of(*id)).flat_map(|of| &of.values) {
+            let own = own.clone();
+            let mut finder = Finder { known, own, of: variable, set, changed, fresh };
+            match (&base, finder.address(value)) {
+                (Some(base), Some(Address { base: Some(other), .. })) => {
+                    is_one &= same(base, &other);
+                }
+                (None, Some(Address { base: other, .. })) => base = other,
+                (Some(_), Some(_)) => {}
+                (_, None) => is_one = false,
+            }
+        }
+        let Some(value) = base.filter(|_| is_one) else { continue };
+        for id in own {
+            let (value, index) = (value.clone(), Some(id));
+            known.insert(id, Pointer { value, index, steady: false, is_param: false });
+        }
+        return;
     }
 }
 
@@ -101,7 +154,8 @@ struct Address {
 
 struct Finder<'f> {
     known: &'f Known,
-    own: u64,
+    /// The pointer itself, and those that are found together with it.
+    own: HashSet<u64>,
     of: &'f Variable,
     /// Pointers that are given a value.
     set: &'f HashSet<u64>,
@@ -111,7 +165,7 @@ struct Finder<'f> {
 }
 
 impl Finder<'_> {
-    fn pointer(&mut self) -> Option<Pointer> {
+    fn pointer(&mut self, own: u64) -> Option<Pointer> {
         let of = self.of;
         let mut steady = !of.moves && of.values.len() == 1;
         let mut base = None;
@@ -128,7 +182,7 @@ impl Finder<'_> {
             // Its value at the call is its base, and leads nowhere else.
             let set = of.moves || !of.values.is_empty();
             let moved = set && base.is_none();
-            let index = Some(self.own ^ 1 << 63);
+            let index = Some(own ^ 1 << 63);
             let value = Node::default();
             return moved.then_some(Pointer { value, index, steady: false, is_param: true });
         }
@@ -138,13 +192,18 @@ impl Finder<'_> {
             Rewriter { known: self.known, fresh: self.fresh }.node(&mut value);
             return Some(Pointer { value, index: None, steady, is_param: false });
         }
-        let index = Some(self.own);
+        let index = Some(own);
         Some(Pointer {
             value: base,
             index,
             steady: !of.moves && of.values.len() == 1,
             is_param: false,
         })
+    }
+
+    /// True for the pointer itself, if no others are found together with it.
+    fn is_alone(&self, pointer: u64) -> bool {
+        self.own.len() == 1 && self.own.contains(&pointer)
     }
 
     /// The address that an expression is.
@@ -183,7 +242,7 @@ impl Finder<'_> {
     }
 
     fn of_variable(&mut self, id: u64, node: &Node) -> Option<Address> {
-        if id == self.own {
+        if self.own.contains(&id) {
             return Some(Address { base: None, steady: false });
         }
         let Some(pointer) = self.known.get(&id) else {
@@ -209,7 +268,7 @@ impl Finder<'_> {
         let mut found = false;
         value.walk(&mut |node| {
             let of = node.referenced.as_ref().and_then(|of| self.fresh.pointer_of(of.id));
-            found |= of.is_some_and(|pointer| pointer != self.own);
+            found |= of.is_some_and(|pointer| !self.is_alone(pointer));
         });
         found
     }
@@ -258,7 +317,8 @@ impl Finder<'_> {
                 _ => !is_unary(node, "*"),
             };
             if let Some(of) = &node.referenced {
-                let own = self.fresh.pointer_of(of.id) == Some(self.own);
+                let pointer = self.fresh.pointer_of(of.id);
+                let own = pointer.is_some_and(|pointer| self.is_alone(pointer));
                 let kept = own || self.of.initialised && !self.changed.contains(&of.id);
                 fixed &= of.kind == "EnumConstantDecl" || kept;
             }

@@ -5,6 +5,8 @@
 //! not change either, the pointer's value stands in its place. Else an integer takes its place: `p`
 //! becomes `&base[p]`, and `*p++` `base[p++]`. A pointer that leads to several objects, or is null,
 //! becomes a choice between such pointers, and the choice moves outward to what is done with it.
+//! Before that, functions that change their callers' pointers become part of these, and structs
+//! with pointers single variables.
 //! What leads where none of this is seen stays, and is refused where it is used.
 
 mod arrays;
@@ -14,8 +16,10 @@ mod find;
 mod functions;
 mod hoist;
 mod holes;
+mod inline;
 mod integers;
 mod make;
+mod members;
 mod nulls;
 mod returned;
 mod rewrite;
@@ -40,6 +44,12 @@ pub fn resolve(root: &mut Node) {
     let mut fresh = Fresh::default();
     functions::resolve(root, &mut fresh);
     arrays::resolve(root, &mut fresh);
+    let structs = members::with_pointers(root);
+    let order = callees_first(root);
+    inline::calls(root, &order, &structs, &mut fresh);
+    for number in order {
+        members::split(&mut root.inner[number], &structs, &mut fresh);
+    }
     let changing = storage::changing(root);
     let nulls = Nulls::of(root);
     let without = Without::of(root, &nulls);

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::make::Fresh;
 use super::nulls::Nulls;
 use super::rewrite::{conditions, is_null};
-use super::shape::{element_type, is_pointer, variable, variable_read};
+use super::shape::{element_type, pointee, variable, variable_read};
 use crate::ast::Node;
 
 /// Functions that ask whether parameters are null, as they are written, and their copies.
@@ -92,10 +92,16 @@ fn without(function: &Node, null: &[usize], fresh: &mut Fresh) -> Node {
         is_variable(&mut copy, param.id);
         fresh.declare(&mut copy, vec![variable]);
     }
-    let mut nowhere = Nowhere::default();
-    clear(&mut copy, &gone, &mut nowhere, fresh);
-    fresh.declare(&mut copy, nowhere.declared);
+    let declared = make_null(&mut copy, &gone, fresh);
+    fresh.declare(&mut copy, declared);
     copy
+}
+
+/// Makes parameters null in statements; variables that these then name.
+pub fn make_null(node: &mut Node, params: &HashSet<u64>, fresh: &mut Fresh) -> Vec<Node> {
+    let mut nowhere = Nowhere::default();
+    clear(node, params, &mut nowhere, fresh);
+    nowhere.declared
 }
 
 /// Variables for what null pointers lead to, by type: C leaves open what is read there.
@@ -108,7 +114,7 @@ struct Nowhere {
 impl Nowhere {
     /// The variable for a null pointer; nothing for another one.
     fn of(&mut self, pointer: &Node, fresh: &mut Fresh) -> Option<Node> {
-        if !is_null(pointer) || !is_pointer(&pointer.ty) {
+        if !is_null(pointer) || pointee(&pointer.ty).is_none() {
             return None;
         }
         let ty = element_type(&pointer.ty);
@@ -122,8 +128,8 @@ impl Nowhere {
     }
 }
 
-/// True if a function gives a variable another value, or its address away.
-fn sets(function: &Node, id: u64) -> bool {
+/// True if statements give a variable another value, or its address away.
+pub fn sets(function: &Node, id: u64) -> bool {
     let mut found = false;
     function.walk(&mut |node| {
         let changes = matches!(
@@ -175,7 +181,7 @@ fn clear(node: &mut Node, gone: &HashSet<u64>, nowhere: &mut Nowhere, fresh: &mu
     }
     for number in conditions(node) {
         let condition = &mut node.inner[number];
-        if is_pointer(&condition.ty) && is_null(condition) {
+        if is_null(condition) {
             *condition = fresh.number(condition, 0, "int");
         }
     }
