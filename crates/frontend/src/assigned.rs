@@ -42,3 +42,9 @@ pub fn root_decl(node: &Node) -> Option<u64> {
         _ => None,
     }
 }
+
+/// True for functions that copy, set and compare memory.
+pub fn is_memory_function(name: &str) -> bool {
+    let name = name.strip_prefix("__builtin_").unwrap_or(name);
+    matches!(name, "memcpy" | "memmove" | "memset" | "memcmp")
+}

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use crate::assigned::is_memory_function;
 use crate::ast::Node;
 use crate::functions::parameters;
 use crate::unit::Unit;
@@ -107,12 +108,6 @@ impl<'a> Unit<'a> {
         };
         used || node.inner.iter().any(|child| self.uses_elements(child, param))
     }
-}
-
-/// True for functions that copy, set and compare memory.
-pub fn is_memory_function(name: &str) -> bool {
-    let name = name.strip_prefix("__builtin_").unwrap_or(name);
-    matches!(name, "memcpy" | "memmove" | "memset" | "memcmp")
 }
 
 /// True if a pointer is taken for one to another type.

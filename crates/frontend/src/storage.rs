@@ -5,9 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use nicforge_ir::{ConstId, TableId, Type};
 
-use crate::assigned::assigned_decls;
+use crate::assigned::{assigned_decls, is_memory_function};
 use crate::ast::Node;
-use crate::callees::is_memory_function;
 
 /// A variable of static storage duration, or a part of it: elements in a table.
 #[derive(Clone, Debug)]
