@@ -95,9 +95,12 @@ static uint32_t length(const uint8_t *bytes, const uint8_t **end)
 
 static bool next(struct cursor *c, uint8_t *value)
 {
+    static uint32_t calls;
+    static const uint8_t more[4] = {1, 2, 3, 5};
+    calls++;
     if (c->at == c->end)
         return false;
-    *value = *c->at++;
+    *value = *c->at++ + more[calls & 3];
     return true;
 }
 

@@ -35,6 +35,21 @@ struct state {
     char name[80];
 };
 
+union block {
+    uint8_t bytes[128];
+    uint32_t words[32];
+};
+
+struct box {
+    uint32_t n;
+    union block block;
+    struct {
+        uint16_t of[40];
+    } in;
+};
+
+static struct box box;
+static union block block;
 static struct ring ring;
 static struct ring backup = {.head = 3, .slots = {[2] = {.key = 7, .age = 5}}, .drops = 9};
 static struct bucket buckets[4];
@@ -55,8 +70,8 @@ static bool push(struct ring *r, uint32_t key, uint16_t len)
         r->full = 1;
         return false;
     }
-    r->slots[r->head] = (struct slot){.key = key, .len = len, .used = 1};
-    r->slots[r->head].age += len;
+    r->slots[r->head % 20] = (struct slot){.key = key, .len = len, .used = 1};
+    r->slots[r->head % 20].age += len;
     r->head = next;
     return true;
 }
@@ -65,8 +80,8 @@ static bool pop(struct ring *r, struct slot *out)
 {
     if (r->head == r->tail)
         return false;
-    *out = r->slots[r->tail];
-    r->slots[r->tail].used = 0;
+    *out = r->slots[r->tail % 20];
+    r->slots[r->tail % 20].used = 0;
     r->tail = (r->tail + 1) % 20;
     return true;
 }
@@ -126,6 +141,11 @@ void net_recv(nf_pkt pkt)
     state.words[n & 31] -= 2;
     state.name[5] = n;
     alone.only[m % 24] += n;
+    box.block.words[m & 31] += n;
+    box.block.bytes[n & 127] ^= 3;
+    block.words[n & 31] = box.block.words[3] + box.n++;
+    box.in.of[m % 40]++;
+    sum += block.bytes[m & 127] + box.in.of[n % 40];
     struct slot *found = way(m & 63);
     if (found) {
         found->key = m & 63;

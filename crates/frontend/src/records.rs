@@ -64,7 +64,8 @@ impl<'a> Unit<'a> {
             return refused;
         }
         for (member, number) in members(record).zip(0..) {
-            if self.is_indexed(member.field.id) {
+            // What a union is kept as is one of its members.
+            if record.tag != "union" && self.is_indexed(member.field.id) {
                 self.indexed_fields.insert((ty, number));
             }
         }

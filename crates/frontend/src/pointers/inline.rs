@@ -24,7 +24,7 @@ pub fn calls(root: &mut Node, order: &[usize], structs: &WithPointers, fresh: &m
         inliner.node(function);
         let declared = std::mem::take(&mut inliner.declared);
         inliner.fresh.declare(function, declared);
-        if inliner.wants(function) && can_be_inlined(function) && size(function) < MOST {
+        if inliner.wants(function) && !is_recursive(function) && size(function) < MOST {
             inliner.functions.insert(function.name.clone(), function.clone());
         }
     }
@@ -44,14 +44,13 @@ fn size(node: &Node) -> usize {
     count
 }
 
-/// True unless a function calls itself, or keeps variables of its own.
-fn can_be_inlined(function: &Node) -> bool {
-    let mut can = true;
+/// True for a function that calls itself.
+fn is_recursive(function: &Node) -> bool {
+    let mut found = false;
     function.walk(&mut |node| {
-        can &= node.callee().is_none_or(|callee| callee.name != function.name);
-        can &= !(node.kind == "VarDecl" && node.storage == "static");
+        found |= node.callee().is_some_and(|callee| callee.name == function.name);
     });
-    can
+    found
 }
 
 fn params(function: &Node) -> impl Iterator<Item = &Node> {
@@ -212,11 +211,13 @@ impl Returns {
     }
 }
 
-/// Gives what is declared in a copy of statements numbers of its own.
+/// Gives what is declared in a copy of statements numbers of its own; variables that outlive calls
+/// are the same in all copies.
 fn rename_all(body: &mut Node, names: &mut HashMap<u64, u64>, fresh: &mut Fresh) {
     body.walk(&mut |node| {
         let label = (node.kind == "LabelStmt").then_some(node.member);
-        let declared = (node.kind == "VarDecl").then_some(node.id);
+        let is_own = node.kind == "VarDecl" && node.storage != "static";
+        let declared = is_own.then_some(node.id);
         for id in label.into_iter().chain(declared) {
             names.insert(id, fresh.id());
         }
