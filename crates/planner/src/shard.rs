@@ -94,10 +94,7 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
     let shared = shared.unwrap_or_default();
     let reorder =
         target.links.iter().any(|link| link.from == link.to && link.reorder != Reorder::None);
-    // The network block of an NFP puts what leaves in order by itself, and stages of RTL stand in a
-    // row.
-    let sorted =
-        target.units.iter().any(|group| matches!(group.codegen, Generator::Nfp | Generator::Rtl));
+    let sorted = target.sorts_output();
     let only_exit = only_exit(program, stages, &abilities).filter(|_| reorder && !sorted);
     let one_sender = target.links.iter().any(|link| link.kind == LinkKind::AfXdp);
     let mut list: Vec<Steer> = Vec::new();

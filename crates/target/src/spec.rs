@@ -268,9 +268,15 @@ pub enum LinkKind {
 }
 
 impl Target {
-    /// Whether stages stand in a row, each with a queue in front of it, as modules of hardware do.
+    /// Stages stand in a row, each with a queue in front of it, as modules of hardware do.
     pub fn in_a_row(&self) -> bool {
         self.units.iter().any(|group| group.codegen == Generator::Rtl)
+    }
+
+    /// Packets leave in the order in which they came, whatever stages do: the network block of an
+    /// NFP sees to it, and stages in a row cannot do otherwise.
+    pub fn sorts_output(&self) -> bool {
+        self.in_a_row() || self.units.iter().any(|group| group.codegen == Generator::Nfp)
     }
 }
 
