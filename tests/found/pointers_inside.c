@@ -14,6 +14,19 @@ struct cursor {
     uint32_t errors;
 };
 
+struct pair {
+    uint16_t x, y;
+};
+
+/* Members of all kinds beside pointers, which lists may leave out. */
+struct state {
+    uint32_t n;
+    const uint8_t *at;
+    uint8_t bytes[4];
+    struct pair pair;
+    const uint8_t *never;
+};
+
 typedef struct {
     uint8_t *to;
     uint16_t left;
@@ -158,6 +171,18 @@ void net_recv(nf_pkt pkt)
         to = was;
     }
     sum += *from + to[1] * 3 + left(&c);
+
+    struct state state = {1, told.bytes, {1, 2, 3, 4}, {5, 6}, NULL}, kept = state;
+    kept.bytes[told.key & 3]++;
+    kept.pair.y += told.code;
+    sum += kept.bytes[told.code & 3] + kept.pair.y + *kept.at + (kept.never == NULL);
+    if (told.code & 64)
+        state = (struct state){.bytes = {7}};
+    sum += state.n + state.bytes[1] * 3 + state.pair.y + (state.at ? *state.at : 11);
+    struct state empty = {.n = 3};
+    if (told.key & 4)
+        empty.at = told.bytes + 1;
+    sum += (empty.at ? *empty.at : 9) + (empty.never == NULL) + empty.bytes[told.key & 3];
 
     uint8_t room[6] = {0};
     writer_t w = {room, sizeof(room)};

@@ -443,7 +443,7 @@ fn on_cores(
         Err(
             error @ (CoresError::Unsupported(_)
             | CoresError::Place { .. }
-            | CoresError::Build(BuildError::Large { .. })),
+            | CoresError::Build(BuildError::Large { .. } | BuildError::Stack { .. })),
         ) => Verdict::Refused(error.to_string()),
         Err(error) => Verdict::Wrong(error.to_string()),
     }

@@ -375,7 +375,7 @@ fn leaving(expression: &Node) -> Option<&Node> {
     leaving_from(expression, &labels, (false, false))
 }
 
-/// The same with the labels inside, and whether a `break` and a `continue` stay inside.
+/// The statement below a node that leaves; `labels` are inside, and a `break` or `continue` may be.
 fn leaving_from<'n>(
     node: &'n Node,
     labels: &[u64],

@@ -13,13 +13,13 @@ use crate::ast::Node;
 pub struct Static {
     /// Dimensions of all arrays that its elements are in, outermost first.
     pub dims: Vec<u32>,
-    /// How many of them, the last ones, are arrays of its own.
+    /// Number of those, the last ones, that are arrays of its own.
     pub own: usize,
     /// The type of an element.
     pub element: Type,
     /// The table of the elements, or of what is left of them; none if nothing is.
     pub table: Option<(TableId, Begins)>,
-    /// How the members of an element are kept; empty if they are together.
+    /// Members of an element, as they are kept; empty if they are together.
     pub members: Vec<Member>,
 }
 

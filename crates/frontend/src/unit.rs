@@ -172,7 +172,7 @@ pub struct Unit<'a> {
     pub rests: HashMap<StructId, StructId>,
     /// Members of which elements are taken by a number that varies, by declaration.
     indexed: HashSet<u64>,
-    /// The same by struct and number.
+    /// Such members, by struct and number.
     pub indexed_fields: HashSet<(StructId, u32)>,
     /// Signatures of called functions; those that are refused have none.
     pub callees: HashMap<String, Option<Rc<Callee>>>,

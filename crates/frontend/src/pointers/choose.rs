@@ -138,7 +138,11 @@ impl<'c> Choice<'c> {
                 }
             }
         }
-        let most = choice.groups.iter().map(|group| group.indices.len()).max()?;
+        let most = choice.groups.iter().map(|group| group.indices.len()).max();
+        if most.is_none() && !choice.null {
+            return None;
+        }
+        let most = most.unwrap_or_default();
         // With one more for the index of the pointer itself.
         choice.spares = (0..if most > 0 { most + 1 } else { 0 }).map(|_| fresh.id()).collect();
         Some(choice)
@@ -162,7 +166,7 @@ impl<'c> Choice<'c> {
 
     /// True if a number says where the pointer leads.
     fn is_open(&self) -> bool {
-        self.groups.len() + usize::from(self.null) > 1
+        self.groups.len() != 1 || self.null
     }
 
     fn is_read(&self, node: &Node) -> bool {
@@ -292,7 +296,8 @@ impl<'c> Choice<'c> {
                 None => made,
             });
         }
-        last.unwrap_or_default()
+        // One that is null always.
+        last.unwrap_or_else(|| fresh.null(&Node::default(), &self.of.ty))
     }
 
     /// `p = value`.

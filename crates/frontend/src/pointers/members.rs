@@ -91,9 +91,23 @@ pub fn split(function: &mut Node, structs: &WithPointers, fresh: &mut Fresh) {
     }
     found.retain(|id, _| !whole.contains(id));
     Splitter { found: &found, fresh }.node(function);
+    let mut unnamed: HashSet<u64> =
+        found.values().flat_map(|(_, parts)| parts.iter().map(|(_, id)| *id)).collect();
+    function.walk(&mut |node| {
+        node.referenced.iter().for_each(|of| _ = unnamed.remove(&of.id));
+    });
+    leave_out(function, &unnamed);
 }
 
-/// How a function uses structs with pointers.
+/// Takes the declarations of pointers away that nothing names.
+fn leave_out(node: &mut Node, unnamed: &HashSet<u64>) {
+    if node.kind == "DeclStmt" {
+        node.inner.retain(|of| !unnamed.contains(&of.id) || !is_data_pointer(&of.ty));
+    }
+    node.inner.iter_mut().for_each(|child| leave_out(child, unnamed));
+}
+
+/// Uses of structs with pointers in a function.
 struct Uses<'u> {
     candidates: &'u HashSet<u64>,
     /// Those that are named otherwise than to take a member, or to copy or set all of one.
@@ -185,7 +199,6 @@ impl Splitter<'_> {
             let mut copies = Vec::new();
             for ((member, id), value) in parts.into_iter().zip(values) {
                 let to = self.fresh.named(node, id, &format!("{name}.{}", member.name), &member.ty);
-                let value = value.unwrap_or_else(|| self.zero(node, &member.ty));
                 copies.push(self.fresh.assign(to, value));
             }
             let last = copies.into_iter().rev().reduce(|last, copy| self.fresh.comma(copy, last));
@@ -201,19 +214,22 @@ impl Splitter<'_> {
         let mut values = values.unwrap_or_default().into_iter();
         let mut found = Vec::new();
         for (member, id) in parts {
-            let value = values.next().flatten();
+            let value = values.next();
             let declared = self.fresh.variable(of, id, &member.ty, value);
             found.push(Node { name: format!("{name}.{}", member.name), ..declared });
         }
         found
     }
 
-    /// The values of members; none of those that a list leaves out.
-    fn values(&mut self, like: &Node, value: &Node) -> Vec<Option<Node>> {
+    /// The values of members.
+    fn values(&mut self, like: &Node, value: &Node) -> Vec<Node> {
         if let Some(list) = listed(value).cloned() {
             let given = |mut value: Node| {
                 self.node(&mut value);
-                (value.kind != "ImplicitValueInitExpr").then_some(value)
+                match value.kind == "ImplicitValueInitExpr" && is_data_pointer(&value.ty) {
+                    true => self.fresh.null(&value, &value.ty),
+                    false => value,
+                }
             };
             return list.inner.into_iter().map(given).collect();
         }
@@ -223,18 +239,8 @@ impl Splitter<'_> {
         for (member, id) in parts {
             let name = format!("{name}.{}", member.name);
             let place = self.fresh.named(like, id, &name, &member.ty);
-            found.push(Some(self.fresh.value(place)));
+            found.push(self.fresh.value(place));
         }
         found
-    }
-
-    fn zero(&mut self, like: &Node, ty: &str) -> Node {
-        match pointee(ty) {
-            Some(_) => self.fresh.null(like, ty),
-            None => {
-                let zero = self.fresh.number(like, 0, "int");
-                self.fresh.cast(zero, ty)
-            }
-        }
     }
 }
