@@ -11,6 +11,9 @@ use nicforge_run::live::{LiveError, LiveOptions, LiveOutputs, LiveRun, Session};
 use nicforge_run::netns::{LARGEST_FRAME, Sandbox};
 use nicforge_run::xdp::XdpError;
 
+/// How long a run waits for something to come out: long, since machines are busy.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 fn session(mode: Mode) -> Session {
     let f = fixture();
     Session::start(&f.program, &f.artifact, mode, &includes()).unwrap()
@@ -22,11 +25,14 @@ fn run(
     window: usize,
     per_event: bool,
 ) -> Result<LiveRun, LiveError> {
-    let keep_going = &mut |_| true;
-    session.run(
-        events,
-        &mut LiveOptions { window, per_event, patience: Duration::from_secs(3), keep_going },
-    )
+    let (patience, keep_going) = (PATIENCE, &mut |_: usize| true);
+    session.run(events, &mut LiveOptions { window, per_event, patience, keep_going })
+}
+
+/// Runs events of which some never come out, so that the wait for them is short.
+fn run_losing(session: &mut Session, events: &[InputEvent]) -> Result<LiveRun, LiveError> {
+    let (patience, keep_going) = (Duration::from_secs(3), &mut |_: usize| true);
+    session.run(events, &mut LiveOptions { window: 1, per_event: false, patience, keep_going })
 }
 
 fn message(byte: u8) -> InputEvent {
@@ -173,14 +179,14 @@ fn frames_that_cannot_leave_are_reported() {
     ));
     let vanishes = [net(0, frame(0xbad0, 1)), net(0, frame(0xdea1, 1)), net(0, frame(0xbee1, 1))];
     assert_eq!(
-        run(&mut session, &vanishes, 1, false).unwrap().report.unaccounted,
+        run_losing(&mut session, &vanishes).unwrap().report.unaccounted,
         1,
         "there is no port 5"
     );
     // The fixture grows this one beyond what the port carries.
     let mut grows = frame(0xc0de, 1);
     grows.resize(LARGEST_FRAME, 0);
-    let Err(error) = run(&mut session, &[net(0, grows)], 1, false) else { panic!("it left") };
+    let Err(error) = run_losing(&mut session, &[net(0, grows)]) else { panic!("it left") };
     assert!(
         matches!(&error, LiveError::Missing { event: 1, detail, .. } if detail.contains("saw 1")),
         "{error}"
@@ -195,8 +201,7 @@ fn a_run_can_be_stopped() {
     let mut session = session(Mode::Live);
     let events: Vec<InputEvent> = (0..1000).map(|_| net(0, frame(0x0800, 1))).collect();
     let keep_going = &mut |done| done < 100;
-    let mut options =
-        LiveOptions { window: 10, per_event: false, patience: Duration::from_secs(3), keep_going };
+    let mut options = LiveOptions { window: 10, per_event: false, patience: PATIENCE, keep_going };
     let run = session.run(&events, &mut options).unwrap();
     assert!(run.report.stopped);
     assert_eq!((run.report.packets_in, run.report.sent[1], run.seen.len()), (100, 100, 100));

@@ -227,15 +227,19 @@ fn an_object_that_does_not_fit_the_artifact_is_an_internal_error() {
     assert!(Loaded::load(&f.program, &f.artifact, b"\x7fELF", &options).is_err());
 }
 
+/// Times themselves are not held to anything: on a busy machine the empty program, which is
+/// subtracted, can take longer than the one that is measured.
 #[test]
-fn costs_rise_with_work_and_exclude_the_harness() {
+fn costs_of_frames_that_stay_and_that_change() {
     if !can_load() {
         return;
     }
     let loaded = fixture().load(Mode::Live, vec![]);
-    for changed in [false, true] {
-        let frames = [frame(if changed { 0xc0de } else { 0xdea1 }, 1)];
-        let cost = bench::bench(&loaded, &frames, &includes()).unwrap();
-        assert!(cost.harness_ns > 0.0 && cost.ns > 0.0 && cost.repeat > 1, "{cost:?}");
+    let mut verdicts = Vec::new();
+    for ether_type in [0xdea1, 0xc0de] {
+        let cost = bench::bench(&loaded, &[frame(ether_type, 1)], &includes()).unwrap();
+        assert!(cost.harness_ns > 0.0 && cost.ns.is_finite() && cost.repeat > 1, "{cost:?}");
+        verdicts.push(cost.verdict);
     }
+    assert_ne!(verdicts[0], verdicts[1], "one frame is dropped, one is sent");
 }

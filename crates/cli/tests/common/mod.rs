@@ -7,6 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub const NICFORGE: &str = env!("CARGO_BIN_EXE_nicforge");
@@ -160,6 +162,34 @@ pub fn finish(mut command: Command) -> Ran {
 /// A command in the background, ended with the test at the latest.
 pub struct Background {
     child: Child,
+    out: Heard,
+    err: Heard,
+}
+
+/// One stream of a command, read while it runs: a full pipe would stop the command.
+struct Heard {
+    text: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Heard {
+    fn start(mut stream: impl Read + Send + 'static) -> Heard {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let into = text.clone();
+        let reader = std::thread::spawn(move || {
+            let mut some = [0; 4096];
+            while let Ok(count @ 1..) = stream.read(&mut some) {
+                into.lock().unwrap().extend_from_slice(&some[..count]);
+            }
+        });
+        Heard { text, reader: Some(reader) }
+    }
+
+    /// Waits for the end of the stream.
+    fn end(&mut self) -> String {
+        self.reader.take().unwrap().join().unwrap();
+        String::from_utf8(std::mem::take(&mut self.text.lock().unwrap())).unwrap()
+    }
 }
 
 impl Background {
@@ -172,8 +202,16 @@ impl Background {
                 Ok(())
             });
         }
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        Background { child }
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let out = Heard::start(child.stdout.take().unwrap());
+        let err = Heard::start(child.stderr.take().unwrap());
+        Background { child, out, err }
+    }
+
+    /// Waits until standard error has `text`.
+    #[track_caller]
+    pub fn says(&self, text: &str) {
+        within(text, || String::from_utf8_lossy(&self.err.text.lock().unwrap()).contains(text));
     }
 
     pub fn pid(&self) -> u32 {
@@ -192,10 +230,7 @@ impl Background {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });
-        let (mut out, mut err) = (String::new(), String::new());
-        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-        Ran { status: status.unwrap(), out, err }
+        Ran { status: status.unwrap(), out: self.out.end(), err: self.err.end() }
     }
 }
 
