@@ -42,6 +42,8 @@ pub struct Options {
     /// Loops of one byte a trip: copies, comparisons, moves from and to the packet, and loops that
     /// differ from these in a little.
     pub byte_loops: bool,
+    /// Copies of packets, to ports and to the host.
+    pub copies: bool,
 }
 
 impl Options {
@@ -55,6 +57,7 @@ impl Options {
         software: false,
         arithmetic_only: false,
         byte_loops: false,
+        copies: false,
     };
     /// What every code generator runs the same way: no odd widths, no LRU tables.
     pub const PORTABLE: Options = Options { odd_widths: false, lru: false, ..Options::ALL };
@@ -65,9 +68,10 @@ impl Options {
     /// Arithmetic and aggregates only.
     pub const ARITHMETIC: Options = Options { arithmetic_only: true, ..Options::ALL };
 
-    /// Options for a seed: the programs of every fifth have loops over bytes too.
+    /// Options for a seed: the programs of every fifth have loops over bytes too, those of another
+    /// fifth copies of packets.
     pub fn for_seed(self, seed: u64) -> Options {
-        Options { byte_loops: seed % 5 == 2, ..self }
+        Options { byte_loops: seed % 5 == 2, copies: seed % 5 == 3, ..self }
     }
 }
 
@@ -291,8 +295,12 @@ fn declare(program: &mut Program, options: Options) {
         });
     };
     event("net_recv", Direction::In, vec![packet(false)]);
-    event("net_send", Direction::Out, vec![packet(false), port]);
+    event("net_send", Direction::Out, vec![packet(false), port.clone()]);
     event("stack_recv", Direction::Out, vec![packet(false)]);
+    if options.copies {
+        event("net_copy", Direction::Out, vec![packet(true), port]);
+        event("host_copy", Direction::Out, vec![packet(true)]);
+    }
     for text in ["first", "second"] {
         program.reasons.push(DropReason { text: text.to_string(), span: Span::default() });
     }

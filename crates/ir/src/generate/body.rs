@@ -247,6 +247,10 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
                 self.byte_loop();
                 continue;
             }
+            if let (true, Some(pkt), true) = (self.options.copies, self.pkt, self.d.one_in(5)) {
+                self.copy(pkt);
+                continue;
+            }
             match self.d.below(12) {
                 9 if self.depth < 4 => self.if_statement(),
                 10 if self.depth < 4 => self.loop_statement(),
@@ -323,6 +327,21 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
         for value in self.b.body.insts[inst].results.clone() {
             self.keep(value);
         }
+    }
+
+    /// A copy of the packet as it is, often with a value in front of it.
+    fn copy(&mut self, pkt: ValueId) {
+        if self.d.one_in(2) {
+            let ty = self.int_type();
+            let value = self.pick(ty);
+            self.emit(pkt, value);
+        }
+        let (name, args) = match self.d.one_in(3) {
+            true => ("host_copy", vec![pkt]),
+            false => ("net_copy", vec![pkt, self.in_port(pkt)]),
+        };
+        let event = self.program.event_named(name).expect("the generator declares it");
+        self.b.push0(Op::Generate { event, args });
     }
 
     /// `if c { way out }`

@@ -21,8 +21,8 @@ impl<'a> Engine<'a, '_> {
         self.states.wait("c_ready".to_string(), outputs, Vec::new());
     }
 
-    /// The packet as it is: emitted headers, then the unread rest.
-    pub(super) fn whole(&mut self) -> Vec<(&'static str, String)> {
+    /// The packet as it is, which `stays` or is over: emitted headers, then the unread rest.
+    fn whole(&mut self, stays: bool) -> Vec<(&'static str, String)> {
         let rest = self.rest();
         vec![
             ("c_hlen", mark(&self.states.packet.emitted)),
@@ -30,7 +30,7 @@ impl<'a> Engine<'a, '_> {
             ("c_from", self.at()),
             ("c_rest", rest),
             ("c_line", "slot_line".to_string()),
-            ("c_free", "1'b1".to_string()),
+            ("c_free", number(1, u64::from(!stays))),
         ]
     }
 
@@ -41,20 +41,21 @@ impl<'a> Engine<'a, '_> {
             return;
         }
         self.states.note(&def.name);
+        let stays = def.params.first().is_some_and(|param| param.borrowed);
         match def.name.as_str() {
-            "net_send" => {
+            "net_send" | "net_copy" => {
                 let port = self.low.u32(args[1]);
                 let port = self.wire("out_port", 32, port, 0);
-                let mut fields = self.whole();
+                let mut fields = self.whole(stays);
                 fields.push(("c_port", format!("{port}[7:0]")));
                 self.command(kind::SEND, fields, format!("{{32'h0, {port}}}"));
             }
             "stack_recv" => {
-                let fields = self.whole();
+                let fields = self.whole(false);
                 self.command(kind::STACK, fields, number(64, 0));
             }
-            "host_recv" => {
-                let fields = self.whole();
+            "host_recv" | "host_copy" => {
+                let fields = self.whole(stays);
                 self.command(kind::HOST_PACKET, fields, number(64, 0));
             }
             "host_msg" => {
@@ -79,14 +80,16 @@ impl<'a> Engine<'a, '_> {
                     ("c_line", "slot_line".to_string()),
                 ];
                 self.command(kind::DMA_WRITE, fields, addr);
-                // The packet may change when its bytes have been asked for.
-                self.states.wait("c_done".to_string(), Vec::new(), Vec::new());
             }
             name => self.refuse(
                 span,
                 &format!("hardware has no event `{name}`"),
                 "take a NIC with cores; `nicforge check PROG --target all` says which have it",
             ),
+        }
+        if stays {
+            // The packet may change when its bytes have been asked for.
+            self.states.wait("c_done".to_string(), Vec::new(), Vec::new());
         }
     }
 

@@ -133,6 +133,8 @@ pub struct Exit {
     /// What is known on the way.
     pub given: Given,
     pub kind: u64,
+    /// The packet, if there is one, goes on.
+    pub stays: bool,
     /// Port or number of the reason, 32 bits.
     pub number: String,
     /// Of a write into the host's memory: where to, of a log its number; 64 bits.
@@ -150,13 +152,6 @@ pub struct Exit {
     /// Where the cursor is, if that is known, and how many bytes of headers were emitted.
     pub cursor: Option<u32>,
     pub emitted: u32,
-}
-
-impl Exit {
-    /// True if the packet is over.
-    pub fn ends_packet(&self) -> bool {
-        matches!(self.kind, kind::SEND | kind::STACK | kind::HOST_PACKET | kind::DROP)
-    }
 }
 
 /// Conditions that hold, `‹c›` or `!‹c›`.

@@ -9,7 +9,6 @@ use nicforge_ir::Span;
 
 use super::dag::{Exit, NoPipe};
 use super::exclusive::exclude;
-use crate::abi::left as kind;
 
 /// Most commands for one packet.
 const MOST_COMMANDS: usize = 8;
@@ -45,7 +44,6 @@ pub fn positions(exits: &[Exit], span: Span) -> Result<Vec<Vec<Exit>>, NoPipe> {
 impl Exit {
     /// True if it comes beside what becomes of the packet.
     pub fn beside(&self) -> bool {
-        matches!(self.kind, kind::HOST_MESSAGE | kind::DMA_WRITE | kind::LOG)
-            || self.moved.is_some()
+        self.stays || self.moved.is_some()
     }
 }

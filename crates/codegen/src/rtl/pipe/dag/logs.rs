@@ -22,6 +22,7 @@ impl Walk<'_, '_, '_> {
             when: way.clone(),
             given: self.given(way),
             kind: kind::LOG,
+            stays: true,
             number: number(32, 0),
             addr: Some(number(64, id)),
             moved: None,

@@ -58,7 +58,7 @@ impl Walk<'_, '_, '_> {
                 self.payload_sum(way, inst.results[0], *sum, *len)
             }
             Op::Drop { reason, .. } => {
-                self.exit(way, kind::DROP, number(32, u64::from(reason.as_u32())));
+                self.exit(way, kind::DROP, false, number(32, u64::from(reason.as_u32())));
                 Ok(())
             }
             Op::Generate { event, args }
@@ -67,12 +67,13 @@ impl Walk<'_, '_, '_> {
                 self.enqueue(*event, args, way)
             }
             Op::Generate { event, args } => {
-                let name = self.dag.program.events[*event].name.clone();
+                let def = &self.dag.program.events[*event];
+                let (name, stays) = (def.name.clone(), def.params[0].borrowed);
                 self.settle();
                 let (kind, number) = match name.as_str() {
-                    "net_send" => (kind::SEND, self.low.u32(args[1])),
+                    "net_send" | "net_copy" => (kind::SEND, self.low.u32(args[1])),
                     "stack_recv" => (kind::STACK, number(32, 0)),
-                    "host_recv" => (kind::HOST_PACKET, number(32, 0)),
+                    "host_recv" | "host_copy" => (kind::HOST_PACKET, number(32, 0)),
                     "host_msg" => {
                         self.message(way, args[0]);
                         return Ok(());
@@ -83,7 +84,7 @@ impl Walk<'_, '_, '_> {
                     }
                     _ => return self.no(&format!("`{name}` is no event of hardware")),
                 };
-                self.exit(way, kind, number);
+                self.exit(way, kind, stays, number);
                 Ok(())
             }
             Op::Random => {

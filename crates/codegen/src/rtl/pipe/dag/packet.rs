@@ -435,6 +435,7 @@ impl<'a> Walk<'a, '_, '_> {
             when: way.clone(),
             given: self.given(way),
             kind: kind::HOST_MESSAGE,
+            stays: true,
             number: number(32, 0),
             addr: None,
             moved: None,
@@ -461,6 +462,7 @@ impl<'a> Walk<'a, '_, '_> {
             when: way.clone(),
             given: self.given(way),
             kind: kind::DMA_WRITE,
+            stays: true,
             number: number(32, 0),
             addr: Some(addr),
             moved: None,
@@ -474,7 +476,8 @@ impl<'a> Walk<'a, '_, '_> {
         });
     }
 
-    pub(super) fn exit(&mut self, way: &Way, kind: u64, number: String) {
+    /// What becomes of the packet, or of a copy of it, after which it `stays`.
+    pub(super) fn exit(&mut self, way: &Way, kind: u64, stays: bool, number: String) {
         let mut packet = self.packet();
         let lists = match kind {
             kind::DROP => vec![Emitted::default()],
@@ -492,6 +495,7 @@ impl<'a> Walk<'a, '_, '_> {
                     when: way,
                     given,
                     kind,
+                    stays,
                     number: number.clone(),
                     ..exit
                 });
@@ -507,6 +511,7 @@ impl<'a> Walk<'a, '_, '_> {
                 when: way,
                 given,
                 kind,
+                stays,
                 number,
                 addr: None,
                 moved: None,

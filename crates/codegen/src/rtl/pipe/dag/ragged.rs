@@ -227,6 +227,7 @@ impl Walk<'_, '_, '_> {
             when: None,
             given: Given::new(),
             kind: 0,
+            stays: false,
             number: String::new(),
             addr: None,
             moved: None,
