@@ -9,7 +9,7 @@
 // MAX_BYTES are dropped whole and counted, and their slot is used again.
 //
 // s_axis_tuser: [7:0] port, [8] the frame is bad (CRC, truncated), [9] a message of the host side
-// instead of a frame. Latency: one cycle from the last beat to the descriptor. Throughput: a beat
+// instead of a frame, [10] a tick of timer [7:0], whose bytes mean nothing. Latency: one cycle from the last beat to the descriptor. Throughput: a beat
 // each cycle, so a packet of 64 bytes each cycle. No free slot: with DROP_WHEN_FULL = 0 the stream
 // waits; with 1 (beside a MAC, which cannot wait) whole frames are dropped and counted.
 `default_nettype none
@@ -51,6 +51,7 @@ module nf_ingress #(
     output logic [              15:0] d_length,
     output logic [               7:0] d_port,
     output logic                      d_host,
+    output logic                      d_tick,
     output logic [              63:0] d_time,
     output logic [              63:0] d_seed,
     output logic [512*WIN_LINES-1:0] d_window,
@@ -64,7 +65,7 @@ module nf_ingress #(
   localparam integer LW = $clog2(LINES + 1);
   // The first byte that no frame has.
   localparam integer LONG_LINE = MAX_BYTES / 64, LONG_BYTE = MAX_BYTES % 64;
-  localparam integer DW = SW + 16 + 8 + 1 + 128 + 512 * WIN_LINES;
+  localparam integer DW = SW + 16 + 8 + 2 + 128 + 512 * WIN_LINES;
 
   logic in_frame, skipping, have_slot;
   logic [SW-1:0] slot;
@@ -75,7 +76,7 @@ module nf_ingress #(
   logic beat, last, skip_now, too_long;
   logic [6:0] bytes;
   logic [15:0] length;
-  logic good, bad, is_short, is_long, is_host;
+  logic good, bad, is_short, is_long, is_host, is_tick;
 
   assign s_axis_tready = !w_stall && (have_slot || in_frame || DROP_WHEN_FULL != 0) && !rst;
   assign beat = s_axis_tvalid && s_axis_tready;
@@ -83,6 +84,7 @@ module nf_ingress #(
   assign skip_now = in_frame ? skipping : !have_slot;
   assign too_long = line == LW'(LINES);
   assign is_host = s_axis_tuser[9];
+  assign is_tick = s_axis_tuser[10];
 
   // A beat's bytes are without holes, so their number is where they end.
   integer i;
@@ -95,7 +97,7 @@ module nf_ingress #(
 
   assign bad = s_axis_tuser[8];
   // By the bit of a beat's keep that tells, not by its number of bytes, which is there later.
-  assign is_short = !is_host && line == '0 && !s_axis_tkeep[MIN_BYTES-1];
+  assign is_short = !is_host && !is_tick && line == '0 && !s_axis_tkeep[MIN_BYTES-1];
   assign is_long = too_long || line > LW'(LONG_LINE)
       || (line == LW'(LONG_LINE) && s_axis_tkeep[LONG_BYTE]);
   assign good = last && !skip_now && !bad && !is_short && !is_long;
@@ -161,13 +163,14 @@ module nf_ingress #(
         length,
         s_axis_tuser[7:0],
         is_host,
+        is_tick,
         in_frame ? first_time : time_ns,
         in_frame ? first_seed : seed,
         window_now
       }),
       .room(unused_room),
       .valid(d_valid),
-      .data({d_slot, d_length, d_port, d_host, d_time, d_seed, d_window}),
+      .data({d_slot, d_length, d_port, d_host, d_tick, d_time, d_seed, d_window}),
       .take(d_take)
   );
 endmodule

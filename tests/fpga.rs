@@ -76,6 +76,32 @@ fn examples_do_what_the_interpreter_does() {
     assert!(std::env::var("NICFORGE_EXAMPLE").is_ok() || ran.len() >= 3, "only {ran:?} ran");
 }
 
+/// Timers tick at the right places when the design makes the ticks itself, in a pipe and in an
+/// engine.
+#[test]
+fn designs_make_ticks_themselves() {
+    if verilator_is_missing() {
+        return;
+    }
+    for name in ["telemetry", "codel"] {
+        let example = Example::load(root().join("examples").join(name));
+        let compiled = PassManager::new()
+            .run_default(example.program.clone())
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        let design =
+            RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let events: Vec<InputEvent> =
+            example.events.iter().filter(|e| takes(e)).take(EVENTS).cloned().collect();
+        let ticks = |event: &&InputEvent| matches!(event.input, Input::Tick { .. });
+        assert!(events.iter().filter(ticks).count() > 20, "{name}");
+        let drive = Drive { pressure: 1, own_ticks: true, ..Drive::default() };
+        let (_, found) = design
+            .verify(&example.program, &example.entries, &events, &drive)
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(found.is_empty(), "{name}: {:?}", found[0]);
+    }
+}
+
 /// A TCP SYN of 60 bytes (64 with the checksum of the line) from a flow with this number.
 fn syn(time_ns: u64, flow: u32) -> InputEvent {
     let mut frame = vec![0u8; 60];

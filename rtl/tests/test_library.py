@@ -184,6 +184,12 @@ SIMULATED = [
     ),
     ("nf_access", "cocotb_access", {"BYTES": 128, "AW": 5}),
     ("nf_control", "cocotb_control", {"TABLES": 3, "COUNTERS": 5, "KEY": 48, "VALUE": 200}),
+    ("nf_ticker", "cocotb_ticker", {"TIMERS": 1, "PERIODS": "64'd300"}),
+    (
+        "nf_ticker",
+        "cocotb_ticker",
+        {"TIMERS": 3, "PERIODS": f"192'd{900 << 128 | 1200 << 64 | 600}"},
+    ),
     ("nf_mac_loopback", "cocotb_wrappers", {"DEPTH": 32}),
     ("nf_corundum_app", "cocotb_wrappers", {"DEPTH": 8}),
     ("nf_spin_match", "cocotb_spin", {}),

@@ -86,8 +86,9 @@ struct Writer {
 /* One event from outside. */
 struct Event {
     uint64_t time, seed;
-    uint32_t host, port,
-        length; /* host: 1 a message of the host side, 2 a frame that is marked as bad */
+    uint32_t host, port, length; /* host: 1 a message of the host side, 2 a frame that is marked as
+                                    bad, 3 a tick of timer `port`, 4 a tick that the
+                                    design makes itself */
     const uint8_t *bytes;
     bool dropped() const
     {

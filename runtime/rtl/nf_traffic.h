@@ -129,6 +129,8 @@ class Traffic
     void offer(Vnf_top &top)
     {
         /* A beat that was offered stays until it is taken. */
+        while (next < events.size() && events[next].host == 4)
+            entered[next++] = last_progress;
         if (next < events.size() && !offered)
             offered = in_side.ready();
         top.s_axis_tvalid = offered;
@@ -140,9 +142,8 @@ class Traffic
             memcpy(top.s_axis_tdata.m_storage, beat, 64);
             top.s_axis_tkeep = count == 64 ? ~0ull : (1ull << count) - 1;
             top.s_axis_tlast = offset + count == event.length;
-            top.s_axis_tuser = (event.port & 255) | (event.host == 1   ? 512
-                                                     : event.host == 2 ? 256
-                                                                       : 0);
+            static const uint32_t marks[] = {0, 512, 256, 1024};
+            top.s_axis_tuser = (event.port & 255) | marks[event.host];
             top.time_ns = event.time;
             top.seed = event.seed;
         }

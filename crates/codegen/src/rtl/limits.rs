@@ -37,18 +37,9 @@ pub struct Room {
     pub access: u32,
 }
 
-/// Refuses handlers of timers, of which a pipe would know nothing, and searches through a table.
+/// Refuses searches through a table.
 pub fn lacking(program: &Program) -> Result<(), Vec<Unsupported>> {
-    let timers = program.timers().filter_map(|(event, _)| program.handler_of(event));
-    let refused = |timer| Unsupported {
-        message: format!(
-            "hardware has no timers, and `{}` is of one",
-            program.handlers[timer].name
-        ),
-        help: "compare nf_now() with a time in a table when a packet comes".to_string(),
-        span: program.handlers[timer].span,
-    };
-    let mut refused: Vec<Unsupported> = timers.map(refused).collect();
+    let mut refused = Vec::new();
     for handler in program.handlers.values() {
         let scans = handler.body.insts.values().filter(|inst| inst.op.scans());
         refused.extend(scans.map(|inst| Unsupported {

@@ -24,6 +24,7 @@ mod state;
 mod tables;
 mod timing;
 mod top;
+mod trigger;
 mod words;
 
 use nicforge_ir::{HandlerId, Program, ReasonId, Span, TableKind, Verified};
@@ -242,6 +243,9 @@ fn artifact(
 ) -> RtlArtifact {
     if handlers.iter().any(|(_, text)| text.contains("nf_divider")) {
         library.push("nf_divider.sv");
+    }
+    if program.timers().next().is_some() {
+        library.push("nf_ticker.sv");
     }
     library.sort_unstable();
     library.dedup();

@@ -53,8 +53,53 @@ pub const PORTS: &str = r"    input  wire          clk,
     output logic [ 63:0] rec_data
 ";
 
+/// Parameters of `nf_top`.
+pub fn parameters(program: &Program) -> String {
+    let ticks = match periods(program).is_empty() {
+        true => "",
+        false => {
+            ",\n    parameter integer TICKS = 1  // 0: timers tick by s_axis, as in simulations"
+        }
+    };
+    format!("    parameter integer DROP_WHEN_FULL = 0{ticks}\n")
+}
+
+/// Nanoseconds from one tick to the next, of each timer.
+fn periods(program: &Program) -> Vec<u64> {
+    program.timers().map(|(_, period)| period).collect()
+}
+
+/// Ticks of timers between frames, in front of the way in.
+fn ticker(out: &mut Body, periods: &[u64]) {
+    wires(out, &[("k_valid", 1), ("k_ready", 1), ("k_last", 1), ("k_keep", 64), ("k_user", 16)]);
+    wires(out, &[("k_time", 64)]);
+    let list: Vec<String> = periods.iter().rev().map(|period| format!("64'd{period}")).collect();
+    let _ = writeln!(
+        out,
+        "  nf_ticker #(\n      .TIMERS({}), .PERIODS({{{}}}), .TICKS(TICKS)\n  ) u_ticker (\n{}\n  );",
+        periods.len(),
+        list.join(", "),
+        connect(&[
+            "clk",
+            "rst",
+            "time_ns",
+            "s_axis_tkeep",
+            "s_axis_tlast",
+            "s_axis_tvalid",
+            "s_axis_tready",
+            "s_axis_tuser",
+            "m_time=k_time",
+            "m_axis_tkeep=k_keep",
+            "m_axis_tlast=k_last",
+            "m_axis_tvalid=k_valid",
+            "m_axis_tready=k_ready",
+            "m_axis_tuser=k_user",
+        ])
+    );
+}
+
 /// So many slots, and the way in; `lines` of every frame go with its descriptor.
-pub fn ingress(out: &mut Body, lines: u32, slots: u32) {
+pub fn ingress(out: &mut Body, program: &Program, lines: u32, slots: u32) {
     let reset = "      .clk(clk),\n      .rst(rst),\n";
     let (aw, sw) = (bits_below(slots * SLOT_LINES), bits_below(slots));
     out.push_str("  // ---- in\n");
@@ -85,6 +130,7 @@ pub fn ingress(out: &mut Body, lines: u32, slots: u32) {
         out,
         &[
             ("d_host", 1),
+            ("d_tick", 1),
             ("d_time", 64),
             ("d_seed", 64),
             ("d_window", 512 * lines),
@@ -110,19 +156,27 @@ pub fn ingress(out: &mut Body, lines: u32, slots: u32) {
         "  nf_slots #(.SLOTS({slots})) u_slots (\n{reset}      .f_valid(f_valid),\n      .f_slot(f_slot),\n      .f_take(f_take),\n      \
          .b_valid(frees_now || e_back),\n      .b_slot(e_back ? e_slot : free_slot)\n  );"
     );
+    let periods = periods(program);
+    if !periods.is_empty() {
+        ticker(out, &periods);
+    }
+    let from = |port: &str, tick: &str| match periods.is_empty() {
+        true => port.to_string(),
+        false => format!("{port}={tick}"),
+    };
     let _ = writeln!(
         out,
         "  nf_ingress #(\n      .SLOTS({slots}), .LINES({SLOT_LINES}), .MIN_BYTES({SHORTEST}), .MAX_BYTES({LONGEST}), .WIN_LINES({lines}),\n      \
          .DROP_WHEN_FULL(DROP_WHEN_FULL)\n  ) u_ingress (\n{reset}{}\n  );",
         connect(&[
-            "time_ns",
+            &from("time_ns", "k_time"),
             "seed",
             "s_axis_tdata",
-            "s_axis_tkeep",
-            "s_axis_tlast",
-            "s_axis_tvalid",
-            "s_axis_tready",
-            "s_axis_tuser",
+            &from("s_axis_tkeep", "k_keep"),
+            &from("s_axis_tlast", "k_last"),
+            &from("s_axis_tvalid", "k_valid"),
+            &from("s_axis_tready", "k_ready"),
+            &from("s_axis_tuser", "k_user"),
             "f_valid",
             "f_slot",
             "f_take",
@@ -137,6 +191,7 @@ pub fn ingress(out: &mut Body, lines: u32, slots: u32) {
             "d_length",
             "d_port",
             "d_host",
+            "d_tick",
             "d_time",
             "d_seed",
             "d_window",

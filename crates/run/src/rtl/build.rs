@@ -52,6 +52,7 @@ const LIBRARY: &[(&str, &str)] = &library!(
     "nf_prefix_sum.sv",
     "nf_frame_bytes.sv",
     "nf_patch.sv",
+    "nf_ticker.sv",
 );
 macro_rules! driver {
     ($($name:literal = $path:literal),* $(,)?) => {
@@ -125,6 +126,8 @@ pub struct Simulator {
     pub trace: bool,
     /// The stream in never waits for room: frames that find none are dropped.
     pub lossy: bool,
+    /// Its timers tick by themselves.
+    pub own_ticks: bool,
     /// For long runs. Without, clang takes a third of the time to build it and it runs slower by
     /// several times.
     pub optimised: bool,
@@ -189,7 +192,7 @@ impl Verilator {
         artifact: &RtlArtifact,
         wanted: Simulator,
     ) -> Result<PathBuf, RtlError> {
-        let Simulator { trace, lossy, optimised } = wanted;
+        let Simulator { trace, lossy, own_ticks, optimised } = wanted;
         let cache = cache()?;
         let name = cache::name(&(files(artifact), DRIVER, FLAGS, &self.root, wanted));
         let path = cache.join(format!("design-{name}"));
@@ -210,6 +213,9 @@ impl Verilator {
         }
         if lossy {
             command.arg("-GDROP_WHEN_FULL=1");
+        }
+        if artifact.library.contains(&"nf_ticker.sv") && !own_ticks {
+            command.arg("-GTICKS=0");
         }
         checked("verilator", command.args(sources(artifact)).output())?;
         let cc = dir.path().join("cc");

@@ -1,13 +1,13 @@
 //! The files that a simulator reads and writes; `runtime/rtl/nf_driver.cpp` is the other side.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use nicforge_codegen::rtl::{RtlArtifact, kind};
 use nicforge_ir::{
     Entry, Eviction, Input, InputEvent, Match, Output, Program, ReasonId, TableId, TableKind,
 };
 
-use super::RtlStats;
+use super::{Drive, RtlStats};
 use crate::dpdk::{Departure, Refusal};
 use crate::outputs::log;
 
@@ -30,13 +30,20 @@ pub fn shape(artifact: &RtlArtifact) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Input events; `bad` are indices of those whose frames are marked as bad.
-pub fn events(events: &[InputEvent], bad: &BTreeSet<usize>) -> Vec<u8> {
+/// Input events of a program, as the driver is to give them.
+pub fn events(program: &Program, events: &[InputEvent], drive: &Drive) -> Vec<u8> {
+    let timers: Vec<&str> =
+        program.timers().map(|(timer, _)| program.events[timer].name.as_str()).collect();
     let mut out = Vec::new();
     for (at, event) in events.iter().enumerate() {
         let (kind, port) = match &event.input {
-            Input::Net { port, .. } => (if bad.contains(&at) { 2u32 } else { 0 }, *port),
-            Input::Host { .. } | Input::Tick { .. } => (1, 0),
+            Input::Net { port, .. } => (if drive.bad.contains(&at) { 2u32 } else { 0 }, *port),
+            Input::Host { .. } => (1, 0),
+            Input::Tick { .. } if drive.own_ticks => (4, 0),
+            Input::Tick { timer } => {
+                let number = timers.iter().position(|name| name == timer);
+                (3, number.expect("ticks are of the program's timers") as u32)
+            }
         };
         let bytes = event.input.bytes();
         out.extend(event.time_ns.to_le_bytes());

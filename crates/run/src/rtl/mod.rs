@@ -91,6 +91,9 @@ pub struct Drive {
     /// As beside a MAC, which cannot wait: frames that find no room are lost whole. Outputs are
     /// then those of the frames that were not, in order, from index 0, and there are no latencies.
     pub lossy: bool,
+    /// The design's own timers tick by the time of its events, in place of the ticks among these.
+    /// They have other random numbers, and the first event must be one that designs take.
+    pub own_ticks: bool,
 }
 
 /// Counts of a run. A cycle is 4 ns at 250 MHz.
@@ -135,7 +138,7 @@ pub fn takes(event: &InputEvent) -> bool {
     match &event.input {
         Input::Net { frame, .. } => (SHORTEST..=LONGEST).contains(&frame.len()),
         Input::Host { message } => (1..=LONGEST).contains(&message.len()),
-        Input::Tick { .. } => false,
+        Input::Tick { .. } => true,
     }
 }
 
@@ -291,6 +294,7 @@ impl RtlProgram {
         let wanted = Simulator {
             trace: drive.trace.is_some(),
             lossy: drive.lossy,
+            own_ticks: drive.own_ticks,
             optimised: events.len() + places / 3 > LONG,
         };
         let simulator = Verilator::find()?.simulator(&self.artifact, wanted)?;
@@ -298,7 +302,7 @@ impl RtlProgram {
         let dir = dir.map_err(|source| RtlError::Io { path: temp::place(), source })?;
         let at = |name: &str| dir.path().join(name);
         let inputs = [
-            ("events", files::events(events, &drive.bad)),
+            ("events", files::events(&self.program, events, drive)),
             ("fill", files::fill(&self.artifact, entries)),
             ("shape", files::shape(&self.artifact)),
         ];

@@ -1,13 +1,14 @@
 //! The engine of a program: states of all handlers, and around them waiting for an event and ending
 //! it.
 
-use nicforge_ir::{Direction, HandlerId, Program, TableKind};
+use nicforge_ir::{HandlerId, Program, TableKind};
 
 use super::super::expr::{self, Lower, used};
 use super::super::module::{self, Port};
 use super::super::shape::Bits;
 use super::super::state::{Arm, StateId, States};
 use super::super::tables::TableForm;
+use super::super::trigger::Trigger;
 use super::super::{ADDRESS_BITS, Form, RtlArtifact, artifact, limits, registers};
 use super::length::{length, passed};
 use super::row::Row;
@@ -27,11 +28,11 @@ pub struct Source<'a> {
     pub room: limits::Room,
 }
 
-/// Where a handler begins, and the bytes of its message if it takes messages of the host side.
+/// Where a handler begins.
 pub struct Start {
     pub handler: HandlerId,
     pub state: StateId,
-    pub message: Option<u32>,
+    pub trigger: Trigger,
     /// Names of its parameters' registers.
     pub params: Vec<String>,
 }
@@ -53,23 +54,19 @@ pub fn bodies<'a>(
     let mut starts = Vec::new();
     for &id in handlers {
         let handler = &program.handlers[id];
-        let host = match program.events[handler.event].name.as_str() {
-            "net_recv" => false,
-            "host_send" => true,
-            _ if row.is_some()
-                && program.events[handler.event].direction == Direction::Internal =>
-            {
-                false
-            }
-            name => {
-                errors.push(Unsupported {
-                    message: format!("hardware has no event `{name}`, and stages have one handler"),
-                    help: "events between handlers are function calls in a design of one stage"
-                        .to_string(),
-                    span: handler.span,
-                });
-                continue;
-            }
+        let trigger = match Trigger::of(program, bits, id) {
+            Some(Trigger::Internal) if row.is_none() => None,
+            trigger => trigger,
+        };
+        let Some(trigger) = trigger else {
+            let name = &program.events[handler.event].name;
+            errors.push(Unsupported {
+                message: format!("hardware has no event `{name}`, and stages have one handler"),
+                help: "events between handlers are function calls in a design of one stage"
+                    .to_string(),
+                span: handler.span,
+            });
+            continue;
         };
         let entry = states.reserve();
         let mut low = Lower::new(bits, &handler.body, std::mem::take(names));
@@ -87,13 +84,12 @@ pub fn bodies<'a>(
             errors: Vec::new(),
         };
         engine.states.enter(entry);
-        let mut message = None;
-        let mut start = entry;
-        if host {
-            message = Some(message_bytes(program, bits, id));
-            engine.message(&handler.body);
-            start = engine.states.now;
+        match trigger {
+            Trigger::Message(_) => engine.message(&handler.body),
+            Trigger::Tick(_) => engine.gives_slot_back(),
+            Trigger::Frame | Trigger::Internal => {}
         }
+        let start = engine.states.now;
         engine.body(&handler.body, start);
         let entry_params = &handler.body.blocks[handler.body.entry()].params;
         let params: Vec<String> =
@@ -101,7 +97,7 @@ pub fn bodies<'a>(
         if row.is_some() {
             for (name, param) in params.iter().zip(entry_params) {
                 let width = engine.low.width(*param);
-                if width > 0 && message.is_none() {
+                if width > 0 && trigger.message().is_none() {
                     engine.states.register(name, width);
                 }
             }
@@ -109,7 +105,7 @@ pub fn bodies<'a>(
         errors.append(&mut engine.errors);
         constants.append(&mut low.declared);
         *names = low.names;
-        starts.push(Start { handler: id, state: entry, message, params });
+        starts.push(Start { handler: id, state: entry, trigger, params });
     }
     if errors.is_empty() { Ok((starts, constants)) } else { Err(errors) }
 }
@@ -152,7 +148,7 @@ pub fn design<'a>(
     let source = Source { program, bits, tables: &tables, room };
     let (starts, constants) =
         bodies(source, (&mut states, finish), &all, None, (&mut logs, &mut names))?;
-    let message_bytes = starts.iter().find_map(|start| start.message);
+    let message_bytes = starts.iter().find_map(|start| start.trigger.message());
     outside(&mut states, (idle, refused), &starts, finish);
     ended(&mut states, finish, idle);
     let length = length(&states, &tables);
@@ -197,14 +193,6 @@ pub fn library(tables: &[TableForm]) -> Vec<&'static str> {
     library
 }
 
-fn message_bytes(program: &Program, bits: &Bits, handler: HandlerId) -> u32 {
-    program.events[program.handlers[handler].event]
-        .params
-        .iter()
-        .map(|param| bits.bytes(param.ty))
-        .sum()
-}
-
 /// The states that wait for an event from outside and give up messages of the wrong length, after
 /// which `finish` comes.
 pub fn outside(
@@ -233,14 +221,18 @@ pub fn outside(
     .map(|(name, value)| (text(name), text(value)))
     .to_vec();
     let arm = |when: Option<String>, to| Arm { when, to, writes: Vec::new() };
-    let mut arms = Vec::new();
-    if let Some((start, size)) = starts.iter().find_map(|start| Some((start.state, start.message?)))
-    {
-        arms.push(arm(Some(format!("d_host && d_length == 16'd{size}")), start));
-    }
-    if let Some(start) = starts.iter().find(|start| start.message.is_none()) {
-        arms.push(arm(Some(text("!d_host")), start.state));
-    }
+    let mut arms: Vec<Arm> = starts
+        .iter()
+        .filter_map(|start| {
+            let when = match start.trigger {
+                Trigger::Frame => "!d_host && !d_tick".to_string(),
+                Trigger::Message(size) => format!("d_host && d_length == 16'd{size}"),
+                Trigger::Tick(number) => format!("d_tick && d_port == 8'd{number}"),
+                Trigger::Internal => return None,
+            };
+            Some(arm(Some(when), start.state))
+        })
+        .collect();
     arms.push(arm(None, refused));
     state.arms = arms;
     states.enter(refused);
@@ -275,6 +267,7 @@ pub fn ports(tables: &[TableForm], room: limits::Room) -> Vec<Port> {
         Port::input("d_length", 16),
         Port::input("d_port", 8),
         Port::input("d_host", 1),
+        Port::input("d_tick", 1),
         Port::input("d_time", 64),
         Port::input("d_seed", 64),
         Port::output("frees", 1),

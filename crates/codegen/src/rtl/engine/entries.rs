@@ -316,6 +316,11 @@ impl<'a> Engine<'a, '_> {
             vec![("a_line", "slot_line".to_string()), ("a_length", number(16, u64::from(size)))];
         self.states.note("the message");
         self.access(outputs, results);
+        self.gives_slot_back();
+    }
+
+    /// The state that gives the event's slot back: nothing of it is read any more.
+    pub(super) fn gives_slot_back(&mut self) {
         self.states.wait("free_ok".to_string(), vec![("frees", "1'b1".to_string())], Vec::new());
     }
 }

@@ -117,7 +117,7 @@ fn stage<'a>(
     let (internal, entries): (Vec<Start>, Vec<Start>) = starts
         .into_iter()
         .partition(|start| program.events[of_event(start)].direction == Direction::Internal);
-    let message = entries.iter().find_map(|start| start.message);
+    let message = entries.iter().find_map(|start| start.trigger.message());
     let mut around = Around { source, row, number, at, states: &mut states };
     if number == 0 {
         outside(around.states, (at.idle, at.refused), &entries, at.finish);

@@ -165,6 +165,7 @@ fn handlers(out: &mut Body, tables: &[TableForm], row: Option<&Row>) {
         "d_length",
         "d_port",
         "d_host",
+        "d_tick",
         "d_time",
         "d_seed",
         "frees=gives[r]",

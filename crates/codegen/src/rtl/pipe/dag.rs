@@ -59,6 +59,7 @@ use super::super::expr::{Lower, Wire, at_least, divides_by_wires, mark, used};
 use super::super::shape::{Bits, number};
 use super::super::tables::TableForm;
 use super::super::timing;
+use super::super::trigger::Trigger;
 use crate::abi::left as kind;
 use crate::artifact::LogFormat;
 use beside::Question;
@@ -254,6 +255,8 @@ pub struct Dag<'a, 'b> {
     /// Those of them that give all entries at once: what was changed under the keys before is put
     /// in beside the table.
     pub at_once: BTreeSet<usize>,
+    /// Conditions that an event is a tick, of each timer so far.
+    ticks: Vec<String>,
 }
 
 /// A way out of a loop, or to its next trip, and what there is then.
@@ -338,6 +341,7 @@ impl<'a, 'b> Dag<'a, 'b> {
             in_turn: BTreeSet::new(),
             again: None,
             at_once: BTreeSet::new(),
+            ticks: Vec::new(),
         }
     }
 }
@@ -350,13 +354,13 @@ impl Dag<'_, '_> {
 }
 
 impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
-    /// Adds a handler of events from outside and what these lead to; `message` says that it takes
-    /// messages, whose bytes are in the window too.
+    /// Adds a handler of events from outside and what these lead to. Bytes of messages are in the
+    /// window too.
     pub fn handler(
         dag: &'c mut Dag<'a, 'b>,
         low: Lower<'a>,
         body: &'a Body,
-        message: bool,
+        trigger: Trigger,
     ) -> Result<Lower<'a>, NoPipe> {
         let span = Span::default();
         let mut walk = Walk {
@@ -375,12 +379,23 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             bounds: HashMap::new(),
             span,
         };
-        let way = mark(if message { "for_message" } else { "for_frame" });
-        // A message is no frame.
-        let frame = mark("for_frame");
-        let atom = if message { opposite(&frame) } else { frame };
-        walk.given.insert(way.clone(), Given::from([atom]));
-        if message {
+        // An event is a frame, a message, or a tick of one timer.
+        let (frame, tick) = (mark("for_frame"), mark("tick"));
+        let (way, atoms) = match trigger {
+            Trigger::Message(_) => (mark("for_message"), vec![opposite(&frame), opposite(&tick)]),
+            Trigger::Tick(number) => {
+                let ticks = format!("{tick} && {} == 8'd{number}", mark("port"));
+                let way = walk.wire("ticks", 1, ticks, timing::carry(8));
+                let others = walk.dag.ticks.iter().map(|other| opposite(other));
+                let atoms = [opposite(&frame), tick, way.clone()].into_iter().chain(others);
+                let atoms = atoms.collect();
+                walk.dag.ticks.push(way.clone());
+                (way, atoms)
+            }
+            Trigger::Frame | Trigger::Internal => (frame.clone(), vec![frame, opposite(&tick)]),
+        };
+        walk.given.insert(way.clone(), atoms.into_iter().collect());
+        if let Trigger::Message(_) = trigger {
             let mut at = 0;
             for param in &body.blocks[body.entry()].params {
                 let (ty, name) = (body.ty(*param), walk.low.name(*param));
@@ -396,7 +411,7 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
                 at += size;
             }
             walk.dag.window = walk.dag.window.max(at);
-        } else {
+        } else if trigger == Trigger::Frame {
             walk.packet = Some(Packet {
                 cursor: Cursor::At(0),
                 end: mark("length"),

@@ -30,7 +30,7 @@ mod tournament;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nicforge_ir::{Direction, Handler, Program, TableId, TableKind};
+use nicforge_ir::{Direction, Handler, HandlerId, Program, TableId, TableKind};
 
 use self::dag::{Dag, NoPipe, Walk};
 use self::leave::Commit;
@@ -39,6 +39,7 @@ use super::expr::Lower;
 use super::limits;
 use super::shape::Bits;
 use super::tables::TableForm;
+use super::trigger::Trigger;
 use crate::c::names::Names;
 
 /// The pipe of a program, or why there is none.
@@ -145,22 +146,24 @@ fn no_sooner(
 
 fn attempt(dag: &mut Dag, mut names: Names) -> Result<Pipe, NoPipe> {
     let (program, bits) = (dag.program, dag.bits);
-    let mut message_bytes = None;
+    let mut bytes = None;
     let mut constants = Vec::new();
     // Internal events are handled with those that lead to them.
-    let outside =
-        |handler: &&Handler| program.events[handler.event].direction != Direction::Internal;
-    for handler in program.handlers.values().filter(outside) {
-        let message = program.events[handler.event].name == "host_send";
-        if message {
-            let params = &program.events[handler.event].params;
-            message_bytes = Some(params.iter().map(|param| bits.bytes(param.ty)).sum::<u32>());
-        }
+    let outside = |(_, handler): &(HandlerId, &Handler)| {
+        program.events[handler.event].direction != Direction::Internal
+    };
+    for (id, handler) in program.handlers.iter().filter(outside) {
+        let Some(trigger) = Trigger::of(program, bits, id) else {
+            let name = &program.events[handler.event].name;
+            let reason = format!("hardware has no event `{name}`");
+            return Err(NoPipe { reason, span: handler.span });
+        };
+        bytes = bytes.or(trigger.message());
         let low = Lower::new(bits, &handler.body, names);
-        let mut low = Walk::handler(dag, low, &handler.body, message)?;
+        let mut low = Walk::handler(dag, low, &handler.body, trigger)?;
         constants.append(&mut low.declared);
         names = low.names;
     }
     tournament::trees(&mut dag.wires, &mut names);
-    schedule(dag, constants, names, message_bytes)
+    schedule(dag, constants, names, bytes)
 }

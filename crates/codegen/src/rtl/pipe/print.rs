@@ -28,6 +28,7 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
         input("d_length", 16),
         input("d_port", 8),
         input("d_host", 1),
+        input("d_tick", 1),
         input("d_time", 64),
         input("d_window", 8 * pipe.window_bytes),
         output("c_valid", 1),
@@ -265,12 +266,12 @@ fn entry(out: &mut Body, pipe: &Pipe) {
     out.logic(16, "length");
     out.logic(8, "port");
     out.logic(64, "now");
-    out.bits(&["for_frame", "for_message", "turn"]);
+    out.bits(&["for_frame", "for_message", "tick", "turn"]);
     let _ = write!(
         out,
         "  // ---- in: a packet enters when its command will have room in the queue\n\
          \x20 assign window = d_window;\n  assign length = d_length;\n  assign port = d_port;\n  assign now = d_time;\n  \
-         assign for_frame = !d_host;\n  assign for_message = {message};\n  assign idle = inside_now == {inside}'d0;\n  \
+         assign for_frame = !d_host && !d_tick;\n  assign tick = d_tick;\n  assign for_message = {message};\n  assign idle = inside_now == {inside}'d0;\n  \
          assign d_take = d_valid && go && turn && inside_now < {inside}'d{}{not_held};\n  assign valid[0] = d_take;\n",
         pipe.slots
     );
@@ -407,6 +408,7 @@ fn widths<'a>(pipe: &'a Pipe, tables: &[TableForm]) -> HashMap<String, u32> {
         ("seed", 64),
         ("for_frame", 1),
         ("for_message", 1),
+        ("tick", 1),
     ];
     list.extend(sources.map(|(name, width)| (name.to_string(), width)));
     for port in &pipe.ports {

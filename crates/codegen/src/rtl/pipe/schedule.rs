@@ -45,8 +45,8 @@ const FROM_REGISTER: u32 = 0;
 /// memory.
 const FROM_QUEUE: u32 = 400;
 /// What comes from there.
-const DESCRIPTION: [&str; 7] =
-    ["for_frame", "for_message", "length", "now", "port", "seed", "window"];
+const DESCRIPTION: [&str; 8] =
+    ["for_frame", "for_message", "length", "now", "port", "seed", "tick", "window"];
 
 /// Handlers with a stage for everything.
 #[derive(Clone, Debug)]
