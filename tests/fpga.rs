@@ -651,8 +651,10 @@ fn random_programs(wanted: Wanted, options: generate::Options, seeds: std::ops::
     }
     let (mut ran, tried) = (0, seeds.end - seeds.start);
     for seed in seeds {
-        let (list, options) =
-            (decisions(seed), generate::Options { copies: seed % 4 == 1, ..options });
+        let (list, options) = (
+            decisions(seed),
+            generate::Options { copies: seed % 4 == 1, made: seed % 4 >= 2, ..options },
+        );
         let found = match difference(seed, &list, wanted, options) {
             Ok(found) => found,
             // More headers, or larger tables, than there is room for.

@@ -278,7 +278,10 @@ pub fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target) -> Re
         // Its longest way: most packets leave earlier.
         Form::Engine { replicas, length, .. } => {
             let cycles = f64::from(length.cycles);
-            (cycles, (cycles / f64::from(*replicas)).max(f64::from(length.in_turn)))
+            let between = (cycles / f64::from(*replicas)).max(f64::from(length.in_turn));
+            // What ticks of timers leave of a second; a design that they fill does next to nothing.
+            let left = 1.0 - length.ticking as f64 / group.clock.value;
+            (cycles, between / left.max(0.001))
         }
     };
     if let Form::Engine { replicas: replicas @ 2.., .. } = form {

@@ -34,8 +34,10 @@ pub struct Options {
     pub logs: bool,
     /// `random` and `now`.
     pub time_and_random: bool,
-    /// `extend`, `new_packet` and `least`, which hardware lacks.
+    /// `extend`, which hardware lacks, `new_packet` and `least`.
     pub software: bool,
+    /// `new_packet` and `least`.
+    pub made: bool,
     /// Nothing but arithmetic and aggregates on values from the packet, every one of which shows:
     /// for rules about single ops, which control flow would hide.
     pub arithmetic_only: bool,
@@ -55,6 +57,7 @@ impl Options {
         logs: true,
         time_and_random: true,
         software: false,
+        made: false,
         arithmetic_only: false,
         byte_loops: false,
         copies: false,

@@ -21,6 +21,7 @@
 mod chain;
 pub mod design;
 mod entries;
+mod least;
 mod leave;
 pub mod length;
 mod packet;
@@ -242,17 +243,14 @@ impl<'a> Engine<'a, '_> {
             Op::Generate { event, args } => self.generate(inst.span, *event, args),
             Op::Log { format, args } => self.log(format, args),
             op if op.class() == Class::Packet => self.packet_op(inst),
+            Op::Least { table, path } => self.least(inst, *table, path),
             op if matches!(op.class(), Class::Entry | Class::Bytes) => self.table_op(inst),
             Op::Extern { name, .. } => self.refuse(
                 inst.span,
                 &format!("`{name}` is a function of C, which hardware cannot call"),
                 "put the call behind a queue to the host: a handler with NF_ON(host)",
             ),
-            Op::NewPacket { .. } => self.refuse(
-                inst.span,
-                "hardware makes no packets from nothing",
-                "change a packet that came in, or put this behind a queue to the host",
-            ),
+            Op::NewPacket { value, len, port, .. } => self.new_packet(*value, *len, *port),
             Op::FibLookup { .. } => self.refuse(
                 inst.span,
                 "the operating system's routes cannot be asked by hardware",

@@ -37,20 +37,6 @@ pub struct Room {
     pub access: u32,
 }
 
-/// Refuses searches through a table.
-pub fn lacking(program: &Program) -> Result<(), Vec<Unsupported>> {
-    let mut refused = Vec::new();
-    for handler in program.handlers.values() {
-        let scans = handler.body.insts.values().filter(|inst| inst.op.scans());
-        refused.extend(scans.map(|inst| Unsupported {
-            message: "hardware does not look at all entries of a table at once".to_string(),
-            help: "keep the key of the entry that is wanted in a table of its own".to_string(),
-            span: inst.span,
-        }));
-    }
-    if refused.is_empty() { Ok(()) } else { Err(refused) }
-}
-
 // Byte strings in memory have fewer lines than an address can say.
 const _: () = assert!(MEMORY_BITS / 512 < 1 << super::ADDRESS_BITS);
 
@@ -150,6 +136,9 @@ pub fn room(program: &Program, bits: &Bits) -> Result<Room, Vec<Unsupported>> {
                         room.header = room.header.max(sizes.sum());
                     }
                 }
+                Op::NewPacket { value, .. } => {
+                    room.header = room.header.max(bits.bytes(body.ty(*value)));
+                }
                 op if op.logs() => room.header = room.header.max(8 * op.operands().count() as u32),
                 _ => {}
             }
@@ -158,7 +147,11 @@ pub fn room(program: &Program, bits: &Bits) -> Result<Room, Vec<Unsupported>> {
             program.events[handler.event].params.iter().map(|param| bits.bytes(param.ty)).sum();
         room.access = room.access.max(message);
         let too_large = [
-            (room.header, MOST_HEADER, "bytes of new headers, or of one message to the host"),
+            (
+                room.header,
+                MOST_HEADER,
+                "bytes of new headers, of a new packet or of a message to the host",
+            ),
             (room.access, MOST_VALUE, "bytes of one value in packets or byte strings"),
         ];
         for (has, most, what) in too_large.into_iter().filter(|(has, most, _)| has > most) {

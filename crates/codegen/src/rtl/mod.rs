@@ -194,7 +194,6 @@ fn begin(
     bits: &Bits<'_>,
 ) -> Result<(Vec<TableForm>, limits::Room, Names), Vec<Unsupported>> {
     let tables = tables::forms(program, bits);
-    limits::lacking(program)?;
     limits::tables(program, &tables)?;
     let room = limits::room(program, bits)?;
     let mut names = Names::new(words::TAKEN.iter().map(|word| word.to_string()));

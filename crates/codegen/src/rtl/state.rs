@@ -90,6 +90,8 @@ pub struct States {
     pub registers: Vec<(String, u32)>,
     /// Loops: the first state of a trip, the last one, and most trips.
     pub loops: Vec<(StateId, StateId, u32)>,
+    /// Handlers of timers: where they begin, and nanoseconds from one tick to the next.
+    pub ticks: Vec<(StateId, u64)>,
     pub now: StateId,
     pub packet: Cursor,
     arrival: HashMap<String, u32>,
@@ -102,6 +104,7 @@ impl States {
             homes: HashMap::new(),
             registers: Vec::new(),
             loops: Vec::new(),
+            ticks: Vec::new(),
             now: 0,
             packet: Cursor::registers(),
             arrival: HashMap::new(),

@@ -14,6 +14,7 @@ pub mod op {
     pub const DELETE: u64 = 2;
     pub const ENSURE: u64 = 3;
     pub const WRITE: u64 = 4;
+    pub const NEXT: u64 = 6;
 }
 
 /// Where byte strings of a table's entries are.
@@ -43,6 +44,19 @@ pub struct TableForm {
     pub bytes: Option<ByteStore>,
     /// Handlers change it, so events use it in their order.
     pub changed: bool,
+    /// Handlers look at all of its entries.
+    pub scanned: bool,
+}
+
+/// Tables that handlers look through.
+fn scanned(program: &Program) -> Vec<bool> {
+    let mut list = vec![false; program.tables.len()];
+    for op in program.handlers.values().flat_map(|handler| handler.body.insts.values()) {
+        if let Some(table) = op.op.table().filter(|_| op.op.scans()) {
+            list[table.as_u32() as usize] = true;
+        }
+    }
+    list
 }
 
 /// Tables that handlers change: an LRU table also by looking something up.
@@ -67,7 +81,7 @@ fn changed(program: &Program) -> Vec<bool> {
 pub fn forms(program: &Program, bits: &Bits) -> Vec<TableForm> {
     let mut names = Names::new(Vec::new());
     let mut memory = 0;
-    let changed = changed(program);
+    let (changed, scanned) = (changed(program), scanned(program));
     let form = |(number, table): (usize, &nicforge_ir::Table)| {
         let bytes = table.buf.map(|capacity| {
             memory += 1;
@@ -83,6 +97,7 @@ pub fn forms(program: &Program, bits: &Bits) -> Vec<TableForm> {
             extra_bits: if bytes.is_some() { 32 } else { 0 },
             bytes,
             changed: changed[number],
+            scanned: scanned[number],
         }
     };
     program.tables.values().enumerate().map(form).collect()

@@ -86,7 +86,11 @@ pub fn bodies<'a>(
         engine.states.enter(entry);
         match trigger {
             Trigger::Message(_) => engine.message(&handler.body),
-            Trigger::Tick(_) => engine.gives_slot_back(),
+            Trigger::Tick(_) => {
+                let period = program.events[handler.event].period.unwrap_or(u64::MAX);
+                engine.states.ticks.push((entry, period));
+                engine.gives_slot_back();
+            }
             Trigger::Frame | Trigger::Internal => {}
         }
         let start = engine.states.now;
@@ -319,6 +323,9 @@ pub fn ports(tables: &[TableForm], room: limits::Room) -> Vec<Port> {
         ]);
         if form.changed {
             ports.push(Port::output(&name("passed"), 1));
+        }
+        if form.scanned {
+            ports.push(Port::input(&name("r_key"), form.key_bits));
         }
     }
     ports

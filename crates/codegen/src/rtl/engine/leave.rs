@@ -93,6 +93,26 @@ impl<'a> Engine<'a, '_> {
         }
     }
 
+    /// A packet made from nothing: up to `len` bytes of a value.
+    pub(super) fn new_packet(&mut self, value: ValueId, len: ValueId, port: ValueId) {
+        self.states.note("new packet");
+        let size = self.bits.bytes(self.low.ty(value));
+        let len = self.low.u32(len);
+        let len = self.wire("length", 32, len, 0);
+        let all = number(32, u64::from(size));
+        let hlen = format!("{len} > {all} ? {} : {len}[15:0]", number(16, u64::from(size)));
+        let hlen = self.wire("hlen", 16, hlen, timing::carry(32) + timing::CHOOSE);
+        let port = self.low.u32(port);
+        let port = self.wire("out_port", 32, port, 0);
+        let bytes = self.low.bytes_of(value);
+        let fields = vec![
+            ("c_hlen", hlen),
+            ("c_hdr", Lower::resize(&bytes, 8 * size, 8 * self.header_bytes)),
+            ("c_port", format!("{port}[7:0]")),
+        ];
+        self.command(kind::SEND, fields, format!("{{32'h0, {port}}}"));
+    }
+
     /// An internal event goes to the next stage, or waits for this one.
     fn hand_on(&mut self, span: Span, event: nicforge_ir::EventId, args: &[ValueId]) {
         let def = &self.program.events[event];

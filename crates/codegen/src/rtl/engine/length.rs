@@ -16,13 +16,15 @@ use super::super::shape::number;
 use super::super::state::{State, StateId, States};
 use super::super::tables::TableForm;
 
-/// Cycles of an event on its longest way.
+/// Cycles of a frame or message on its longest way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length {
     pub states: u32,
     pub cycles: u32,
     /// Of these, the longest in which no other engine can have the same turn.
     pub in_turn: u32,
+    /// Cycles of a second that ticks of timers take, in which nothing else is done.
+    pub ticking: u64,
 }
 
 /// Cycles a state waits: bytes (nf_access: a write takes 3, a read 6 for a piece), a table's answer
@@ -179,7 +181,7 @@ fn after(states: &States, from: StateId) -> Vec<bool> {
 fn ways(
     states: &States,
     tables: &[TableForm],
-    from: impl Fn(&State) -> bool,
+    from: impl Fn(StateId) -> bool,
     within: &[bool],
     choose: fn(u32, u32) -> u32,
 ) -> Vec<u32> {
@@ -194,27 +196,45 @@ fn ways(
         known: vec![None; count],
         open: vec![false; count],
     };
-    let list = (0..count).filter(|at| from(&states.list[*at]));
+    let list = (0..count).filter(|at| from(*at));
     list.map(|at| ways.from(at)).collect()
 }
 
 /// Of states whose first one waits for events.
 pub fn length(states: &States, tables: &[TableForm]) -> Length {
+    let is_tick = |at: StateId| states.ticks.iter().any(|(start, _)| *start == at);
     // The end leads to the beginning.
     let mut all = vec![true; states.list.len()];
     all[0] = false;
-    let leaves = |state: &State| {
-        state.outputs.iter().any(|(name, _)| name == "c_valid" || name == "rec_kind")
+    // Ticks have ways of their own.
+    let mut ticks_only = vec![false; states.list.len()];
+    for (start, _) in &states.ticks {
+        ticks_only.iter_mut().zip(after(states, *start)).for_each(|(only, one)| *only |= one);
+    }
+    let starts = states.list.first().into_iter().flat_map(|idle| &idle.arms).map(|arm| arm.to);
+    for start in starts.filter(|start| !is_tick(*start)) {
+        ticks_only.iter_mut().zip(after(states, start)).for_each(|(only, one)| *only &= !one);
+    }
+    let ticking = states.ticks.iter().fold(0u64, |sum, (start, period)| {
+        let begins = |at: usize| at == *start;
+        let cycles = ways(states, tables, begins, &all, u32::max).into_iter().max().unwrap_or(0);
+        sum.saturating_add(u64::from(cycles) * (1_000_000_000 / period.max(&1)))
+    });
+    let leaves = |at: usize| {
+        let sends = |(name, _): &(String, String)| name == "c_valid" || name == "rec_kind";
+        !ticks_only[at] && states.list[at].outputs.iter().any(sends)
     };
     // Behind what leaves ways join others that begin with something else, so of these the mean of
     // the shortest.
     let leaving = ways(states, tables, leaves, &all, u32::min);
     let mut in_turn = leaving.iter().sum::<u32>().div_ceil(leaving.len().max(1) as u32);
     for form in tables.iter().filter(|form| form.changed) {
-        let using = ways(states, tables, |state| uses(state, form), &turn(states, form), u32::max);
+        let using = |at: usize| !ticks_only[at] && uses(&states.list[at], form);
+        let using = ways(states, tables, using, &turn(states, form), u32::max);
         in_turn = using.into_iter().fold(in_turn, u32::max);
     }
-    let waits = |state: &State| state.outputs.iter().any(|(name, _)| name == "idle");
+    let waits = |at: usize| states.list[at].outputs.iter().any(|(name, _)| name == "idle");
+    all.iter_mut().zip(&ticks_only).for_each(|(all, only)| *all &= !only);
     let cycles = ways(states, tables, waits, &all, u32::max).into_iter().max().unwrap_or(0);
-    Length { states: states.list.len() as u32, cycles, in_turn }
+    Length { states: states.list.len() as u32, cycles, in_turn, ticking }
 }

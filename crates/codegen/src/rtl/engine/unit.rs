@@ -199,6 +199,9 @@ fn handlers(out: &mut Body, tables: &[TableForm], row: Option<&Row>) {
         list.extend(
             ["ok", "r_value", "r_index"].map(|field| format!("{s}_{field}={from}_{field}")),
         );
+        if form.scanned {
+            list.push(format!("{s}_r_key={from}_r_key"));
+        }
     }
     if let Some(row) = row {
         list.extend(chain::ports(row));

@@ -343,7 +343,7 @@ pub fn aligned(exits: &[Exit]) -> u32 {
         least = least.min(match () {
             () if exit.moved.is_some() => 0,
             // Nothing of the packet.
-            () if matches!(exit.kind, kind::HOST_MESSAGE | kind::LOG) => 1,
+            () if exit.end == number(16, 0) => 1,
             () if edited && beside => 0,
             () if whole && (header == 0 || beside) => 2,
             () if beside && header > 0 && !fits(0) => 0,

@@ -75,7 +75,9 @@ impl Walk<'_, '_, '_> {
                     "stack_recv" => (kind::STACK, number(32, 0)),
                     "host_recv" | "host_copy" => (kind::HOST_PACKET, number(32, 0)),
                     "host_msg" => {
-                        self.message(way, args[0]);
+                        let size = self.dag.bits.bytes(self.low.ty(args[0]));
+                        let hlen = number(16, u64::from(size));
+                        self.made(way, (kind::HOST_MESSAGE, number(32, 0)), args[0], hlen);
                         return Ok(());
                     }
                     "dma_write" => {
@@ -92,7 +94,17 @@ impl Walk<'_, '_, '_> {
                 Ok(())
             }
             Op::Crypto { .. } => self.no("hardware has no ciphers or digests"),
-            Op::NewPacket { .. } => self.no("hardware makes no packets from nothing"),
+            Op::NewPacket { value, len, port, .. } => {
+                let size = self.dag.bits.bytes(self.low.ty(*value));
+                let len = self.low.u32(*len);
+                let len = self.wire("length", 32, len, 0);
+                let (all, most) = (number(32, u64::from(size)), number(16, u64::from(size)));
+                let hlen = format!("{len} > {all} ? {most} : {len}[15:0]");
+                let hlen = self.wire("hlen", 16, hlen, timing::carry(32) + timing::CHOOSE);
+                let port = self.low.u32(*port);
+                self.made(way, (kind::SEND, port), *value, hlen);
+                Ok(())
+            }
             Op::Log { format, args } => {
                 self.log(format, args, way);
                 Ok(())

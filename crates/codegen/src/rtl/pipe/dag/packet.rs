@@ -426,21 +426,23 @@ impl<'a> Walk<'a, '_, '_> {
         self.part((found, bytes), plus - from, size)
     }
 
-    /// A message to the host, beside what becomes of the packet.
-    pub(super) fn message(&mut self, way: &Way, message: ValueId) {
-        let size = self.dag.bits.bytes(self.low.ty(message));
-        let header = vec![(self.low.bytes_of(message), size)];
+    /// A message to the host or a new packet, beside what becomes of the packet: the first `hlen`
+    /// bytes of a value. `out` is its kind and its port.
+    pub(super) fn made(&mut self, way: &Way, out: (u64, String), value: ValueId, hlen: String) {
+        let (kind, port) = out;
+        let size = self.dag.bits.bytes(self.low.ty(value));
+        let header = vec![(self.low.bytes_of(value), size)];
         let zero = number(16, 0);
         self.dag.exits.push(Exit {
             when: way.clone(),
             given: self.given(way),
-            kind: kind::HOST_MESSAGE,
+            kind,
             stays: true,
-            number: number(32, 0),
+            number: port,
             addr: None,
             moved: None,
             header,
-            hlen: number(16, u64::from(size)),
+            hlen,
             from: zero.clone(),
             end: zero,
             patches: Vec::new(),
