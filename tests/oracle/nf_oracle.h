@@ -236,7 +236,8 @@ struct nf_oracle_program {
             &name,                                                                                 \
     }
 
-#define NF_KEY(table, x) __typeof__(*(table)->key) nf_k_ = (x)
+/* The last argument may be `(struct key){1, 2}`, whose comma divides arguments of macros. */
+#define NF_KEY(table, ...) __typeof__(*(table)->key) nf_k_ = (__VA_ARGS__)
 #define nf_lookup(table, x, p)                                                                     \
     ({                                                                                             \
         NF_KEY(table, x);                                                                          \
@@ -249,20 +250,20 @@ struct nf_oracle_program {
         __typeof__((table)->value) nf_p_ = (p);                                                    \
         nf_oracle->lookup_bits((table), &nf_k_, (uint32_t)(bits), nf_p_);                          \
     })
-#define nf_contains(table, x)                                                                      \
+#define nf_contains(table, ...)                                                                    \
     ({                                                                                             \
-        NF_KEY(table, x);                                                                          \
+        NF_KEY(table, __VA_ARGS__);                                                                \
         nf_oracle->contains((table), &nf_k_);                                                      \
     })
-#define nf_update(table, x, y)                                                                     \
+#define nf_update(table, x, ...)                                                                   \
     ({                                                                                             \
         NF_KEY(table, x);                                                                          \
-        __typeof__(*(table)->value) nf_v_ = (y);                                                   \
+        __typeof__(*(table)->value) nf_v_ = (__VA_ARGS__);                                         \
         nf_oracle->update((table), &nf_k_, &nf_v_);                                                \
     })
-#define nf_delete(table, x)                                                                        \
+#define nf_delete(table, ...)                                                                      \
     ({                                                                                             \
-        NF_KEY(table, x);                                                                          \
+        NF_KEY(table, __VA_ARGS__);                                                                \
         nf_oracle->remove((table), &nf_k_);                                                        \
     })
 #undef nf_least

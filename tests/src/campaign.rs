@@ -150,40 +150,57 @@ fn kind_of(reason: &str) -> String {
 
 /// What is wrong with a program's text for one judge; nothing if it is right, refused, or no
 /// program.
-pub fn wrong_with(text: &str, seed: u64, judge_name: &str) -> Option<String> {
-    let folder = tempfile::tempdir().ok()?;
+fn wrong_with(text: &str, seed: u64, judge_name: &str) -> Option<String> {
+    match verdict(text, seed, judge_name) {
+        Verdict::Wrong(what) => Some(what),
+        // Of the front end, an error is what is looked for.
+        Verdict::Refused(what) if judge_name == "front end" => Some(what),
+        _ => None,
+    }
+}
+
+/// The verdict of one judge on a program's text.
+pub fn verdict(text: &str, seed: u64, judge_name: &str) -> Verdict {
+    let left = |error: std::io::Error| Verdict::Left(error.to_string());
+    let folder = match tempfile::tempdir() {
+        Ok(folder) => folder,
+        Err(error) => return left(error),
+    };
     let path = folder.path().join("program.c");
-    std::fs::write(&path, text).ok()?;
-    let program = match (compile(&path), judge_name) {
-        (Err(what), "front end") => return Some(what),
-        (program, _) => program.ok()?,
+    if let Err(error) = std::fs::write(&path, text) {
+        return left(error);
+    }
+    let program = match compile(&path) {
+        Ok(program) => program,
+        Err(what) => return Verdict::Refused(what),
     };
     // A reducer may leave a timer that ticks far too often.
     if program.events.values().any(|event| event.period.is_some_and(|period| period < 10_000)) {
-        return None;
+        return Verdict::Left("its timer ticks too often".to_string());
     }
     // Or a program without the handler of packets.
     let takes_packets = |event| program.handler_of(event).is_some();
     if !program.event_named("net_recv").is_some_and(takes_packets) {
-        return None;
+        return Verdict::Left("it takes no packets".to_string());
     }
     let (entries, events) = (entries(&program, seed), events(&program, seed, EVENTS));
     match judge_name {
-        "front end" => None,
+        "front end" => Verdict::Same,
         "oracle" => {
             let source = Source { path, names: Vec::new() };
-            let mut built = oracle::build(&[source]).ok()?;
+            let mut built = match oracle::build(&[source]) {
+                Ok(built) => built,
+                Err(error) => return Verdict::Refused(error.to_string()),
+            };
             oracle::difference(&program, &mut built[0], &entries, &events)
+                .map_or(Verdict::Same, Verdict::Wrong)
         }
         target => {
             let (program, effort) = (Subject::new(program), effort(seed));
             let case = Case { program: &program, entries: &entries, events: &events, effort };
             let verdict =
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| judge(target, &case)));
-            match verdict.unwrap_or_else(|_| Verdict::Wrong("it crashed".into())) {
-                Verdict::Wrong(what) => Some(what),
-                _ => None,
-            }
+            verdict.unwrap_or_else(|_| Verdict::Wrong("it crashed".into()))
         }
     }
 }
