@@ -9,9 +9,10 @@
 // MAX_BYTES are dropped whole and counted, and their slot is used again.
 //
 // s_axis_tuser: [7:0] port, [8] the frame is bad (CRC, truncated), [9] a message of the host side
-// instead of a frame, [10] a tick of timer [7:0], whose bytes mean nothing. Latency: one cycle from the last beat to the descriptor. Throughput: a beat
-// each cycle, so a packet of 64 bytes each cycle. No free slot: with DROP_WHEN_FULL = 0 the stream
-// waits; with 1 (beside a MAC, which cannot wait) whole frames are dropped and counted.
+// instead of a frame, [10] a tick of timer [7:0], whose bytes mean nothing. Latency: one cycle from
+// the last beat to the descriptor. Throughput: a beat each cycle, so a packet of 64 bytes each
+// cycle. No free slot: with DROP_WHEN_FULL = 0 the stream waits; with 1 (beside a MAC, which cannot
+// wait) whole frames are dropped and counted.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_ingress #(

@@ -8,8 +8,9 @@
 // time the first timer. `m_time` is a tick's due time, and `time_ns` else. A tick's beat has
 // tuser[10] and the timer's number in tuser[7:0]; its byte means nothing.
 //
-// With TICKS = 0 the stream passes as it is: whoever sends it has the ticks in it. Throughput: a
-// beat each cycle; a tick takes TIMERS + 1 cycles, in which the next one is found.
+// With TICKS = 0 the stream passes as it is: whoever sends it has the ticks in it. A frame that
+// waits may give way to a tick. Latency: none. Throughput: a beat each cycle; behind a tick TIMERS
+// cycles, in which the next one is found.
 `default_nettype none
 module nf_ticker #(
     parameter integer TIMERS = 1,

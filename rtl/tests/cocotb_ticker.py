@@ -60,12 +60,14 @@ def ticks_from(start):
 
 def check(got, sent):
     """How many ticks there were."""
-    ticks, expected, in_frame, passed = 0, None, False, []
+    ticks, in_frame, passed = 0, False, []
+    expected = due = number = None
     for user, last, time, now in got:
         if user & TICK:
             assert not in_frame and last
             assert (time, user) == (due, TICK | number) and now >= due
-            ticks, (due, number) = ticks + 1, next(expected)
+            ticks += 1
+            due, number = next(expected)
             continue
         assert time == now
         if expected is None:
