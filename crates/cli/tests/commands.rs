@@ -579,7 +579,7 @@ fn what_a_target_lacks_is_refused_by_every_command() {
     let place = Place::new();
     for command in ["build", "run", "verify", "plan", "sim"] {
         place
-            .run(&[command, &example("flow_ageing"), "--target", "u280"])
+            .run(&[command, &example("flow_ageing"), "--target", "pspin"])
             .fails(1, &["flow_ageing.c:25:1", "timers", "compare nf_now() with a time in a table"]);
     }
 }

@@ -2,8 +2,6 @@
  *
  * searched: the least entry of tables whose numbers are signed, unsigned, of each size, in the
  * midst of a value, or the value itself; many are equal, so keys decide.
- *
- * Lacked by: u280
  */
 #include <nicforge.h>
 

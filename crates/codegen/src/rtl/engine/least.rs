@@ -10,9 +10,8 @@ impl Engine<'_, '_> {
         let form = self.tables[table.as_u32() as usize].clone();
         let s = &form.signals;
         let value_type = self.program.tables[table].value;
-        let Some(part) = self.bits.locate(value_type, path, |v| self.low.constant(v)) else {
-            return;
-        };
+        // Behind the end of an array all numbers are alike.
+        let part = self.bits.locate(value_type, path, |v| self.low.constant(v));
         let wide =
             [("found", 1), ("key", form.key_bits), ("least", form.value_bits), ("place", 32)];
         let [found, key, value, place] = wide.map(|(name, width)| {
@@ -39,19 +38,21 @@ impl Engine<'_, '_> {
         ];
         self.table(table, op::NEXT, None, vec![("index", mark(&place))], results);
         // Keys are compared byte by byte, the first byte first.
-        let width = part.bits + form.key_bits;
+        let width = part.as_ref().map_or(0, |part| part.bits) + form.key_bits;
         let [best, new] = [(&value, &key), (&other, &other_key)].map(|(value, key)| {
             let (value, key) = (mark(value), mark(key));
-            let top = part.at + part.bits - 1;
-            let number = match part.ty.is_signed() {
-                true if part.bits == 1 => format!("~{value}[{top}]"),
-                true => format!("~{value}[{top}], {value}[{}:{}]", top - 1, part.at),
-                false => format!("{value}[{top}:{}]", part.at),
-            };
+            let number = part.as_ref().map(|part| {
+                let top = part.at + part.bits - 1;
+                match part.ty.is_signed() {
+                    true if part.bits == 1 => format!("~{value}[{top}]"),
+                    true => format!("~{value}[{top}], {value}[{}:{}]", top - 1, part.at),
+                    false => format!("{value}[{top}:{}]", part.at),
+                }
+            });
             let bytes =
                 (0..form.key_bits / 8).map(|byte| format!("{key}[{}:{}]", 8 * byte + 7, 8 * byte));
-            let bytes: Vec<String> = bytes.collect();
-            self.wire("order", width, format!("{{{number}, {}}}", bytes.join(", ")), 0)
+            let parts: Vec<String> = number.into_iter().chain(bytes).collect();
+            self.wire("order", width, format!("{{{}}}", parts.join(", ")), 0)
         });
         let less = format!("!{} || {new} < {best}", mark(&found));
         let less = self.wire("less", 1, less, timing::cmp(CmpOp::Lt, width));

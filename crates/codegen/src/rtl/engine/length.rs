@@ -218,7 +218,7 @@ pub fn length(states: &States, tables: &[TableForm]) -> Length {
     let ticking = states.ticks.iter().fold(0u64, |sum, (start, period)| {
         let begins = |at: usize| at == *start;
         let cycles = ways(states, tables, begins, &all, u32::max).into_iter().max().unwrap_or(0);
-        sum.saturating_add(u64::from(cycles) * (1_000_000_000 / period.max(&1)))
+        sum.saturating_add(u64::from(cycles) * 1_000_000_000 / period.max(&1))
     });
     let leaves = |at: usize| {
         let sends = |(name, _): &(String, String)| name == "c_valid" || name == "rec_kind";
