@@ -34,7 +34,7 @@ pub struct Options {
     pub logs: bool,
     /// `random` and `now`.
     pub time_and_random: bool,
-    /// `extend`, which hardware lacks, `new_packet` and `least`.
+    /// `extend`, which hardware lacks.
     pub software: bool,
     /// `new_packet` and `least`.
     pub made: bool,
@@ -65,7 +65,7 @@ impl Options {
     /// What every code generator runs the same way: no odd widths, no LRU tables.
     pub const PORTABLE: Options = Options { odd_widths: false, lru: false, ..Options::ALL };
     /// Portable programs with packets that become longer at their end or are made from nothing.
-    pub const GROWING: Options = Options { software: true, ..Options::PORTABLE };
+    pub const GROWING: Options = Options { software: true, made: true, ..Options::PORTABLE };
     /// Growing programs with loops over bytes.
     pub const BYTES: Options = Options { byte_loops: true, ..Options::GROWING };
     /// Arithmetic and aggregates only.

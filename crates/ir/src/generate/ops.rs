@@ -232,7 +232,7 @@ impl Gen<'_, '_, '_> {
         }
         let (table, key) = self.table();
         let def = &self.program.tables[table];
-        let searched = (self.options.software || self.options.made) && def.kind == TableKind::Hash;
+        let searched = self.options.made && def.kind == TableKind::Hash;
         match self.d.below(if searched { 7 } else { 6 }) {
             0 | 1 => self.push_ok_and_kept(Op::Lookup { table, key }, def.value),
             2 => self.push_kept(Op::Contains { table, key }, Type::BOOL),
@@ -333,7 +333,7 @@ impl Gen<'_, '_, '_> {
                 let args = vec![self.pick(ty)];
                 self.log("value {}", args);
             }
-            (6, _) if self.options.software || self.options.made => self.new_packet(ty),
+            (6, _) if self.options.made => self.new_packet(ty),
             _ => self.call(),
         }
     }
