@@ -11,7 +11,7 @@ use nicforge_run::live::{LiveError, LiveOptions, LiveOutputs, LiveRun, Session};
 use nicforge_run::netns::{LARGEST_FRAME, Sandbox};
 use nicforge_run::xdp::XdpError;
 
-/// How long a run waits for something to come out: long, since machines are busy.
+/// Longest wait of a run for something to come out: long, since machines are busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn session(mode: Mode) -> Session {

@@ -53,15 +53,24 @@ pub const PORTS: &str = r"    input  wire          clk,
     output logic [ 63:0] rec_data
 ";
 
-/// Parameters of `nf_top`.
-pub fn parameters(program: &Program) -> String {
+/// Streams of `nf_top`, told in its first comment.
+pub const STREAMS: &str = "\
+    // s_axis: frames in, tuser = {5'b0, tick, host message, bad frame, port[7:0]}. m_axis: frames\n\
+    // out, tuser = {kind[7:0], port[7:0]}, kind 0 to a port, 1 to the operating system. h_axis: to\n\
+    // the host, see nf_egress. s_axil: see registers.json.\n";
+
+/// Opening of `nf_top`, with its parameters and ports.
+pub fn opening(program: &Program) -> String {
     let ticks = match periods(program).is_empty() {
         true => "",
         false => {
             ",\n    parameter integer TICKS = 1  // 0: timers tick by s_axis, as in simulations"
         }
     };
-    format!("    parameter integer DROP_WHEN_FULL = 0{ticks}\n")
+    format!(
+        "`default_nettype none\n/* verilator lint_off UNUSEDSIGNAL */\n/* verilator lint_off UNSIGNED */\n\
+         module nf_top #(\n    parameter integer DROP_WHEN_FULL = 0{ticks}\n) (\n{PORTS});\n"
+    )
 }
 
 /// Nanoseconds from one tick to the next, of each timer.
@@ -76,7 +85,8 @@ fn ticker(out: &mut Body, periods: &[u64]) {
     let list: Vec<String> = periods.iter().rev().map(|period| format!("64'd{period}")).collect();
     let _ = writeln!(
         out,
-        "  nf_ticker #(\n      .TIMERS({}), .PERIODS({{{}}}), .TICKS(TICKS)\n  ) u_ticker (\n{}\n  );",
+        "  nf_ticker #(\n      .TIMERS({}), .PERIODS({{{}}}), .TICKS(TICKS)\n  ) u_ticker \
+         (\n{}\n  );",
         periods.len(),
         list.join(", "),
         connect(&[

@@ -4,7 +4,7 @@ use nicforge_ir::{Direction, HandlerId, Program};
 
 use super::shape::Bits;
 
-/// What starts a handler.
+/// Trigger of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     Frame,

@@ -25,6 +25,7 @@ pub const TAKEN: &[&str] = &[
     "ifnone", "join_any", "join_none", "trireg", "pullup", "pulldown", "rtran", "tran", "untyped",
     "wildcard", "foreach", "covergroup", "coverpoint", "cross", "illegal_bins", "ignore_bins",
     "binsof", "div_req", "div_dividend", "div_divisor", "div_done", "div_quotient",
-    "div_remainder", "seed", "drawn", "window", "length", "for_frame", "for_message", "tick", "valid",
+    "div_remainder", "seed", "drawn", "window", "length", "for_frame", "for_message", "tick",
+    "valid",
     "turn", "free_ok", "ends", "ended", "draining", "c_done", "pause", "hold", "sent", "at_gate", "inside_now", "kind", "number", "unused_room",
 ];

@@ -28,7 +28,7 @@ pub struct Source<'a> {
     pub room: limits::Room,
 }
 
-/// Where a handler begins.
+/// Beginning of a handler.
 pub struct Start {
     pub handler: HandlerId,
     pub state: StateId,

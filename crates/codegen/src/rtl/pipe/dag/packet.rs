@@ -478,7 +478,7 @@ impl<'a> Walk<'a, '_, '_> {
         });
     }
 
-    /// What becomes of the packet, or of a copy of it, after which it `stays`.
+    /// Fates of the packet, or of a copy of it, after which it `stays`.
     pub(super) fn exit(&mut self, way: &Way, kind: u64, stays: bool, number: String) {
         let mut packet = self.packet();
         let lists = match kind {
