@@ -1,7 +1,7 @@
 # make demo   compiles examples/nf_chain, runs it in the kernel on real packets and compares with the interpreter
 # make check  format, lint, unit tests, text fixtures and one run in the kernel: before each commit
 # make test   everything CI runs
-# make soak   the long runs: fuzzing and thousands of random programs
+# make soak   the long runs: fuzzing and thousands of random programs; STEPS=... for some of them
 # make mutants  how many small mistakes the tests of a crate find (needs cargo-mutants)
 # make dist   a wheel in dist/ for pip, and of it a package for Debian (apt install ./dist/*.deb)
 # All install what they need on a Debian 12 machine (as root or with sudo); the second time takes seconds.
@@ -33,7 +33,7 @@ bench: bootstrap build
 	@. scripts/env.sh && bench/run.sh
 
 soak: bootstrap
-	@scripts/soak.sh
+	@scripts/soak.sh $(STEPS)
 
 mutants: bootstrap
 	@. scripts/env.sh && scripts/mutants.py codegen passes frontend ir

@@ -4,7 +4,7 @@
 # on. A table at the end says what each step took.
 #
 #     soak.sh          all steps; SOAK_AGAIN=1 those too that have passed
-#     soak.sh STEP     one of: examples, objects, fuzzing
+#     soak.sh STEP...  these, by the names that the table has: tests-generated fuzzing
 #
 # SOAK_PROGRAMS sets how many programs (default 20000), SOAK_FUZZ_SECONDS how long each fuzz target
 # runs (default 600), SOAK_SEED where random numbers begin.
@@ -80,23 +80,23 @@ fuzzing() {
     done
 }
 
-if [ $# -gt 0 ]; then
-    case $1 in
-    examples | objects | fuzzing) "$1" ;;
-    *)
-        echo "soak.sh: there is no step \`$1\`; there are examples, objects and fuzzing" >&2
-        exit 2
-        ;;
-    esac
+# A step that is a function of this script, in a process of its own.
+if [ "${1:-}" = --within ]; then
+    "$2"
     exit
 fi
 
 jobs=()
+names=()
+chosen=("$@")
 # A name, and a command with its environment in front.
 job() {
     local name=$1
     shift
-    jobs+=("$name=$PWD:env $(printf '%q ' "$@")")
+    names+=("$name")
+    if [ ${#chosen[@]} -eq 0 ] || [[ " ${chosen[*]} " == *" $name "* ]]; then
+        jobs+=("$name=$PWD:env $(printf '%q ' "$@")")
+    fi
 }
 # The same for a test program: PACKAGE TEST, its environment, `--` and its arguments.
 tested() {
@@ -159,18 +159,27 @@ tested nicforge-cli flow -- --ignored
 
 # All of the Python tests, with what `make test` leaves out.
 pytest=("$NICFORGE_PYTHON/bin/pytest" -q -m "soak or not soak" -p no:cacheprovider)
-job "flow programs" NICFORGE="$PWD/target/release/nicforge" "${pytest[@]}" python/tests
-job "hardware library" "${pytest[@]}" rtl/tests
-job "examples with other clangs" scripts/soak.sh examples
-job "NFP translator" scripts/soak.sh objects
-job "fuzzing" scripts/soak.sh fuzzing
+job flow-programs NICFORGE="$PWD/target/release/nicforge" "${pytest[@]}" python/tests
+job hardware-library "${pytest[@]}" rtl/tests
+job examples-with-other-clangs scripts/soak.sh --within examples
+job nfp-translator scripts/soak.sh --within objects
+job fuzzing scripts/soak.sh --within fuzzing
+
+for step in "${chosen[@]}"; do
+    if [[ " ${names[*]} " != *" $step "* ]]; then
+        echo "soak.sh: there is no step \`$step\`; there are:" >&2
+        printf '    %s\n' "${names[@]}" >&2
+        exit 2
+    fi
+done
 
 logs=$PWD/target/soak
 mkdir -p "$logs"
 passed=$logs/$(git rev-parse --short HEAD).passed
 [ -z "${SOAK_AGAIN:-}" ] || rm -f "$passed"
 cargo build --release -q -p nicforge-cli -p nicforge-bench -p nicforge-python
-cargo test --release -q --no-run --workspace
+# A few steps compile what they need themselves.
+[ ${#chosen[@]} -gt 0 ] || cargo test --release -q --no-run --workspace
 : >"$logs/none.json"
 as_root env "PATH=$PATH" NICFORGE_JOB_MINUTES="${NICFORGE_JOB_MINUTES:-1440}" \
     "$NICFORGE_PYTHON/bin/python" scripts/tests.py --passed "$passed" "$logs" "$logs/none.json" \

@@ -55,8 +55,8 @@ else
     echo "== tools, format of C and Python: $((SECONDS - began)) s, beside the build"
     . scripts/env.sh
     jobs=(
-        "hardware library=$PWD:$NICFORGE_PYTHON/bin/pytest -q -n 2 -p no:cacheprovider rtl/tests"
-        "flow programs=$PWD:$NICFORGE_PYTHON/bin/pytest -q -n 2 -p no:cacheprovider python/tests"
+        "hardware-library=$PWD:$NICFORGE_PYTHON/bin/pytest -q -n 2 -p no:cacheprovider rtl/tests"
+        "flow-programs=$PWD:$NICFORGE_PYTHON/bin/pytest -q -n 2 -p no:cacheprovider python/tests"
     )
 fi
 as_root env NICFORGE="$target/debug/nicforge" "$python" scripts/tests.py "$logs" "$messages" \

@@ -27,8 +27,8 @@ import time
 
 # Jobs that take minutes go first, so that none of them is what all wait for at the end.
 LONG = (
-    "hardware library",
-    "flow programs",
+    "hardware-library",
+    "flow-programs",
     "cli-flow",
     "tests-fpga",
     "tests-generated",
