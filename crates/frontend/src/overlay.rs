@@ -3,13 +3,16 @@
 //! There is no memory behind values. A union is kept as one of its members, and the others are read
 //! from its integers and written to them, bit by bit as they lie in memory.
 
+use std::ops::Range;
+
 use nicforge_ir::{BinOp, Op, Program, Proj, Span, Type, ValueId};
 
+use crate::diagnostics::codes;
 use crate::func::FnLower;
 use crate::place::Place;
-use crate::unit::Lowered;
+use crate::unit::{Failed, Lowered};
 
-/// Most integers of a value whose bytes are taken apart.
+/// Most integers whose bytes are taken apart, or put together, at once.
 pub const MOST: usize = 512;
 
 /// A step from a value to a part of it.
@@ -42,12 +45,25 @@ pub struct Piece {
 
 /// The integers of a type, without unnamed ones; of a long type more than [`MOST`], but not all.
 pub fn leaves(program: &Program, ty: Type) -> Vec<Leaf> {
+    leaves_within(program, ty, 0..u64::MAX)
+}
+
+/// Those of them that have any of some bits.
+fn leaves_within(program: &Program, ty: Type, bits: Range<u64>) -> Vec<Leaf> {
     let mut found = Vec::new();
-    collect(program, ty, &mut Vec::new(), 0, &mut found);
+    collect(program, ty, &mut Vec::new(), 0, &bits, &mut found);
     found
 }
 
-fn collect(program: &Program, ty: Type, path: &mut Vec<Step>, at: u64, found: &mut Vec<Leaf>) {
+fn collect(
+    program: &Program,
+    ty: Type,
+    path: &mut Vec<Step>,
+    at: u64,
+    within: &Range<u64>,
+    found: &mut Vec<Leaf>,
+) {
+    let is_there = |at: u64, bits: u64| at < within.end && within.start < at + bits;
     if found.len() > MOST {
         return;
     }
@@ -59,14 +75,15 @@ fn collect(program: &Program, ty: Type, path: &mut Vec<Step>, at: u64, found: &m
                 path.push(Step::Field(number));
                 match field.bit_width {
                     Some(_) if field.is_padding() => {}
-                    Some(bits) => found.push(Leaf {
+                    Some(bits) if is_there(at, bits.into()) => found.push(Leaf {
                         path: path.clone(),
                         ty: field.ty,
                         at,
                         bits: bits.into(),
                         bit_field: true,
                     }),
-                    None => collect(program, field.ty, path, at, found),
+                    Some(_) => {}
+                    None => collect(program, field.ty, path, at, within, found),
                 }
                 path.pop();
             }
@@ -74,15 +91,19 @@ fn collect(program: &Program, ty: Type, path: &mut Vec<Step>, at: u64, found: &m
         Type::Array(id) => {
             let def = program.arrays[id];
             let size = 8 * u64::from(program.size_of(def.elem));
-            for index in 0..def.len.min(MOST as u32 + 1) {
-                path.push(Step::Index(index));
-                collect(program, def.elem, path, at + u64::from(index) * size, found);
+            let first = within.start.saturating_sub(at) / size;
+            let behind = within.end.saturating_sub(at).div_ceil(size).min(def.len.into());
+            for index in (first..behind).take(MOST + 1) {
+                path.push(Step::Index(index as u32));
+                collect(program, def.elem, path, at + index * size, within, found);
                 path.pop();
             }
         }
         ty => {
             let bits = 8 * u64::from(program.size_of(ty));
-            found.push(Leaf { path: path.clone(), ty, at, bits, bit_field: false });
+            if is_there(at, bits) {
+                found.push(Leaf { path: path.clone(), ty, at, bits, bit_field: false });
+            }
         }
     }
 }
@@ -121,20 +142,18 @@ impl<'a> FnLower<'_, 'a, '_> {
     /// The bits of a value that lies at bit `at`.
     fn pieces_of_value(&mut self, at: u64, value: ValueId) -> Vec<Piece> {
         let place = Place::of_value(value, self.b.body.ty(value));
-        self.pieces(&place, (0, u64::MAX))
+        self.pieces(&place, 0..u64::MAX)
             .into_iter()
             .map(|piece| Piece { at: at + piece.at, ..piece })
             .collect()
     }
 
     /// The integers at a place that have any of these bits.
-    fn pieces(&mut self, place: &Place, (low, high): (u64, u64)) -> Vec<Piece> {
+    fn pieces(&mut self, place: &Place, bits: Range<u64>) -> Vec<Piece> {
         let mut found = Vec::new();
-        for leaf in leaves(&self.unit.prog, place.ty) {
-            if leaf.at < high && low < leaf.at + leaf.bits {
-                let value = self.read_leaf(place, &leaf);
-                found.push(self.piece(leaf.at, leaf.bits, value));
-            }
+        for leaf in leaves_within(&self.unit.prog, place.ty, bits) {
+            let value = self.read_leaf(place, &leaf);
+            found.push(self.piece(leaf.at, leaf.bits, value));
         }
         found
     }
@@ -182,11 +201,30 @@ impl<'a> FnLower<'_, 'a, '_> {
         self.b.cast(whole, ty)
     }
 
-    /// The value of type `ty` that lies from bit `at` of a place on.
+    /// The value of type `ty` that lies from bit `at` of a place on. Too long ones are reported.
     pub fn read_over(&mut self, place: &Place, at: u64, ty: Type) -> ValueId {
         let end = at + 8 * u64::from(self.unit.prog.size_of(ty));
-        let pieces = self.pieces(place, (at, end));
+        if self.is_too_long(place.ty, at..end, ty) {
+            self.failed = true;
+            self.too_long(self.b.span);
+            return self.zero(ty);
+        }
+        let pieces = self.pieces(place, at..end);
         self.value_of(&pieces, at, ty)
+    }
+
+    /// True if some bits of a place, or a value of type `ty` over them, are more than [`MOST`]
+    /// integers.
+    fn is_too_long(&self, place: Type, bits: Range<u64>, ty: Type) -> bool {
+        let program = &self.unit.prog;
+        leaves_within(program, place, bits).len() > MOST || leaves(program, ty).len() > MOST
+    }
+
+    fn too_long(&mut self, span: Span) -> Failed {
+        let message =
+            format!("more than {MOST} integers are read or written at once as another type");
+        let help = "copy them in a loop, one after the other";
+        self.refuse(codes::TOO_LARGE, span, message, help)
     }
 
     /// The value of type `ty` that lies from bit `at` on.
@@ -207,7 +245,7 @@ impl<'a> FnLower<'_, 'a, '_> {
     /// Writes a value over what lies from bit `at` of a place on.
     ///
     /// # Errors
-    /// Reports places that cannot change.
+    /// Reports places that cannot change, and values that are too long.
     pub fn write_over(
         &mut self,
         place: &Place,
@@ -215,13 +253,14 @@ impl<'a> FnLower<'_, 'a, '_> {
         value: ValueId,
         span: Span,
     ) -> Lowered<()> {
-        let end = at + 8 * u64::from(self.unit.prog.size_of(self.b.body.ty(value)));
+        let ty = self.b.body.ty(value);
+        let end = at + 8 * u64::from(self.unit.prog.size_of(ty));
+        if self.is_too_long(place.ty, at..end, ty) {
+            return Err(self.too_long(span));
+        }
         let new = self.pieces_of_value(at, value);
-        for leaf in leaves(&self.unit.prog, place.ty) {
+        for leaf in leaves_within(&self.unit.prog, place.ty, at..end) {
             let behind = leaf.at + leaf.bits;
-            if leaf.at >= end || behind <= at {
-                continue;
-            }
             let mut pieces = new.clone();
             if leaf.at < at || end < behind {
                 let old = self.read_leaf(place, &leaf);

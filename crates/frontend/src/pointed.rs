@@ -7,7 +7,6 @@ use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarKind};
-use crate::overlay::{MOST, leaves};
 use crate::place::{Memory, Place, Root};
 use crate::unit::{Failed, Global, Lowered};
 
@@ -285,8 +284,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         if at == 0 && place.ty == ty && !place.narrow {
             return Ok(place);
         }
-        let long = |ty: Type| leaves(&self.unit.prog, ty).len() > MOST;
-        if place.narrow || long(ty) || long(place.ty) {
+        if place.narrow {
             let help = "point to a variable with all the bytes, or assign its members";
             let message = "this cannot be seen so";
             return Err(self.refuse(codes::POINTER_USE, span, message, help));

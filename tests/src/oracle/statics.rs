@@ -75,7 +75,7 @@ impl Statics {
         has(&format!("{table}_{program}")) || has(table) || self.view(program, table, of).is_some()
     }
 
-    /// The entries of a variable's table; `None` without one.
+    /// The entries of a variable's table, sorted by key; `None` without one.
     pub fn entries(&self, program: usize, table: &str, of: &Values) -> Option<Vec<Entry>> {
         let View { variable, elements } = self.view(program, table, of)?;
         // SAFETY: the variable is as long as its mask.
@@ -92,7 +92,10 @@ impl Statics {
             ),
             buf: None,
         });
-        Some(entries.filter(|entry| entry.value.iter().any(|byte| *byte != 0)).collect())
+        let shown = entries.filter(|entry| entry.value.iter().any(|byte| *byte != 0));
+        let mut found: Vec<Entry> = shown.collect();
+        found.sort_by(|a, b| a.key.cmp(&b.key));
+        Some(found)
     }
 
     /// Sets a variable as an entry of its table says; whether there is one.
