@@ -33,6 +33,9 @@ impl<'a> FnLower<'_, 'a, '_> {
     /// The value of a union from an initialiser of a member that it is not kept as.
     fn initial_over(&mut self, list: &'a Node, ty: Type) -> Option<Lowered<ValueId>> {
         let member = self.unit.lies_over.get(&list.member)?.ty;
+        if self.unit.is_zero(list) {
+            return Some(Ok(self.at(list.span, |f| f.zero(ty))));
+        }
         let value = match list.inner.first() {
             Some(first) => self.initial_value(first, member),
             None => Ok(self.at(list.span, |f| f.zero(member))),

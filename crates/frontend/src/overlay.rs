@@ -110,11 +110,16 @@ fn collect(
 
 /// True if integers fill a type, and none is a bit-field.
 pub fn is_dense(program: &Program, ty: Type) -> bool {
-    let leaves = leaves(program, ty);
-    let bits: u64 = leaves.iter().map(|leaf| leaf.bits).sum();
-    leaves.len() <= MOST
-        && leaves.iter().all(|leaf| !leaf.bit_field && leaf.ty != Type::BOOL)
-        && bits == 8 * u64::from(program.size_of(ty))
+    match ty {
+        Type::Struct(id) => {
+            let fields = &program.structs[id].fields;
+            let own: u64 = fields.iter().map(|field| u64::from(program.size_of(field.ty))).sum();
+            fields.iter().all(|f| f.bit_width.is_none() && is_dense(program, f.ty))
+                && own == u64::from(program.size_of(ty))
+        }
+        Type::Array(id) => is_dense(program, program.arrays[id].elem),
+        ty => ty.is_int() && ty != Type::BOOL,
+    }
 }
 
 impl<'a> FnLower<'_, 'a, '_> {

@@ -192,11 +192,6 @@ impl<'a> Unit<'a> {
                 let message = "a union's member is a bit-field";
                 return Err(self.refuse(codes::UNION, member.field.name_span, message, help));
             }
-            if leaves(&self.prog, field.ty).len() > MOST {
-                let message = format!("a union's member has more than {MOST} integers");
-                let help = "make two structs of it";
-                return Err(self.refuse(codes::UNION, member.field.name_span, message, help));
-            }
             all.push((member.field, field));
         }
         let packed = union.has("PackedAttr") || pragma;
@@ -206,14 +201,25 @@ impl<'a> Unit<'a> {
             false => layouts().map(|layout| layout.align).max().unwrap_or(1),
         };
         let size = layouts().map(|layout| layout.size).max().unwrap_or(0).next_multiple_of(align);
-        let whole = |field: &Field| {
-            let own = self.prog.layout(field.ty);
-            own.size == size && (packed || own.align == align) && is_dense(&self.prog, field.ty)
+        let full = |(_, field): &(_, Field)| {
+            self.prog.size_of(field.ty) == size && is_dense(&self.prog, field.ty)
         };
-        let kept = all.iter().position(|(_, field)| whole(field));
+        let has_full = all.iter().any(full);
+        let aligned = |field: &Field| packed || self.prog.layout(field.ty).align == align;
+        let kept = all.iter().position(|member| full(member) && aligned(&member.1));
         let fields = match kept {
             Some(number) => vec![all[number].1.clone()],
+            None if has_full => {
+                let ty = self.prog.array_of(Type::u(8 * align as u8), size / align);
+                vec![Field { name: "words".to_string(), ty, bit_width: None, big_endian: false }]
+            }
             None => {
+                let is_long = |field: &Field| leaves(&self.prog, field.ty).len() > MOST;
+                if let Some((decl, _)) = all.iter().find(|(_, field)| is_long(field)) {
+                    let message = format!("a union's member has more than {MOST} integers");
+                    let help = "add a member without padding that has all the union's bytes";
+                    return Err(self.refuse(codes::UNION, decl.name_span, message, help));
+                }
                 let types: Vec<Type> = all.iter().map(|(_, field)| field.ty).collect();
                 self.words_of(&types, size, align)
             }

@@ -232,7 +232,7 @@ impl<'a> Unit<'a> {
     }
 
     /// True if an initialiser gives nothing but zeroes, however much there is.
-    fn is_zero(&mut self, node: &'a Node) -> bool {
+    pub fn is_zero(&mut self, node: &'a Node) -> bool {
         let node = node.strip();
         match node.kind.as_str() {
             "ImplicitValueInitExpr" => true,

@@ -8,7 +8,7 @@ union bits {
 
 struct long_one {
     union {
-        uint8_t bytes[600];
+        uint8_t bytes[601];
         uint32_t words[150];
     };
 };
