@@ -49,7 +49,9 @@ module nf_pipe_array #(
   localparam logic [2:0] CLEAR = 3'd0, IDLE = 3'd1, ASK = 3'd2, WAIT = 3'd3, ACT = 3'd4, END = 3'd5;
   logic [2:0] state;
   logic [A-1:0] sweep;
-  logic [4:0] waited;
+  // Cycles of a lookup and of the change behind it.
+  localparam integer WAIT_BITS = $clog2(APART + 5);
+  logic [WAIT_BITS-1:0] waited;
   logic ask, act;
   logic [KEY-1:0] key_in;
   logic v1, v2, in1, in2;
@@ -124,13 +126,13 @@ module nf_pipe_array #(
           if (sweep == A'(CAPACITY - 1)) state <= IDLE;
         end
         IDLE: begin
-          waited <= 5'd0;
+          waited <= '0;
           if (h_req) state <= ASK;
         end
         ASK: state <= WAIT;
         WAIT: begin
-          waited <= waited + 5'd1;
-          if (waited == 5'(1 + APART)) state <= ACT;
+          waited <= waited + 1'b1;
+          if (waited == WAIT_BITS'(1 + APART)) state <= ACT;
         end
         ACT: begin
           h_ok <= c_hit;

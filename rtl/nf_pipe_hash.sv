@@ -105,7 +105,9 @@ module nf_pipe_hash #(
       SCAN = 3'd5, SEE = 3'd6, END = 3'd7;
   logic [2:0] state;
   logic [R:0] sweep;
-  logic [4:0] waited;
+  // Cycles of a lookup and of the change behind it.
+  localparam integer WAIT_BITS = $clog2(APART + 5);
+  logic [WAIT_BITS-1:0] waited;
   logic scanning, ask, act;
   logic [R:0] scan_row;
   logic [2:0] scan_from;
@@ -348,7 +350,7 @@ module nf_pipe_hash #(
           if (sweep == (R + 1)'(ROWS - 1)) state <= IDLE;
         end
         IDLE: begin
-          waited <= 5'd0;
+          waited <= '0;
           scan_row <= h_index[R+3:3];
           scan_from <= h_index[2:0];
           h_ok <= 1'b0;
@@ -356,8 +358,8 @@ module nf_pipe_hash #(
         end
         ASK: state <= WAIT;
         WAIT: begin
-          waited <= waited + 5'd1;
-          if (waited == 5'(3 + APART)) state <= ACT;
+          waited <= waited + 1'b1;
+          if (waited == WAIT_BITS'(3 + APART)) state <= ACT;
         end
         ACT: begin
           h_ok <= h_op == 4'd1 ? c_room[0] : c_hit[0];

@@ -125,7 +125,9 @@ module nf_pipe_hash_entries #(
       SCAN = 3'd5, SEE = 3'd6, END = 3'd7;
   logic [2:0] state;
   logic [PLACE-1:0] sweep;
-  logic [4:0] waited;
+  // Cycles of a lookup and of the change behind it.
+  localparam integer WAIT_BITS = $clog2(APART + 5);
+  logic [WAIT_BITS-1:0] waited;
   logic ask, act;
   logic [R:0] scan_row;
   logic [2:0] scan_from;
@@ -490,7 +492,7 @@ module nf_pipe_hash_entries #(
           if (sweep == {PLACE{1'b1}}) state <= IDLE;
         end
         IDLE: begin
-          waited <= 5'd0;
+          waited <= '0;
           scan_row <= h_index[R+3:3];
           scan_from <= h_index[2:0];
           h_ok <= 1'b0;
@@ -498,8 +500,8 @@ module nf_pipe_hash_entries #(
         end
         ASK: state <= WAIT;
         WAIT: begin
-          waited <= waited + 5'd1;
-          if (waited == 5'(3 + APART)) state <= ACT;
+          waited <= waited + 1'b1;
+          if (waited == WAIT_BITS'(3 + APART)) state <= ACT;
         end
         ACT: begin
           h_ok <= h_op == 4'd1 ? c_room[HOST] : c_hit[HOST];
@@ -513,7 +515,7 @@ module nf_pipe_hash_entries #(
         end
         // A row is there two cycles later.
         SCAN: begin
-          waited <= {4'd0, !waited[0]};
+          waited <= WAIT_BITS'(!waited[0]);
           if (scan_row[R]) state <= END;
           else if (waited[0]) state <= SEE;
         end

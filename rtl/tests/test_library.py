@@ -138,6 +138,19 @@ SIMULATED = [
         {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 1, "LRU": 1, "APART": 2},
     ),
     ("nf_pipe_array", "cocotb_pipe_apart", {"CAPACITY": 12, "KEY": 4, "VALUE": 16, "APART": 2}),
+    *(
+        (
+            module,
+            "cocotb_pipe_host",
+            {"CAPACITY": 16, "KEY": 8, "VALUE": 16, "APART": apart, **more},
+        )
+        for module, apart, more in (
+            ("nf_pipe_array", 31, {}),
+            ("nf_pipe_entries", 31, {"PORTS": 2, "WRITTEN": 3}),
+            ("nf_pipe_hash", 29, {}),
+            ("nf_pipe_hash_entries", 29, {"PORTS": 2, "WRITTEN": 3, "H3": 0xD1C5A96E3B27}),
+        )
+    ),
     ("nf_pipe_lock", "cocotb_pipe_lock", {"KEY": 6, "PORTS": 2, "APART": 3, "HASHED": 0, "R": 4}),
     (
         "nf_pipe_lock",
