@@ -61,7 +61,7 @@ fn examples_do_what_the_interpreter_does() {
     }
     let target = nicforge_target::find("u280").unwrap_or_else(|e| panic!("{e}"));
     let ran = Mutex::new(Vec::new());
-    let every = if std::env::var_os("NICFORGE_EXAMPLE").is_some() { 1 } else { 4 };
+    let every = if std::env::var_os("NICFORGE_EXAMPLE").is_some() { 1 } else { 6 };
     for_each_of(every, |example| {
         if std::env::var("NICFORGE_EXAMPLE").is_ok_and(|only| only != example.name) {
             return;

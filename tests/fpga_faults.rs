@@ -148,7 +148,7 @@ fn storms_lose_whole_frames() {
     }
     let lengths = [60, 60, 64, 65, 128, 1500, 300];
     let length = |n: u32| lengths[random(3, u64::from(n)) as usize % lengths.len()];
-    let storm = packets(700, 2000) as u32;
+    let storm = packets(500, 2000) as u32;
     let events: Vec<InputEvent> = (0..storm).map(|n| numbered(n, length(n))).collect();
     let told = TOLD.map(|folder| {
         let events = (0..storm).map(|n| doing(folder, n, length(n))).collect();
@@ -171,7 +171,7 @@ fn storms_lose_whole_frames() {
         of_folder("tests/programs/metered", Wanted::Best),
     ];
     let subjects = subjects.into_iter().map(|subject| (subject, events.clone())).chain(told);
-    for (subject, events) in share(subjects, 3) {
+    for (subject, events) in share(subjects, 4) {
         let Subject { name, program, entries, design } = &subject;
         let mark = |event: &InputEvent| {
             let Input::Net { frame, .. } = &event.input else { unreachable!("a frame") };
@@ -247,7 +247,7 @@ fn resets_with_packets_in_flight() {
             (0..few as u32).map(|n| doing(folder, n, [60, 150][n as usize % 2])).collect(),
         ));
     }
-    for (Subject { name, program, entries, design }, events) in &share(subjects, 5) {
+    for (Subject { name, program, entries, design }, events) in &share(subjects, 7) {
         let fresh = design
             .run(events, entries, &Drive::default())
             .unwrap_or_else(|e| panic!("{name}: {e}"));

@@ -32,7 +32,7 @@ use nicforge_run::xdp::{LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
 use nicforge_target::Target;
 use nicforge_target::support::needs_host;
 use nicforge_tests::example::for_each;
-use nicforge_tests::{internal, kernel_is_missing, root, setting};
+use nicforge_tests::{internal, kernel_is_missing, root, setting, soak};
 
 /// Candidates the search may look at: enough for plans of several stages.
 const CANDIDATES: u32 = 24;
@@ -146,10 +146,11 @@ fn plans(program: &Verified<Program>, target: &Target, seed: u64) -> Vec<(usize,
     let limits = Limits { candidates: CANDIDATES, until: None, beyond_ceiling: true };
     let found: Found = search::search(program, target, &config, Goal::Rate, limits, &|| false)
         .unwrap_or_else(|e| panic!("{}: {e}", program.name));
+    let most = if soak() { 4 } else { 3 };
     let mut numbers = vec![found.best];
     for draw in 0..64 {
         let number = random(seed, draw) as usize % found.candidates.len();
-        if numbers.len() < 4 && !numbers.contains(&number) {
+        if numbers.len() < most && !numbers.contains(&number) {
             numbers.push(number);
         }
     }

@@ -474,6 +474,7 @@ def test_stock_elements_read_headers():
         assert "matches the reference" in program.verify(target, "--pcap", str(capture))
 
 
+@pytest.mark.soak  # As the wheel does, which `make dist` makes.
 def test_the_package_installs(tmp_path):
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     python = tmp_path / "venv/bin/python"

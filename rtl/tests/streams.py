@@ -10,9 +10,12 @@ from cocotb.triggers import RisingEdge
 random.seed(1)
 
 
+SOAK = "NICFORGE_SOAK" in os.environ
+
+
 def share(steps):
     """A sixth of a long test's steps, which `make test` is content with; all in `make soak`."""
-    return steps if os.environ.get("NICFORGE_SOAK") else steps // 6
+    return steps if SOAK else steps // 6
 
 
 class Source:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from cocotb_tools.runner import get_runner
-from streams import share
+from streams import SOAK, share
 
 TESTS = Path(__file__).resolve().parent
 RTL = TESTS.parent
@@ -396,7 +396,8 @@ def test_balance():
     assert "no bad packet" in done.stdout
 
 
-# Module, macros of the walk, parameters; runs: steps (0: until there is no new state) and packets.
+# Module, macros of the walk, parameters; runs: steps (0: until there is no new state) and packets,
+# of which `make test` does the first.
 SMALL_SCHEDULER = "-GQUEUES=2 -GCONTEXTS=2 -GCELLS=2 -GROOM=1 -GLINE=3 -GTIME=12"
 WALKS = [
     ("nf_spin_alloc", "-DALLOC", "-GSMALL=4 -GLARGE=2", [(0, 0)]),
@@ -426,7 +427,7 @@ def test_every_state_of_small_ones(walk):
         *("--top-module", module, "--Mdir", folder, *sources(module), TESTS / "spin_walk.cpp"),
     )
     assert built.returncode == 0, built.stdout + built.stderr
-    for steps, packets in runs:
+    for steps, packets in runs if SOAK else runs[:1]:
         command = [folder / f"V{module}", str(steps), str(packets)]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
