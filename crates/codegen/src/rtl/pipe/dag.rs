@@ -212,8 +212,8 @@ pub struct Access {
     /// Tables that are changed.
     pub keys: Vec<Key>,
     pub changes: Vec<Change>,
-    /// Conditions under which an insertion is refused.
-    pub refused: Vec<String>,
+    /// Conditions under which an insertion is refused, with what holds on their ways.
+    pub refused: Vec<(String, Given)>,
     /// Of tables that hash and are asked in turn, those under which one is made.
     pub inserted: Vec<String>,
     /// Keys, and conditions under which their entries are used, which says what is evicted.

@@ -146,7 +146,8 @@ pub fn commits(dag: &mut Dag, names: &mut Names, ports: &Ports) -> Vec<Commit> {
             (0..ends.len()).map(|port| some(wanted, of(port))).collect()
         };
         let (writes, deletes) = (by_port("write", true), by_port("delete", false));
-        let refused = some("refused", access.refused.clone());
+        let refusals: Vec<String> = access.refused.iter().map(|(when, _)| when.clone()).collect();
+        let refused = some("refused", refusals.clone());
         let mut uses: Vec<Vec<String>> = match access.uses.is_empty() {
             true => Vec::new(),
             false if dag.in_turn.contains(&table) => vec![Vec::new(); ends.len()],
@@ -182,8 +183,8 @@ pub fn commits(dag: &mut Dag, names: &mut Names, ports: &Ports) -> Vec<Commit> {
             add(wanted, 8, terms.join(" + "), timing::carry(8) * terms.len() as u32 / 2)
         };
         let inserted = (!access.inserted.is_empty()).then(|| count("inserted", &access.inserted));
-        let several = dag.in_turn.contains(&table) && access.refused.len() > 1;
-        let refusals = several.then(|| count("refusals", &access.refused));
+        let several = dag.in_turn.contains(&table) && refusals.len() > 1;
+        let refusals = several.then(|| count("refusals", &refusals));
         list.push(Commit {
             table,
             writes,

@@ -125,9 +125,9 @@ impl<'a> Walk<'a, '_, '_> {
         let hashed = self.dag.in_turn.contains(&at) && self.dag.tables[at].kind == TableKind::Hash;
         // What was refused on other ways does not count, and may not be known yet.
         let here = [self.given(way)];
-        let together = |other: &&String| !exclude(&[self.given(&Some(other.to_string()))], &here);
-        let before: Vec<String> =
-            self.dag.access[at].refused.iter().filter(together).cloned().collect();
+        let refused = self.dag.access[at].refused.iter();
+        let together = refused.filter(|(_, given)| !exclude(std::slice::from_ref(given), &here));
+        let before: Vec<String> = together.map(|(condition, _)| condition.clone()).collect();
         let room = match hashed && !before.is_empty() {
             true => {
                 let before =
@@ -138,7 +138,8 @@ impl<'a> Walk<'a, '_, '_> {
         };
         let ok = self.wire("ok", 1, format!("{hit} || {room}"), timing::CHOOSE);
         let no = self.and(way, &format!("!{ok}"));
-        self.dag.access[at].refused.extend(no);
+        let given = self.given(&no);
+        self.dag.access[at].refused.extend(no.map(|no| (no, given)));
         let when = self.and(way, &ok).unwrap_or_else(|| ok.clone());
         if hashed {
             let inserted = self.and(&Some(when.clone()), &format!("!{hit}"));
