@@ -16,7 +16,7 @@ use nicforge_passes::PassManager;
 use nicforge_passes::fuse::fuse;
 use nicforge_plan::{HostSide, Objective};
 use nicforge_planner::mapping::Goal;
-use nicforge_planner::search::{Limits, search};
+use nicforge_planner::search::{Limits, NoPlan, search};
 use nicforge_planner::{assemble, instance::Config};
 use nicforge_run::capacity;
 use nicforge_run::compile::{CompileError, Effort, Mode, compile_bpf_ahead};
@@ -248,7 +248,9 @@ fn on_plan(name: &str, case: &Case) -> Verdict {
     let config = Config::default();
     let found = match search(case.program, &target, &config, Goal::Rate, limits, &|| false) {
         Ok(found) => found,
-        Err(error) => return Verdict::Refused(format!("no plan: {error}")),
+        // What memory and units a target has is in its file; `check` says the same.
+        Err(error @ NoPlan::DoesNotFit { .. }) => return Verdict::Lacks(error.to_string()),
+        Err(error) => return Verdict::Wrong(format!("no plan: {error}")),
     };
     let plan =
         |number| assemble::plan(case.program, &target, &config, Objective::Rate, &found, number);
@@ -256,6 +258,9 @@ fn on_plan(name: &str, case: &Case) -> Verdict {
     let Some(plan) = all.max_by_key(|plan| (plan.stages.len(), plan.workers())) else {
         return Verdict::Refused("no plan".into());
     };
+    if target.spin.is_some() && plan.stages.len() > 1 {
+        return Verdict::Left("handlers of sPIN NICs run to completion, not in stages".into());
+    }
     let made = || -> Result<_, String> {
         let capacities =
             capacity::roomy(case.program, case.entries, case.events, |_| plan.workers() > 1);
