@@ -54,10 +54,7 @@ fn ping_is_answered_by_icmp_echo() {
     // Data of no byte, less than a timestamp, odd, usual, and as much as a frame holds. `ping`
     // compares what comes back.
     for (count, size) in [(3, 0), (2, 7), (20, 56), (5, 999), (200, 1472)] {
-        let ping = client.run(&format!("ping -c {count} -i 0.002 -W 1 -s {size} 10.0.0.2"));
-        let wanted = format!("{count} packets transmitted, {count} received, 0% packet loss");
-        assert!(ping.ok && ping.stdout.contains(&wanted), "{}", ping.stdout);
-        assert!(!ping.stdout.contains("wrong data"), "{}", ping.stdout);
+        assert_eq!(client.pings(count, size, "10.0.0.2"), count, "{size} bytes");
         replies += count;
         bytes += count * size;
     }
@@ -69,7 +66,7 @@ fn ping_is_answered_by_icmp_echo() {
     assert_eq!(icmp_counter(&client, "InEchoReps"), replies);
     assert_eq!(icmp_counter(&client, "InCsumErrors"), 0);
     // The answer's time to live is its own.
-    let ping = client.run("ping -c 1 -W 1 -t 3 10.0.0.2");
+    let ping = client.run("ping -c 1 -W 300 -t 3 10.0.0.2");
     assert!(ping.stdout.contains("ttl=64"), "{}", ping.stdout);
     let counted = json!(program.dump("stats"));
     // Fragments are not answered: they go to the kernel, which has no such address.

@@ -21,7 +21,8 @@ import sys
 OPCODES = {"get": 0x00, "set": 0x01, "add": 0x02, "delete": 0x04, "version": 0x0B}
 HEADER = struct.Struct(">BBHBBHIIQ")
 FRAME = struct.Struct(">HHHH")
-PATIENCE_SECONDS = 0.5
+# Long: a busy machine loses nothing, it is late.
+PATIENCE_SECONDS = 300
 
 
 def request_bytes(request, number):

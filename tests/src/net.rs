@@ -47,6 +47,20 @@ impl Namespace {
         done(command.args(words), b"")
     }
 
+    /// Pings `to` so often, each time when the ping before was answered, and counts the answers
+    /// with the data that was sent.
+    ///
+    /// `ping -c 5` waits five minutes for its first answer, but for the last ones only twice as long
+    /// as the slowest one took, which is too short where other work gets in between.
+    pub fn pings(&self, count: u64, size: u64, to: &str) -> u64 {
+        let line = format!("ping -c 1 -W 300 -s {size} {to}");
+        let is_answered = |_: &u64| {
+            let ping = self.run(&line);
+            ping.ok && !ping.stdout.contains("wrong data")
+        };
+        (0..count).filter(is_answered).count() as u64
+    }
+
     /// Runs lines of `ip`; all must succeed.
     pub fn ip(&self, lines: &str) {
         let result = done(self.command("ip").args(["-batch", "-"]), lines.as_bytes());

@@ -294,8 +294,8 @@ def race() -> tuple[list[str], int]:
             sock.send(request)
             while receive(0):
                 pass
-        # The last ones: until all are there, or nothing came for a while.
-        while began and receive(3.0):
+        # The last ones: until all reads are there. Writes may have been refused, so none may come.
+        while began and receive(3.0 if all(write for _, _, write in began.values()) else PATIENCE):
             pass
     for key, _, write in began.values():
         if not write:
