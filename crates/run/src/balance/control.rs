@@ -11,20 +11,19 @@
 //! The socket is in the user's own directory, as those of runs are ([`crate::socket`]); its name is
 //! `balance.PID.ctl`.
 
-use std::io::{self, Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nicforge_balance::director::Route;
 
 use super::{daemon::Daemon, metrics};
-use crate::socket::{SocketError, directory};
+use crate::socket::{Lines, SocketError, directory};
 
-/// Longest request.
-const LONGEST: usize = 256;
-/// How long a client may take for its request.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// Longest wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,11 +69,8 @@ pub fn fuzz(data: &[u8]) {
     }
 }
 
-/// A listening control socket; its name goes when this is dropped.
-pub struct Server {
-    listener: UnixListener,
-    path: PathBuf,
-}
+/// A balancer's control socket; its name goes when this is dropped.
+pub struct Server(Lines);
 
 impl Server {
     /// Listens in the user's directory.
@@ -83,56 +79,35 @@ impl Server {
         // Left behind by a process of the same number.
         let _ = std::fs::remove_file(&path);
         let fail = |source| SocketError::Io { what: "make the socket", path: path.clone(), source };
-        let listener = UnixListener::bind(&path).map_err(fail)?;
-        listener.set_nonblocking(true).map_err(fail)?;
-        Ok(Server { listener, path })
+        Lines::bind(path.clone()).map(Server).map_err(fail)
     }
 
-    /// Answers who has connected; true if somebody asked to stop.
+    /// Answers everything that was asked meanwhile; true if somebody asked to stop.
     pub fn poll(&mut self, daemon: &mut Daemon) -> bool {
         let mut stop = false;
-        while let Ok((stream, _)) = self.listener.accept() {
-            stop |= answer(stream, daemon).unwrap_or(false);
+        self.0.poll(|line| {
+            let request = Request::parse(&String::from_utf8_lossy(line));
+            stop |= request == Ok(Request::Stop);
+            let text = request.map(|request| answer(request, daemon));
+            let text = text.unwrap_or_else(|message| format!("error: {message}"));
+            format!("{}\n\n", text.trim_end()).into_bytes()
+        });
+        if stop {
+            self.0.finish();
         }
         stop
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+fn answer(request: Request, daemon: &mut Daemon) -> String {
+    match request {
+        Request::Metrics => return metrics::prometheus(daemon.status()),
+        Request::Status => return metrics::line(daemon.status()),
+        Request::Threshold(bits) => daemon.order_threshold = bits,
+        Request::Route(route) => daemon.order = route,
+        Request::Stop => {}
     }
-}
-
-fn answer(mut stream: UnixStream, daemon: &mut Daemon) -> io::Result<bool> {
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut line = Vec::new();
-    let mut byte = [0];
-    while line.len() < LONGEST && stream.read(&mut byte)? == 1 && byte[0] != b'\n' {
-        line.push(byte[0]);
-    }
-    let mut stop = false;
-    let text = match Request::parse(&String::from_utf8_lossy(&line)) {
-        Ok(Request::Metrics) => metrics::prometheus(daemon.status()),
-        Ok(Request::Status) => metrics::line(daemon.status()),
-        Ok(Request::Threshold(bits)) => {
-            daemon.order_threshold = bits;
-            "ok".to_string()
-        }
-        Ok(Request::Route(route)) => {
-            daemon.order = route;
-            "ok".to_string()
-        }
-        Ok(Request::Stop) => {
-            stop = true;
-            "ok".to_string()
-        }
-        Err(message) => format!("error: {message}"),
-    };
-    stream.write_all(format!("{}\n\n", text.trim_end()).as_bytes())?;
-    Ok(stop)
+    "ok".to_string()
 }
 
 /// Control sockets of balancers that run now.
@@ -153,10 +128,15 @@ pub fn running() -> Result<Vec<PathBuf>, SocketError> {
 pub fn ask(path: &Path, request: &str) -> Result<String, SocketError> {
     let fail = |source| SocketError::Io { what: "ask", path: path.to_path_buf(), source };
     let mut stream = UnixStream::connect(path).map_err(fail)?;
-    stream.set_read_timeout(Some(Duration::from_secs(30))).map_err(fail)?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(fail)?;
     stream.write_all(format!("{request}\n").as_bytes()).map_err(fail)?;
+    // The balancer ends the connection when it has answered all of it.
+    stream.shutdown(Shutdown::Write).map_err(fail)?;
     let mut text = String::new();
-    stream.read_to_string(&mut text).map_err(fail)?;
+    let read = stream.read_to_string(&mut text);
+    if read.is_err() || !text.ends_with("\n\n") {
+        return Err(SocketError::NoAnswer { seconds: PATIENCE.as_secs() });
+    }
     match text.strip_prefix("error: ") {
         Some(message) => Err(SocketError::Answer(message.trim_end().to_string())),
         None => Ok(text.trim_end().to_string()),

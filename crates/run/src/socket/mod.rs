@@ -18,6 +18,7 @@
 //! for runs next finds nobody listening and removes it.
 
 mod client;
+mod lines;
 mod request;
 mod server;
 
@@ -26,6 +27,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
 pub use client::{RunningRun, find_run, list_runs, request};
+pub use lines::Lines;
 pub use request::{ControlTarget, Request, answer};
 pub use server::Server;
 

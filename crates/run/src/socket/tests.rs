@@ -91,6 +91,30 @@ fn serve(ask: impl FnOnce(&std::path::Path) + Send) -> Target {
 }
 
 #[test]
+fn half_a_request_holds_nobody_up_and_its_rest_may_come_late() {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    let dir = tempfile::tempdir().unwrap();
+    let mut lines = super::Lines::bind(dir.path().join("socket")).unwrap();
+    let connect = || UnixStream::connect(lines.path()).unwrap();
+    let (mut late, mut other) = (connect(), connect());
+    let mut poll = || lines.poll(|line| [line, b"!\n"].concat());
+    late.write_all(b"half ").unwrap();
+    other.write_all(b"one\ntwo\n").unwrap();
+    poll();
+    let mut answers = [0; 10];
+    other.read_exact(&mut answers).unwrap();
+    assert_eq!(&answers, b"one!\ntwo!\n");
+    late.write_all(b"and half\n").unwrap();
+    late.shutdown(std::net::Shutdown::Write).unwrap();
+    poll();
+    poll();
+    let mut answer = String::new();
+    late.read_to_string(&mut answer).unwrap();
+    assert_eq!(answer, "half and half!\n");
+}
+
+#[test]
 fn idle_connections_do_not_keep_others_out() {
     serve(|path| {
         let idle: Vec<_> =
