@@ -296,7 +296,8 @@ fn a_native_handler_without_end_and_one_that_fails_leave_the_nic_alive() {
         { *hh = *th = NULL; *ph = x_ph; *mem = NULL; }\n";
     place.file("bad.c", handler);
     let script = "start_nic bad.c --match icmp --watchdog 0\n! ping -c 1 -W 1 -s 1200 10.9.0.2 > ping.out\n\
-        ! ping -c 2 -i 0.05 -W 1 10.9.0.2 > ping.out\nend_nic\ncat nic.err";
+        ! ping -c 2 -i 0.05 -W 1 10.9.0.2 > ping.out\n\
+        until_so '[ $(grep -c \"at 0x8\" nic.err) = 2 ]'\nend_nic\ncat nic.err";
     let ran = in_namespace(&place, "native", script);
     assert!(ran.ok().contains("3, 2 handlers ran, 2 failed"), "{ran:?}");
     assert!(ran.out.contains("bad.c:8): at 0x8: nothing can be written there"), "{ran:?}");
