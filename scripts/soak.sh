@@ -122,7 +122,7 @@ tested nicforge-codegen names NICFORGE_RANDOM_PROGRAMS=$((programs / 5))
 # file has the next seed. A failing program is made small by a reducer of our own
 # (tests/src/reduce.rs); `cvise` is not needed.
 targets=xdp,host,agilio-cx,pspin,liquidio/4,panic/4,dpdk/25,u280/100
-targets+=,plan:liquidio/20,plan:agilio-cx/20,plan:pspin/40,plan:panic/20,plan:dpdk/80
+targets+=,plan:liquidio/20,plan:agilio-cx/20,plan:pspin/40,plan:xdp/10,plan:panic/20,plan:dpdk/80
 tested nicforge-tests generated "NICFORGE_RANDOM_STATE=${SOAK_STATE:-$PWD/target/generated.state}" \
     "NICFORGE_RANDOM_TARGETS=${SOAK_TARGETS:-$targets}"
 # Generated handlers for sPIN NICs: as code of this computer, on simulated cores, and behind the

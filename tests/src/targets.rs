@@ -17,6 +17,7 @@ use nicforge_passes::fuse::fuse;
 use nicforge_plan::{HostSide, Objective};
 use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{Limits, NoPlan, search};
+use nicforge_planner::start::start;
 use nicforge_planner::{assemble, instance::Config};
 use nicforge_run::capacity;
 use nicforge_run::compile::{CompileError, Effort, Mode, compile_bpf_ahead};
@@ -246,21 +247,23 @@ fn on_plan(name: &str, case: &Case) -> Verdict {
     let target = nicforge_target::find(name).unwrap_or_else(|e| panic!("{e}"));
     let limits = Limits { candidates: CANDIDATES, until: None, beyond_ceiling: true };
     let config = Config::default();
-    let found = match search(case.program, &target, &config, Goal::Rate, limits, &|| false) {
+    let source = match start(case.program, &target) {
+        Ok(source) => source,
+        Err(error) => return Verdict::Wrong(error.to_string()),
+    };
+    let found = match search(&source, &target, &config, Goal::Rate, limits, &|| false) {
         Ok(found) => found,
         // What memory and units a target has is in its file; `check` says the same.
-        Err(error @ NoPlan::DoesNotFit { .. }) => return Verdict::Lacks(error.to_string()),
+        Err(error @ (NoPlan::DoesNotFit { .. } | NoPlan::NoWay { .. })) => {
+            return Verdict::Lacks(error.to_string());
+        }
         Err(error) => return Verdict::Wrong(format!("no plan: {error}")),
     };
-    let plan =
-        |number| assemble::plan(case.program, &target, &config, Objective::Rate, &found, number);
+    let plan = |number| assemble::plan(&source, &target, &config, Objective::Rate, &found, number);
     let all = (0..found.candidates.len()).map(plan);
     let Some(plan) = all.max_by_key(|plan| (plan.stages.len(), plan.workers())) else {
         return Verdict::Refused("no plan".into());
     };
-    if target.spin.is_some() && plan.stages.len() > 1 {
-        return Verdict::Left("handlers of sPIN NICs run to completion, not in stages".into());
-    }
     let made = || -> Result<_, String> {
         let capacities =
             capacity::roomy(case.program, case.entries, case.events, |_| plan.workers() > 1);

@@ -212,7 +212,10 @@ pub fn candidates(
 ///
 /// # Errors
 /// A pass failed.
-pub fn unfit(program: &Verified<Program>, target: &Target) -> Result<Option<String>, Failure> {
+pub fn unfit(
+    program: &Verified<Program>,
+    target: &Target,
+) -> Result<Option<(String, &'static str)>, Failure> {
     let source = &*program::to_plan(program, target)?;
     if !support::missing(source, target).is_empty() {
         return Ok(None);
@@ -224,8 +227,11 @@ pub fn unfit(program: &Verified<Program>, target: &Target) -> Result<Option<Stri
         let limits = Limits { candidates, until: None, beyond_ceiling: false };
         match search::search(source, target, &config, Goal::Rate, limits, &stop::stopped) {
             Ok(_) => return Ok(None),
-            Err(NoPlan::DoesNotFit { reason, .. }) if candidates > 1 => return Ok(Some(reason)),
+            Err(NoPlan::DoesNotFit { reason, .. }) if candidates > 1 => {
+                return Ok(Some((reason, "give tables fewer entries or smaller ones")));
+            }
             Err(NoPlan::DoesNotFit { .. }) => {}
+            Err(NoPlan::NoWay { reason, remedy, .. }) => return Ok(Some((reason, remedy))),
             Err(other) => return Err(Failure::user(other.to_string())),
         }
     }

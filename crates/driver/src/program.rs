@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 use nicforge_codegen::{LineStyle, Unsupported, XdpArtifact, xdp};
 use nicforge_frontend as frontend;
 use nicforge_ir::verify::{Verified, verify};
-use nicforge_ir::{Diagnostic, Program, Side, Span, text};
+use nicforge_ir::{Diagnostic, Program, Span, text};
 use nicforge_passes::fuse::fuse;
 use nicforge_passes::registry::REQUIRED;
 use nicforge_passes::{PassError, PassManager};
+use nicforge_planner::start::start;
 use nicforge_run::compile::Mode;
 use nicforge_run::native;
 use nicforge_run::temp;
 use nicforge_run::xdp::XdpError;
 use nicforge_run::xdp::compile_bpf;
 use nicforge_target::Target;
-use nicforge_target::support::{self, needs_host};
+use nicforge_target::support;
 
 use crate::color::color;
 use crate::options::{Loader, Source};
@@ -174,28 +175,12 @@ pub fn taken(program: &Program, target: &Target) -> Result<(), Failure> {
     }
 }
 
-/// A program as plans for a target begin with it: fused where units cannot hand anything on, or
-/// where that is never better; what only the host side can run is pinned there.
+/// A program as plans for a target begin with it ([`start`]).
 pub fn to_plan<'p>(
     program: &'p Verified<Program>,
     target: &Target,
 ) -> Result<Cow<'p, Verified<Program>>, Failure> {
-    if target.in_a_row() {
-        // A design is all on one chip.
-        let mut open = program.clone().into_inner();
-        open.handlers.values_mut().for_each(|handler| handler.side = None);
-        return fuse(check(open)?).map(Cow::Owned).map_err(pass_failure);
-    }
-    if target.links.is_empty() {
-        return fuse(program.clone()).map(Cow::Owned).map_err(pass_failure);
-    }
-    let on_host = needs_host(program, target);
-    if on_host.is_empty() {
-        return Ok(Cow::Borrowed(program));
-    }
-    let mut placed = program.clone().into_inner();
-    on_host.into_iter().for_each(|handler| placed.handlers[handler].side = Some(Side::Host));
-    check(placed).map(Cow::Owned)
+    start(program, target).map_err(pass_failure)
 }
 
 /// A planned program as code generators want it: every handler stays where the plan has it.

@@ -96,10 +96,10 @@ fn one(
         .collect();
     let refused = if missing.is_empty() {
         let here = backend::of(target).ok().and_then(|on| on.refused(target, loaded, runtime));
-        let unfit = |reason| Refused {
+        let unfit = |(reason, remedy): (String, &str)| Refused {
             place: program.name.clone(),
             reason: format!("no plan fits: {reason}"),
-            remedy: "give tables fewer entries or smaller ones".to_string(),
+            remedy: remedy.to_string(),
         };
         match here {
             Some(refused) => Some(refused),

@@ -12,10 +12,12 @@
 //!   event counts only if the other one generates some itself: those would be queued in another
 //!   order;
 //!
-//! and the place is in no loop. Where several internal events may wait at a time the same must hold
-//! between the handler and those of the other events, as it no longer waits its turn. Handlers of
-//! another side of the host link stay by themselves. It is no part of the default pipeline: plans
-//! want handlers apart.
+//! and the place is in no loop that goes on behind it. Where that does not hold, it may hold at the
+//! end of the path there, to which the place is moved first ([`crate::sink`]). Where several internal
+//! events may wait at a time, and this one is not always the first, the same must hold between the
+//! handler and those of the other events, as it no longer waits its turn. Handlers of another side
+//! of the host link stay by themselves. It is no part of the default pipeline: plans want handlers
+//! apart.
 
 use std::collections::BTreeSet;
 
@@ -24,12 +26,31 @@ use nicforge_ir::{
 };
 
 use crate::manager::{PassError, PassManager};
+use crate::rewrite::{copy_region, size};
+use crate::sink::{ends_handler, sink};
+
+/// Instructions to which a body may grow by what is put into it.
+const MOST_SPLICED: usize = 10_000;
 
 /// Fuses all handlers that can be, in a program of any kind.
 ///
 /// # Errors
 /// Those of the passes it uses: bugs.
 pub fn fuse(program: Verified<Program>) -> Result<Verified<Program>, PassError> {
+    fuse_where(program, &|_, _, _| true)
+}
+
+/// Says whether a handler, the second one, may be fused into one that generates its event.
+pub type Allowed<'a> = &'a dyn Fn(&Program, HandlerId, HandlerId) -> bool;
+
+/// Fuses the handlers that can be and that may be into all that generate their events.
+///
+/// # Errors
+/// Those of the passes it uses: bugs.
+pub fn fuse_where(
+    program: Verified<Program>,
+    allowed: Allowed,
+) -> Result<Verified<Program>, PassError> {
     let internal = |program: &Program| {
         let of = |event: EventId| program.events[event].direction == Direction::Internal;
         program.handlers.values().any(|handler| of(handler.event))
@@ -39,19 +60,30 @@ pub fn fuse(program: Verified<Program>) -> Result<Verified<Program>, PassError> 
     }
     let mut manager = PassManager::new();
     let mut program = manager.run(program, &["inline"])?;
-    while let Some((handler, sites)) = next(&program) {
+    loop {
+        let mut found = next(&program, allowed);
+        if found.is_none()
+            && let Some(sunk) = sunk(&program, allowed)
+        {
+            program = manager.reverify("fuse", sunk)?;
+            found = next(&program, allowed);
+        }
+        let Some((handler, sites)) = found else { return Ok(program) };
         let mut open = program.into_inner();
         let inlined = open.handlers[handler].clone();
         let func = open.funcs.push(Func {
             name: inlined.name.clone(),
             results: Vec::new(),
-            body: inlined.body,
+            body: inlined.body.clone(),
             span: inlined.span,
         });
         for (owner, inst) in sites {
-            let op = &mut open.handlers[owner].body.insts[inst].op;
-            if let Op::Generate { args, .. } = op {
-                *op = Op::Call { func, args: std::mem::take(args) };
+            let body = &mut open.handlers[owner].body;
+            if splice(body, inst, &inlined.body) {
+                continue;
+            }
+            if let Op::Generate { args, .. } = &mut body.insts[inst].op {
+                body.insts[inst].op = Op::Call { func, args: std::mem::take(args) };
             }
         }
         let handlers = std::mem::take(&mut open.handlers);
@@ -60,29 +92,76 @@ pub fn fuse(program: Verified<Program>) -> Result<Verified<Program>, PassError> 
         program = manager.reverify("fuse", open)?;
         program = manager.run(program, &["inline"])?;
     }
-    Ok(program)
+}
+
+/// Puts a handler's body, with its `return`s, in the place of its event and of the `return` right
+/// behind it: a call would leave by loops that other passes cannot all do away with. False if
+/// something else follows.
+fn splice(body: &mut Body, inst: InstId, inlined: &Body) -> bool {
+    let found = body.blocks.iter().find_map(|(block, data)| match data.insts[..] {
+        [.., last, _] if last == inst && ends_handler(body, block) => Some(block),
+        _ => None,
+    });
+    let (Some(block), Op::Generate { args, .. }) = (found, body.insts[inst].op.clone()) else {
+        return false;
+    };
+    if size(body, body.entry()) + size(inlined, inlined.entry()) > MOST_SPLICED {
+        return false;
+    }
+    let params = inlined.blocks[inlined.entry()].params.iter().copied();
+    let copy = copy_region(Some(inlined), inlined.entry(), body, &mut params.zip(args).collect());
+    let mut copied = std::mem::take(&mut body.blocks[copy].insts);
+    let insts = &mut body.blocks[block].insts;
+    insts.truncate(insts.len() - 2);
+    insts.append(&mut copied);
+    true
+}
+
+/// The program with the internal events of one handler moved to its end, if something can be fused
+/// then.
+fn sunk(program: &Program, allowed: Allowed) -> Option<Program> {
+    program.handlers.keys().find_map(|owner| {
+        let mut sunk = program.clone();
+        let mut body = std::mem::take(&mut sunk.handlers[owner].body);
+        let changed = sink(&sunk, &mut body);
+        sunk.handlers[owner].body = body;
+        (changed && next(&sunk, allowed).is_some()).then_some(sunk)
+    })
 }
 
 /// Most internal events that one run of a body generates; 2 for several.
 fn most_queued(program: &Program, body: &Body, block: BlockId) -> u32 {
-    let mut total = 0;
-    for &inst in &body.blocks[block].insts {
-        let op = &body.insts[inst].op;
-        let inner =
-            op.regions().map(|region| most_queued(program, body, region)).max().unwrap_or(0);
-        total += match op {
-            Op::Generate { event, .. } => {
-                u32::from(program.events[*event].direction == Direction::Internal)
-            }
-            Op::Loop { max_trips, .. } if *max_trips > 1 => inner * 2,
-            _ => inner,
-        };
-    }
-    total.min(2)
+    let (through, returned) = queued(program, body, block);
+    through.max(returned).min(2)
 }
 
-/// A handler that can be fused, and the places that generate its event.
-fn next(program: &Program) -> Option<(HandlerId, Vec<(HandlerId, InstId)>)> {
+/// Most internal events on the ways to a block's end, and on those that `return` before.
+fn queued(program: &Program, body: &Body, block: BlockId) -> (u32, u32) {
+    let (mut through, mut returned) = (0, 0);
+    for &inst in &body.blocks[block].insts {
+        let op = &body.insts[inst].op;
+        let inner: Vec<_> = op.regions().map(|region| queued(program, body, region)).collect();
+        let (mut goes_on, mut leaves) =
+            inner.iter().fold((0, 0), |most, one| (most.0.max(one.0), most.1.max(one.1)));
+        match op {
+            Op::Generate { event, .. } => {
+                goes_on = u32::from(program.events[*event].direction == Direction::Internal);
+            }
+            Op::Loop { max_trips, .. } if *max_trips > 1 => {
+                leaves += goes_on;
+                goes_on *= 2;
+            }
+            _ => {}
+        }
+        returned = returned.max(through + leaves).min(2);
+        through = (through + goes_on).min(2);
+    }
+    if ends_handler(body, block) { (0, returned.max(through)) } else { (through, returned) }
+}
+
+/// A handler that can be fused, and the places that generate its event; one of an event that nobody
+/// generates has none, and goes.
+fn next(program: &Program, allowed: Allowed) -> Option<(HandlerId, Vec<(HandlerId, InstId)>)> {
     let queued =
         |handler: &nicforge_ir::Handler| most_queued(program, &handler.body, handler.body.entry());
     let several = program.handlers.values().any(|handler| queued(handler) > 1);
@@ -99,6 +178,7 @@ fn next(program: &Program) -> Option<(HandlerId, Vec<(HandlerId, InstId)>)> {
         };
         let mut others = program.handlers.keys().filter(waits);
         if several
+            && !is_first(program, event)
             && others
                 .any(|other| Summary::of(program, &program.handlers[other].body).conflicts(&own))
         {
@@ -112,10 +192,55 @@ fn next(program: &Program) -> Option<(HandlerId, Vec<(HandlerId, InstId)>)> {
             found.is_empty()
                 || (owner != handler
                     && side
+                    && allowed(program, owner, handler)
                     && found.iter().all(|place| place.allows(program, owner, &own)))
         });
-        (fusable && !sites.is_empty()).then_some((handler, sites))
+        fusable.then_some((handler, sites))
     })
+}
+
+/// True if no other internal event waits where one of these is generated: handlers of outside
+/// events begin with empty queues.
+fn is_first(program: &Program, event: EventId) -> bool {
+    program.handlers.values().all(|owner| {
+        let outside = program.events[owner.event].direction != Direction::Internal;
+        let mut waits = !outside;
+        is_first_in(program, &owner.body, owner.body.entry(), &mut waits, event)
+    })
+}
+
+/// The same for a region, before which internal events wait or do not; afterwards, whether they do
+/// behind it.
+fn is_first_in(
+    program: &Program,
+    body: &Body,
+    block: BlockId,
+    waits: &mut bool,
+    event: EventId,
+) -> bool {
+    let ok = body.blocks[block].insts.iter().all(|inst| {
+        let op = &body.insts[*inst].op;
+        if let Op::Generate { event: generated, .. } = op
+            && program.events[*generated].direction == Direction::Internal
+        {
+            return !(std::mem::replace(waits, true) && *generated == event);
+        }
+        // What one trip of a loop leaves waiting the next one finds.
+        let rounds = if matches!(op, Op::Loop { .. }) { 2 } else { 1 };
+        (0..rounds).all(|_| {
+            let before = *waits;
+            op.regions().all(|region| {
+                let mut inside = before;
+                let ok = is_first_in(program, body, region, &mut inside, event);
+                *waits |= inside;
+                ok
+            })
+        })
+    });
+    if ends_handler(body, block) {
+        *waits = false;
+    }
+    ok
 }
 
 /// A place that generates the event, and what may still run behind it.
@@ -152,6 +277,9 @@ fn walk(
     found: &mut Vec<Place>,
 ) {
     let insts = &body.blocks[block].insts;
+    // What is around runs no more, and no loop once more.
+    let returns = ends_handler(body, block);
+    let (behind, in_loop) = (if returns { &mut Vec::new() } else { behind }, in_loop && !returns);
     for (at, &inst) in insts.iter().enumerate() {
         let op = &body.insts[inst].op;
         let before = behind.len();
@@ -248,11 +376,10 @@ mod tests {
         )
     }
 
-    #[test]
-    fn handlers_become_one_where_nobody_can_tell() {
-        let program = read(&with("  generate first(%w)\n  generate second(%pkt, %w)\n"));
+    /// Fuses a program, which does the same for some packets then; gives its handlers.
+    fn same_when_fused(source: &str) -> usize {
+        let program = read(source);
         let fused = fuse(program.clone()).unwrap();
-        assert_eq!(fused.handlers.len(), 1);
         let (mut before, mut after) = (Interp::new(&program), Interp::new(&fused));
         for number in 0..20u8 {
             let frame = vec![number; 20];
@@ -261,11 +388,20 @@ mod tests {
                 time_ns: 5,
                 seed: u64::from(number),
             };
-            assert_eq!(before.run(&event).unwrap(), after.run(&event).unwrap());
+            assert_eq!(before.run(&event).unwrap(), after.run(&event).unwrap(), "{source}");
         }
         for table in program.tables.keys() {
-            assert_eq!(before.dump(table), after.dump(table));
+            assert_eq!(before.dump(table), after.dump(table), "{source}");
         }
+        fused.handlers.len()
+    }
+
+    #[test]
+    fn handlers_become_one_where_nobody_can_tell() {
+        assert_eq!(
+            same_when_fused(&with("  generate first(%w)\n  generate second(%pkt, %w)\n")),
+            1
+        );
     }
 
     /// What calls were is still among a handler's instructions when it becomes a function.
@@ -279,16 +415,48 @@ mod tests {
         assert_eq!(fused.handlers.values().filter(|handler| handler.name == "first").count(), 0);
     }
 
+    /// What runs behind the place reads what the handler counts, writes what it reads, or is on one
+    /// path only; on another there is a `return` before it.
     #[test]
-    fn what_could_be_told_apart_stays_apart() {
-        for body in [
-            // Reads what the handler counts; writes what it reads; in a loop.
-            "  generate first(%w)\n  %hit: u1, %n: u64 = lookup seen[%w]\n  emit %pkt, %n\n  generate second(%pkt, %w)\n",
-            "  generate first(%w)\n  %x: u64 = 3\n  %u: u1 = update seen[%w], %x\n  generate second(%pkt, %w)\n",
-            "  loop 2 (%i: u32 = %w) -> (%j: u32) {\n    generate first(%i)\n    continue 0 (%i)\n  }\n  generate second(%pkt, %j)\n",
-        ] {
-            let fused = fuse(read(&with(body))).unwrap();
-            assert_eq!(fused.handlers.len(), 2, "{body}");
+    fn handlers_that_would_be_told_apart_run_at_the_end() {
+        let count = "  %hit: u1, %n: u64 = lookup seen[%w]\n  %x: u64 = 3\n  %y: u64 = add %n, %x\n\
+            %u: u1 = update seen[%w], %y\n";
+        let behind = [
+            format!("  generate first(%w)\n{count}  generate second(%pkt, %w)\n"),
+            format!("  generate first(%w)\n  generate second(%pkt, %w)\n{count}"),
+            format!(
+                "  %odd: u1 = cast %b\n  if %odd {{\n    generate first(%w)\n    generate second(%pkt, %w)\n    yield\n  }} else {{\n\
+                drop %pkt, \"even\"\n    yield\n  }}\n{count}"
+            )
+            .replace("drop", "    drop"),
+            format!(
+                "  generate first(%w)\n  %odd: u1 = cast %b\n  if %odd -> (%z: u64) {{\n    generate second(%pkt, %w)\n    return\n  }} else {{\n\
+                generate net_send(%pkt, %w)\n    %v: u64 = 4\n    yield %v\n  }}\n{count}  %u2: u1 = update sums[%w], %z\n"
+            ),
+        ];
+        for body in behind {
+            let source =
+                with(&body).replacen("event net_send", "reason \"even\"\nevent net_send", 1);
+            assert_eq!(same_when_fused(&source), 1, "{body}");
         }
+    }
+
+    #[test]
+    fn handlers_of_events_in_loops_stay_unless_they_leave_it() {
+        // What waits first may run first though both count the same; nothing may in a loop that
+        // goes on.
+        let body = "  generate second(%pkt, %w)\n  generate first(%w)\n";
+        let counts =
+            SECOND.replace("  emit", "  %hot: u1, %old: u64 = lookup seen[%which]\n  emit");
+        assert_eq!(same_when_fused(&with(body).replace(SECOND, &counts)), 1);
+        let left = "  loop 3 (%i: u32 = %w) -> (%j: u32) {\n    %o: u1 = cast %i\n    if %o {\n      generate first(%i)\n\
+            generate second(%pkt, %i)\n      return\n    }\n    %k: u32 = 1\n    %l: u32 = add %i, %k\n\
+            commute add seen[%k], %seven\n    continue 0 (%l)\n  }\n  drop %pkt, \"even\"\n";
+        let left = format!("  %seven: u64 = 7\n{left}");
+        let source = with(&left).replacen("event net_send", "reason \"even\"\nevent net_send", 1);
+        assert_eq!(same_when_fused(&source), 1);
+        let body = "  loop 2 (%i: u32 = %w) -> (%j: u32) {\n    generate first(%i)\n    continue 0 (%i)\n  }\n\
+            generate second(%pkt, %j)\n";
+        assert_eq!(same_when_fused(&with(body)), 2);
     }
 }

@@ -22,6 +22,7 @@ mod merge_checksums;
 mod regex_loops;
 pub mod rewrite;
 mod simplify_control;
+mod sink;
 mod split_paths;
 mod split_structs;
 mod thread_branches;

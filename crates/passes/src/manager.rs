@@ -123,7 +123,10 @@ impl<'a> PassManager<'a> {
     }
 
     /// Checks what a transformation outside the registry left.
-    pub(crate) fn reverify(
+    ///
+    /// # Errors
+    /// The rules that the program breaks, under the name of what broke them.
+    pub fn reverify(
         &self,
         name: &'static str,
         program: Program,

@@ -20,6 +20,7 @@ pub mod search;
 pub mod shard;
 pub mod skew;
 pub mod stages;
+pub mod start;
 pub mod steer;
 pub mod tables;
 pub mod toeplitz;

@@ -20,6 +20,7 @@ use crate::instance::{self, Config};
 use crate::mapping::{self, Edge, Goal, Instance, Limit, Mapping, Score, better};
 use crate::shard::{self, Steer};
 use crate::stages;
+use crate::start::only_forward;
 use crate::tables;
 
 /// Limits of a search.
@@ -63,12 +64,18 @@ pub struct Found {
 pub enum NoPlan {
     #[error("{program} does not fit on {target}: {reason}")]
     DoesNotFit { program: String, target: String, reason: String },
+    /// Queues that the target has not.
+    #[error("{program} does not run on {target}: {reason}; {remedy}")]
+    NoWay { program: String, target: String, reason: String, remedy: &'static str },
     #[error(transparent)]
     Pass(#[from] nicforge_passes::PassError),
 }
 
 /// Carried bytes that reading a header again counts as.
 const REREAD_BYTES: u32 = 8;
+/// Advice where a stage would have to send to itself or to an earlier one.
+const AT_THE_END: &str =
+    "enqueue once, in no loop, or let the two handlers share no table that either writes";
 /// Shares upstream that are tried.
 const BALANCES: [f64; 3] = [0.5, 0.25, 0.75];
 
@@ -105,10 +112,13 @@ pub fn search(
         back: None,
     };
     if search.add(prepared, None, "the program as it is".to_string()).is_none() {
-        return Err(NoPlan::DoesNotFit {
-            program: program.name.clone(),
-            target: target.name.clone(),
-            reason: search.back.take().unwrap_or_else(|| why_not(program, target, config)),
+        let (name, on) = (program.name.clone(), target.name.clone());
+        return Err(match search.back {
+            Some((reason, remedy)) => NoPlan::NoWay { program: name, target: on, reason, remedy },
+            None => {
+                let reason = why_not(program, target, config);
+                NoPlan::DoesNotFit { program: name, target: on, reason }
+            }
         });
     }
     let mut open: BTreeSet<usize> = BTreeSet::from([0]);
@@ -141,8 +151,9 @@ struct Search<'a> {
     steps: Vec<Step>,
     best: Option<usize>,
     seen: HashSet<String>,
-    /// Why the last program was left out in which events come back to an earlier stage.
-    back: Option<String>,
+    /// Why a program was left out whose events go where the target has no queue for them, and what
+    /// helps; the last one.
+    back: Option<(String, &'static str)>,
 }
 
 impl Search<'_> {
@@ -161,8 +172,12 @@ impl Search<'_> {
         let instance = instance::instance(&program, self.target, self.config, &stages, &steers);
         // Stages that share tables were merged; what lies between them would wait for itself.
         let mut back = instance.edges.iter().filter(|edge| edge.from > edge.to);
+        if let Some(reason) = self.cannot_hand_on(&program, &stages) {
+            self.back = Some((reason, AT_THE_END));
+            return None;
+        }
         let refused = match back.clone().find(|edge| !self.way_back(&program, &stages, edge)) {
-            Some(edge) => Some(self.goes_round(&program, &stages, edge)),
+            Some(edge) => Some((self.goes_round(&program, &stages, edge), AT_THE_END)),
             None => back.next().and_then(|edge| self.wants_order(&program, &stages, &steers, edge)),
         };
         let can_reorder = self.target.links.iter().any(|link| link.reorder != Reorder::None);
@@ -193,6 +208,36 @@ impl Search<'_> {
         let best_pps = self.best.map_or(0.0, |best| self.candidates[best].mapping.rate);
         self.steps.push(Step { best_pps, ..step });
         Some(number)
+    }
+
+    /// Why a stage cannot send what it sends, in words, where units have no links, or links that
+    /// only lead to later stages.
+    fn cannot_hand_on(&self, program: &Program, stages: &[Vec<HandlerId>]) -> Option<String> {
+        let host = |stage: &[HandlerId]| {
+            stage.iter().all(|handler| program.handlers[*handler].side == Some(Side::Host))
+        };
+        let name = |stage: &[HandlerId]| program.handlers[stage[0]].name.clone();
+        if self.target.in_a_row() {
+            return None;
+        }
+        if self.target.links.is_empty() && stages.len() > 1 {
+            let sends = |from: &&Vec<HandlerId>| {
+                stages.iter().any(|to| *from != to && stages::sends_to(program, from, to))
+            };
+            return stages.iter().find(sends).map(|from| {
+                format!(
+                    "`{}` sends to another stage, and units of this target have no links",
+                    name(from)
+                )
+            });
+        }
+        let itself =
+            |stage: &&Vec<HandlerId>| !host(stage) && stages::sends_to(program, stage, stage);
+        let found = stages.iter().find(itself).filter(|_| only_forward(self.target))?;
+        Some(format!(
+            "`{}` shares tables with a handler that it sends to, and events of this target only go to later stages",
+            name(found)
+        ))
     }
 
     /// True if an edge to an earlier stage leads from the host's side to the NIC, as in the answers
@@ -230,17 +275,17 @@ impl Search<'_> {
         stages: &[Vec<HandlerId>],
         steers: &[Steer],
         edge: &Edge,
-    ) -> Option<String> {
+    ) -> Option<(String, &'static str)> {
         let stage =
             (!self.loses()).then(|| steers.iter().rposition(|steer| steer.reorder)).flatten()?;
         let name = |stage: usize| &program.handlers[stages[stage][0]].name;
-        Some(format!(
-            "events reach `{}` by several ways, and nothing puts them in order again where events come back, as from `{}` to `{}`; \
-             write NF_UNORDERED before it if packets may overtake one another",
+        let reason = format!(
+            "events reach `{}` by several ways, and nothing puts them in order again where events come back, as from `{}` to `{}`",
             name(stage),
             name(edge.from),
             name(edge.to)
-        ))
+        );
+        Some((reason, "write NF_UNORDERED before it if packets may overtake one another"))
     }
 
     /// Better for the goal; fewer stages where rates hardly differ.

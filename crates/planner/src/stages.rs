@@ -56,9 +56,15 @@ pub fn stages(program: &Program) -> Vec<Vec<HandlerId>> {
     forward(program, groups.into_iter().map(|(handlers, _)| handlers).collect())
 }
 
-/// Stages of a program on a target.
+/// Stages of a program on a target. Cores of a sPIN NIC all run whatever a packet starts.
 pub fn on(program: &Program, target: &Target) -> Vec<Vec<HandlerId>> {
-    if target.in_a_row() { in_a_row(program) } else { stages(program) }
+    if target.in_a_row() {
+        in_a_row(program)
+    } else if target.spin.is_some() {
+        vec![order(program)]
+    } else {
+        stages(program)
+    }
 }
 
 /// Stages for a target whose stages stand in a row ([`nicforge_ir::row`]): those that have to be

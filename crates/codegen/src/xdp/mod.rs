@@ -8,6 +8,7 @@ mod aligned;
 mod forms;
 mod pipeline;
 mod process;
+mod refused;
 mod target;
 
 use std::collections::HashMap;
@@ -408,13 +409,7 @@ impl<'a> Generator<'a> {
             Direction::Out => false,
         };
         if !known {
-            return Err(Unsupported {
-                message: format!("target `xdp` has no event `{}`", event.name),
-                help:
-                    "it offers `net_recv` (a packet came in), `host_send` (the host side sent a message) and timers"
-                        .into(),
-                span: handler.span,
-            });
+            return Err(refused::handled(event, handler.span));
         }
         let body = &handler.body;
         let pipe = self.pipe.as_ref();

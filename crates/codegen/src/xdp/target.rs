@@ -7,6 +7,7 @@ use nicforge_ir::{
 };
 
 use super::pipeline::{self, Handed, Handover, Pipe};
+use super::refused;
 use crate::artifact::{LogFormat, XdpMapShape, XdpTable};
 use crate::c::body::Unsupported;
 use crate::inplace::state::Emitted;
@@ -157,13 +158,7 @@ impl Xdp<'_> {
                 ]);
                 Ok(false)
             }
-            _ => Err(Unsupported {
-                message: format!("target `xdp` has no event `{name}`"),
-                help: "it offers `net_send`, `stack_recv`, `host_recv`, `host_msg`, `dma_write`, \
-                       `net_copy` and `host_copy`"
-                    .into(),
-                span: e.body.insts[inst].span,
-            }),
+            _ => Err(refused::generated(&e.program.events[event], e.body.insts[inst].span)),
         }
     }
 
