@@ -213,8 +213,8 @@ impl Search<'_> {
     /// Why a stage cannot send what it sends, in words, where units have no links, or links that
     /// only lead to later stages.
     fn cannot_hand_on(&self, program: &Program, stages: &[Vec<HandlerId>]) -> Option<String> {
-        let host = |stage: &[HandlerId]| {
-            stage.iter().all(|handler| program.handlers[*handler].side == Some(Side::Host))
+        let on_nic = |stage: &[HandlerId]| {
+            stage.iter().all(|handler| program.handlers[*handler].side != Some(Side::Host))
         };
         let name = |stage: &[HandlerId]| program.handlers[stage[0]].name.clone();
         if self.target.in_a_row() {
@@ -232,7 +232,7 @@ impl Search<'_> {
             });
         }
         let itself =
-            |stage: &&Vec<HandlerId>| !host(stage) && stages::sends_to(program, stage, stage);
+            |stage: &&Vec<HandlerId>| on_nic(stage) && stages::sends_to(program, stage, stage);
         let found = stages.iter().find(itself).filter(|_| only_forward(self.target))?;
         Some(format!(
             "`{}` shares tables with a handler that it sends to, and events of this target only go to later stages",
