@@ -1,7 +1,7 @@
 //! Elements of memory that is seen as an array of another type, at an index that varies: where they
 //! lie in what is there, so that not all of it has to be read.
 
-use nicforge_ir::{BinOp, Op, Proj, Span, Type, UnOp, ValueId};
+use nicforge_ir::{BinOp, CmpOp, Op, Proj, Span, Type, UnOp, ValueId};
 
 use crate::func::FnLower;
 use crate::place::{Inside, Place, Root, There};
@@ -24,7 +24,7 @@ impl<'a> FnLower<'_, 'a, '_> {
             return None;
         }
         if own.is_multiple_of(size) {
-            let index = self.scaled(index, own / size, at / (8 * size));
+            let index = self.scaled(index, own / size, at / (8 * size), (ty, kept.ty));
             let element = match elem == word {
                 true => kept.part(&[Proj::Index(index)], elem),
                 false => kept.from(index, elem),
@@ -34,7 +34,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         if !size.is_multiple_of(own) || !elem.is_int() {
             return None;
         }
-        let index = self.scaled(index, 1, at / (8 * own));
+        let index = self.scaled(index, 1, at / (8 * own), (ty, kept.ty));
         let ratio = self.b.int(size / own, Type::U32);
         let number = self.op(Op::Bin(BinOp::Div, index, ratio), Type::U32);
         let part = self.op(Op::Bin(BinOp::Rem, index, ratio), Type::U32);
@@ -45,8 +45,10 @@ impl<'a> FnLower<'_, 'a, '_> {
         Some(There::Inside(Inside { whole, shift, ty: elem }))
     }
 
-    /// `index * by + first`.
-    fn scaled(&mut self, mut index: ValueId, by: u64, first: u64) -> ValueId {
+    /// `index * by + first`; beyond any end where the index is beyond the first type's end, though
+    /// there may be more of the second one.
+    fn scaled(&mut self, seen: ValueId, by: u64, first: u64, types: (Type, Type)) -> ValueId {
+        let (mut index, Type::Array(view)) = (seen, types.0) else { return seen };
         if by > 1 {
             let by = self.b.int(by, Type::U32);
             index = self.op(Op::Bin(BinOp::Mul, index, by), Type::U32);
@@ -55,7 +57,15 @@ impl<'a> FnLower<'_, 'a, '_> {
             let first = self.b.int(first, Type::U32);
             index = self.op(Op::Bin(BinOp::Add, index, first), Type::U32);
         }
-        index
+        let is_alike = self.unit.size_of(types.0) == self.unit.size_of(types.1);
+        let len = self.unit.prog.arrays[view].len;
+        if index == seen && is_alike || self.range_of_value(seen).1 < i128::from(len) {
+            return index;
+        }
+        let len = self.b.int(len.into(), Type::U32);
+        let is_inside = self.b.cmp(CmpOp::Lt, seen, len);
+        let beyond = self.b.int(u32::MAX.into(), Type::U32);
+        self.op(Op::Select { cond: is_inside, then: index, other: beyond }, Type::U32)
     }
 
     /// The smallest part of a place that has all of these bits, and where they begin in it.
