@@ -37,6 +37,10 @@ impl<'a> Unit<'a> {
         let mut deciding = HashSet::new();
         let mut calls = Vec::new();
         let bounded = is_bounded(node) || !has_loop(node);
+        // What it gives back by pointers is known better if it is known which way it goes, and what
+        // it sets members to.
+        let gives = |param: &Node| param.ty.contains('*') && !param.ty.starts_with("const ");
+        let gives = parameters(node).any(gives);
         node.walk(&mut |node| {
             let condition = match node.kind.as_str() {
                 "ForStmt" => node.inner.get(2),
@@ -50,7 +54,14 @@ impl<'a> Unit<'a> {
                 "IfStmt" => node.inner.first().filter(|_| node.inner.iter().any(leaves)),
                 _ => None,
             };
-            condition.filter(|_| !bounded).into_iter().for_each(|c| reads(c, &mut deciding));
+            if let ("=", [member, value], true) = (node.opcode.as_str(), &node.inner[..], gives)
+                && member.strip().kind == "MemberExpr"
+                && member.strip().flags.arrow
+            {
+                reads(value, &mut deciding);
+            }
+            let decides = !bounded || gives && node.kind == "IfStmt";
+            condition.filter(|_| decides).into_iter().for_each(|c| reads(c, &mut deciding));
         });
         for call in calls {
             if let (Some(callee), Some(count)) = (call.callee(), call.inner.get(3))

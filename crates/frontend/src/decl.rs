@@ -495,7 +495,7 @@ impl<'a> Unit<'a> {
             let help = "please report this with the program";
             self.refuse(codes::INTERNAL, node.name_span, "this handler could not be lowered", help);
         }
-        let (mut body, _) = lowered?;
+        let (mut body, ..) = lowered?;
         if own {
             self.drop_kept(&mut body, node.name_span);
         }

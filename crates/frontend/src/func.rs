@@ -16,7 +16,8 @@ use crate::assigned::assigned_decls;
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes::{self, Code};
-use crate::intervals::{Counters, Fact};
+use crate::intervals::{Counters, Fact, Kept};
+use crate::parts::Returned;
 use crate::place::Memory;
 use crate::unit::{Failed, Global, Lowered, Unit};
 
@@ -80,8 +81,11 @@ pub struct FnLower<'u, 'a, 'b> {
     pub controls: Vec<Control<'a>>,
     /// Conditions that hold here.
     pub facts: Vec<Fact>,
-    /// Ranges of loops' induction variables, by the region parameter.
+    /// Ranges of loops' induction variables, by the region parameter, and of what calls give.
     pub counters: Counters,
+    pub kept: Kept,
+    /// True if more is known of the function's arguments than their types say.
+    pub by_call: bool,
     /// Type of the `return` value, if there is one.
     pub result: Option<Type>,
     pub buffers: crate::alkali::buffers::Buffers<'a>,
@@ -94,6 +98,10 @@ pub struct FnLower<'u, 'a, 'b> {
     pub leads_to: HashMap<u64, Memory>,
     /// Pointer parameters whose targets are returned behind the result.
     pub outputs: Vec<VarIndex>,
+    /// The values that those targets begin with.
+    pub entered: Vec<ValueId>,
+    /// Knowledge of all that is returned, at any of the places so far; empty before the first.
+    pub returned: Vec<Returned>,
 }
 
 impl<'a> FnLower<'_, 'a, '_> {
@@ -193,8 +201,9 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// Returns from the function with `value` and the targets of pointer parameters.
     pub fn emit_return(&mut self, value: Option<ValueId>) {
-        let values =
+        let values: Vec<ValueId> =
             value.into_iter().chain(self.outputs.iter().map(|var| self.env[*var])).collect();
+        self.note_returned(&values);
         self.terminate(Op::Return(values));
     }
 

@@ -12,6 +12,7 @@ use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarIndex, VarKind};
+use crate::parts::Returned;
 use crate::place::{Memory, Place, Root};
 use crate::signatures::{
     Callee, First, FuncInfo, FuncState, ParamKind, Passed, Signature, Step, Way,
@@ -99,8 +100,8 @@ pub fn parameters(node: &Node) -> impl Iterator<Item = &Node> {
 
 /// Lowers a function's body into a new [`Body`].
 ///
-/// Returns the body and the types of all results: the C result, then the pointer parameters'
-/// targets.
+/// Returns the body, and types and knowledge of all results: the C result, then the pointer
+/// parameters' targets.
 ///
 /// # Errors
 /// If a statement failed; all of them were looked at and reported.
@@ -109,7 +110,7 @@ pub fn lower_body<'a>(
     node: &'a Node,
     signature: &Signature,
     passed: &[Passed],
-) -> Lowered<(Body, Vec<Type>)> {
+) -> Lowered<(Body, Vec<Type>, Vec<Returned>)> {
     let mut body = Body::default();
     let mut lower = FnLower {
         b: BodyBuilder::new(&mut body),
@@ -123,12 +124,16 @@ pub fn lower_body<'a>(
         controls: Vec::new(),
         facts: Vec::new(),
         counters: HashMap::new(),
+        kept: HashMap::new(),
+        by_call: passed.iter().any(|passed| *passed != Passed::Plain),
         result: signature.result,
         buffers: Default::default(),
         firsts: HashMap::new(),
         views: HashSet::new(),
         leads_to: HashMap::new(),
         outputs: Vec::new(),
+        entered: Vec::new(),
+        returned: Vec::new(),
     };
     let mut targets = Vec::new();
     for (number, (param, kind)) in parameters(node).zip(&signature.params).enumerate() {
@@ -137,6 +142,7 @@ pub fn lower_body<'a>(
     }
     let written = |var: &VarIndex| lower.vars[*var].kind == VarKind::Target { read_only: false };
     lower.outputs = targets.into_iter().filter(written).collect();
+    lower.entered = lower.outputs.iter().map(|var| lower.env[*var]).collect();
     if let Some(block) = node.inner.iter().find(|n| n.kind == "CompoundStmt") {
         lower.scan_buffers(block);
         lower.stmt(block);
@@ -150,7 +156,8 @@ pub fn lower_body<'a>(
     }
     let results =
         lower.result.into_iter().chain(lower.outputs.iter().map(|v| lower.vars[*v].ty)).collect();
-    if lower.failed { Err(Failed) } else { Ok((body, results)) }
+    let returned = lower.returned;
+    if lower.failed { Err(Failed) } else { Ok((body, results, returned)) }
 }
 
 impl<'a> FnLower<'_, 'a, '_> {
@@ -171,7 +178,7 @@ impl<'a> FnLower<'_, 'a, '_> {
             ParamKind::Packet => (Type::Packet, VarKind::Packet),
         };
         let (ty, first) = match passed {
-            Passed::Plain | Passed::Bounded(_) => (ty, First::Whole),
+            Passed::Plain | Passed::Bounded(_) | Passed::Parts(_) => (ty, First::Whole),
             Passed::Memory(ty, first) => (*ty, *first),
             Passed::Known(value) => {
                 let value = self.b.int(*value, ty);
@@ -213,8 +220,10 @@ impl<'a> FnLower<'_, 'a, '_> {
         let first = self.first(first);
         self.firsts.extend(first.map(|first| (param.id, first)));
         self.views.extend(matches!(passed, Passed::Memory(..)).then_some(var));
-        if let Passed::Bounded(range) = passed {
-            self.counters.insert((value, Vec::new()), *range);
+        match passed {
+            Passed::Bounded(range) => _ = self.counters.insert((value, Vec::new()), *range),
+            Passed::Parts(parts) => self.note_parts(value, parts),
+            _ => {}
         }
         matches!(kind, VarKind::Target { .. }).then_some(var)
     }
@@ -348,12 +357,13 @@ impl<'a> Unit<'a> {
     ) -> Lowered<FuncInfo> {
         let node = self.index.functions[name];
         let signature = &callee.signature;
-        let (body, results) = lower_body(self, node, signature, passed)?;
+        let (body, results, returned) = lower_body(self, node, signature, passed)?;
         let name = self.name_of_instance(&node.name);
         let func = nicforge_ir::Func { name, results, body, span: node.name_span };
         let id: FuncId = self.prog.funcs.push(func);
         let consumes = self.check_function_packets(id)?;
         self.consumes.insert(id, consumes);
+        self.returned.insert(id, returned);
         Ok(FuncInfo { id, result: signature.result })
     }
 

@@ -3,9 +3,10 @@
 //! SSA values never change, so a fact stays true wherever it is in scope. Everything that is not
 //! understood has the range of its type, so an interval is always an over-approximation.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
-use nicforge_ir::{BinOp, Body, CmpOp, Op, Proj, Type, UnOp, ValueDef, ValueId};
+use nicforge_ir::{BinOp, BlockId, Body, CmpOp, Op, Proj, Type, UnOp, ValueDef, ValueId};
 
 use crate::consts::{limits, wrap};
 
@@ -21,21 +22,31 @@ pub type Fact = (ValueId, bool);
 /// Ranges of what loops count in: values, and parts of values.
 pub type Counters = HashMap<(ValueId, Vec<Proj>), Range>;
 
+/// What calls gave for variables: what was there before, and the ways to its integers that are the
+/// same.
+pub type Kept = HashMap<ValueId, (ValueId, Vec<Vec<Proj>>)>;
+
 /// Ranges of values, for whoever asks.
 pub struct Values<'b> {
     pub body: &'b Body,
     pub facts: &'b [Fact],
     pub counters: &'b Counters,
+    pub kept: &'b Kept,
     /// What a bit-field's width says, of a member of a type.
     pub fields: &'b dyn Fn(Type, &[Proj]) -> Option<Range>,
+    /// Values that are still looked at: ways through arms double at each `if`.
+    pub left: Cell<u32>,
 }
+
+/// Most values that are looked at for one answer.
+pub const MOST: u32 = 5_000;
 
 impl Values<'_> {
     /// Range of a value; `depth` definitions are followed.
     pub fn range(&self, value: ValueId, depth: u32) -> Range {
         let Type::Int { bits, signed } = self.body.ty(value) else { return (i128::MIN, i128::MAX) };
         let whole = limits(bits, signed);
-        if depth == 0 {
+        if depth == 0 || self.is_tired() {
             return whole;
         }
         let defined = self.by_definition(value, depth).unwrap_or(whole);
@@ -44,6 +55,12 @@ impl Values<'_> {
             range = self.cut(range, value, *cond, *truth, depth);
         }
         range
+    }
+
+    /// True if enough was looked at.
+    fn is_tired(&self) -> bool {
+        self.left.set(self.left.get().saturating_sub(1));
+        self.left.get() == 0
     }
 
     fn by_definition(&self, value: ValueId, depth: u32) -> Option<Range> {
@@ -132,25 +149,29 @@ impl Values<'_> {
         if path.is_empty() {
             return Some(self.range(value, depth));
         }
-        if depth == 0 {
+        if depth == 0 || self.is_tired() {
             return None;
         }
         if let Some(range) = self.counters.get(&(value, path.to_vec())) {
             return Some(*range);
         }
+        if let Some(before) = self.before(value, path) {
+            return self.part(before, path, depth - 1);
+        }
         match self.body.def_op(value)? {
             Op::Zero => Some((0, 0)),
             Op::Get { agg, path: front } => self.part(*agg, &[front, path].concat(), depth - 1),
             Op::Set { agg, path: to, value: new } => {
-                if let Some(rest) = path.strip_prefix(&to[..]) {
-                    return self.part(*new, rest, depth - 1);
+                if self.leads_into(path, to) {
+                    return self.part(*new, &path[to.len()..], depth - 1);
                 }
-                let parts_ways = |(a, b): (&Proj, &Proj)| match (a, b) {
-                    (Proj::Field(a), Proj::Field(b)) => a != b,
-                    _ => false,
-                };
-                let apart = to.iter().zip(path).any(parts_ways);
-                apart.then(|| self.part(*agg, path, depth - 1)).flatten()
+                self.are_apart(to, path).then(|| self.part(*agg, path, depth - 1)).flatten()
+            }
+            Op::Loop { init, body, .. } => {
+                let ValueDef::Result(_, number) = self.body.values[value].def else { return None };
+                let begin = *init.get(number as usize)?;
+                let kept = self.keeps(*body, number as usize, path, depth - 1);
+                kept.then(|| self.part(begin, path, depth - 1)).flatten()
             }
             Op::Select { then, other, .. } => {
                 Some(join(self.part(*then, path, depth - 1)?, self.part(*other, path, depth - 1)?))
@@ -170,6 +191,78 @@ impl Values<'_> {
                 }
             }
             _ => None,
+        }
+    }
+
+    /// True if two steps to parts of the same thing are the same, false if they are not.
+    fn same_step(&self, a: &Proj, b: &Proj) -> Option<bool> {
+        match (a, b) {
+            (Proj::Index(a), Proj::Index(b)) if a != b => {
+                let (a, b) = (self.range(*a, 3), self.range(*b, 3));
+                (a.0 == a.1 && b.0 == b.1).then_some(a == b)
+            }
+            _ => Some(a == b),
+        }
+    }
+
+    /// True if a way begins with all of another one.
+    fn leads_into(&self, way: &[Proj], front: &[Proj]) -> bool {
+        let mut steps = front.iter().zip(way);
+        front.len() <= way.len() && steps.all(|(a, b)| self.same_step(a, b) == Some(true))
+    }
+
+    /// True for ways to parts that share no byte.
+    fn are_apart(&self, a: &[Proj], b: &[Proj]) -> bool {
+        a.iter().zip(b).any(|(a, b)| self.same_step(a, b) == Some(false))
+    }
+
+    /// What a call began with, if it left this part as it was.
+    fn before(&self, value: ValueId, path: &[Proj]) -> Option<ValueId> {
+        let (before, ways) = self.kept.get(&value)?;
+        ways.iter().any(|way| way[..] == *path).then_some(*before)
+    }
+
+    /// True if a loop leaves a part of one of the values that it carries as it is.
+    fn keeps(&self, block: BlockId, number: usize, path: &[Proj], depth: u32) -> bool {
+        let carried = self.body.blocks[block].params[number];
+        let mut kept = true;
+        for_each_trip(self.body, block, 0, &mut |values: &[ValueId]| {
+            kept &= self.is_kept(values[number], carried, path, depth);
+        });
+        kept
+    }
+
+    /// True if a value's part is that of another value, in which other parts were set.
+    pub fn is_kept(&self, value: ValueId, of: ValueId, path: &[Proj], depth: u32) -> bool {
+        if value == of {
+            return true;
+        }
+        if depth == 0 || self.is_tired() {
+            return false;
+        }
+        let below = |value: &ValueId| self.is_kept(*value, of, path, depth - 1);
+        if let Some(before) = self.before(value, path) {
+            return below(&before);
+        }
+        match self.body.def_op(value) {
+            Some(Op::Set { agg, path: to, .. }) => self.are_apart(to, path) && below(agg),
+            Some(Op::Select { then, other, .. }) => below(then) && below(other),
+            Some(Op::If { then, other, .. }) => {
+                let ValueDef::Result(_, number) = self.body.values[value].def else { return false };
+                [*then, *other].iter().all(|arm| {
+                    match self.body.terminator(*arm).map(|end| &end.op) {
+                        Some(Op::Yield(values)) => values.get(number as usize).is_some_and(below),
+                        // It leaves.
+                        _ => true,
+                    }
+                })
+            }
+            Some(Op::Loop { init, body, .. }) => {
+                let ValueDef::Result(_, number) = self.body.values[value].def else { return false };
+                let number = number as usize;
+                init.get(number).is_some_and(below) && self.keeps(*body, number, path, depth - 1)
+            }
+            _ => false,
         }
     }
 
@@ -215,6 +308,33 @@ impl Values<'_> {
         }
     }
 
+    /// Truth of a condition, if its parts' ranges leave no choice.
+    pub fn truth(&self, cond: ValueId, depth: u32) -> Option<bool> {
+        if depth == 0 || self.is_tired() {
+            return None;
+        }
+        let below = |value: ValueId| self.truth(value, depth - 1);
+        match self.body.def_op(cond)? {
+            Op::Int(bit) => Some(bit & 1 == 1),
+            Op::Zero => Some(false),
+            Op::Un(UnOp::Not, inner) => below(*inner).map(|truth| !truth),
+            Op::Cmp(op, a, b) => decided(*op, self.range(*a, depth - 1), self.range(*b, depth - 1)),
+            Op::If { cond: first, then, other, .. } => {
+                let ValueDef::Result(_, number) = self.body.values[cond].def else { return None };
+                let arm = |block| match &self.body.terminator(block)?.op {
+                    Op::Yield(values) => below(*values.get(number as usize)?),
+                    _ => None,
+                };
+                match below(*first) {
+                    Some(true) => arm(*then),
+                    Some(false) => arm(*other),
+                    None => arm(*then).filter(|truth| arm(*other) == Some(*truth)),
+                }
+            }
+            _ => None,
+        }
+    }
+
     /// True if `seen` has `value`'s number: itself, or a conversion that keeps every value.
     fn same(&self, mut seen: ValueId, value: ValueId) -> bool {
         loop {
@@ -247,6 +367,39 @@ impl Values<'_> {
 
 fn join(a: Range, b: Range) -> Range {
     (a.0.min(b.0), a.1.max(b.1))
+}
+
+/// Calls `visit` with what a loop carries at the ends of its trips and beyond its end; `inside` is
+/// the number of loops between it and a region.
+fn for_each_trip(body: &Body, block: BlockId, inside: u32, visit: &mut dyn FnMut(&[ValueId])) {
+    for &inst in &body.blocks[block].insts {
+        match &body.insts[inst].op {
+            Op::Break { depth, values } | Op::Continue { depth, values } if *depth == inside => {
+                visit(values);
+            }
+            Op::If { then, other, .. } => {
+                for_each_trip(body, *then, inside, visit);
+                for_each_trip(body, *other, inside, visit);
+            }
+            Op::Loop { body: inner, .. } => for_each_trip(body, *inner, inside + 1, visit),
+            _ => {}
+        }
+    }
+}
+
+/// Truth of a comparison of any two numbers of two intervals, if it is always the same.
+fn decided(op: CmpOp, a: Range, b: Range) -> Option<bool> {
+    let never = |op| {
+        let (a, b) = (cut_by(a, op, b), cut_by(b, op.mirrored(), a));
+        a.0 > a.1 || b.0 > b.1
+    };
+    let same = a == b && a.0 == a.1 && matches!(op, CmpOp::Eq | CmpOp::Ne);
+    match (never(op), never(op.inverse())) {
+        _ if same => Some(op == CmpOp::Eq),
+        (true, false) => Some(false),
+        (false, true) => Some(true),
+        _ => None,
+    }
 }
 
 fn cut_by(range: Range, op: CmpOp, other: Range) -> Range {

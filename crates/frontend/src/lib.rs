@@ -41,6 +41,7 @@ pub mod opaque;
 mod order;
 mod overflow_calls;
 mod overlay;
+mod parts;
 mod place;
 mod pointed;
 mod pointers;

@@ -4,13 +4,15 @@
 //! holds; then it is cut by the *facts* that hold at this place: conditions of the `if`s around it,
 //! and of earlier `if`s whose arm left (`if (n > 16) return;`).
 
+use std::cell::Cell;
+
 use nicforge_ir::{BinOp, Op, Proj, Type, ValueId};
 
 use crate::ast::Node;
 use crate::consts::limits;
 use crate::ctypes::CType;
 use crate::func::FnLower;
-use crate::intervals::{DEPTH, Range, Values, interval};
+use crate::intervals::{DEPTH, MOST, Range, Values, interval};
 use crate::steps::Spot;
 
 impl<'a> FnLower<'_, 'a, '_> {
@@ -133,16 +135,22 @@ impl<'a> FnLower<'_, 'a, '_> {
     pub fn multiple_of(&self, node: &Node) -> u64 {
         let spot = Spot::counted(node).and_then(|spot| self.part(&spot));
         let Some((var, _)) = spot.filter(|(_, path)| path.is_empty()) else { return 1 };
-        let none = |_, _: &[Proj]| None;
-        let (body, facts, counters) = (&*self.b.body, &self.facts[..], &self.counters);
-        Values { body, facts, counters, fields: &none }.multiple(self.env[var], DEPTH)
+        self.values(&|_, _| None).multiple(self.env[var], DEPTH)
+    }
+
+    fn values<'v>(&'v self, fields: &'v dyn Fn(Type, &[Proj]) -> Option<Range>) -> Values<'v> {
+        let (facts, counters, kept) = (&self.facts[..], &self.counters, &self.kept);
+        Values { body: self.b.body, facts, counters, kept, fields, left: Cell::new(MOST) }
     }
 
     /// Range of a value, by its definition and the facts that hold here.
     pub fn range_of_value(&self, value: ValueId) -> Range {
-        let fields = &|agg, path: &[Proj]| self.bit_field_range(agg, path);
-        Values { body: self.b.body, facts: &self.facts, counters: &self.counters, fields }
-            .range(value, DEPTH)
+        self.values(&|agg, path| self.bit_field_range(agg, path)).range(value, DEPTH)
+    }
+
+    /// Truth of a condition here, if ranges leave no choice.
+    pub fn decided(&self, cond: ValueId) -> Option<bool> {
+        self.values(&|agg, path| self.bit_field_range(agg, path)).truth(cond, DEPTH)
     }
 
     /// Range of a part of a value; none if it is not known how the part came there. What a
@@ -151,9 +159,12 @@ impl<'a> FnLower<'_, 'a, '_> {
         if path.is_empty() {
             return Some(self.range_of_value(value));
         }
-        let fields = &|agg, path: &[Proj]| self.bit_field_range(agg, path);
-        Values { body: self.b.body, facts: &self.facts, counters: &self.counters, fields }
-            .part(value, path, DEPTH)
+        self.values(&|agg, path| self.bit_field_range(agg, path)).part(value, path, DEPTH)
+    }
+
+    /// True if a value's part is that of another value, in which other parts were set.
+    pub fn is_kept(&self, value: ValueId, of: ValueId, path: &[Proj]) -> bool {
+        self.values(&|_, _| None).is_kept(value, of, path, DEPTH)
     }
 
     fn bit_field_range(&self, agg: Type, path: &[Proj]) -> Option<Range> {

@@ -2,6 +2,8 @@
 
 use nicforge_ir::{ConstId, FuncId, TableId, Type};
 
+use crate::parts::Parts;
+
 /// Parameters and result of a function.
 #[derive(Debug)]
 pub struct Signature {
@@ -30,6 +32,8 @@ pub enum Passed {
     Known(u64),
     /// An integer in a range.
     Bounded((i128, i128)),
+    /// A pointer to all of a variable, of whose integers this is known.
+    Parts(Parts),
     /// A pointer to memory of this type.
     Memory(Type, First),
     /// A pointer to a constant array.

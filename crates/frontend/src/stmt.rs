@@ -178,6 +178,10 @@ impl<'a> FnLower<'_, 'a, '_> {
             }
             Ok(Vec::new())
         };
+        // What a call's arguments leave out may be what other calls need.
+        if let Some(truth) = self.decided(cond).filter(|_| self.by_call) {
+            return arm(self, usize::from(!truth)).map(|_| ());
+        }
         self.branch(cond, likely, &[], |f| arm(f, 0), |f| arm(f, 1)).map(|_| ())
     }
 

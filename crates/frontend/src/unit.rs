@@ -13,6 +13,7 @@ use crate::assigned::assigned_decls;
 use crate::ast::Node;
 use crate::ctypes::{self, CType, Names, Refusal};
 use crate::diagnostics::codes::{self, Code};
+use crate::parts::Returned;
 use crate::promises::{Declared, Fires};
 use crate::signatures::{Callee, FuncState, Passed};
 use crate::storage::{Static, indexed_members};
@@ -189,6 +190,8 @@ pub struct Unit<'a> {
     pub timers: HashSet<String>,
     /// For each function and parameter: where a packet is given away, if every path does so.
     pub consumes: HashMap<FuncId, Vec<Option<Span>>>,
+    /// For each function: what is known of its results.
+    pub returned: HashMap<FuncId, Vec<Returned>>,
     /// Variables that something assigns, or that an address is taken of.
     pub written: HashSet<u64>,
     /// Expressions that were found not to be constant, by node.
@@ -229,6 +232,7 @@ impl<'a> Unit<'a> {
             queues: queues(root),
             timers: HashSet::new(),
             consumes: HashMap::new(),
+            returned: HashMap::new(),
             not_constant: HashSet::new(),
             write_first: Vec::new(),
             fires_declared: Vec::new(),

@@ -22,7 +22,17 @@ struct Handed {
     values: Vec<ValueId>,
     /// Places that pointers lead to, whether they are only read, and the arguments.
     targets: Vec<(Place, bool, Span)>,
+    /// What is at those places.
+    before: Vec<ValueId>,
     passed: Vec<Passed>,
+}
+
+impl Handed {
+    fn target(&mut self, value: ValueId, target: (Place, bool, Span)) {
+        self.values.push(value);
+        self.before.push(value);
+        self.targets.push(target);
+    }
 }
 
 /// An argument, evaluated.
@@ -74,8 +84,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
         let handed = self.handed(&callee, &evaluated)?;
         self.check_aliases(&handed.targets)?;
-        let info = self.unit.function(name, &callee, handed.passed)?;
-        self.emit_call(info.id, handed.values, info.result.is_some(), handed.targets, node.span)
+        let info = self.unit.function(name, &callee, handed.passed.clone())?;
+        self.emit_call(info.id, handed, info.result.is_some(), node.span)
     }
 
     fn evaluated(&mut self, arg: &'a Node, kind: &ParamKind) -> Lowered<Arg> {
@@ -139,8 +149,7 @@ impl<'a> FnLower<'_, 'a, '_> {
                             let read_only = !groups[group].iter().any(written);
                             let ty = place.ty;
                             targets[group] = Some((handed.targets.len(), place.path.len()));
-                            handed.values.push(self.read(&place));
-                            handed.targets.push((place, read_only, *span));
+                            handed.target(self.read(&place), (place, read_only, *span));
                             Some((ty, read_only))
                         }
                     };
@@ -171,9 +180,12 @@ impl<'a> FnLower<'_, 'a, '_> {
                 }
                 (Arg::Pointer { memory, span }, ParamKind::InOut { ty, read_only }) => {
                     let place = self.seen_as(memory.clone(), *ty, *span)?;
-                    handed.values.push(self.read(&place));
-                    handed.targets.push((place, *read_only, *span));
-                    Passed::Plain
+                    let value = self.read(&place);
+                    handed.target(value, (place, *read_only, *span));
+                    match callee.loops[number] {
+                        true => Passed::Parts(self.parts_of(value)),
+                        false => Passed::Plain,
+                    }
                 }
                 (Arg::Value(value), _) => {
                     let passed = self.known_of(*value, callee.loops[number]);
@@ -272,25 +284,32 @@ impl<'a> FnLower<'_, 'a, '_> {
         if let (Root::Const(array), []) = (root, &place.path[..]) {
             return Passed::Constant(*array, ty, self.first_of(*first, to));
         }
-        to.values.push(self.read(place));
-        to.targets.push((place.clone(), read_only, span));
+        to.target(self.read(place), (place.clone(), read_only, span));
         Passed::Memory(ty, self.first_of(*first, to))
     }
 
     fn emit_call(
         &mut self,
         func: FuncId,
-        args: Vec<ValueId>,
+        handed: Handed,
         has_result: bool,
-        targets: Vec<(Place, bool, Span)>,
         span: Span,
     ) -> Lowered<Option<ValueId>> {
         let types = self.unit.prog.funcs[func].results.clone();
-        let inst = self.b.push(Op::Call { func, args }, &types);
+        let inst = self.b.push(Op::Call { func, args: handed.values }, &types);
         let mut results = self.b.body.insts[inst].results.clone().into_iter();
+        let returned = self.unit.returned.get(&func).cloned().unwrap_or_default();
+        let mut returned = returned.iter();
         let value = if has_result { results.next() } else { None };
-        let outputs = targets.into_iter().filter(|(_, read_only, _)| !read_only);
-        for ((place, _, _), result) in outputs.zip(results) {
+        if let Some((value, of)) = value.and_then(|value| Some((value, returned.next()?))) {
+            self.note_result(value, of, None);
+        }
+        let targets = handed.targets.into_iter().zip(handed.before);
+        let outputs = targets.filter(|((_, read_only, _), _)| !read_only);
+        for (((place, ..), before), result) in outputs.zip(results) {
+            if let Some(of) = returned.next() {
+                self.note_result(result, of, Some(before));
+            }
             self.write(&place, result, span)?;
         }
         Ok(value)

@@ -1,6 +1,6 @@
-//! Functions that change their callers' pointers: those that take a pointer to a pointer, or a
-//! struct with pointers in it. Each call becomes the function's statements, in which the caller's
-//! own variables stand, so that it is seen where their pointers lead.
+//! Functions that change their callers' pointers: those that take a pointer to a pointer, or take
+//! or give a struct with pointers in it. Each call becomes the function's statements, in which the
+//! caller's own variables stand, so that it is seen where their pointers lead.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,6 +21,7 @@ pub fn calls(root: &mut Node, order: &[usize], structs: &WithPointers, fresh: &m
     let mut inliner = Inliner { functions, structs, declared, fresh };
     for number in order {
         let function = &mut root.inner[*number];
+        inliner.aliases(function);
         inliner.node(function);
         let declared = std::mem::take(&mut inliner.declared);
         inliner.fresh.declare(function, declared);
@@ -53,20 +54,69 @@ fn is_recursive(function: &Node) -> bool {
     found
 }
 
+/// True for the address of a variable's member, or of what a pointer that never changes leads to.
+fn is_fixed(function: &Node, address: &Node) -> bool {
+    let mut fixed = is_pure(address);
+    address.walk(&mut |node| {
+        fixed &= node.kind != "ArraySubscriptExpr" && node.kind != "ConditionalOperator";
+        fixed &= !variable_read(node).is_some_and(|id| sets(function, id));
+    });
+    fixed && (is_unary(unqualified(address), "&") || variable_read(address).is_some())
+}
+
+/// Takes the declaration of a variable away.
+fn undeclare(node: &mut Node, id: u64) {
+    if node.kind == "DeclStmt" {
+        node.inner.retain(|of| of.id != id);
+    }
+    node.inner.iter_mut().for_each(|child| undeclare(child, id));
+}
+
 fn params(function: &Node) -> impl Iterator<Item = &Node> {
     function.inner.iter().filter(|node| node.kind == "ParmVarDecl")
 }
 
 impl Inliner<'_> {
-    /// True for a function that takes a pointer to a pointer, or structs with pointers.
+    /// True for a function that takes a pointer to a pointer, or takes or gives structs with
+    /// pointers.
     fn wants(&self, function: &Node) -> bool {
-        params(function).any(|param| self.is_deep(&param.ty))
+        let given = function.ty.split_once('(').map_or("", |(given, _)| given);
+        self.has(given) || params(function).any(|param| self.is_deep(&param.ty))
     }
 
     fn is_deep(&self, ty: &str) -> bool {
-        let bare = |ty: &str| ty.trim_start_matches("const ").trim().to_string();
-        let has = |ty: &str| self.structs.contains_key(&bare(ty));
-        has(ty) || pointee(ty).is_some_and(|to| is_data_pointer(to) || has(to))
+        self.has(ty) || pointee(ty).is_some_and(|to| is_data_pointer(to) || self.has(to))
+    }
+
+    /// True for a struct with pointers.
+    fn has(&self, ty: &str) -> bool {
+        self.structs.contains_key(ty.trim_start_matches("const ").trim())
+    }
+
+    /// Puts `&s` and `&s.m` in the place of pointers that lead to such structs all the time.
+    fn aliases(&self, function: &mut Node) {
+        let mut found = Vec::new();
+        function.walk(&mut |node| {
+            if let ("VarDecl", [init]) = (node.kind.as_str(), &node.inner[..])
+                && pointee(&node.ty).is_some_and(|to| self.has(to))
+                && node.storage.is_empty()
+                && is_fixed(function, init)
+                && !sets(function, node.id)
+            {
+                found.push(node.id);
+            }
+        });
+        for id in found {
+            // One may be made of those before it.
+            let mut init = None;
+            function.walk(&mut |node| {
+                if node.kind == "VarDecl" && node.id == id {
+                    init = node.inner.first().cloned();
+                }
+            });
+            init.iter().for_each(|init| substitute(function, id, init));
+            undeclare(function, id);
+        }
     }
 
     fn node(&mut self, node: &mut Node) {
@@ -115,7 +165,8 @@ impl Inliner<'_> {
             refer(&mut body, &is_variable);
             statements.push(self.fresh.statement(call, "DeclStmt", vec![variable]));
         }
-        let (gives, gives_pointer) = (call.ty != "void", is_data_pointer(&call.ty));
+        let gives = call.ty != "void";
+        let gives_pointer = is_data_pointer(&call.ty) || self.has(&call.ty);
         let result = self.fresh.id();
         if gives {
             let variable = Node {

@@ -109,6 +109,12 @@ impl Fresh {
         Node { opcode: "&".to_string(), ..address }
     }
 
+    /// `&place`, of the type of a node.
+    pub fn address_of(&mut self, like: &Node, place: Node) -> Node {
+        let address = self.node(like, "UnaryOperator", &like.ty, vec![place]);
+        Node { opcode: "&".to_string(), ..address }
+    }
+
     /// `base[index]`, or `*base`.
     pub fn element(&mut self, like: &Node, base: Node, index: Option<Node>) -> Node {
         let to = element_type(&base.ty);

@@ -1,4 +1,5 @@
-//! Local structs with pointers among their members: each member becomes a variable.
+//! Local structs with pointers among their members, or in structs that are members: each member
+//! becomes a variable.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,9 +7,16 @@ use super::make::Fresh;
 use super::shape::{pointee, variable, variable_read};
 use crate::ast::Node;
 
-/// Structs with pointers among their members, by name, with the members' numbers of declarations,
-/// names and types.
-pub type WithPointers = HashMap<String, Vec<Member>>;
+/// Structs with pointers among their members, by name.
+pub type WithPointers = HashMap<String, Struct>;
+
+/// A struct with pointers.
+#[derive(Clone)]
+pub struct Struct {
+    pub members: Vec<Member>,
+    /// Structs with pointers, one in the other, down to the pointers.
+    depth: usize,
+}
 
 /// A member of a struct.
 #[derive(Clone)]
@@ -21,10 +29,10 @@ pub struct Member {
 /// Variables that are split, with their names and the variables for their members.
 type Parts = HashMap<u64, (String, Vec<(Member, u64)>)>;
 
-/// The structs of a file that have pointers among their members.
+/// The structs of a file that have pointers among their members, or members with pointers.
 pub fn with_pointers(root: &Node) -> WithPointers {
     let mut found = WithPointers::new();
-    let mut typedefs = Vec::new();
+    // A struct stands behind those that are its members.
     root.walk(&mut |node| match node.kind.as_str() {
         "RecordDecl" if node.tag == "struct" => {
             let fields = node.inner.iter().filter(|field| field.kind == "FieldDecl");
@@ -36,21 +44,28 @@ pub fn with_pointers(root: &Node) -> WithPointers {
                 })
                 .collect();
             let is_plain = !node.inner.iter().any(|inner| inner.kind == "IndirectFieldDecl");
-            if is_plain && members.iter().any(|member| is_data_pointer(&member.ty)) {
-                found.insert(format!("struct {}", node.name), members.clone());
-                found.insert(format!("#{}", node.id), members);
+            let depth = |member: &Member| match found.get(member.ty.trim_start_matches("const ")) {
+                Some(inner) => inner.depth + 1,
+                None => usize::from(is_data_pointer(&member.ty)),
+            };
+            let depth = members.iter().map(depth).max().unwrap_or(0);
+            if is_plain && depth > 0 {
+                let made = Struct { members, depth };
+                found.insert(format!("struct {}", node.name), made.clone());
+                found.insert(format!("#{}", node.id), made);
             }
         }
-        "TypedefDecl" => typedefs.push(node),
+        "TypedefDecl" => {
+            let mut record = 0;
+            node.walk(&mut |inner| {
+                record = if inner.tag_decl != 0 { inner.tag_decl } else { record };
+            });
+            if let Some(made) = found.get(&format!("#{record}")).cloned() {
+                found.insert(node.name.clone(), made);
+            }
+        }
         _ => {}
     });
-    for node in typedefs {
-        let mut record = 0;
-        node.walk(&mut |inner| record = if inner.tag_decl != 0 { inner.tag_decl } else { record });
-        if let Some(members) = found.get(&format!("#{record}")).cloned() {
-            found.insert(node.name.clone(), members);
-        }
-    }
     found
 }
 
@@ -65,16 +80,42 @@ pub fn is_packet(ty: &str) -> bool {
 }
 
 /// Splits local structs with pointers into variables, one for each member, where a function names
-/// only members of them, or copies all.
+/// only members of them, or copies all. What has others for members comes first.
 pub fn split(function: &mut Node, structs: &WithPointers, fresh: &mut Fresh) {
+    members_of_commas(function, fresh);
+    let deepest = structs.values().map(|made| made.depth).max().unwrap_or(0);
+    for depth in (1..=deepest).rev() {
+        split_one_level(function, structs, depth, fresh);
+    }
+}
+
+/// Makes `(a, s).m` `a, s.m`.
+fn members_of_commas(node: &mut Node, fresh: &mut Fresh) {
+    node.inner.iter_mut().for_each(|child| members_of_commas(child, fresh));
+    if node.kind != "MemberExpr" || node.flags.arrow {
+        return;
+    }
+    let base = node.inner[0].strip_casts();
+    if base.kind == "BinaryOperator" && base.opcode == "," {
+        let [first, last] = [base.inner[0].clone(), base.inner[1].clone()];
+        node.inner[0] = match &last.inner[..] {
+            [place] if last.cast == "LValueToRValue" => place.clone(),
+            _ => last,
+        };
+        let member = fresh.value(node.clone());
+        *node = fresh.comma(first, member);
+    }
+}
+
+fn split_one_level(function: &mut Node, structs: &WithPointers, depth: usize, fresh: &mut Fresh) {
     let mut found = Parts::new();
     function.walk(&mut |node| {
         let ty = node.ty.trim_start_matches("const ");
         if node.kind == "VarDecl"
             && node.storage.is_empty()
-            && let Some(members) = structs.get(ty)
+            && let Some(made) = structs.get(ty).filter(|made| made.depth == depth)
         {
-            let parts = members.iter().map(|member| (member.clone(), fresh.id())).collect();
+            let parts = made.members.iter().map(|member| (member.clone(), fresh.id())).collect();
             found.insert(node.id, (node.name.clone(), parts));
         }
     });
@@ -90,7 +131,7 @@ pub fn split(function: &mut Node, structs: &WithPointers, fresh: &mut Fresh) {
         whole.extend([a, b]);
     }
     found.retain(|id, _| !whole.contains(id));
-    Splitter { found: &found, fresh }.node(function);
+    Splitter { found: &found, structs, fresh }.node(function);
     let mut unnamed: HashSet<u64> =
         found.values().flat_map(|(_, parts)| parts.iter().map(|(_, id)| *id)).collect();
     function.walk(&mut |node| {
@@ -126,6 +167,10 @@ impl Uses<'_> {
             self.copies.push((id, from));
             return true;
         }
+        if let Some([first, last]) = in_sequence(value) {
+            self.node(first);
+            return self.takes(id, last);
+        }
         let Some(list) = listed(value) else { return false };
         let mut names_itself = false;
         list.walk(&mut |node| names_itself |= self.named(node) == Some(id));
@@ -157,6 +202,13 @@ impl Uses<'_> {
     }
 }
 
+/// The two sides of a comma.
+fn in_sequence(value: &Node) -> Option<&[Node; 2]> {
+    let value = value.strip_casts();
+    (value.kind == "BinaryOperator" && value.opcode == ",")
+        .then(|| value.inner[..].try_into().ok())?
+}
+
 /// The list of members that a value is written as.
 fn listed(value: &Node) -> Option<&Node> {
     let value = value.strip_casts();
@@ -169,6 +221,7 @@ fn listed(value: &Node) -> Option<&Node> {
 
 struct Splitter<'s> {
     found: &'s Parts,
+    structs: &'s WithPointers,
     fresh: &'s mut Fresh,
 }
 
@@ -221,15 +274,33 @@ impl Splitter<'_> {
         found
     }
 
+    /// The value of a pointer, or of members with pointers, that is written nowhere.
+    fn zero(&mut self, value: &Node) -> Option<Node> {
+        if value.kind != "ImplicitValueInitExpr" {
+            return None;
+        }
+        if is_data_pointer(&value.ty) {
+            return Some(self.fresh.null(value, &value.ty));
+        }
+        let made = self.structs.get(value.ty.trim_start_matches("const "))?;
+        let zero = |member: &Member| Node { ty: member.ty.clone(), ..value.clone() };
+        let inner = made.members.iter().map(zero).collect();
+        Some(Node { kind: "InitListExpr".to_string(), inner, ..value.clone() })
+    }
+
     /// The values of members.
     fn values(&mut self, like: &Node, value: &Node) -> Vec<Node> {
+        if let Some([first, last]) = in_sequence(value) {
+            let mut first = first.clone();
+            self.node(&mut first);
+            let mut values = self.values(like, last).into_iter();
+            let with_first = values.next().map(|value| self.fresh.comma(first, value));
+            return with_first.into_iter().chain(values).collect();
+        }
         if let Some(list) = listed(value).cloned() {
             let given = |mut value: Node| {
                 self.node(&mut value);
-                match value.kind == "ImplicitValueInitExpr" && is_data_pointer(&value.ty) {
-                    true => self.fresh.null(&value, &value.ty),
-                    false => value,
-                }
+                self.zero(&value).unwrap_or(value)
             };
             return list.inner.into_iter().map(given).collect();
         }

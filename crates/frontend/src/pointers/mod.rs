@@ -24,6 +24,7 @@ mod nulls;
 mod returned;
 mod rewrite;
 mod shape;
+mod single;
 mod spread;
 mod without;
 
@@ -42,6 +43,7 @@ use without::Without;
 /// Puts what pointers point to in the place of the pointers.
 pub fn resolve(root: &mut Node) {
     let mut fresh = Fresh::default();
+    single::resolve(root, &mut fresh);
     functions::resolve(root, &mut fresh);
     arrays::resolve(root, &mut fresh);
     let structs = members::with_pointers(root);
