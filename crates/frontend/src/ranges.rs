@@ -9,10 +9,12 @@ use std::cell::Cell;
 use nicforge_ir::{BinOp, Op, Proj, Type, ValueId};
 
 use crate::ast::Node;
+use crate::bounds::MAX_TRIPS;
 use crate::consts::limits;
 use crate::ctypes::CType;
 use crate::func::FnLower;
 use crate::intervals::{DEPTH, MOST, Range, Values, interval};
+use crate::parts::{Parts, Returned, join, leaves, path};
 use crate::steps::Spot;
 
 impl<'a> FnLower<'_, 'a, '_> {
@@ -165,6 +167,55 @@ impl<'a> FnLower<'_, 'a, '_> {
     /// True if a value's part is that of another value, in which other parts were set.
     pub fn is_kept(&self, value: ValueId, of: ValueId, path: &[Proj]) -> bool {
         self.values(&|_, _| None).is_kept(value, of, path, DEPTH)
+    }
+
+    /// The integers of a value of which more is known than their types say.
+    pub fn parts_of(&self, value: ValueId) -> Parts {
+        let mut ways = Vec::new();
+        leaves(&self.unit.prog, self.b.body.ty(value), &mut Vec::new(), &mut ways);
+        let known = |way: Vec<u32>| {
+            let (low, high) = self.range_of_part(value, &path(&way))?;
+            (high.saturating_sub(low) <= MAX_TRIPS).then_some((way, (low, high)))
+        };
+        ways.into_iter().filter_map(known).collect()
+    }
+
+    /// Adds what is known of values that are returned here; `entered` are those of the variables
+    /// that the last ones are of.
+    pub fn note_returned(&mut self, values: &[ValueId]) {
+        let results = values.len() - self.entered.len();
+        let of = |(number, value): (usize, &ValueId)| {
+            let mut kept = Vec::new();
+            if let Some(entered) = number.checked_sub(results).map(|at| self.entered[at]) {
+                leaves(&self.unit.prog, self.b.body.ty(*value), &mut Vec::new(), &mut kept);
+                kept.retain(|way| self.is_kept(*value, entered, &path(way)));
+            }
+            Returned { parts: self.parts_of(*value), kept }
+        };
+        let here: Vec<Returned> = values.iter().enumerate().map(of).collect();
+        if self.returned.is_empty() {
+            self.returned = here;
+            return;
+        }
+        for (all, here) in self.returned.iter_mut().zip(&here) {
+            join(&mut all.parts, &here.parts);
+            all.kept.retain(|way| here.kept.contains(way));
+        }
+    }
+
+    /// Notes what is known of what a call gave for a variable, or as its result.
+    pub fn note_result(&mut self, value: ValueId, of: &Returned, before: Option<ValueId>) {
+        if let Some(before) = before {
+            self.kept.insert(value, (before, of.kept.iter().map(|way| path(way)).collect()));
+        }
+        self.note_parts(value, &of.parts);
+    }
+
+    /// Notes what is known of a value.
+    pub fn note_parts(&mut self, value: ValueId, parts: &Parts) {
+        for (way, range) in parts {
+            self.counters.insert((value, path(way)), *range);
+        }
     }
 
     fn bit_field_range(&self, agg: Type, path: &[Proj]) -> Option<Range> {
