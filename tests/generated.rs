@@ -15,7 +15,8 @@ use nicforge_tests::{
 };
 
 /// Where programs run if nothing is said, and of how many each takes one.
-const TARGETS: &str = "xdp,host/4,liquidio/20,agilio-cx/20,pspin/20,panic/20,dpdk/50,u280/100,plan:liquidio/40,plan:agilio-cx/40,plan:xdp/20,plan:pspin/40,plan:panic/100";
+const TARGETS: &str = "xdp,host/4,liquidio/20,agilio-cx/20,pspin/20,panic/20,dpdk/50,u280/100,\
+    plan:liquidio/40,plan:agilio-cx/40,plan:xdp/20,plan:pspin/40,plan:panic/100";
 
 /// The share of programs that a target may refuse.
 const REFUSED: f64 = 0.01;

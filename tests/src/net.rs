@@ -50,8 +50,8 @@ impl Namespace {
     /// Pings `to` so often, each time when the ping before was answered, and counts the answers
     /// with the data that was sent.
     ///
-    /// `ping -c 5` waits five minutes for its first answer, but for the last ones only twice as long
-    /// as the slowest one took, which is too short where other work gets in between.
+    /// `ping -c 5 -W 300` waits five minutes for its first answer, but for the last ones only twice
+    /// as long as the slowest one took. Where other work gets in between that is too short.
     pub fn pings(&self, count: u64, size: u64, to: &str) -> u64 {
         let line = format!("ping -c 1 -W 300 -s {size} {to}");
         let is_answered = |_: &u64| {

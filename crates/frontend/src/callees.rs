@@ -27,8 +27,8 @@ impl<'a> Unit<'a> {
         found
     }
 
-    /// The parameters that may decide when loops end without `NF_BOUND`: the function's own, and
-    /// those of functions that it calls.
+    /// The parameters that may decide when loops end without `NF_BOUND`: the function's own, those
+    /// of functions that it calls, and of callers, by what it puts into structs.
     pub fn ends_loops(&mut self, node: &'a Node) -> Vec<bool> {
         if let Some(known) = self.ends_loops.get(&node.id) {
             return known.clone();
@@ -37,8 +37,8 @@ impl<'a> Unit<'a> {
         let mut deciding = HashSet::new();
         let mut calls = Vec::new();
         let bounded = is_bounded(node) || !has_loop(node);
-        // What it gives back by pointers is known better if it is known which way it goes, and what
-        // it sets members to.
+        // Callers know what is in their structs if it is known which way the function goes, and
+        // what it sets members to.
         let gives = |param: &Node| param.ty.contains('*') && !param.ty.starts_with("const ");
         let gives = parameters(node).any(gives);
         node.walk(&mut |node| {

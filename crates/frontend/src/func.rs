@@ -83,6 +83,7 @@ pub struct FnLower<'u, 'a, 'b> {
     pub facts: Vec<Fact>,
     /// Ranges of loops' induction variables, by the region parameter, and of what calls give.
     pub counters: Counters,
+    /// Members that calls left as they were.
     pub kept: Kept,
     /// True if more is known of the function's arguments than their types say.
     pub by_call: bool,
@@ -98,7 +99,7 @@ pub struct FnLower<'u, 'a, 'b> {
     pub leads_to: HashMap<u64, Memory>,
     /// Pointer parameters whose targets are returned behind the result.
     pub outputs: Vec<VarIndex>,
-    /// The values that those targets begin with.
+    /// Values that those targets begin with.
     pub entered: Vec<ValueId>,
     /// Knowledge of all that is returned, at any of the places so far; empty before the first.
     pub returned: Vec<Returned>,

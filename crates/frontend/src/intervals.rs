@@ -22,8 +22,8 @@ pub type Fact = (ValueId, bool);
 /// Ranges of what loops count in: values, and parts of values.
 pub type Counters = HashMap<(ValueId, Vec<Proj>), Range>;
 
-/// What calls gave for variables: what was there before, and the ways to its integers that are the
-/// same.
+/// Values that calls gave for variables, each with the value before and the ways to its integers
+/// that are the same.
 pub type Kept = HashMap<ValueId, (ValueId, Vec<Vec<Proj>>)>;
 
 /// Ranges of values, for whoever asks.
@@ -34,7 +34,7 @@ pub struct Values<'b> {
     pub kept: &'b Kept,
     /// What a bit-field's width says, of a member of a type.
     pub fields: &'b dyn Fn(Type, &[Proj]) -> Option<Range>,
-    /// Values that are still looked at: ways through arms double at each `if`.
+    /// Number of values that may still be looked at: ways through arms double at each `if`.
     pub left: Cell<u32>,
 }
 
@@ -216,7 +216,7 @@ impl Values<'_> {
         a.iter().zip(b).any(|(a, b)| self.same_step(a, b) == Some(false))
     }
 
-    /// What a call began with, if it left this part as it was.
+    /// The value that a call began with, if it left this part as it was.
     fn before(&self, value: ValueId, path: &[Proj]) -> Option<ValueId> {
         let (before, ways) = self.kept.get(&value)?;
         ways.iter().any(|way| way[..] == *path).then_some(*before)

@@ -87,7 +87,7 @@ pub struct Callee {
     /// The parameters that are pointers whose memory is the caller's: their elements are used, or
     /// their type is not told.
     pub memory: Vec<bool>,
-    /// The parameters that may decide when loops end.
+    /// The parameters that may decide when loops end, its own or callers'.
     pub loops: Vec<bool>,
 }
 

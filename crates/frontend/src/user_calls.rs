@@ -22,7 +22,7 @@ struct Handed {
     values: Vec<ValueId>,
     /// Places that pointers lead to, whether they are only read, and the arguments.
     targets: Vec<(Place, bool, Span)>,
-    /// What is at those places.
+    /// The values at those places.
     before: Vec<ValueId>,
     passed: Vec<Passed>,
 }

@@ -13,11 +13,11 @@
 //!   order;
 //!
 //! and the place is in no loop that goes on behind it. Where that does not hold, it may hold at the
-//! end of the path there, to which the place is moved first ([`crate::sink`]). Where several internal
-//! events may wait at a time, and this one is not always the first, the same must hold between the
-//! handler and those of the other events, as it no longer waits its turn. Handlers of another side
-//! of the host link stay by themselves. It is no part of the default pipeline: plans want handlers
-//! apart.
+//! end of the path there, to which the place is moved first ([`crate::sink`]). Where several
+//! internal events may wait at a time, and this one is not always the first, the same must hold
+//! between the handler and those of the other events, as it no longer waits its turn. Handlers of
+//! another side of the host link stay by themselves. It is no part of the default pipeline: plans
+//! want handlers apart.
 
 use std::collections::BTreeSet;
 
@@ -209,7 +209,7 @@ fn is_first(program: &Program, event: EventId) -> bool {
     })
 }
 
-/// The same for a region, before which internal events wait or do not; afterwards, whether they do
+/// [`is_first`] for a region. `waits` says whether internal events wait before it, and afterwards
 /// behind it.
 fn is_first_in(
     program: &Program,
@@ -415,24 +415,23 @@ mod tests {
         assert_eq!(fused.handlers.values().filter(|handler| handler.name == "first").count(), 0);
     }
 
-    /// What runs behind the place reads what the handler counts, writes what it reads, or is on one
-    /// path only; on another there is a `return` before it.
+    /// Code behind the place reads what the handler counts, writes what it reads, or is on one path
+    /// only; on another there is a `return` before it.
     #[test]
     fn handlers_that_would_be_told_apart_run_at_the_end() {
         let count = "  %hit: u1, %n: u64 = lookup seen[%w]\n  %x: u64 = 3\n  %y: u64 = add %n, %x\n\
             %u: u1 = update seen[%w], %y\n";
+        let arms = "  %odd: u1 = cast %b\n  if %odd {\n    generate first(%w)\n\
+            generate second(%pkt, %w)\n    yield\n  } else {\n    drop %pkt, \"even\"\n\
+            yield\n  }\n";
+        let leaves = "  generate first(%w)\n  %odd: u1 = cast %b\n  if %odd -> (%z: u64) {\n\
+            generate second(%pkt, %w)\n    return\n  } else {\n    generate net_send(%pkt, %w)\n\
+            %v: u64 = 4\n    yield %v\n  }\n";
         let behind = [
             format!("  generate first(%w)\n{count}  generate second(%pkt, %w)\n"),
             format!("  generate first(%w)\n  generate second(%pkt, %w)\n{count}"),
-            format!(
-                "  %odd: u1 = cast %b\n  if %odd {{\n    generate first(%w)\n    generate second(%pkt, %w)\n    yield\n  }} else {{\n\
-                drop %pkt, \"even\"\n    yield\n  }}\n{count}"
-            )
-            .replace("drop", "    drop"),
-            format!(
-                "  generate first(%w)\n  %odd: u1 = cast %b\n  if %odd -> (%z: u64) {{\n    generate second(%pkt, %w)\n    return\n  }} else {{\n\
-                generate net_send(%pkt, %w)\n    %v: u64 = 4\n    yield %v\n  }}\n{count}  %u2: u1 = update sums[%w], %z\n"
-            ),
+            format!("{arms}{count}"),
+            format!("{leaves}{count}  %u2: u1 = update sums[%w], %z\n"),
         ];
         for body in behind {
             let source =
@@ -449,14 +448,15 @@ mod tests {
         let counts =
             SECOND.replace("  emit", "  %hot: u1, %old: u64 = lookup seen[%which]\n  emit");
         assert_eq!(same_when_fused(&with(body).replace(SECOND, &counts)), 1);
-        let left = "  loop 3 (%i: u32 = %w) -> (%j: u32) {\n    %o: u1 = cast %i\n    if %o {\n      generate first(%i)\n\
-            generate second(%pkt, %i)\n      return\n    }\n    %k: u32 = 1\n    %l: u32 = add %i, %k\n\
-            commute add seen[%k], %seven\n    continue 0 (%l)\n  }\n  drop %pkt, \"even\"\n";
+        let left = "  loop 3 (%i: u32 = %w) -> (%j: u32) {\n    %o: u1 = cast %i\n    if %o {\n\
+            generate first(%i)\n    generate second(%pkt, %i)\n    return\n    }\n\
+            %k: u32 = 1\n    %l: u32 = add %i, %k\n    commute add seen[%k], %seven\n\
+            continue 0 (%l)\n  }\n  drop %pkt, \"even\"\n";
         let left = format!("  %seven: u64 = 7\n{left}");
         let source = with(&left).replacen("event net_send", "reason \"even\"\nevent net_send", 1);
         assert_eq!(same_when_fused(&source), 1);
-        let body = "  loop 2 (%i: u32 = %w) -> (%j: u32) {\n    generate first(%i)\n    continue 0 (%i)\n  }\n\
-            generate second(%pkt, %j)\n";
+        let body = "  loop 2 (%i: u32 = %w) -> (%j: u32) {\n    generate first(%i)\n\
+            continue 0 (%i)\n  }\n  generate second(%pkt, %j)\n";
         assert_eq!(same_when_fused(&with(body)), 2);
     }
 }

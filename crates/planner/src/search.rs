@@ -235,7 +235,8 @@ impl Search<'_> {
             |stage: &&Vec<HandlerId>| on_nic(stage) && stages::sends_to(program, stage, stage);
         let found = stages.iter().find(itself).filter(|_| only_forward(self.target))?;
         Some(format!(
-            "`{}` shares tables with a handler that it sends to, and events of this target only go to later stages",
+            "`{}` shares tables with a handler that it sends to, and events of this target only go \
+             to later stages",
             name(found)
         ))
     }
@@ -280,7 +281,8 @@ impl Search<'_> {
             (!self.loses()).then(|| steers.iter().rposition(|steer| steer.reorder)).flatten()?;
         let name = |stage: usize| &program.handlers[stages[stage][0]].name;
         let reason = format!(
-            "events reach `{}` by several ways, and nothing puts them in order again where events come back, as from `{}` to `{}`",
+            "events reach `{}` by several ways, and nothing puts them in order again where events \
+             come back, as from `{}` to `{}`",
             name(stage),
             name(edge.from),
             name(edge.to)

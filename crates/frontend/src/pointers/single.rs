@@ -1,5 +1,5 @@
-//! Local arrays of one struct, `struct state s[1];`, declared so to be passed without `&`: each
-//! becomes the struct.
+//! Local arrays of one element, `struct state s[1];`, declared so to be passed without `&`: each
+//! becomes the element.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use super::make::Fresh;
 use super::shape::{pointee, unqualified, variable};
 use crate::ast::Node;
 
-/// Makes arrays of one struct structs, and `array->member` of others `array[0].member`.
+/// Makes such arrays their elements, and `array->member` of others `array[0].member`.
 pub fn resolve(root: &mut Node, fresh: &mut Fresh) {
     for function in root.inner.iter_mut().filter(|node| node.kind == "FunctionDecl") {
         let mut found = HashMap::new();
@@ -50,7 +50,7 @@ struct Rewriter<'r> {
 }
 
 impl Rewriter<'_> {
-    /// The struct that an array of one is, where it is named as a pointer.
+    /// The element that such an array is, where it is named as a pointer.
     fn whole(&self, pointer: &Node) -> Option<Node> {
         let pointer = unqualified(pointer);
         let array = pointer.inner.first().filter(|_| pointer.cast == "ArrayToPointerDecay")?;
